@@ -178,6 +178,27 @@ def test_wrong_input_is_told(url, server):
         client.lock("n").acquire()
 
 
+def test_value_of_another_program_is_told_and_stays(make, server):
+    server.set("redlatch:{n}", "mine")
+    lock = make()
+    for call in (lock.acquire, lambda: lock.acquire(wait=0), lock.info):
+        with pytest.raises(redlatch.WrongKind, match="WRONGTYPE"):
+            call()
+    hold = make(name="m", lease=3).acquire()
+    server.delete("redlatch:{m}")
+    server.rpush("redlatch:{m}", "mine")
+    began = time.monotonic()
+    assert hold.wait_lost(5) and hold.lost_cause == "forgotten"
+    assert time.monotonic() - began < 2.5
+    with pytest.raises(redlatch.WrongKind):
+        hold.release()
+    began = time.monotonic()
+    lock._client.close()
+    hold._client.close()
+    assert time.monotonic() - began < 5
+    assert server.get("redlatch:{n}") == "mine" and server.type("redlatch:{m}") == "list"
+
+
 def test_close_tells_and_frees(url, server):
     client = redlatch.Client.from_url(url)
     hold = client.lock("n").acquire()

@@ -12,7 +12,7 @@ from ._base import Core
 from ._calls import Place
 from ._link import Link, NoAnswer
 from ._time import REACH, attempt_timeout, now
-from .errors import RedlatchError, Unavailable
+from .errors import RedlatchError, Unavailable, WrongKind
 
 if TYPE_CHECKING:
     from ._sync import Hold
@@ -100,6 +100,8 @@ class Keeper:
             self._link.clock.observe(received, millis)
             random = self._core.random()
             lease.on_renewed(sent, received, verdict, settings.drift, random)
+        except WrongKind:
+            lease.lose("forgotten")
         except (NoAnswer, RedlatchError):
             lease.on_trouble(now(), self._core.random())
         with self._change:
@@ -151,6 +153,9 @@ class Releaser:
                 return
             try:
                 self._link.run(undo.call, 1000.0)
+            except WrongKind:
+                # Another program has the key: nothing is left to release.
+                pass
             except (NoAnswer, RedlatchError):
                 if now() < undo.give_up:
                     self._queue.put(undo)

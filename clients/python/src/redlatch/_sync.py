@@ -18,7 +18,7 @@ from ._keeper import Keeper, Releaser
 from ._lease import Lease, released
 from ._link import Link, NoAnswer, Wakes
 from ._time import now
-from .errors import LockBusy, LockLost, Refused, Unavailable
+from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
 
 _log = logging.getLogger("redlatch")
 
@@ -206,6 +206,9 @@ class Lock:
             return
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())
+            raise
+        except WrongKind:
+            machine.on_failure(may_have_run=False, now=now())
             raise
         called = machine.on_reply(now(), reply)
         if called is not None:

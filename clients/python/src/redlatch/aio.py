@@ -23,7 +23,7 @@ from ._calls import FAIR, PLAIN, Kind
 from ._lease import Lease, released
 from ._time import now
 from ._wire import NoAnswer
-from .errors import LockBusy, LockLost, Refused, Unavailable
+from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
 
 T = TypeVar("T")
 
@@ -199,6 +199,9 @@ class Lock:
             return
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())
+            raise
+        except WrongKind:
+            machine.on_failure(may_have_run=False, now=now())
             raise
         called = machine.on_reply(now(), reply)
         if called is not None:

@@ -208,6 +208,17 @@ def test_close_tells_and_frees(url, server):
         assert other.lock("n", wait=0).acquire() is not None
 
 
+def test_names_of_the_past_take_no_memory(url, server):
+    with redlatch.Client.from_url(url) as client:
+        for number in range(20):
+            with client.lock(f"n{number}"):
+                pass
+        assert len(client._lines) == 0
+        for number in range(10_100):
+            client.fair_lock(f"f{number}")
+        assert len(client._core.fair_keys) == 10_000
+
+
 def test_close_ends_waits(make, server):
     holder, waiting = make(), make()
     hold = holder.acquire()
@@ -233,11 +244,13 @@ def test_close_ends_waits(make, server):
 
 
 def test_close_ends_the_threads(url, server):
-    before = threading.active_count()
+    before = set(threading.enumerate())
     client = redlatch.Client.from_url(url)
     client.lock("n").acquire()
+    own = set(threading.enumerate()) - before
+    assert len(own) == 4
     client.close()
-    eventually(lambda: threading.active_count() == before)
+    eventually(lambda: not any(thread.is_alive() for thread in own))
     began = time.monotonic()
     client.close()
     assert time.monotonic() - began < 5

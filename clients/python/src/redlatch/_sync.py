@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict
 from types import TracebackType
 from typing import Any, Callable, Optional, Type
+from weakref import WeakValueDictionary
 
 import redis
 
@@ -41,7 +41,8 @@ class Client:
             raise Unavailable(str(error), may_have_run=False) from error
         self._begin = threading.Lock()
         self._began = False
-        self._lines: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        # A line lasts as long as somebody stands in it.
+        self._lines: "WeakValueDictionary[str, threading.Lock]" = WeakValueDictionary()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> "Client":
@@ -147,7 +148,7 @@ class Lock:
         if not options.waits or self._kind.queued:
             return self._run(options)
         # One waiter of this client talks to the server at a time.
-        line = client._lines[self._place.key]
+        line = client._lines.setdefault(self._place.key, threading.Lock())
         until = options.deadline
         if not line.acquire(timeout=-1 if until is None else max((until - now()) / 1000, 0)):
             return None

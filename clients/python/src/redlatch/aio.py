@@ -8,9 +8,9 @@ a result that arrives with the time-out.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from types import TracebackType
 from typing import Any, Awaitable, Optional, Type, TypeVar
+from weakref import WeakValueDictionary
 
 import redis.asyncio
 
@@ -39,7 +39,8 @@ class Client:
         self._core = Core(**options)
         self._link = Link(client)
         self._began = False
-        self._lines: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # A line lasts as long as somebody stands in it.
+        self._lines: "WeakValueDictionary[str, asyncio.Lock]" = WeakValueDictionary()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> "Client":
@@ -141,7 +142,7 @@ class Lock:
         if not options.waits or self._kind.queued:
             return await self._run(options)
         # One waiter of this client talks to the server at a time.
-        line = client._lines[self._place.key]
+        line = client._lines.setdefault(self._place.key, asyncio.Lock())
         left = None if options.deadline is None else max(options.deadline - now(), 0) / 1000
         if not await take_turn(line, left):
             return None
@@ -317,9 +318,9 @@ class Hold(HoldView):
     async def release(self) -> str:
         """Ends the hold. Returns how it ended; see `redlatch.Hold.release`.
 
-        Raises `Unavailable` after the client's patience. The release goes on in the background then,
-        and also if this call is cancelled. Raises `ClientClosed` in a fork of the process, which cannot
-        end the hold.
+        Raises `Unavailable` after the client's patience. The release goes on in the background
+        then, and also if this call is cancelled. Raises `ClientClosed` in a fork of the process,
+        which cannot end the hold.
         """
         self._core.check_not_forked()
         if self._released:

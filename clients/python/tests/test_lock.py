@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -121,6 +122,69 @@ def test_exception_while_waiting_leaves_nothing(make, server, monkeypatch):
     monkeypatch.undo()
     eventually(lambda: first.info()["waiters"] == 0)
     hold.release()
+
+
+def interrupted_at(number, call):
+    """Calls, and raises `KeyboardInterrupt` at a line of the client, counted from 1.
+
+    Returns whether there was such a line, and the result.
+    """
+    lines, result = 0, None
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_filename != redlatch._sync.__file__:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == number:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        result = call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return lines >= number, result
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("enters", [False, True])
+def test_interrupt_at_each_line_of_an_acquisition_leaves_nothing(make, server, waits, enters):
+    other, lock = make(), make(wait=5)
+    lock.acquire().release()
+    number, there = 1, True
+    while there:
+        held = other.acquire() if waits else None
+        timer = threading.Timer(0.02, held.release) if held else threading.Timer(0, int)
+        timer.start()
+        there, hold = interrupted_at(number, lock.__enter__ if enters else lock.acquire)
+        timer.join()
+        if hold:
+            hold.release()
+        eventually(lambda: server.hget("redlatch:{n}", "o") is None, 5)
+        number += 1
+    assert number > 30
+    assert not lock._client._keeper._holds and not lock._client._wakes._boxes
+
+
+def test_interrupt_at_each_line_of_a_release_releases(make, server):
+    lock = make()
+    number, there = 1, True
+    while there:
+        hold = lock.acquire()
+        there, _ = interrupted_at(number, hold.release)
+        if hold.state != "lost":
+            # It was interrupted before it began.
+            assert number < 5
+            hold.release()
+        eventually(lambda: server.hget("redlatch:{n}", "o") is None, 5)
+        number += 1
+    assert not lock._client._keeper._holds
 
 
 def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monkeypatch):

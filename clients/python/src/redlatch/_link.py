@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from typing import Any, Callable
+from weakref import WeakSet
 
 import redis
 from redis.backoff import NoBackoff
@@ -126,7 +127,8 @@ class Wakes:
 
     def __init__(self, link: Link, channel: str, unknown: Callable[[str], None]) -> None:
         self._link, self._channel, self._unknown = link, channel, unknown
-        self._boxes: set[Mailbox] = set()
+        # A box goes with its waiter, even if an exception hit the waiter before it left.
+        self._boxes: "WeakSet[Mailbox]" = WeakSet()
         self._lock = threading.Lock()
         self._left = threading.Condition(self._lock)
         self._ended = False

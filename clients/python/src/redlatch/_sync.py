@@ -65,6 +65,8 @@ class Client:
     def _start(self) -> None:
         # First without the lock: a fork may have copied it locked.
         self._core.check_open()
+        if self._began:
+            return
         with self._begin:
             self._core.check_open()
             if self._began:
@@ -141,23 +143,31 @@ class Lock:
         Raises `Unavailable` if the server was silent for the client's patience, or when the time to
         wait was over. Raises `WrongKind`, `Refused` or `ClientClosed`.
         """
+        taken: list[Hold] = []
+        try:
+            return self._acquire(wait, taken)
+        except BaseException:
+            _give_back(taken)
+            raise
+
+    def _acquire(self, wait: Any, taken: "list[Hold]") -> "Optional[Hold]":
         client = self._client
         client._start()
         seconds = self._wait if wait is ... else wait
         options = lock_options(client._core, self._lease, self._renew, seconds)
         if not options.waits or self._kind.queued:
-            return self._run(options)
+            return self._run(options, taken)
         # One waiter of this client talks to the server at a time.
         line = client._lines.setdefault(self._place.key, threading.Lock())
         until = options.deadline
         if not line.acquire(timeout=-1 if until is None else max((until - now()) / 1000, 0)):
             return None
         try:
-            return self._run(options)
+            return self._run(options, taken)
         finally:
             line.release()
 
-    def _run(self, options: Any) -> "Optional[Hold]":
+    def _run(self, options: Any, taken: "list[Hold]") -> "Optional[Hold]":
         client = self._client
         wakes = client._wakes
         machine = client._core.acquisition(
@@ -189,7 +199,7 @@ class Lock:
                     wakes.leave(box)
                     box = wakes.join(self._place.key, machine.attempt)
                 elif isinstance(step, Deliver):
-                    return self._deliver(machine, step, options.lease)
+                    return self._deliver(machine, step, options.lease, taken)
                 elif isinstance(step, End):
                     self._undo(machine.abandon(now()))
                     return None
@@ -219,10 +229,14 @@ class Lock:
         if undo:
             self._client._releaser.put(undo)
 
-    def _deliver(self, machine: Any, step: Deliver, lease: int) -> "Hold":
+    def _deliver(
+        self, machine: Any, step: Deliver, lease: int, taken: "list[Hold]"
+    ) -> "Hold":
         client = self._client
         held = new_lease(client._core, self._place, machine, step, lease, self._renew)
         hold = Hold(client, held, machine.release(), step.grant.abandoned)
+        # First listed, then kept: a hold that nobody has is not renewed.
+        taken.append(hold)
         client._keeper.add(hold)
         return hold
 
@@ -231,12 +245,16 @@ class Lock:
 
         Raises `LockBusy` if another owner has it when the time to wait is over.
         """
-        hold = self.acquire()
-        if hold is None:
-            raise LockBusy(f"another owner has {self.name!r}")
-        holds = self._local.__dict__.setdefault("holds", [])
-        holds.append(hold)
-        return hold
+        taken: list[Hold] = []
+        try:
+            hold = self._acquire(..., taken)
+            if hold is None:
+                raise LockBusy(f"another owner has {self.name!r}")
+            self._local.__dict__.setdefault("holds", []).append(hold)
+            return hold
+        except BaseException:
+            _give_back(taken)
+            raise
 
     def __exit__(
         self,
@@ -249,10 +267,15 @@ class Lock:
         Raises `LockLost` if the hold was lost and the block has raised nothing else: what the block
         did may have overlapped with the next holder.
         """
-        hold: Hold = self._local.holds.pop()
-        cause = hold.lost_cause
-        if cause != "forked":
-            hold.release()
+        hold: Hold = self._local.holds[-1]
+        try:
+            self._local.holds.pop()
+            cause = hold.lost_cause
+            if cause != "forked":
+                hold.release()
+        except BaseException:
+            _give_back([hold])
+            raise
         if cause is not None and error is None:
             raise LockLost(self.name, cause)
 
@@ -329,12 +352,23 @@ class Hold(HoldView):
         self._core.check_not_forked()
         if self._released:
             return "free"
-        self._released = True
-        self._client._keeper.remove(self)
-        self._lease.lose("released")
         try:
+            self._released = True
+            self._client._keeper.remove(self)
+            self._lease.lose("released")
             verdict, resent = self._client._releaser.run(self._undo())
         except BaseException:
-            self._client._releaser.put(self._undo())
+            _give_back([self])
             raise
         return released(verdict, resent=resent)
+
+
+def _give_back(holds: "list[Hold]") -> None:
+    """Releases holds in the background, after an exception at an unknown place."""
+    for hold in holds:
+        if hold._core.is_forked():
+            continue
+        hold._released = True
+        hold._client._keeper.remove(hold)
+        hold._lease.lose("released")
+        hold._client._releaser.put(hold._undo())

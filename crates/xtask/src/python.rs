@@ -15,7 +15,8 @@ use crate::command::{self, cargo, root, which};
 const PACKAGES: &[&str] = &["redis>=5", "pytest>=8", "build>=1", "hatchling>=1.24"];
 
 /// Builds the wheel from the source distribution, and runs the tests of the Python client with the
-/// wheel installed. Returns the Python of the environment.
+/// wheel installed. The programs of the README run in an environment that has the wheel alone.
+/// Returns the Python of the environment with the tests.
 pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
     let client = root().join("clients/python");
     let python = environment()?;
@@ -29,16 +30,16 @@ pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
             .args(["-m", "build", "--no-isolation", "--outdir"])
             .args([&built, &client]),
     )?;
-    install(
-        &python,
-        &["--no-deps", "--force-reinstall"],
-        &[&wheel(&built)?],
-    )?;
+    let wheel = wheel(&built)?;
+    install(&python, &["--no-deps", "--force-reinstall"], &[&wheel])?;
+    let fresh = make_environment("target/python-fresh", &["--clear"])?;
+    install(&fresh, &[], &[&wheel])?;
     command::run(
         Command::new(&python)
             .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
             .current_dir(&client)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("REDLATCH_FRESH_PYTHON", &fresh)
             .env("REDLATCH_TEST_SERVERS", servers),
     )?;
     Ok(python)
@@ -56,14 +57,22 @@ pub(crate) fn peers(python: &Path, rounds: &str, servers: &str) -> Result<(), St
 
 /// Makes the virtual environment if there is none, and installs the packages. Returns its Python.
 fn environment() -> Result<PathBuf, String> {
-    let folder = root().join("target/python");
-    let python = folder.join("bin/python");
+    let folder = "target/python";
+    let mut python = root().join(folder).join("bin/python");
     if !python.exists() {
-        let system = which("python3").ok_or("there is no python3")?;
-        command::run(Command::new(system).args(["-m", "venv"]).arg(&folder))?;
+        python = make_environment(folder, &[])?;
     }
     install(&python, &[], PACKAGES)?;
     Ok(python)
+}
+
+/// Makes a virtual environment. Returns its Python.
+fn make_environment(folder: &str, options: &[&str]) -> Result<PathBuf, String> {
+    let system = which("python3").ok_or("there is no python3")?;
+    let folder = root().join(folder);
+    let mut venv = Command::new(system);
+    command::run(venv.args(["-m", "venv"]).args(options).arg(&folder))?;
+    Ok(folder.join("bin/python"))
 }
 
 fn install(python: &Path, options: &[&str], packages: &[&str]) -> Result<(), String> {

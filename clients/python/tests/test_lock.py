@@ -93,6 +93,24 @@ def server_ms(server):
     return seconds * 1000 + micros // 1000
 
 
+def test_callback_that_comes_with_the_loss_is_called_once(make):
+    hold = make().acquire()
+    told = []
+
+    class Callbacks(list):
+        def append(self, callback):
+            super().append(callback)
+            notice.start()
+            notice.join(0.2)
+
+    notice = threading.Thread(target=hold._tell)
+    hold._callbacks = Callbacks()
+    hold.on_lost(told.append)
+    notice.join()
+    hold.on_lost(told.append)
+    assert told == [hold, hold]
+
+
 def test_holder_is_told_that_the_server_forgot(make, server):
     with pytest.raises(redlatch.LockLost, match="forgotten"):
         with make(lease=1) as hold:

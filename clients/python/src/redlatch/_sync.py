@@ -307,6 +307,7 @@ class Hold(HoldView):
         super().__init__(client._core, lease, abandoned)
         self._client, self._release_call = client, release
         self._told = threading.Event()
+        self._telling = threading.Lock()
         self._released = False
         self._callbacks: list[Callable[[Hold], object]] = []
 
@@ -318,19 +319,23 @@ class Hold(HoldView):
         return self._told.wait(seconds)
 
     def on_lost(self, callback: "Callable[[Hold], object]") -> None:
-        """Calls `callback` with this hold when it is lost, in a thread of the client."""
-        self._callbacks.append(callback)
-        if self._told.is_set():
-            callback(self)
+        """Calls `callback` once with this hold when it is lost, in a thread of the client."""
+        with self._telling:
+            if not self._told.is_set():
+                self._callbacks.append(callback)
+                return
+        callback(self)
 
     def _tell(self) -> None:
-        if not self._told.is_set():
+        with self._telling:
+            if self._told.is_set():
+                return
             self._told.set()
-            for callback in self._callbacks:
-                try:
-                    callback(self)
-                except Exception:
-                    _log.exception("a callback for the loss of %r has failed", self.name)
+        for callback in self._callbacks:
+            try:
+                callback(self)
+            except Exception:
+                _log.exception("a callback for the loss of %r has failed", self.name)
 
     def _undo(self) -> Undo:
         return Undo(self._release_call, self._lease.valid_until + self._lease.lease + 10_000)

@@ -189,3 +189,29 @@ def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server)
             await eventually(alone)
 
     run(work())
+
+
+def test_block_whose_hold_was_lost_ends_at_once(url, kind, monkeypatch):
+    async def silent(call, timeout):
+        await asyncio.sleep(0.05)
+        raise redlatch._wire.NoAnswer("silent", may_have_run=True)
+
+    async def work():
+        async with aio.Client.from_url(url, patience=0.3) as client:
+            with pytest.raises(redlatch.LockLost, match="expired"):
+                async with getattr(client, kind)("n", lease=0.2, renew=False) as hold:
+                    monkeypatch.setattr(client._link, "run", silent)
+                    await hold.lost()
+                    began = time.monotonic()
+                    hold.check()
+            assert time.monotonic() - began < 0.25
+            monkeypatch.undo()
+            async with getattr(client, kind)("n") as hold:
+                assert await hold.release() == "free"
+            with pytest.raises(KeyError):
+                async with getattr(client, kind)("n"):
+                    monkeypatch.setattr(client._link, "run", silent)
+                    raise KeyError
+            monkeypatch.undo()
+
+    run(work())

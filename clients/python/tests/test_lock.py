@@ -93,6 +93,47 @@ def server_ms(server):
     return seconds * 1000 + micros // 1000
 
 
+def test_block_whose_hold_was_lost_ends_at_once(make, monkeypatch):
+    lock = make(lease=0.2, renew=False)
+
+    def silent(call, timeout):
+        time.sleep(0.05)
+        raise redlatch._link.NoAnswer("silent", may_have_run=True)
+
+    with pytest.raises(redlatch.LockLost, match="expired"):
+        with lock as hold:
+            monkeypatch.setattr(lock._client._link, "run", silent)
+            assert hold.wait_lost(5)
+            began = time.monotonic()
+            hold.check()
+    assert time.monotonic() - began < 5
+    monkeypatch.undo()
+
+
+def test_hold_may_be_released_inside_of_its_block(make):
+    lock = make()
+    with lock as hold:
+        assert hold.release() == "free"
+    assert hold.lost_cause == "released" and lock.info() is None
+
+
+def test_error_of_a_block_is_not_replaced_by_that_of_the_release(url, monkeypatch):
+    with redlatch.Client.from_url(url, patience=0.3) as client:
+
+        def silent(call, timeout):
+            raise redlatch._link.NoAnswer("silent", may_have_run=True)
+
+        with pytest.raises(KeyError):
+            with client.lock("n"):
+                monkeypatch.setattr(client._link, "run", silent)
+                raise KeyError
+        monkeypatch.undo()
+        with pytest.raises(redlatch.Unavailable):
+            with client.lock("n"):
+                monkeypatch.setattr(client._link, "run", silent)
+        monkeypatch.undo()
+
+
 def test_callback_that_comes_with_the_loss_is_called_once(make):
     hold = make().acquire()
     told = []

@@ -262,22 +262,29 @@ class Lock:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        """Releases the lock.
+        """Releases the lock; in the background, if the hold was lost.
 
         Raises `LockLost` if the hold was lost and the block has raised nothing else: what the block
-        did may have overlapped with the next holder.
+        did may have overlapped with the next holder. Raises `Unavailable` if the server does not
+        answer to the release and the block has raised nothing.
         """
         hold: Hold = self._local.holds[-1]
         try:
             self._local.holds.pop()
             cause = hold.lost_cause
-            if cause != "forked":
+            if cause is None:
                 hold.release()
+            elif cause != "released":
+                _give_back([hold])
+        except Unavailable:
+            # The release goes on in the background, and what the block has raised matters more.
+            if error is None:
+                raise
         except BaseException:
             _give_back([hold])
             raise
-        if cause is not None and error is None:
-            raise LockLost(self.name, cause)
+        if cause not in (None, "released") and error is None:
+            raise LockLost(self.name, str(cause))
 
     def info(self) -> Optional[dict[str, Any]]:
         """Returns owner, count, token, remaining s and waiters of the present hold, or `None`.

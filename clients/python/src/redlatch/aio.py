@@ -236,19 +236,29 @@ class Lock:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        """Releases the lock.
+        """Releases the lock; in the background, if the hold was lost.
 
-        Raises `LockLost` if the hold was lost and the block has raised nothing else.
+        Raises `LockLost` if the hold was lost and the block has raised nothing else. Raises
+        `Unavailable` if the server does not answer to the release and the block has raised nothing.
         """
         task = asyncio.current_task()
         hold = self._holds[task].pop()
         if not self._holds[task]:
             del self._holds[task]
         cause = hold.lost_cause
-        if cause != "forked":
-            await hold.release()
-        if cause is not None and error is None:
-            raise LockLost(self.name, cause)
+        if cause is None:
+            try:
+                await hold.release()
+            except Unavailable:
+                # The release goes on in the background, and what the block has raised matters more.
+                if error is None:
+                    raise
+        elif cause != "forked":
+            client = self._client
+            client._keeper.remove(hold)
+            hold._hand_over()
+        if cause not in (None, "released") and error is None:
+            raise LockLost(self.name, str(cause))
 
     async def info(self) -> Optional[dict[str, Any]]:
         """Returns owner, count, token, remaining s and waiters of the present hold, or `None`.

@@ -14,6 +14,9 @@ use crate::command::{self, cargo, root, which};
 /// among them.
 const PACKAGES: &[&str] = &["redis>=5", "pytest>=8", "build>=1", "hatchling>=1.24"];
 
+/// The environment that has the wheel and what it depends on.
+const FRESH: &str = "target/python-fresh";
+
 /// Builds the wheel from the source distribution, and runs the tests of the Python client with the
 /// wheel installed. The programs of the README run in an environment that has the wheel alone.
 /// Returns the Python of the environment with the tests.
@@ -32,17 +35,29 @@ pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
     )?;
     let wheel = wheel(&built)?;
     install(&python, &["--no-deps", "--force-reinstall"], &[&wheel])?;
-    let fresh = make_environment("target/python-fresh", &["--clear"])?;
+    let fresh = make_environment(FRESH, &["--clear"])?;
     install(&fresh, &[], &[&wheel])?;
-    command::run(
-        Command::new(&python)
-            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-            .current_dir(&client)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("REDLATCH_FRESH_PYTHON", &fresh)
-            .env("REDLATCH_TEST_SERVERS", servers),
-    )?;
+    pytest(&python, &fresh, servers)?;
     Ok(python)
+}
+
+/// Runs the tests again, on each server but the first, in the environments that [`test()`] made.
+pub(crate) fn test_on_others(python: &Path, servers: &str) -> Result<(), String> {
+    let fresh = root().join(FRESH).join("bin/python");
+    let mut others = servers.split(',').skip(1);
+    others.try_for_each(|server| pytest(python, &fresh, server))
+}
+
+/// Runs the tests on the first of the servers.
+fn pytest(python: &Path, fresh: &Path, servers: &str) -> Result<(), String> {
+    command::run(
+        Command::new(python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .current_dir(root().join("clients/python"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("REDLATCH_FRESH_PYTHON", fresh)
+            .env("REDLATCH_TEST_SERVERS", servers),
+    )
 }
 
 /// Runs workers of both clients on one server until each kind of lock was held `rounds` times, and

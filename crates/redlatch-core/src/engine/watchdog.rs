@@ -16,6 +16,7 @@ use self::pipeline::{Confirmed, Job, Pipeline, Timing};
 use super::Hold;
 use crate::{
     base::{
+        error::ErrorKind,
         observe,
         primitive::Renewed,
         script::{CallOutcome, Failure},
@@ -24,6 +25,7 @@ use crate::{
     },
     net::{LinkClass, Net, is_settled},
     protocol::{
+        hold::LossCause,
         renewal::{Due, Renewal, RenewalTable},
         renewal_window::RenewalWindow,
         sleep_deadline::SleepDeadline,
@@ -362,7 +364,15 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
     let (sent, now) = (answered.sent, answered.now);
     let reply = match outcome {
         CallOutcome::Replied(reply) => reply,
-        CallOutcome::Failed(failure) => return failed(hold, failure.into_error(true)),
+        CallOutcome::Failed(failure) => {
+            let error = failure.into_error(true);
+            if error.kind() == ErrorKind::WrongKind {
+                // A value of another program has the key, so the hold is not there.
+                observe::renewal_failed(&hold.labels(), hold.primitive().name(), &error);
+                return hold.over(LossCause::Forgotten);
+            }
+            return failed(hold, error);
+        }
     };
     match hold.primitive().renewed(&reply) {
         Ok(Renewed::Renewed | Renewed::Ends(_)) if !answered.confirmed.suffices(job) => {

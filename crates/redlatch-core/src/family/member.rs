@@ -40,8 +40,8 @@ pub trait Lockable: Send + Sync {
     fn member(&self) -> Result<Member, Error>;
 }
 
-/// Options and outcomes are those of the lock itself. The guard is a [`Held`], whatever the lock. It
-/// has the token; that of a lock in the layout of another library is zero, since there is none.
+/// Options and outcomes are those of the lock itself. The guard is a [`Held`], whatever the lock.
+/// It has the token; that of a lock in the layout of another library is zero, since there is none.
 impl dyn Lockable + '_ {
     /// Acquires the lock, and waits until it is free. Await the returned builder.
     pub fn lock(&self) -> Acquire<Held> {
@@ -63,8 +63,8 @@ impl dyn Lockable + '_ {
         }
     }
 
-    /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the returned
-    /// builder.
+    /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the
+    /// returned builder.
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
         match self.member() {
             Ok(Member {
@@ -88,7 +88,8 @@ impl AcquireMany<Held> for Invalid {
     }
 }
 
-/// One object that can be acquired, and the client that acquires it. For the crates of this family.
+/// One object that can be acquired, and the client that acquires it. For the crates of this
+/// family.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Member {

@@ -104,6 +104,13 @@ impl Error {
                     one_line(&error.message)
                 ),
             ),
+            DialErrorKind::Tls if error.message.contains("UnknownIssuer") => (
+                ErrorKind::Unavailable,
+                format!(
+                    "no TLS with {address}: {}. Give the certificate of its authority to `ClientBuilder::tls` as `root_pem`",
+                    one_line(&error.message)
+                ),
+            ),
             DialErrorKind::Tls => (
                 ErrorKind::Unavailable,
                 format!(

@@ -1,7 +1,11 @@
 //! `cargo xtask check semver`: compares the public API of the published libraries with that of a
 //! git revision.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
     command::{self, cargo, root},
@@ -43,31 +47,92 @@ enum Outcome {
 }
 
 /// Compares all published libraries that the baseline has, too.
-fn compare(program: &PathBuf, baseline: &str) -> Result<Outcome, String> {
-    // The program is a command of cargo, and is called as cargo would call it.
-    let mut command = Command::new(program);
-    command
-        .current_dir(root())
-        .args(["semver-checks", "--baseline-rev", baseline]);
-    let members = members::all()?;
-    for member in members
-        .iter()
-        .filter(|member| member.published && !member.program)
-    {
+///
+/// The program would build each library for itself, twice and with all its dependencies, which
+/// takes most of an hour. So one build per side describes all of them.
+fn compare(program: &Path, baseline: &str) -> Result<Outcome, String> {
+    let mut libraries = Vec::new();
+    for member in members::all()? {
+        if !member.published || member.program {
+            continue;
+        }
         if exists(baseline, &member.name)? {
-            command.args(["--package", &member.name]);
+            libraries.push(member.name);
         } else {
             println!("{} is new", member.name);
         }
     }
-    command::show(&command);
-    let status = command.status();
-    let status = status.map_err(|error| command::cannot_run(&command, &error))?;
-    match status.code() {
-        Some(0) => Ok(Outcome::Compatible),
-        Some(DIFFERENCES) => Ok(Outcome::Differs),
-        _ => Err(format!("cargo-semver-checks ended with {status}")),
+    let folder = root().join("target/semver");
+    let before = describe(
+        &check_out(baseline, &folder)?,
+        &libraries,
+        &folder,
+        "before",
+    )?;
+    let now = describe(&root(), &libraries, &folder, "now")?;
+    let mut outcome = Outcome::Compatible;
+    for library in &libraries {
+        let page = format!("{}.json", library.replace('-', "_"));
+        // The program is a command of cargo, and is called as cargo would call it.
+        let mut command = Command::new(program);
+        command.current_dir(root()).arg("semver-checks");
+        command.arg("--baseline-rustdoc").arg(before.join(&page));
+        command.arg("--current-rustdoc").arg(now.join(&page));
+        println!("\n{library}");
+        let status = command.status();
+        let status = status.map_err(|error| command::cannot_run(&command, &error))?;
+        match status.code() {
+            Some(0) => {}
+            Some(DIFFERENCES) => outcome = Outcome::Differs,
+            _ => return Err(format!("cargo-semver-checks ended with {status}")),
+        }
     }
+    Ok(outcome)
+}
+
+/// Writes the files of a revision into a folder, and returns it.
+fn check_out(revision: &str, folder: &Path) -> Result<PathBuf, String> {
+    let sources = folder.join("sources");
+    let archive = folder.join("sources.tar");
+    // Files that the revision does not have would stay.
+    let _ = fs::remove_dir_all(&sources);
+    fs::create_dir_all(&sources).map_err(|error| format!("{}: {error}", sources.display()))?;
+    let mut git = Command::new("git");
+    let git = git.current_dir(root()).args(["archive", "--output"]);
+    command::run(git.arg(&archive).arg(revision))?;
+    let mut tar = Command::new("tar");
+    command::run(tar.arg("xf").arg(&archive).arg("-C").arg(&sources))?;
+    Ok(sources)
+}
+
+/// Writes rustdoc's description of each library in `sources`, and returns their folder.
+fn describe(
+    sources: &Path,
+    libraries: &[String],
+    folder: &Path,
+    side: &str,
+) -> Result<PathBuf, String> {
+    let built = folder.join("built");
+    let mut doc = cargo(&["doc", "--no-deps", "--lib", "--all-features"]);
+    for library in libraries {
+        doc.args(["--package", library]);
+    }
+    // The form is not stable, so the program has to be of the age of the compiler.
+    doc.current_dir(sources)
+        .env("CARGO_TARGET_DIR", &built)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTDOCFLAGS", DESCRIBE);
+    command::run(&mut doc)?;
+    let described = folder.join(side);
+    let _ = fs::remove_dir_all(&described);
+    fs::create_dir_all(&described).map_err(|error| format!("{}: {error}", described.display()))?;
+    for library in libraries {
+        let page = format!("{}.json", library.replace('-', "_"));
+        let from = built.join("doc").join(&page);
+        fs::rename(&from, described.join(&page))
+            .map_err(|error| format!("{} is not described: {error}", from.display()))?;
+    }
+    Ok(described)
 }
 
 /// Tells whether the baseline has the package.
@@ -110,6 +175,10 @@ fn program() -> Result<PathBuf, String> {
     command::run(install.args(["--root", "target/tools"]))?;
     Ok(own)
 }
+
+/// Options of rustdoc for the descriptions that cargo-semver-checks reads.
+const DESCRIBE: &str = "-Z unstable-options --output-format json --document-private-items \
+    --document-hidden-items --cap-lints allow";
 
 /// The exit code that means that something has changed in a way that needs another version.
 const DIFFERENCES: i32 = 100;

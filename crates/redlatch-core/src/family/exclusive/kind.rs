@@ -14,7 +14,7 @@ use crate::{
         },
         script::{Merging, Objects, Script, ScriptCall, millis},
     },
-    protocol::{name::Key, waiter::Discipline},
+    protocol::{grant::Order, name::Key, waiter::Discipline},
     runtime::Value,
 };
 
@@ -381,8 +381,10 @@ impl Kind {
 /// stays the last word.
 pub(super) fn queued_address(address: &str, owner: &crate::Owner) -> String {
     let owner = owner.number();
-    match address.rsplit_once(" g") {
-        Some((address, order)) => format!("{address} {owner} g{order}"),
-        None => format!("{address} {owner}"),
+    match address.rsplit_once(' ') {
+        Some((address, word)) if Order::parse(word).is_some() => {
+            format!("{address} {owner} {word}")
+        }
+        _ => format!("{address} {owner}"),
     }
 }

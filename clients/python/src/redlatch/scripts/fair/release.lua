@@ -518,8 +518,8 @@ for i = 1, m do
       else
         call('HDEL', key, '')
         if rest == ' ' then
-          -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
-          -- The clock of another server may be behind: an end here has to be an end there.
+          -- An expired hold keeps its owner field, so that a copy of this call gets the same
+          -- answer. The clock of another server may be behind: an end here has to be an end there.
           call('HSET', key, 'h', rest, 'u', '0000000000000')
         else
           call('HSET', key, 'h', rest)

@@ -68,10 +68,10 @@ async fn five_nodes() -> Result {
     for server in &servers[..3] {
         server.resume()?;
     }
-    guard.release().await;
+    guard.release().await?;
     let next = theirs.lock().renewed_lease(LEASE).await?;
     println!("The next one has it, on {} nodes.", next.nodes_held());
-    next.release().await;
+    next.release().await?;
     Ok(())
 }
 

@@ -49,8 +49,8 @@ async fn clerk(url: &str, bank: &Path, seed: u64) -> Result {
         let guard = client.multi_lock(&[&first, &second]).lock().await?;
         // Dropped at its next await, should either account be lost.
         guard.run(transfer(bank, from, to, dice.roll(50))).await??;
-        for (account, released) in guard.release().await {
-            if !released?.is_clean() {
+        for (account, released) in guard.release().await? {
+            if !released.is_clean() {
                 return Err(format!("{account} was lost during a transfer").into());
             }
         }

@@ -1,6 +1,6 @@
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
 -- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
--- `wait`.
+-- `wait` and `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
@@ -102,9 +102,21 @@ for i = 1, m do
     call('PEXPIRE', key, life)
   else
     -- Re-entry: the attempt joins the set; the lease never gets shorter. h attempts, f token whose
-    -- renewal is forbidden, b token after a holder that died
-    local h = call('HMGET', key, 'h', 'f', 'b')
+    -- renewal is forbidden, b token after a holder that died, p grant by a release that is not
+    -- confirmed
+    local h = call('HMGET', key, 'h', 'f', 'b', 'p')
     local held = h[1]
+    if h[4] then
+      call('HDEL', key, 'p')
+      if string.sub(h[4], 1, 16) == token then
+        -- The place in the queue was used by the grant.
+        f.place = 1
+        stay(i, m, f, now)
+        if f[6] and f[6] - now > life + 0 then
+          life = f[6] - now
+        end
+      end
+    end
     if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
       held = held .. attempt .. ' '
     end

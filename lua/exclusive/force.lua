@@ -5,7 +5,8 @@
 -- ARGV  1 token   token of the hold; a later hold is not touched
 --       2 how     'now' frees the name; 'after' lets the lease run out
 --       3 keep    ms the token is kept after the name is free
--- Reply {now, 'done'}      the hold is ended, or will end with its lease
+-- Reply {now, 'done'}      the hold is ended, or will end with its lease; after a notification as a
+--                          text, with the kind's report on waiters
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no live hold has this token
 --       {now, 'kind', kind}
@@ -14,7 +15,8 @@
 --
 -- Begins with HDEL, which a full server accepts.
 local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
 local key, token = KEYS[1], ARGV[1]
 local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'n')
 if f[1] and f[1] ~= KIND then
@@ -40,6 +42,7 @@ if f[6] and f[6] - now > life + 0 then
 end
 redis.call('PEXPIRE', key, life)
 if f[6] and KEYS[2] then
-  wake(1, 1, now)
+  local told = wake(1, 1, now, {micros, token, false, 1})
+  return now .. ' done' .. (told or '')
 end
 return {now, 'done'}

@@ -6,8 +6,11 @@
 --       2 client  channel of the client, up to a brace
 --       3..       numbers of waiters, 1024 at most
 -- Reply {now, 'found', number, …}  to 'list': the client's waiters among the first 1024 of Q
+--                and the one to which a release gave the name, until its holder has confirmed it
 --       {now, 'struck'}
---                to 'strike': they are removed; if the name is free, the next waiter was notified
+--                to 'strike': they are removed, and so is such a hold; if the name is free, the
+--                next waiter was notified or has it, and the reply is a text with the kind's
+--                report on waiters
 --       {now, 'kind', kind}        the name is of another kind, or free
 -- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and the cost of a
 --       notification, see the kind.
@@ -15,18 +18,41 @@
 -- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
 -- accepts.
 local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u')
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+-- k kind, o owner, u until, t token, h attempts, p grant by a release that is not confirmed
+local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p')
 if f[1] ~= KIND then
   return {now, 'kind', f[1] or ''}
 end
+local given
+if f[2] and f[3] > now and f[6] and string.sub(f[6], 1, 16) == f[4] then
+  -- The number of the attempt to which a release gave the name, if it is of this client.
+  given = string.sub(ARGV[2], -#string.match(f[2], '^[^:]*')) == string.match(f[2], '^[^:]*')
+    and string.sub(f[6], 20)
+end
 if ARGV[1] == 'list' then
-  local reply = {now, 'found'}
+  local reply = {now, 'found', given or nil}
   withdraw_list(KEYS[2], ARGV[2], reply)
   return reply
 end
-withdraw_strike(KEYS[2], ARGV[2], withdraw_set(3))
+local gone = withdraw_set(3)
+withdraw_strike(KEYS[2], ARGV[2], gone)
+local clean, abandoned = not f[2], f[2] and f[5] ~= ' ' and 1 or 0
+if given and gone[given] then
+  -- Nobody stands behind the hold. It ends as by an undo, see exclusive/release.lua.
+  f[2] = false
+  clean = string.sub(f[6], 18, 18) == '0'
+  if clean then
+    redis.call('HDEL', KEYS[1], 'o', 'h', 'u', 'p')
+    abandoned = 0
+  else
+    redis.call('HDEL', KEYS[1], 'p')
+    redis.call('HSET', KEYS[1], 'h', ' - ', 'u', '0000000000000')
+    abandoned = 1
+  end
+end
 if not f[2] or f[3] <= now then
-  wake(1, 1, now)
+  return now .. ' struck' .. (wake(1, 1, now, {micros, f[4], clean, abandoned}) or '')
 end
 return {now, 'struck'}

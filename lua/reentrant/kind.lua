@@ -24,9 +24,12 @@ local function wait(i, m, f, now, _micros)
   return {now, 'busy', i, f[4] - now, f[2]}
 end
 
+-- Only kinds with an order count who is alive.
+local function stay(_i, _m, _f, _now) end
+
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
 -- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
-local function wake(i, m, now)
+local function wake(i, m, now, _last)
   local key, queue = KEYS[i], KEYS[m + i]
   redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
   local first = redis.call('ZPOPMIN', queue)

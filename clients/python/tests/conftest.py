@@ -10,6 +10,8 @@ import time
 import pytest
 import redis
 
+import redlatch
+
 
 def server_binary():
     """Returns the program. A machine without one fails the tests."""
@@ -56,6 +58,20 @@ def server(port):
 @pytest.fixture
 def url(server, port):
     return f"redis://127.0.0.1:{port}"
+
+
+@pytest.fixture(params=["lock", "fair_lock"])
+def make(request, url):
+    clients = []
+
+    def make(name="n", **options):
+        client = redlatch.Client.from_url(url)
+        clients.append(client)
+        return getattr(client, request.param)(name, **options)
+
+    yield make
+    for client in clients:
+        client.close()
 
 
 def eventually(holds, seconds=20):

@@ -88,15 +88,15 @@ def test_tasks_count_without_loss(url, kind):
 
             async def increments(lock):
                 nonlocal count
-                for _ in range(20):
-                    async with lock:
+                async with lock:
+                    for _ in range(2):
                         seen = count
                         await asyncio.sleep(0)
                         count = seen + 1
 
-            locks = [getattr(client, kind)("n") for client in (one, two) for _ in range(3)]
+            locks = [getattr(client, kind)("n") for client in (one, two) for _ in range(50)]
             await asyncio.gather(*(increments(lock) for lock in locks))
-            assert count == 120
+            assert count == 200
 
     run(work())
 
@@ -145,5 +145,73 @@ def test_close_tells_and_frees(url, kind):
         assert hold.lost_cause == "closed" and await hold.lost() == "closed"
         async with aio.Client.from_url(url) as other:
             assert await getattr(other, kind)("n").acquire(wait=0)
+
+    run(work())
+
+
+def test_close_ends_waits(url, kind, server):
+    async def work():
+        async with aio.Client.from_url(url) as one:
+            client = aio.Client.from_url(url)
+            hold = await getattr(one, kind)("n").acquire()
+            lock = getattr(client, kind)("n")
+            waiters = [asyncio.ensure_future(lock.acquire()) for _ in range(3)]
+
+            async def waits():
+                return (await getattr(one, kind)("n").info())["waiters"] >= 1
+
+            await eventually(waits)
+            await client.close()
+            done = await asyncio.gather(*waiters, return_exceptions=True)
+            assert [type(result) for result in done] == [redlatch.ClientClosed] * 3
+            assert (await getattr(one, kind)("n").info())["waiters"] == 0
+            await hold.release()
+            assert await getattr(one, kind)("n").info() is None
+
+    run(work())
+
+
+def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server):
+    async def work():
+        for turns in range(12):
+            client = aio.Client.from_url(url)
+            lock = getattr(client, kind)("n", wait=5)
+            calls = [asyncio.ensure_future(lock.acquire()) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await client.close()
+            await asyncio.gather(*calls, return_exceptions=True)
+            assert server.hget("redlatch:{n}", "o") is None
+
+            async def alone():
+                return len(asyncio.all_tasks()) == 2
+
+            await eventually(alone)
+
+    run(work())
+
+
+def test_block_whose_hold_was_lost_ends_at_once(url, kind, monkeypatch):
+    async def silent(call, timeout):
+        await asyncio.sleep(0.05)
+        raise redlatch._wire.NoAnswer("silent", may_have_run=True)
+
+    async def work():
+        async with aio.Client.from_url(url, patience=0.3) as client:
+            with pytest.raises(redlatch.LockLost, match="expired"):
+                async with getattr(client, kind)("n", lease=0.2, renew=False) as hold:
+                    monkeypatch.setattr(client._link, "run", silent)
+                    await hold.lost()
+                    began = time.monotonic()
+                    hold.check()
+            assert time.monotonic() - began < 0.25
+            monkeypatch.undo()
+            async with getattr(client, kind)("n") as hold:
+                assert await hold.release() == "free"
+            with pytest.raises(KeyError):
+                async with getattr(client, kind)("n"):
+                    monkeypatch.setattr(client._link, "run", silent)
+                    raise KeyError
+            monkeypatch.undo()
 
     run(work())

@@ -1,6 +1,7 @@
 """The synchronous client on a real server."""
 
 import os
+import signal
 import threading
 import time
 
@@ -8,20 +9,6 @@ import pytest
 from conftest import eventually
 
 import redlatch
-
-
-@pytest.fixture(params=["lock", "fair_lock"])
-def make(request, url):
-    clients = []
-
-    def make(name="n", **options):
-        client = redlatch.Client.from_url(url)
-        clients.append(client)
-        return getattr(client, request.param)(name, **options)
-
-    yield make
-    for client in clients:
-        client.close()
 
 
 def test_hold_excludes_and_release_frees(make, server):
@@ -91,6 +78,24 @@ def server_ms(server):
     return seconds * 1000 + micros // 1000
 
 
+def test_callback_that_comes_with_the_loss_is_called_once(make):
+    hold = make().acquire()
+    told = []
+
+    class Callbacks(list):
+        def append(self, callback):
+            super().append(callback)
+            notice.start()
+            notice.join(0.2)
+
+    notice = threading.Thread(target=hold._tell)
+    hold._callbacks = Callbacks()
+    hold.on_lost(told.append)
+    notice.join()
+    hold.on_lost(told.append)
+    assert told == [hold, hold]
+
+
 def test_holder_is_told_that_the_server_forgot(make, server):
     with pytest.raises(redlatch.LockLost, match="forgotten"):
         with make(lease=1) as hold:
@@ -104,23 +109,6 @@ def test_later_holder_is_told_of_a_holder_that_died(make, server):
     with make() as next_hold:
         assert next_hold.abandoned and next_hold.token > hold.token
     assert hold.release() == "taken_over"
-
-
-def test_exception_while_waiting_leaves_nothing(make, server, monkeypatch):
-    first, second = make(), make()
-    hold = first.acquire()
-    second._client._start()
-
-    def interrupted(self, seconds=None):
-        raise KeyboardInterrupt
-
-    box = type(second._client._wakes.join("x", 0).event)
-    monkeypatch.setattr(box, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        second.acquire()
-    monkeypatch.undo()
-    eventually(lambda: first.info()["waiters"] == 0)
-    hold.release()
 
 
 def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monkeypatch):
@@ -146,20 +134,20 @@ def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monke
 
 
 def test_threads_count_without_loss(make, server):
-    lock = make(name="counter")
+    locks = [make(name="counter"), make(name="counter")]
     server.set("count", 0)
 
-    def work():
-        for _ in range(20):
+    def work(lock):
+        for _ in range(10):
             with lock:
                 server.set("count", int(server.get("count")) + 1)
 
-    threads = [threading.Thread(target=work) for _ in range(5)]
+    threads = [threading.Thread(target=work, args=(locks[i % 2],)) for i in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert server.get("count") == "100"
+    assert server.get("count") == "160"
 
 
 def test_wrong_input_is_told(url, server):
@@ -178,21 +166,55 @@ def test_wrong_input_is_told(url, server):
         client.lock("n").acquire()
 
 
-def test_close_tells_and_frees(url, server):
-    client = redlatch.Client.from_url(url)
-    hold = client.lock("n").acquire()
-    client.close()
-    assert hold.lost_cause == "closed"
-    with redlatch.Client.from_url(url) as other:
-        assert other.lock("n", wait=0).acquire() is not None
+def test_value_of_another_program_is_told_and_stays(make, server):
+    server.set("redlatch:{n}", "mine")
+    lock = make()
+    for call in (lock.acquire, lambda: lock.acquire(wait=0), lock.info):
+        with pytest.raises(redlatch.WrongKind, match="WRONGTYPE"):
+            call()
+    hold = make(name="m", lease=3).acquire()
+    server.delete("redlatch:{m}")
+    server.rpush("redlatch:{m}", "mine")
+    began = time.monotonic()
+    assert hold.wait_lost(5) and hold.lost_cause == "forgotten"
+    assert time.monotonic() - began < 2.5
+    with pytest.raises(redlatch.WrongKind):
+        hold.release()
+    began = time.monotonic()
+    lock._client.close()
+    hold._client.close()
+    assert time.monotonic() - began < 5
+    assert server.get("redlatch:{n}") == "mine" and server.type("redlatch:{m}") == "list"
 
 
-def test_fork_may_not_use_a_hold(url, server):
-    with redlatch.Client.from_url(url) as client, client.lock("n") as hold:
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if hold.lost_cause == "forked" else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def test_names_of_the_past_take_no_memory(url, server):
+    with redlatch.Client.from_url(url) as client:
+        for number in range(20):
+            with client.lock(f"n{number}"):
+                pass
+        assert len(client._lines) == 0
+        for number in range(10_100):
+            client.fair_lock(f"f{number}")
+        assert len(client._core.fair_keys) == 10_000
+
+
+def test_stopped_server_is_told_in_time(make, server):
+    lock, other = make(lease=1), make()
+    hold = lock.acquire()
+    began = time.monotonic()
+    pid = server.info("server")["process_id"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert hold.wait_lost(5) and hold.lost_cause == "unreachable"
+        assert time.monotonic() - began < 1
+        with pytest.raises(redlatch.Unavailable):
+            lock.acquire(wait=0.5)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    # What the requests in the meantime have taken is given back.
+    with other as later:
+        assert later.token > hold.token
+    assert hold.release() in ("expired", "taken_over", "unconfirmed")
 
 
 def test_server_that_is_away_is_told():

@@ -28,6 +28,7 @@ impl Plan {
             let acquire = Acquire::<Held>::new(&self.client, primitive)
                 .renewed_lease(self.lease)
                 .durability(self.durability)
+                .whole_lease()
                 .fresh_owner();
             match acquire.await {
                 Ok(held) => return Ok(Term::new(held, self)),

@@ -65,8 +65,18 @@ impl Bundle {
 
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.state() {
-            HoldState::Lost(cause) => Err(Error::lost(cause)),
+            HoldState::Lost(cause) => Err(self.lost_by(cause)),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the error of a loss, which names the hold that was lost.
+    fn lost_by(&self, cause: LossCause) -> Error {
+        let is_lost = |hold: &&Held| hold.state() == HoldState::Lost(cause);
+        let error = Error::lost(cause);
+        match self.holds.iter().rfind(is_lost) {
+            Some(hold) => error.about(hold.kind(), hold.name()),
+            None => error,
         }
     }
 
@@ -120,7 +130,7 @@ impl Bundle {
             // Checks the clocks, and so notices a loss before its timer fires.
             self.check()?;
             if let Poll::Ready(cause) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(Error::lost(cause)));
+                return Poll::Ready(Err(self.lost_by(cause)));
             }
             future.as_mut().poll(context).map(Ok)
         })

@@ -111,23 +111,52 @@ impl MultiGuard {
     }
 
     /// Releases all members at once, and returns the outcome of each, by name in the order of
-    /// [`members`](Self::members). Costs one command per member.
+    /// [`members`](Self::members). Costs one command per member. An earlier loss of a member is an
+    /// outcome and not an error.
     ///
     /// # Errors
     ///
-    /// Per member, as its own release; unanswered releases continue in the background.
+    /// Those of [`Held::release`], if the release of any member was not answered; the text names
+    /// these members. Their releases continue in the background, and the others are released.
+    /// To know the outcome of each nevertheless, release those of
+    /// [`into_members`](Self::into_members).
     ///
     /// # Cancel safety
     ///
     /// A dropped future leaves the releases to the background.
-    pub async fn release(self) -> Vec<(String, Result<Released, Error>)> {
+    pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
         let names: Vec<_> = self
             .members()
             .iter()
             .map(|member| member.name().to_owned())
             .collect();
-        names.into_iter().zip(self.0.release().await).collect()
+        let members = names.len();
+        let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
+        for (name, released) in names.into_iter().zip(self.0.release().await) {
+            match released {
+                Ok(released) => outcomes.push((name, released)),
+                Err(error) => failed.push((name, error)),
+            }
+        }
+        match failed.len() {
+            0 => Ok(outcomes),
+            // It names its object.
+            1 => Err(failed.remove(0).1),
+            _ => Err(unanswered(&failed, members)),
+        }
     }
+}
+
+/// Returns the error of several members whose releases have failed.
+fn unanswered(failed: &[(String, Error)], members: usize) -> Error {
+    let names: Vec<_> = failed.iter().map(|(name, _)| format!("{name:?}")).collect();
+    let first = &failed[0].1;
+    let message = format!(
+        "{} of {members} members ({}) may be held until their leases end: {first}",
+        failed.len(),
+        names.join(", ")
+    );
+    Error::with_reason(first.kind(), message, first.clone())
 }
 
 impl fmt::Debug for MultiGuard {

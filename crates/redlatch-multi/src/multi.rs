@@ -48,7 +48,7 @@ use crate::{MultiGuard, bundle::Bundle, members::Members};
 /// let both = MultiLock::new(&[&a, &b]);
 /// let guard = both.lock().await?;
 /// guard.run(async { /* move something from one to the other */ }).await?;
-/// guard.release().await;
+/// guard.release().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -205,6 +205,7 @@ impl Multi {
             let options = AcquireOptions {
                 owner: owners.of(member),
                 wait: deadline.left(options.wait),
+                whole_lease: true,
                 ..options.clone()
             };
             let run = self.0.run(at);

@@ -266,7 +266,9 @@ impl Red {
         if bundle.check().is_ok() {
             let bundle = bundle.needs(self.enough(Rule::LoseWithQuorum).min(quorum));
             let longest = (!self.durable).then(|| self.longest_lease(options));
-            return Attempt::Granted(RedGuard::new(bundle, nodes, outcomes, longest));
+            let spare = self.nodes.len() - self.quorum;
+            let guard = RedGuard::new(bundle, nodes, outcomes, longest, spare);
+            return Attempt::Granted(guard);
         }
         if !self.nodes[0].client().keeps(Rule::GiveBackMinority) {
             std::mem::forget(bundle);

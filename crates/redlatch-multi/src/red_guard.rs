@@ -4,7 +4,7 @@ use std::{fmt, future::Future, time::Duration};
 
 use redlatch_core::{Error, ErrorKind, Held, HoldState, LossCause, Released};
 
-use crate::{NodeOutcomes, bundle::Bundle};
+use crate::{NodeOutcome, NodeOutcomes, bundle::Bundle};
 
 /// A hold of one name on a quorum of independent servers. Dropping it releases everywhere in the
 /// background; [`release`](Self::release) also returns the outcome on each node.
@@ -20,6 +20,8 @@ pub struct RedGuard {
     nodes: Vec<String>,
     outcomes: NodeOutcomes,
     longest: Option<Duration>,
+    /// How many nodes may be taken while the others are a quorum.
+    spare: usize,
 }
 
 impl RedGuard {
@@ -28,12 +30,14 @@ impl RedGuard {
         nodes: Vec<String>,
         outcomes: NodeOutcomes,
         longest: Option<Duration>,
+        spare: usize,
     ) -> Self {
         Self {
             bundle,
             nodes,
             outcomes,
             longest,
+            spare,
         }
     }
 
@@ -134,21 +138,48 @@ impl RedGuard {
         self.bundle.extend(span).await
     }
 
-    /// Releases on all nodes at once, and returns the outcome on each that granted. Costs one
-    /// command per node.
+    /// Releases on all nodes at once, and returns the outcome on each that granted and has answered
+    /// now. Costs one command per node.
+    ///
+    /// A node that does not answer is no error while a quorum of the others is free, as a node that
+    /// is away is none when acquiring.
     ///
     /// # Errors
     ///
-    /// Per node, as its own release; unanswered releases continue in the background.
+    /// The kind of [`Held::release`] of one of the nodes, if so many have not answered that nobody
+    /// can get a quorum before their leases end. [`Error::reason`] has these nodes. Unanswered
+    /// releases continue in the background.
     ///
     /// # Cancel safety
     ///
     /// A dropped future leaves the releases to the background.
-    pub async fn release(self) -> Vec<(String, Result<Released, Error>)> {
-        self.nodes
-            .into_iter()
-            .zip(self.bundle.release().await)
-            .collect()
+    pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
+        let (nodes, spare) = (self.outcomes.0.len(), self.spare);
+        let name = self
+            .holds()
+            .first()
+            .map_or_else(String::new, |hold| hold.name().to_owned());
+        let (mut released, mut failed) = (Vec::new(), Vec::new());
+        for (node, outcome) in self.nodes.into_iter().zip(self.bundle.release().await) {
+            match outcome {
+                Ok(outcome) => released.push((node, outcome)),
+                Err(error) => failed.push((node, error)),
+            }
+        }
+        match failed.first() {
+            Some((_, first)) if failed.len() > spare => {
+                let kind = first.kind();
+                let failed = failed.into_iter();
+                let failed = failed.map(|(node, error)| (node, NodeOutcome::Failed(error)));
+                let failed = NodeOutcomes(failed.collect());
+                let message = format!(
+                    "it may be held on {} of {nodes} nodes until its lease ends: {failed}",
+                    failed.0.len()
+                );
+                Err(Error::with_reason(kind, message, failed).about("red_lock", &name))
+            }
+            _ => Ok(released),
+        }
     }
 }
 

@@ -173,6 +173,14 @@ pub enum Seen {
         /// The attempt.
         attempt: String,
     },
+    /// Another owner's release, or the like, has granted the name to a waiter. The request may be
+    /// old: the waiter's registration is a standing order.
+    Given {
+        /// The name.
+        name: usize,
+        /// The waiter's attempt.
+        attempt: String,
+    },
     /// A hold was renewed.
     Renewed {
         /// The name.

@@ -134,8 +134,8 @@ impl Client {
     /// Acquires the reentrant lock called `name`, runs `work` while it is held, and releases it.
     /// `work` gets the guard, for its token and its deadline.
     ///
-    /// If the hold is lost, `work` is dropped at its next await, as by [`Held::run`](crate::Held::run). Two commands
-    /// if the lock is free.
+    /// If the hold is lost, `work` is dropped at its next await, as by
+    /// [`Held::run`](crate::Held::run). Two commands if the lock is free.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")]

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, env, fs, path::PathBuf};
 use crate::command::{self, cargo, root};
 
 /// The largest accepted number of items. Whoever adds one decides whether users need it.
-const CEILING: usize = 182;
+const CEILING: usize = 186;
 
 /// Documents the core, and checks the number of its items.
 pub(crate) fn run() -> Result<(), String> {

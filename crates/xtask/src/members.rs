@@ -10,6 +10,8 @@ pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) published: bool,
     pub(crate) features: Vec<String>,
+    /// Whether the package is a program and no library.
+    pub(crate) program: bool,
 }
 
 /// Reads all members.
@@ -38,6 +40,15 @@ pub(crate) fn all() -> Result<Vec<Member>, String> {
         .collect()
 }
 
+/// Returns the version that all members have.
+pub(crate) fn version() -> Result<String, String> {
+    let workspace = read(&root().join("Cargo.toml"))?;
+    let mut lines = workspace.lines();
+    let version = lines.find_map(|line| line.strip_prefix("version = "));
+    let version = version.ok_or("the workspace has no version")?;
+    Ok(version.trim_matches('"').to_owned())
+}
+
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
@@ -57,6 +68,7 @@ fn member_patterns(workspace: &str) -> Vec<&str> {
 /// Reads the subset of TOML that the manifests of this workspace use.
 fn parse(manifest: &str) -> Option<Member> {
     let (mut name, mut published, mut features) = (None, true, Vec::new());
+    let mut program = false;
     let mut section = "";
     for line in manifest
         .lines()
@@ -65,6 +77,7 @@ fn parse(manifest: &str) -> Option<Member> {
     {
         if line.starts_with('[') {
             section = line;
+            program |= section == "[[bin]]";
             continue;
         }
         let Some((key, value)) = line.split_once('=') else {
@@ -81,6 +94,7 @@ fn parse(manifest: &str) -> Option<Member> {
         name: name?,
         published,
         features,
+        program,
     })
 }
 
@@ -97,6 +111,7 @@ mod tests {
             name: "a".to_owned(),
             published: true,
             features,
+            program: false,
         };
         assert_eq!(parse(manifest), Some(expected));
         let unpublished = parse("[package]\nname = \"a\"\npublish = false\n");
@@ -113,6 +128,11 @@ mod tests {
                 .find(|member| member.name == name)
                 .map(|m| m.published)
         };
+        let programs = members.iter().filter(|m| m.published && m.program);
+        let programs: Vec<_> = programs.map(|m| m.name.as_str()).collect();
+        assert_eq!(programs, ["redlatch-cli"]);
+        let version = version().expect("our own manifest");
+        assert_eq!(version, env!("CARGO_PKG_VERSION"));
         assert_eq!(published("redlatch"), Some(true));
         assert_eq!(published("redlatch-lua"), Some(true));
         assert_eq!(published("xtask"), Some(false));

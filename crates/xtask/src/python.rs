@@ -14,8 +14,12 @@ use crate::command::{self, cargo, root, which};
 /// among them.
 const PACKAGES: &[&str] = &["redis>=5", "pytest>=8", "build>=1", "hatchling>=1.24"];
 
+/// The environment that has the wheel and what it depends on.
+const FRESH: &str = "target/python-fresh";
+
 /// Builds the wheel from the source distribution, and runs the tests of the Python client with the
-/// wheel installed. Returns the Python of the environment.
+/// wheel installed. The programs of the README run in an environment that has the wheel alone.
+/// Returns the Python of the environment with the tests.
 pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
     let client = root().join("clients/python");
     let python = environment()?;
@@ -29,19 +33,31 @@ pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
             .args(["-m", "build", "--no-isolation", "--outdir"])
             .args([&built, &client]),
     )?;
-    install(
-        &python,
-        &["--no-deps", "--force-reinstall"],
-        &[&wheel(&built)?],
-    )?;
-    command::run(
-        Command::new(&python)
-            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-            .current_dir(&client)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("REDLATCH_TEST_SERVERS", servers),
-    )?;
+    let wheel = wheel(&built)?;
+    install(&python, &["--no-deps", "--force-reinstall"], &[&wheel])?;
+    let fresh = make_environment(FRESH, &["--clear"])?;
+    install(&fresh, &[], &[&wheel])?;
+    pytest(&python, &fresh, servers)?;
     Ok(python)
+}
+
+/// Runs the tests again, on each server but the first, in the environments that [`test()`] made.
+pub(crate) fn test_on_others(python: &Path, servers: &str) -> Result<(), String> {
+    let fresh = root().join(FRESH).join("bin/python");
+    let mut others = servers.split(',').skip(1);
+    others.try_for_each(|server| pytest(python, &fresh, server))
+}
+
+/// Runs the tests on the first of the servers.
+fn pytest(python: &Path, fresh: &Path, servers: &str) -> Result<(), String> {
+    command::run(
+        Command::new(python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .current_dir(root().join("clients/python"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("REDLATCH_FRESH_PYTHON", fresh)
+            .env("REDLATCH_TEST_SERVERS", servers),
+    )
 }
 
 /// Runs workers of both clients on one server until each kind of lock was held `rounds` times, and
@@ -56,14 +72,22 @@ pub(crate) fn peers(python: &Path, rounds: &str, servers: &str) -> Result<(), St
 
 /// Makes the virtual environment if there is none, and installs the packages. Returns its Python.
 fn environment() -> Result<PathBuf, String> {
-    let folder = root().join("target/python");
-    let python = folder.join("bin/python");
+    let folder = "target/python";
+    let mut python = root().join(folder).join("bin/python");
     if !python.exists() {
-        let system = which("python3").ok_or("there is no python3")?;
-        command::run(Command::new(system).args(["-m", "venv"]).arg(&folder))?;
+        python = make_environment(folder, &[])?;
     }
     install(&python, &[], PACKAGES)?;
     Ok(python)
+}
+
+/// Makes a virtual environment. Returns its Python.
+fn make_environment(folder: &str, options: &[&str]) -> Result<PathBuf, String> {
+    let system = which("python3").ok_or("there is no python3")?;
+    let folder = root().join(folder);
+    let mut venv = Command::new(system);
+    command::run(venv.args(["-m", "venv"]).args(options).arg(&folder))?;
+    Ok(folder.join("bin/python"))
 }
 
 fn install(python: &Path, options: &[&str], packages: &[&str]) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use redlatch::{Client, Lockable, RedLock};
 
-use super::{Call, Kind, SHORT, Wait, calls, multi::alike};
+use super::{Call, Kind, SHORT, Wait, calls};
 
 /// The lock over a quorum of servers.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Kind for Red {
             "try_lock_for": |red| red.try_lock_for(SHORT);
             "extend": |held| held.extend(SHORT);
         };
-        let release = async move { alike(last.release().await) };
+        let release = async move { last.release().await.map(drop) };
         calls.push(Call::new("release", release));
         calls
     }
@@ -35,8 +35,8 @@ impl Kind for Red {
     async fn waits(&self, others: &[Client], clients: &[Client]) -> Vec<Wait> {
         let held = red(others, "red-a").lock().await.unwrap();
         let red = red(clients, "red-a");
-        let call = async move { alike(red.lock().await?.release().await) };
-        let free = async move { alike(held.release().await) };
+        let call = async move { red.lock().await?.release().await.map(drop) };
+        let free = async move { held.release().await.map(drop) };
         vec![Wait::new("lock", call, free)]
     }
 }

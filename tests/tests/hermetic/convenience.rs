@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Connection, ErrorKind, LossCause, Token};
+use redlatch::{Client, Connection, ErrorKind, Lockable, LossCause, Token};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND},
@@ -201,6 +201,36 @@ async fn client_of_a_guard_becomes_a_client_with_all_constructors() {
             .unwrap()
             .is_some()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_lock_can_be_acquired_as_one_type() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let read_write = client.read_write_lock("rw");
+    let locks: Vec<Box<dyn Lockable>> = vec![
+        Box::new(client.lock("plain")),
+        Box::new(client.fair_lock("fair")),
+        Box::new(read_write.write_side()),
+    ];
+    for lock in &locks {
+        let wait = Duration::from_secs(1);
+        let guard = lock.lock().renewed_lease(wait).await.unwrap();
+        assert!(guard.remaining() <= wait);
+        assert!(lock.try_lock().await.unwrap().is_none());
+        assert!(lock.try_lock_for(wait).await.unwrap().is_none());
+        guard.release().await.unwrap();
+        drop(lock.try_lock().await.unwrap().expect("free"));
+    }
+    let shared: &dyn Lockable = &read_write.read_side();
+    let reading = shared.lock().await.unwrap();
+    assert!(shared.try_lock().await.unwrap().is_some());
+    reading.release().await.unwrap();
+    let invalid: &dyn Lockable = &client.lock("");
+    let error = invalid.lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+    let error = invalid.try_lock_for(Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
 }
 
 #[test]

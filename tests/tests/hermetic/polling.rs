@@ -108,10 +108,10 @@ async fn waiter_of_a_red_lock_never_subscribes() {
         };
         let held = red(0).lock().await.unwrap();
         let free = async || {
-            held.release().await;
+            held.release().await.unwrap();
         };
         let guard = waits(red(3).lock(), free).await.unwrap();
-        guard.release().await;
+        guard.release().await.unwrap();
         for node in &nodes {
             let server = node.embedded_server();
             assert_eq!(server.connection_count(), 2, "one for each client");

@@ -10,10 +10,13 @@ use std::{
 
 use futures_util::future::join_all;
 use redlatch::{
-    Client, Durability,
+    Client, Durability, ErrorKind, NodeOutcomes,
     runtime::{Command, ServerError},
 };
-use redlatch_behaviours::releases::{WAYS, guarded};
+use redlatch_behaviours::{
+    multi::{Fleet, red_lock::red},
+    releases::{WAYS, guarded},
+};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_tests::backend::Backend;
 
@@ -98,11 +101,64 @@ async fn refused_release_is_an_error_and_goes_on_in_the_background() {
     let guard = client.lock("x").lock().await.unwrap();
     refuse(&backend);
     let refused = guard.release().await.unwrap_err();
-    assert_eq!(refused.kind(), redlatch::ErrorKind::Permission);
+    assert_eq!(refused.kind(), ErrorKind::Permission);
     assert!(client.lock("x").try_lock().await.is_err());
     backend.embedded_server().clear_trouble();
     backend.pass(Duration::from_secs(3)).await;
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
+}
+
+/// The error of several members names those that may be held still. The others are released.
+#[tokio::test(start_paused = true)]
+async fn refused_release_of_several_names_those_that_were_refused() {
+    let backends = [Backend::embedded(), Backend::embedded()];
+    let (one, two) = (backends[0].client().await, backends[1].client().await);
+    let all = one.multi_lock(&[&one.lock("a"), &one.fair_lock("b"), &two.lock("c")]);
+    let guard = all.lock().await.unwrap();
+    refuse(&backends[0]);
+    let refused = guard.release().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Permission);
+    let text = refused.to_string();
+    let expected = "2 of 3 members (\"b\", \"a\") may be held until their leases end: ";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(two.lock("c").try_lock().await.unwrap().is_some());
+
+    // One that fails is named by its own error.
+    backends[0].embedded_server().clear_trouble();
+    backends[0].pass(Duration::from_secs(3)).await;
+    let guard = all.lock().await.unwrap();
+    refuse(&backends[1]);
+    let refused = guard.release().await.unwrap_err();
+    assert!(refused.to_string().starts_with("lock \"c\": "), "{refused}");
+    assert!(one.lock("a").try_lock().await.unwrap().is_some());
+}
+
+/// A minority of nodes that do not answer keeps nobody out.
+#[tokio::test(start_paused = true)]
+async fn release_of_a_red_lock_fails_if_no_quorum_is_free() {
+    let fleet = Fleet::embedded(5);
+    let clients = fleet.clients().await;
+    let guard = red(&clients).lock().await.unwrap();
+    fleet.0[..2].iter().for_each(refuse);
+    let released = guard.release().await.unwrap();
+    assert_eq!(released.len(), 3, "those that have answered");
+    for backend in &fleet.0 {
+        backend.embedded_server().clear_trouble();
+    }
+    fleet.pass(Duration::from_secs(3)).await;
+
+    let guard = red(&clients).lock().await.unwrap();
+    fleet.0[..3].iter().for_each(refuse);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Permission);
+    assert!(
+        error
+            .to_string()
+            .starts_with("red lock \"x\": it may be held on 3 of 5 nodes"),
+        "{error}"
+    );
+    let nodes = error.reason().unwrap().downcast_ref::<NodeOutcomes>();
+    assert_eq!(nodes.unwrap().iter().count(), 3);
 }
 
 /// What is refused for good ends with the lease and not before, and is asked for seldom.

@@ -57,12 +57,16 @@ async fn tls_is_spoken_and_checked(binary: ServerBinary) {
     let unknown = Client::builder(&url).connect_timeout(800 * MS).connect();
     let other_name =
         Client::builder(&format!("rediss://127.0.0.2:{}", address.port())).tls(options);
-    for wrong in [
-        unknown.await,
-        other_name.connect_timeout(800 * MS).connect().await,
+    for (wrong, remedy) in [
+        (unknown.await, "as `root_pem`"),
+        (
+            other_name.connect_timeout(800 * MS).connect().await,
+            "127.0.0.2",
+        ),
     ] {
         let error = wrong.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert!(error.to_string().contains(remedy), "{error}");
     }
     let mut blind = TlsOptions::default();
     blind.insecure = true;

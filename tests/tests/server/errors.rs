@@ -100,6 +100,29 @@ async fn missing_rights_are_told_with_the_line_to_paste(binary: ServerBinary) {
     let error = refused(&url).await;
     assert_says(&error, ErrorKind::Permission, &words);
     assert!(error.to_string().ends_with("+publish"), "cut: {error}");
+    // Without these two, the server refuses the look at all others.
+    for (rule, restored) in [("-evalsha", "+evalsha"), ("resetkeys", "~redlatch:*")] {
+        lacks(&server, &url, rule, restored).await;
+    }
+    // Without one of these, it refuses what a connection asks first, or the subscription.
+    server.command(&["ACL", "SETUSER", "app", "+@all"]).unwrap();
+    for (rule, restored) in [
+        ("resetchannels", "&redlatch:*"),
+        ("-subscribe", "+subscribe"),
+        ("-time", "+time"),
+    ] {
+        lacks(&server, &url, rule, restored).await;
+    }
+}
+
+/// Takes a right from the user, looks whether connecting names it, and gives it back.
+async fn lacks(server: &Server, url: &str, rule: &str, restored: &str) {
+    server.command(&["ACL", "SETUSER", "app", rule]).unwrap();
+    let words = format!("user `app` lacks {restored}; run: ACL SETUSER app {restored}");
+    assert_says(&refused(url).await, ErrorKind::Permission, &[&words]);
+    server
+        .command(&["ACL", "SETUSER", "app", restored])
+        .unwrap();
 }
 
 async fn missing_right_at_first_use_is_told_with_the_line_to_paste(binary: ServerBinary) {

@@ -90,14 +90,14 @@ async fn quorum_of_five_holds_while_two_nodes_are_stopped(binary: ServerBinary) 
     for server in &servers[..3] {
         server.cont();
     }
-    released.await.unwrap();
+    released.await.unwrap().unwrap();
     // What they were sent while they stood still is done now, and undone.
     for client in &clients {
         assert_tables_empty(client).await;
     }
     free_everywhere(&servers).await;
     let guard = lock.lock().await.unwrap();
-    guard.release().await;
+    guard.release().await.unwrap();
 }
 
 /// Three seconds.
@@ -112,7 +112,7 @@ async fn quorum_of_five_holds_while_two_nodes_answer_late(binary: ServerBinary) 
     let urls: Vec<_> = urls.chain(servers[2..].iter().map(Server::url)).collect();
     let clients = connect(urls).await;
     let lock = red(&clients).build().unwrap();
-    lock.lock().await.unwrap().release().await;
+    lock.lock().await.unwrap().release().await.unwrap();
     for proxy in &proxies {
         proxy.stall();
     }
@@ -134,10 +134,10 @@ async fn quorum_of_five_holds_while_two_nodes_answer_late(binary: ServerBinary) 
     for proxy in &proxies {
         proxy.black_hole();
     }
-    guard.release().await;
+    guard.release().await.unwrap();
     let guard = lock.lock().lease(10 * SECOND).await.unwrap();
     assert_eq!(guard.nodes_held(), 3);
-    guard.release().await;
+    guard.release().await.unwrap();
     for proxy in &proxies {
         proxy.cut();
         proxy.pass();
@@ -169,8 +169,8 @@ async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: Serve
         guard.check().is_ok() && other.check().is_ok(),
         "two hold it"
     );
-    guard.release().await;
-    other.release().await;
+    guard.release().await.unwrap();
+    other.release().await.unwrap();
 
     // Nothing is said of them.
     let lease = 5 * SECOND;
@@ -182,11 +182,18 @@ async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: Serve
     };
     let (first, second) = (careful(&mine), careful(&theirs));
     // Until all nodes have been running for a lease.
-    second.lock().lease(lease).await.unwrap().release().await;
+    second
+        .lock()
+        .lease(lease)
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     eventually("all nodes to count", GENEROUS, async || {
         let guard = second.lock().lease(lease).await.unwrap();
         let all = guard.nodes_held() == 3;
-        guard.release().await;
+        guard.release().await.unwrap();
         all
     })
     .await;
@@ -196,7 +203,7 @@ async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: Serve
     let next = second.lock().lease(lease).await.unwrap();
     assert!(guard.check().is_err(), "one holds it");
     assert!(wiped.elapsed() > 3 * SECOND, "{:?}", wiped.elapsed());
-    next.release().await;
+    next.release().await.unwrap();
 }
 
 /// Two contenders have two of four votes each; then both give back, and go on after pauses drawn by
@@ -212,7 +219,7 @@ async fn split_vote_of_four_nodes_resolves(binary: ServerBinary) {
             .collect();
         let clients = connect(proxies.iter().map(Proxy::url)).await;
         let lock = red(&clients).node_timeout(20 * SECOND).build().unwrap();
-        lock.lock().await.unwrap().release().await;
+        lock.lock().await.unwrap().release().await.unwrap();
         contenders.push((proxies, far, lock));
     }
     let mut held = Vec::new();
@@ -228,7 +235,7 @@ async fn split_vote_of_four_nodes_resolves(binary: ServerBinary) {
         tasks.push(tokio::spawn(async move {
             let guard = lock.lock().await.unwrap();
             assert!(guard.nodes_held() >= 3);
-            guard.release().await;
+            guard.release().await.unwrap();
         }));
     }
     // What asks for the far nodes waits until the near ones have granted.
@@ -265,7 +272,7 @@ async fn databases_of_one_server_hold_apart_and_make_no_quorum(binary: ServerBin
     for lock in &locks {
         assert!(lock.is_locked().await.unwrap());
     }
-    guard.release().await;
+    guard.release().await.unwrap();
     let error = RedLock::builder(&members).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }
@@ -346,7 +353,7 @@ async fn work(clients: &[Client], inside: &[AtomicBool], dice: u64) {
     for &name in &names {
         inside[name].store(false, Ordering::Relaxed);
     }
-    for (name, released) in guard.release().await {
-        assert!(released.unwrap().is_clean(), "{name}");
+    for (name, released) in guard.release().await.unwrap() {
+        assert!(released.is_clean(), "{name}");
     }
 }

@@ -12,7 +12,7 @@ from ._base import Core
 from ._calls import Place
 from ._time import REACH, attempt_timeout, now
 from ._wire import NoAnswer
-from .errors import RedlatchError, Unavailable
+from .errors import RedlatchError, Unavailable, WrongKind
 
 if TYPE_CHECKING:
     from .aio import Hold
@@ -84,6 +84,8 @@ class Keeper:
             self._link.clock.observe(received, millis)
             random = self._core.random()
             lease.on_renewed(sent, received, verdict, settings.drift, random)
+        except WrongKind:
+            lease.lose("forgotten")
         except (NoAnswer, RedlatchError):
             lease.on_trouble(now(), self._core.random())
         self._change.set()
@@ -131,10 +133,16 @@ class Releaser:
             undo = await self._queue.get()
             try:
                 await self._link.run(undo.call, 1000.0)
+            except WrongKind:
+                # Another program has the key: nothing is left to release.
+                pass
             except (NoAnswer, RedlatchError):
                 if now() < undo.give_up:
                     self._queue.put_nowait(undo)
                     await asyncio.sleep(0.1)
+            except Exception:
+                # An error of an unknown kind must not end the releases of all others.
+                await asyncio.sleep(0.1)
             finally:
                 self._queue.task_done()
 

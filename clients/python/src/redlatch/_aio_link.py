@@ -164,6 +164,7 @@ class Wakes:
     def __init__(self, link: Link, channel: str, unknown: Callable[[str], None]) -> None:
         self._link, self._channel, self._unknown = link, channel, unknown
         self._boxes: set[Mailbox] = set()
+        self._left = asyncio.Event()
         self.subscribed = False
         self._settled = asyncio.Event()
         self._heard = now()
@@ -184,6 +185,17 @@ class Wakes:
     def leave(self, box: Mailbox) -> None:
         """Removes a waiter."""
         self._boxes.discard(box)
+        self._left.set()
+
+    async def dismiss(self, seconds: float) -> None:
+        """Lets all waiters look at whether the client was closed, and waits until they have left,
+        for this time at most."""
+        until = now() + seconds * 1000
+        for box in self._boxes:
+            box.event.set()
+        while self._boxes and now() < until:
+            self._left.clear()
+            await wait_for_event(self._left, (until - now()) / 1000)
 
     def tell(self, key: str, attempt: Optional[int]) -> bool:
         """Calls the waiters of a key, or one of them. Returns whether there was one."""

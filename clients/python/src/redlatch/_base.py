@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -14,6 +15,10 @@ from ._lease import Lease
 from ._names import check_prefix, key_of
 from ._time import ServerClock, lease_ms, now
 from .errors import ClientClosed, LockLost, WrongKind
+
+# How many names of fair locks a client remembers, the last ones. A message for a waiter that the
+# client does not know is answered for these.
+MOST_FAIR_KEYS = 10_000
 
 
 class Core:
@@ -48,10 +53,14 @@ class Core:
 
     def check_open(self) -> None:
         """Raises `ClientClosed` if the client cannot be used."""
-        if self.is_forked():
-            raise ClientClosed("a client cannot be used in a fork of the process that made it")
+        self.check_not_forked()
         if self.closed:
             raise ClientClosed("the client was closed")
+
+    def check_not_forked(self) -> None:
+        """Raises `ClientClosed` in a fork: the holds and the connections are the parent's."""
+        if self.is_forked():
+            raise ClientClosed("a client cannot be used in a fork of the process that made it")
 
     def is_forked(self) -> bool:
         """Tells whether this process is a fork of the one that made the client."""
@@ -71,7 +80,12 @@ class Core:
         key = key_of(self.settings.prefix, name)
         place = Place(kind, self.settings.prefix, name)
         if kind is FAIR:
+            self.fair_keys.pop(key, None)
             self.fair_keys[key] = place
+            if len(self.fair_keys) > MOST_FAIR_KEYS:
+                # Another thread may be at the same work.
+                with contextlib.suppress(KeyError, RuntimeError, StopIteration):
+                    del self.fair_keys[next(iter(self.fair_keys))]
         return place
 
     def acquisition(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _calls as calls
 from ._acquisition import Undo
@@ -12,7 +12,7 @@ from ._base import Core
 from ._calls import Place
 from ._link import Link, NoAnswer
 from ._time import REACH, attempt_timeout, now
-from .errors import RedlatchError, Unavailable
+from .errors import RedlatchError, Unavailable, WrongKind
 
 if TYPE_CHECKING:
     from ._sync import Hold
@@ -100,6 +100,8 @@ class Keeper:
             self._link.clock.observe(received, millis)
             random = self._core.random()
             lease.on_renewed(sent, received, verdict, settings.drift, random)
+        except WrongKind:
+            lease.lose("forgotten")
         except (NoAnswer, RedlatchError):
             lease.on_trouble(now(), self._core.random())
         with self._change:
@@ -111,7 +113,7 @@ class Releaser:
 
     def __init__(self, link: Link, core: Core) -> None:
         self._link, self._core = link, core
-        self._queue: "queue.Queue[Undo]" = queue.Queue()
+        self._queue: "queue.Queue[Optional[Undo]]" = queue.Queue()
         self._pause = threading.Event()
         threading.Thread(target=self._work, name="redlatch releases", daemon=True).start()
 
@@ -147,8 +149,13 @@ class Releaser:
     def _work(self) -> None:
         while True:
             undo = self._queue.get()
+            if undo is None:
+                return
             try:
                 self._link.run(undo.call, 1000.0)
+            except WrongKind:
+                # Another program has the key: nothing is left to release.
+                pass
             except (NoAnswer, RedlatchError):
                 if now() < undo.give_up:
                     self._queue.put(undo)
@@ -160,11 +167,12 @@ class Releaser:
                 self._queue.task_done()
 
     def close(self, seconds: float) -> None:
-        """Waits until nothing is left to release, or for this time."""
+        """Waits until nothing is left to release, or for this time. Then ends the thread."""
         until = now() + seconds * 1000
         with self._queue.all_tasks_done:
             while self._queue.unfinished_tasks and now() < until:
                 self._queue.all_tasks_done.wait(max((until - now()) / 1000, 0))
+        self._queue.put(None)
 
 
 __all__: list[Any] = ["Keeper", "Releaser"]

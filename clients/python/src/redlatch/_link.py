@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from typing import Any, Callable
+from weakref import WeakSet
 
 import redis
 from redis.backoff import NoBackoff
@@ -126,8 +127,10 @@ class Wakes:
 
     def __init__(self, link: Link, channel: str, unknown: Callable[[str], None]) -> None:
         self._link, self._channel, self._unknown = link, channel, unknown
-        self._boxes: set[Mailbox] = set()
+        # A box goes with its waiter, even if an exception hit the waiter before it left.
+        self._boxes: "WeakSet[Mailbox]" = WeakSet()
         self._lock = threading.Lock()
+        self._left = threading.Condition(self._lock)
         self._ended = False
         self.subscribed = False
         self._settled = threading.Event()
@@ -148,8 +151,17 @@ class Wakes:
 
     def leave(self, box: Mailbox) -> None:
         """Removes a waiter."""
-        with self._lock:
+        with self._left:
             self._boxes.discard(box)
+            self._left.notify_all()
+
+    def dismiss(self, seconds: float) -> None:
+        """Lets all waiters look at whether the client was closed, and waits until they have left,
+        for this time at most."""
+        with self._left:
+            for box in self._boxes:
+                box.event.set()
+            self._left.wait_for(lambda: not self._boxes, max(seconds, 0))
 
     def tell(self, key: str, attempt: int | None) -> bool:
         """Calls the waiters of a key, or one of them. Returns whether there was one."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict
 from types import TracebackType
 from typing import Any, Callable, Optional, Type
+from weakref import WeakValueDictionary
 
 import redis
 
@@ -18,7 +18,7 @@ from ._keeper import Keeper, Releaser
 from ._lease import Lease, released
 from ._link import Link, NoAnswer, Wakes
 from ._time import now
-from .errors import LockBusy, LockLost, Refused, Unavailable
+from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
 
 _log = logging.getLogger("redlatch")
 
@@ -41,7 +41,8 @@ class Client:
             raise Unavailable(str(error), may_have_run=False) from error
         self._begin = threading.Lock()
         self._began = False
-        self._lines: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        # A line lasts as long as somebody stands in it.
+        self._lines: "WeakValueDictionary[str, threading.Lock]" = WeakValueDictionary()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> "Client":
@@ -62,6 +63,10 @@ class Client:
         return FairLock(self, name, **options)
 
     def _start(self) -> None:
+        # First without the lock: a fork may have copied it locked.
+        self._core.check_open()
+        if self._began:
+            return
         with self._begin:
             self._core.check_open()
             if self._began:
@@ -80,15 +85,22 @@ class Client:
     def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the threads.
 
-        Returns when the server has answered all releases, or after the client's patience.
+        A call that waits for a lock raises `ClientClosed`. Returns when the server has answered all
+        releases, or after the client's patience. In a fork of the process it does nothing.
         """
+        if self._core.is_forked():
+            return
+        self._core.closed = True
         with self._begin:
-            self._core.closed = True
             if self._began:
+                self._began = False
+                until = now() + self._core.settings.patience
+                # A waiter that leaves hands over its undo, or its hold to the keeper.
+                self._wakes.dismiss((until - now()) / 1000)
                 for hold in self._keeper.close():
                     hold._hand_over()
                 self._wakes.close()
-                self._releaser.close(self._core.settings.patience / 1000)
+                self._releaser.close((until - now()) / 1000)
             self._link.close()
 
     def __enter__(self) -> "Client":
@@ -131,23 +143,31 @@ class Lock:
         Raises `Unavailable` if the server was silent for the client's patience, or when the time to
         wait was over. Raises `WrongKind`, `Refused` or `ClientClosed`.
         """
+        taken: list[Hold] = []
+        try:
+            return self._acquire(wait, taken)
+        except BaseException:
+            _give_back(taken)
+            raise
+
+    def _acquire(self, wait: Any, taken: "list[Hold]") -> "Optional[Hold]":
         client = self._client
         client._start()
         seconds = self._wait if wait is ... else wait
         options = lock_options(client._core, self._lease, self._renew, seconds)
         if not options.waits or self._kind.queued:
-            return self._run(options)
+            return self._run(options, taken)
         # One waiter of this client talks to the server at a time.
-        line = client._lines[self._place.key]
+        line = client._lines.setdefault(self._place.key, threading.Lock())
         until = options.deadline
         if not line.acquire(timeout=-1 if until is None else max((until - now()) / 1000, 0)):
             return None
         try:
-            return self._run(options)
+            return self._run(options, taken)
         finally:
             line.release()
 
-    def _run(self, options: Any) -> "Optional[Hold]":
+    def _run(self, options: Any, taken: "list[Hold]") -> "Optional[Hold]":
         client = self._client
         wakes = client._wakes
         machine = client._core.acquisition(
@@ -156,6 +176,7 @@ class Lock:
         box = wakes.join(self._place.key, machine.attempt)
         try:
             while True:
+                client._core.check_open()
                 step = machine.step(now())
                 if isinstance(step, Send):
                     box.called = False
@@ -178,7 +199,7 @@ class Lock:
                     wakes.leave(box)
                     box = wakes.join(self._place.key, machine.attempt)
                 elif isinstance(step, Deliver):
-                    return self._deliver(machine, step, options.lease)
+                    return self._deliver(machine, step, options.lease, taken)
                 elif isinstance(step, End):
                     self._undo(machine.abandon(now()))
                     return None
@@ -197,6 +218,9 @@ class Lock:
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())
             raise
+        except WrongKind:
+            machine.on_failure(may_have_run=False, now=now())
+            raise
         called = machine.on_reply(now(), reply)
         if called is not None:
             self._client._wakes.tell(self._place.key, called)
@@ -205,10 +229,14 @@ class Lock:
         if undo:
             self._client._releaser.put(undo)
 
-    def _deliver(self, machine: Any, step: Deliver, lease: int) -> "Hold":
+    def _deliver(
+        self, machine: Any, step: Deliver, lease: int, taken: "list[Hold]"
+    ) -> "Hold":
         client = self._client
         held = new_lease(client._core, self._place, machine, step, lease, self._renew)
         hold = Hold(client, held, machine.release(), step.grant.abandoned)
+        # First listed, then kept: a hold that nobody has is not renewed.
+        taken.append(hold)
         client._keeper.add(hold)
         return hold
 
@@ -217,12 +245,16 @@ class Lock:
 
         Raises `LockBusy` if another owner has it when the time to wait is over.
         """
-        hold = self.acquire()
-        if hold is None:
-            raise LockBusy(f"another owner has {self.name!r}")
-        holds = self._local.__dict__.setdefault("holds", [])
-        holds.append(hold)
-        return hold
+        taken: list[Hold] = []
+        try:
+            hold = self._acquire(..., taken)
+            if hold is None:
+                raise LockBusy(f"another owner has {self.name!r}")
+            self._local.__dict__.setdefault("holds", []).append(hold)
+            return hold
+        except BaseException:
+            _give_back(taken)
+            raise
 
     def __exit__(
         self,
@@ -230,16 +262,29 @@ class Lock:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        """Releases the lock.
+        """Releases the lock; in the background, if the hold was lost.
 
         Raises `LockLost` if the hold was lost and the block has raised nothing else: what the block
-        did may have overlapped with the next holder.
+        did may have overlapped with the next holder. Raises `Unavailable` if the server does not
+        answer to the release and the block has raised nothing.
         """
-        hold: Hold = self._local.holds.pop()
-        cause = hold.lost_cause
-        hold.release()
-        if cause is not None and error is None:
-            raise LockLost(self.name, cause)
+        hold: Hold = self._local.holds[-1]
+        try:
+            self._local.holds.pop()
+            cause = hold.lost_cause
+            if cause is None:
+                hold.release()
+            elif cause != "released":
+                _give_back([hold])
+        except Unavailable:
+            # The release goes on in the background, and what the block has raised matters more.
+            if error is None:
+                raise
+        except BaseException:
+            _give_back([hold])
+            raise
+        if cause not in (None, "released") and error is None:
+            raise LockLost(self.name, str(cause))
 
     def info(self) -> Optional[dict[str, Any]]:
         """Returns owner, count, token, remaining s and waiters of the present hold, or `None`.
@@ -269,6 +314,7 @@ class Hold(HoldView):
         super().__init__(client._core, lease, abandoned)
         self._client, self._release_call = client, release
         self._told = threading.Event()
+        self._telling = threading.Lock()
         self._released = False
         self._callbacks: list[Callable[[Hold], object]] = []
 
@@ -280,19 +326,23 @@ class Hold(HoldView):
         return self._told.wait(seconds)
 
     def on_lost(self, callback: "Callable[[Hold], object]") -> None:
-        """Calls `callback` with this hold when it is lost, in a thread of the client."""
-        self._callbacks.append(callback)
-        if self._told.is_set():
-            callback(self)
+        """Calls `callback` once with this hold when it is lost, in a thread of the client."""
+        with self._telling:
+            if not self._told.is_set():
+                self._callbacks.append(callback)
+                return
+        callback(self)
 
     def _tell(self) -> None:
-        if not self._told.is_set():
+        with self._telling:
+            if self._told.is_set():
+                return
             self._told.set()
-            for callback in self._callbacks:
-                try:
-                    callback(self)
-                except Exception:
-                    _log.exception("a callback for the loss of %r has failed", self.name)
+        for callback in self._callbacks:
+            try:
+                callback(self)
+            except Exception:
+                _log.exception("a callback for the loss of %r has failed", self.name)
 
     def _undo(self) -> Undo:
         return Undo(self._release_call, self._lease.valid_until + self._lease.lease + 10_000)
@@ -309,15 +359,28 @@ class Hold(HoldView):
         `unconfirmed` if a repeated request found nothing. A second call returns `free`.
 
         Raises `Unavailable` after the client's patience. The release goes on in the background.
+        Raises `ClientClosed` in a fork of the process, which cannot end the hold.
         """
+        self._core.check_not_forked()
         if self._released:
             return "free"
-        self._released = True
-        self._client._keeper.remove(self)
-        self._lease.lose("released")
         try:
+            self._released = True
+            self._client._keeper.remove(self)
+            self._lease.lose("released")
             verdict, resent = self._client._releaser.run(self._undo())
         except BaseException:
-            self._client._releaser.put(self._undo())
+            _give_back([self])
             raise
         return released(verdict, resent=resent)
+
+
+def _give_back(holds: "list[Hold]") -> None:
+    """Releases holds in the background, after an exception at an unknown place."""
+    for hold in holds:
+        if hold._core.is_forked():
+            continue
+        hold._released = True
+        hold._client._keeper.remove(hold)
+        hold._lease.lose("released")
+        hold._client._releaser.put(hold._undo())

@@ -10,7 +10,7 @@ from typing import Any
 
 from redis import exceptions
 
-from .errors import RedlatchError, Refused
+from .errors import RedlatchError, Refused, WrongKind
 
 # What a connection takes over from the user's client.
 _TAKEN = (
@@ -58,7 +58,7 @@ _NEVER = (
     exceptions.AuthorizationError,
     exceptions.OutOfMemoryError,
 )
-_NEVER_CODES = ("NOPERM", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "CLOCK", "WRONGTYPE")
+_NEVER_CODES = ("NOPERM", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "CLOCK")
 
 
 def code_of(message: str) -> str:
@@ -73,13 +73,15 @@ def code_of(message: str) -> str:
 def error_of(error: Exception, *, connected: bool) -> NoAnswer | RedlatchError:
     """Returns what an exception of redis-py means. `connected` is false while dialing."""
     text = str(error)
-    halted = "script" in text or text.startswith("WRONGTYPE")
+    halted = "script" in text
     if isinstance(error, _NEVER):
         return Refused(text, may_have_run=halted)
     if isinstance(error, _LATER):
         return NoAnswer(text, may_have_run=False)
     if isinstance(error, exceptions.ResponseError):
         code = code_of(text)
+        if code == "WRONGTYPE":
+            return WrongKind(f"a value of another program has the key of the name: {text}")
         if code in _NEVER_CODES or text.startswith("unknown command"):
             return Refused(text, may_have_run=halted and code != "OOM")
         if code in _LATER_CODES or "max number of clients" in text:

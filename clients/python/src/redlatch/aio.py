@@ -8,9 +8,9 @@ a result that arrives with the time-out.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from types import TracebackType
 from typing import Any, Awaitable, Optional, Type, TypeVar
+from weakref import WeakValueDictionary
 
 import redis.asyncio
 
@@ -23,7 +23,7 @@ from ._calls import FAIR, PLAIN, Kind
 from ._lease import Lease, released
 from ._time import now
 from ._wire import NoAnswer
-from .errors import LockBusy, LockLost, Refused, Unavailable
+from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
 
 T = TypeVar("T")
 
@@ -39,7 +39,8 @@ class Client:
         self._core = Core(**options)
         self._link = Link(client)
         self._began = False
-        self._lines: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # A line lasts as long as somebody stands in it.
+        self._lines: "WeakValueDictionary[str, asyncio.Lock]" = WeakValueDictionary()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> "Client":
@@ -65,6 +66,8 @@ class Client:
             await self._link.start()
         except NoAnswer as error:
             raise Unavailable(str(error), may_have_run=False) from error
+        # It may have been closed in the meantime.
+        self._core.check_open()
         if not self._began:
             self._began = True
             self._releaser = Releaser(self._link, self._core)
@@ -80,15 +83,21 @@ class Client:
     async def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the tasks.
 
-        Returns when the server has answered all releases, or after the client's patience.
+        A call that waits for a lock raises `ClientClosed`. Returns when the server has answered all
+        releases, or after the client's patience. In a fork of the process it does nothing.
         """
+        if self._core.is_forked():
+            return
         self._core.closed = True
         if self._began:
             self._began = False
+            until = now() + self._core.settings.patience
+            # A waiter that leaves hands over its undo, or its hold to the keeper.
+            await self._wakes.dismiss((until - now()) / 1000)
             for hold in await self._keeper.close():
                 hold._hand_over()
             await self._wakes.close()
-            await self._releaser.close(self._core.settings.patience / 1000)
+            await self._releaser.close((until - now()) / 1000)
         await self._link.close()
 
     async def __aenter__(self) -> "Client":
@@ -133,7 +142,7 @@ class Lock:
         if not options.waits or self._kind.queued:
             return await self._run(options)
         # One waiter of this client talks to the server at a time.
-        line = client._lines[self._place.key]
+        line = client._lines.setdefault(self._place.key, asyncio.Lock())
         left = None if options.deadline is None else max(options.deadline - now(), 0) / 1000
         if not await take_turn(line, left):
             return None
@@ -151,6 +160,7 @@ class Lock:
         box = wakes.join(self._place.key, machine.attempt)
         try:
             while True:
+                client._core.check_open()
                 step = machine.step(now())
                 if isinstance(step, Send):
                     box.called = False
@@ -191,6 +201,9 @@ class Lock:
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())
             raise
+        except WrongKind:
+            machine.on_failure(may_have_run=False, now=now())
+            raise
         called = machine.on_reply(now(), reply)
         if called is not None:
             self._client._wakes.tell(self._place.key, called)
@@ -223,18 +236,29 @@ class Lock:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        """Releases the lock.
+        """Releases the lock; in the background, if the hold was lost.
 
-        Raises `LockLost` if the hold was lost and the block has raised nothing else.
+        Raises `LockLost` if the hold was lost and the block has raised nothing else. Raises
+        `Unavailable` if the server does not answer to the release and the block has raised nothing.
         """
         task = asyncio.current_task()
         hold = self._holds[task].pop()
         if not self._holds[task]:
             del self._holds[task]
         cause = hold.lost_cause
-        await hold.release()
-        if cause is not None and error is None:
-            raise LockLost(self.name, cause)
+        if cause is None:
+            try:
+                await hold.release()
+            except Unavailable:
+                # The release goes on in the background, and what the block has raised matters more.
+                if error is None:
+                    raise
+        elif cause != "forked":
+            client = self._client
+            client._keeper.remove(hold)
+            hold._hand_over()
+        if cause not in (None, "released") and error is None:
+            raise LockLost(self.name, str(cause))
 
     async def info(self) -> Optional[dict[str, Any]]:
         """Returns owner, count, token, remaining s and waiters of the present hold, or `None`.
@@ -304,9 +328,11 @@ class Hold(HoldView):
     async def release(self) -> str:
         """Ends the hold. Returns how it ended; see `redlatch.Hold.release`.
 
-        Raises `Unavailable` after the client's patience. The release goes on in the background then,
-        and also if this call is cancelled.
+        Raises `Unavailable` after the client's patience. The release goes on in the background
+        then, and also if this call is cancelled. Raises `ClientClosed` in a fork of the process,
+        which cannot end the hold.
         """
+        self._core.check_not_forked()
         if self._released:
             return "free"
         self._released = True

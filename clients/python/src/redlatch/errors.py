@@ -16,7 +16,7 @@ class InvalidLease(RedlatchError, ValueError):
 
 
 class WrongKind(RedlatchError):
-    """The name belongs to an object of another kind."""
+    """The name belongs to an object of another kind, or its key to another program."""
 
 
 class Unavailable(RedlatchError):

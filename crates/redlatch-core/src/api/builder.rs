@@ -216,6 +216,19 @@ macro_rules! acquire_options {
                 self
             }
 
+            /// Makes the hold begin with its whole lease. Default: false.
+            ///
+            /// A waiter of a fair lock can get the lock from the release before, without a request
+            /// of its own. Such a hold lasts for 5 s, or for its lease if that is less, until the
+            /// first renewal is answered, which is due within 500 ms. With this option the waiter
+            /// asks for its whole lease when its turn has come, as with a
+            /// [`durability`](Self::durability). That costs one more round trip. No other kind is
+            /// acquired in that way, and the option has no effect there.
+            pub const fn whole_lease(mut self) -> Self {
+                self.0.options.whole_lease = true;
+                self
+            }
+
             /// Acquires for `owner`, which re-enters if it already holds the name. Default: the
             /// owner of the scope, or a fresh owner outside of a scope.
             ///

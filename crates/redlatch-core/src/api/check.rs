@@ -29,6 +29,11 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 /// Checks the server's version, role and eviction policy. Checks whether the user may run the
 /// commands of the scripts and subscribe to notifications.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
+    let checked = check_all(client, deadline).await;
+    checked.map_err(|error| denied(client, error))
+}
+
+async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_servers(client, deadline).await?;
     let mut keys = client.probe_keys();
     if keys.len() > 1 {
@@ -163,7 +168,8 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
             .arg(key.broadcast_channel().to_string());
     }
     let repeated = Repeated::new(&call, client.request_timeout(), deadline);
-    let reply = client.net().insist(repeated).await?.reply;
+    let answer = client.net().insist(repeated).await;
+    let reply = answer?.reply;
     let items = reply
         .as_array()
         .ok_or_else(|| Error::bad_reply(PROBE.name(), &reply))?;
@@ -175,7 +181,10 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     if let Some(full) = refused.iter().find(|refusal| refusal.contains("OOM")) {
         return Err(Error::new(
             ErrorKind::ServerFull,
-            format!("the server is out of memory, see its maxmemory: {full}"),
+            format!(
+                "{} is out of memory, see its maxmemory: {full}",
+                client.address()
+            ),
         ));
     }
     let mut missing = Missing::default();
@@ -191,6 +200,24 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     }
     let user = client.net().router.user();
     Err(Error::new(ErrorKind::Permission, missing.text(&user)))
+}
+
+/// Adds the user, and the rule that is missing, to a refusal that does not name them: of the whole
+/// script, of a subscription, of what a connection asks first.
+pub(super) fn denied(client: &Client, error: Error) -> Error {
+    let (ErrorKind::Permission, Some(denial)) = (error.kind(), error.reason()) else {
+        return error;
+    };
+    let denial = denial.to_string();
+    let command = match rights::command(&denial) {
+        Some(command) => command.replace(' ', "|"),
+        None if rights::is_about_key(&denial) || denial.contains("channel") => String::new(),
+        None => return error,
+    };
+    let mut missing = Missing::default();
+    missing.add(&command, &denial, client.prefix().as_str());
+    let text = missing.text(&client.net().router.user());
+    Error::new(ErrorKind::Permission, text)
 }
 
 fn is_older(version: &str, than: (u32, u32)) -> bool {

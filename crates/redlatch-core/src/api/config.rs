@@ -50,6 +50,26 @@ pub(crate) struct Config {
     pub(crate) transport: Arc<dyn Transport>,
 }
 
+/// Starts from a connection of the crate `redis`: its address, its TLS with certificates, its user,
+/// password and database. Protocol and sockets are as with an address in text. Needs the feature
+/// `connection-info`.
+///
+/// Certificates that [`tls`](ClientBuilder::tls) sets replace its own. A database below zero is the
+/// error `InvalidOption` of [`connect`](ClientBuilder::connect).
+#[cfg(feature = "connection-info")]
+impl<C: From<Client>> From<crate::transport::ConnectionInfo> for ClientBuilder<C> {
+    fn from(info: crate::transport::ConnectionInfo) -> Self {
+        let found = crate::transport::address_and_login(&info);
+        let mut builder = Self::of(found.map(|(address, login)| Servers {
+            topology: Topology::Single(address),
+            login,
+            aliases: Vec::new(),
+        }));
+        builder.config.transport = Arc::new(RedisTransport::with_certificates_of(&info));
+        builder
+    }
+}
+
 impl<C: From<Client>> ClientBuilder<C> {
     /// Starts from an address and a login.
     pub fn at(address: Address, login: Login) -> Self {

@@ -59,7 +59,8 @@ impl Client {
     async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
         let net = self.net();
         net.router.known(deadline).await?;
-        net.session(0, LinkClass::Command, deadline).await?;
+        let session = net.session(0, LinkClass::Command, deadline).await;
+        session.map_err(|error| check::denied(self, error))?;
         if self_check {
             check::check(self, deadline).await?;
         }
@@ -86,10 +87,11 @@ impl Client {
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));
+        let holds = Arc::new(Holds::default());
         let withdrawals = Withdrawals::new(
             &config.prefix,
             wakes.channel(),
-            &local_queues,
+            (&local_queues, &holds),
             (timeouts::REQUEST, config.patience),
             rules,
         );
@@ -112,7 +114,7 @@ impl Client {
             long_wait: config.long_wait,
             max_waiters: config.max_waiters,
             rules,
-            holds: Holds::default(),
+            holds,
             local_queues: Arc::clone(&local_queues),
             phase_watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),

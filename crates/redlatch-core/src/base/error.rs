@@ -200,12 +200,17 @@ impl Error {
 
     pub(crate) fn refused(refusal: Refusal, error: ServerError) -> Self {
         let (kind, message) = match refusal {
-            Refusal::WrongType => (
-                ErrorKind::WrongKind,
-                format!(
-                    "a value of another program has its key, or that of a part of it; choose another name, or another prefix: {error}"
-                ),
-            ),
+            Refusal::WrongType => {
+                let text = error.to_string();
+                // Newer servers add where in the script it was.
+                let text = text.split(" script: ").next().unwrap_or_default();
+                (
+                    ErrorKind::WrongKind,
+                    format!(
+                        "a value of another program has its key, or that of a part of it; choose another name, or another prefix: {text}"
+                    ),
+                )
+            }
             Refusal::Permission if rights::is_unknown_command(&error.message) => (
                 ErrorKind::Permission,
                 format!("the server does not know a command, or has renamed it: {error}"),

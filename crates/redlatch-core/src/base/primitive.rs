@@ -112,6 +112,19 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Tells whether a release may give the object to a waiter that has registered, instead of
+    /// notifying it.
+    fn grants_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reads the token of the last hold in a busy reply of [`acquire`](Self::acquire), for kinds
+    /// that [grant ahead](Self::grants_ahead).
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        let _ = reply;
+        None
+    }
+
     /// Reads the information about waiters in the reply of [`release`](Self::release), for kinds
     /// without an order of waiters.
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {

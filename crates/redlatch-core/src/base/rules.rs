@@ -73,6 +73,12 @@ pub enum Rule {
     LookBeforeTask,
     /// The tasks of a term end with it, before the name is given back.
     EndTasks,
+    /// The end of a granted hold is counted from the sending of a request, not from a reception.
+    DateBySending,
+    /// A message about a grant has to have the nonce of the order.
+    CheckNonce,
+    /// A message about a grant is not believed if a later hold is known.
+    CheckToken,
 }
 
 /// The rules that a client keeps: all of them, unless the simulator breaks one.

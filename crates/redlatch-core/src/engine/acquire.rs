@@ -3,6 +3,7 @@
 //! The loop executes each [`Step`] that its [`Waiter`] returns, and reports the result to the
 //! [`Waiter`]. All decisions about waiting are in `protocol::waiter`.
 
+mod ahead;
 mod answer;
 mod wait;
 
@@ -11,7 +12,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::select;
 use tracing::{Instrument, Span};
 
-use self::answer::Trouble;
+use self::{ahead::Anchor, answer::Trouble};
 use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Subscriptions};
 use crate::{
     Client, Error, Owner,
@@ -50,6 +51,8 @@ struct Run<'a> {
     /// The place in the local queue. An acquisition that does not wait has none.
     queue_slot: Option<QueueSlot>,
     subscriptions: Subscriptions,
+    /// What the last busy answer says about grants that releases make ahead.
+    anchor: Option<Anchor>,
     trouble: Trouble,
     log: Log,
 }
@@ -136,7 +139,9 @@ impl<'a> Run<'a> {
             patience: client.patience(),
         };
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let attempt = Attempt::new(client, primitive, &owner, lease.span(), plan.strategy);
+        let order = ahead::order(client, primitive.as_ref(), options, &plan, lease);
+        let strategy = plan.strategy;
+        let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy, order);
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
             let (local_queues, number) = (client.local_queues(), attempt.id().number());
@@ -160,6 +165,7 @@ impl<'a> Run<'a> {
             attempt,
             queue_slot,
             subscriptions: Subscriptions::default(),
+            anchor: None,
             trouble: Trouble::default(),
             log: Log {
                 started: now,
@@ -195,6 +201,9 @@ impl<'a> Run<'a> {
         loop {
             // A closing client must not use a turn that passes on to it.
             self.client.check_closing()?;
+            if let Some(held) = self.take_grant() {
+                return Ok(Some(held));
+            }
             self.follow_shard();
             let queue = self.look_at_queue();
             let now = self.checked.unwrap_or_else(|| self.client.now());
@@ -244,14 +253,17 @@ impl<'a> Run<'a> {
             self.subscriptions = Subscriptions::default();
         }
         self.attempt = fresh;
+        self.anchor = None;
         self.asks_with_attempt();
         self.trouble.restarted(restart);
     }
 
     fn fresh_attempt(&self) -> Attempt {
-        let strategy = self.waiter.plan().strategy;
+        let plan = self.waiter.plan();
+        let (client, primitive) = (self.client, self.primitive);
+        let order = ahead::order(client, primitive.as_ref(), self.options, plan, self.lease);
         let span = self.lease.span();
-        Attempt::new(self.client, self.primitive, &self.owner, span, strategy)
+        Attempt::new(client, primitive, &self.owner, span, plan.strategy, order)
     }
 
     /// Tells the local queue which attempt this waiter sends now.
@@ -297,7 +309,7 @@ impl<'a> Run<'a> {
         if under_way.has_company() && !durability.waits() {
             let joined = self.send_joined(&session, act_before, limit, checked);
             if let Some(outcome) = joined.await {
-                return self.heard(outcome, Ok(Some(0)), sent);
+                return self.heard(outcome, Ok(Some(0)), &session, sent);
             }
             checked = None;
         }
@@ -313,7 +325,7 @@ impl<'a> Run<'a> {
         // Boxed, so that the future of an acquisition stays small.
         let alone = Box::pin(self.send_alone(&session, request, registration));
         let (outcome, acknowledged) = alone.await;
-        self.heard(outcome, acknowledged, sent)
+        self.heard(outcome, acknowledged, &session, sent)
     }
 
     /// Sends the attempt as a part of a common call. Returns `None` if it has to be sent by itself.

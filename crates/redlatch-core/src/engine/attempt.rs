@@ -14,7 +14,7 @@ use crate::{
         rules::Rule,
     },
     net::{CalledBy, Wakes},
-    protocol::{server_clock::ServerClock, waiter::WaitStrategy},
+    protocol::{grant::Order, server_clock::ServerClock, waiter::WaitStrategy},
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -46,11 +46,13 @@ impl Attempt {
         owner: &Owner,
         lease: Duration,
         strategy: WaitStrategy,
+        order: Option<Order>,
     ) -> Self {
         let id = AttemptId::draw(client.numbers());
         let called_by = CalledBy {
             wakes: client.wakes(primitive.key().slot()),
             silent: matches!(strategy, WaitStrategy::Poll(_)),
+            order,
         };
         Self {
             client: client.clone(),
@@ -83,6 +85,7 @@ impl Attempt {
             called_by: CalledBy {
                 wakes: client.wakes(primitive.key().slot()),
                 silent: true,
+                order: None,
             },
             lease,
             outstanding: 0,
@@ -121,6 +124,11 @@ impl Attempt {
     /// Returns how the server notifies this attempt.
     pub(super) const fn called_by(&self) -> &CalledBy {
         &self.called_by
+    }
+
+    /// Returns the order with which a release may grant this attempt.
+    pub(super) const fn order(&self) -> Option<Order> {
+        self.called_by.order
     }
 
     /// Records that a request is about to be sent.

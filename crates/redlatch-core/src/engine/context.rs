@@ -60,7 +60,7 @@ pub(crate) struct Core {
     pub(crate) max_waiters: usize,
     pub(crate) rules: Rules,
     pub(crate) record: Arc<ClientRecord>,
-    pub(crate) holds: Holds,
+    pub(crate) holds: Arc<Holds>,
     pub(crate) local_queues: Arc<LocalQueues>,
     pub(crate) phase_watches: Arc<PhaseWatches>,
     pub(crate) watchdog: Arc<Watchdog>,

@@ -8,7 +8,12 @@ use std::sync::Arc;
 
 use tokio::select;
 
-use super::{AcquireOptions, Held, Hold, Wait, attempt::Attempt, hold::Granted, options::Standing};
+use super::{
+    AcquireOptions, Held, Hold, Wait,
+    attempt::Attempt,
+    hold::{Ahead, Granted},
+    options::Standing,
+};
 use crate::{
     Client, Error, ErrorKind, Owner,
     base::{
@@ -179,6 +184,7 @@ impl Group<'_> {
                 max_hold: self.options.max_hold,
                 durability: self.options.durability,
                 sent,
+                ahead: Ahead::No,
             };
             let hold = Hold::enter(self.client, &granted, now);
             observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);

@@ -67,6 +67,8 @@ struct Inner {
     loss_reported: bool,
     /// Whether the last guard has gone.
     ended: bool,
+    /// Whether the hold was granted ahead, and no renewal has been answered yet.
+    unconfirmed: bool,
 }
 
 /// A grant, as its acquisition knows it.
@@ -85,6 +87,15 @@ pub(super) struct Granted<'a> {
     pub(super) durability: Durability,
     /// The time at which the request was sent.
     pub(super) sent: Moment,
+    pub(super) ahead: Ahead,
+}
+
+/// Whether a release has made a grant, without a request of its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    No,
+    /// The hold has a short lease until its holder confirms it by the first renewal.
+    Yes,
 }
 
 impl Hold {
@@ -96,7 +107,7 @@ impl Hold {
         let (hold, older) = match present {
             Some(hold) if hold.serial == granted.serial && hold.is_live(now) => (hold, None),
             older => {
-                let hold = Self::begin(client, granted);
+                let hold = Self::begin(client, granted, now);
                 // The reply that names an older hold may arrive last. The later hold keeps its
                 // place.
                 if older
@@ -135,7 +146,7 @@ impl Hold {
         self.span.as_deref()
     }
 
-    fn begin(client: &Client, granted: &Granted<'_>) -> Arc<Self> {
+    fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
         observe::begun(granted.primitive.as_ref());
         let span = observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token);
@@ -147,7 +158,10 @@ impl Hold {
             token: granted.token,
             serial: granted.serial,
             attempt: granted.delivered.id.number(),
-            since: granted.sent,
+            since: match granted.ahead {
+                Ahead::No => granted.sent,
+                Ahead::Yes => now,
+            },
             span: (!span.is_none()).then(|| Box::new(span)),
             inner: Mutex::new(Inner {
                 local_lease,
@@ -159,6 +173,7 @@ impl Hold {
                 changed: None,
                 loss_reported: false,
                 ended: false,
+                unconfirmed: granted.ahead == Ahead::Yes,
             }),
         })
     }
@@ -196,6 +211,11 @@ impl Hold {
 
     pub(crate) const fn token(&self) -> Token {
         self.token
+    }
+
+    /// Returns the number of the attempt that began the hold.
+    pub(super) const fn attempt(&self) -> u64 {
+        self.attempt
     }
 
     pub(crate) const fn serial(&self) -> u64 {

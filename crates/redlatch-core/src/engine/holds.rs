@@ -62,6 +62,16 @@ impl Holds {
         }
     }
 
+    /// Tells whether a hold of `key` was begun by `attempt`.
+    pub(crate) fn has_attempt(&self, key: &Key, attempt: u64) -> bool {
+        let table = self.table();
+        let sides = [Side::Exclusive, Side::Shared];
+        sides.into_iter().any(|side| {
+            let hold = table.on_side(key, side, |hold| hold.attempt() == attempt);
+            hold.is_some()
+        })
+    }
+
     /// Returns the number of holds.
     pub(crate) fn len(&self) -> usize {
         self.table().0.len()
@@ -91,6 +101,11 @@ impl Table<'_> {
 
     /// Returns the hold of `key` with this serial, if this client has it.
     fn with_serial(&self, key: &Key, side: Side, serial: u64) -> Option<Arc<Hold>> {
+        self.on_side(key, side, |hold| hold.serial() == serial)
+    }
+
+    /// Returns a hold of a side of `key` by any owner that `is_it`.
+    fn on_side(&self, key: &Key, side: Side, is_it: impl Fn(&Hold) -> bool) -> Option<Arc<Hold>> {
         let first = Place {
             object: object(key),
             side,
@@ -103,7 +118,7 @@ impl Table<'_> {
             ..first
         };
         self.find(first, last, |hold| {
-            hold.serial() == serial && hold.primitive().key() == key
+            is_it(hold) && hold.primitive().key() == key
         })
     }
 

@@ -29,6 +29,8 @@ pub struct AcquireOptions {
     pub durability: Durability,
     /// Why the caller acquires it, for others to see.
     pub note: Option<Arc<str>>,
+    /// Whether the hold has to begin with the whole lease, so that no release may grant it ahead.
+    pub whole_lease: bool,
 }
 
 impl Default for AcquireOptions {
@@ -41,6 +43,7 @@ impl Default for AcquireOptions {
             max_hold: None,
             durability: Durability::Master,
             note: None,
+            whole_lease: false,
         }
     }
 }

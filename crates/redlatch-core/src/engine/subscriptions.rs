@@ -8,7 +8,7 @@ use crate::{
     Client,
     base::{owner::AttemptId, primitive::Primitive},
     net::{Listener, MessageFilter, Wakes},
-    protocol::{time::Moment, waiter::Discipline},
+    protocol::{grant::Notice, time::Moment, waiter::Discipline},
 };
 
 /// The listeners of one acquisition. Most acquisitions have none, so each is boxed.
@@ -74,6 +74,11 @@ impl Subscriptions {
             }
         }
         true
+    }
+
+    /// Takes the message about a grant for this attempt, if one came.
+    pub(super) fn take_grant(&self) -> Option<Notice> {
+        self.own.as_ref()?.take_grant()
     }
 
     /// Waits for the next message. Returns `false` if no message came but some may have been

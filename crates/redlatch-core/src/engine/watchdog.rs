@@ -16,6 +16,7 @@ use self::pipeline::{Confirmed, Job, Pipeline, Timing};
 use super::Hold;
 use crate::{
     base::{
+        error::ErrorKind,
         observe,
         primitive::Renewed,
         script::{CallOutcome, Failure},
@@ -24,6 +25,7 @@ use crate::{
     },
     net::{LinkClass, Net, is_settled},
     protocol::{
+        hold::LossCause,
         renewal::{Due, Renewal, RenewalTable},
         renewal_window::RenewalWindow,
         sleep_deadline::SleepDeadline,
@@ -89,13 +91,20 @@ impl Watchdog {
         }
     }
 
-    /// Renews the lease of `hold` until the hold is removed.
-    pub(super) fn insert(&self, hold: &Arc<Hold>, renewal: &mut Renewal, lease: Duration) {
+    /// Renews the lease of `hold` until the hold is removed, for the first time `within` a time if
+    /// one is given.
+    pub(super) fn insert(
+        &self,
+        hold: &Arc<Hold>,
+        renewal: &mut Renewal,
+        lease: Duration,
+        within: Option<Duration>,
+    ) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
         let (id, hold) = (hold.id(), Arc::downgrade(hold));
         let mut plan = self.plan();
         let table = &mut plan.table;
-        table.insert(id, renewal, hold, lease, now, random);
+        table.insert(id, renewal, hold, (lease, within), now, random);
         let first = plan.table.next_due();
         let sooner = first.is_some_and(|first| plan.sleep_deadline.is_cut_short(first));
         drop(plan);
@@ -355,7 +364,15 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
     let (sent, now) = (answered.sent, answered.now);
     let reply = match outcome {
         CallOutcome::Replied(reply) => reply,
-        CallOutcome::Failed(failure) => return failed(hold, failure.into_error(true)),
+        CallOutcome::Failed(failure) => {
+            let error = failure.into_error(true);
+            if error.kind() == ErrorKind::WrongKind {
+                // A value of another program has the key, so the hold is not there.
+                observe::renewal_failed(&hold.labels(), hold.primitive().name(), &error);
+                return hold.over(LossCause::Forgotten);
+            }
+            return failed(hold, error);
+        }
     };
     match hold.primitive().renewed(&reply) {
         Ok(Renewed::Renewed | Renewed::Ends(_)) if !answered.confirmed.suffices(job) => {
@@ -366,8 +383,8 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
             hold.renewed(sent, now, rest, *span);
         }
         Ok(Renewed::Renewed) => {
-            let left = hold.valid_until() - now;
-            observe::renewed(&hold.labels(), left < *span / 3);
+            let late = !hold.is_unconfirmed() && hold.valid_until() - now < *span / 3;
+            observe::renewed(&hold.labels(), late);
             hold.renewed(sent, now, *span, *span);
             observe::hold_renewed(hold.span());
         }

@@ -9,7 +9,7 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
 
-use super::LocalQueues;
+use super::{Holds, LocalQueues};
 use crate::{
     Error,
     base::{
@@ -36,6 +36,7 @@ pub(crate) struct Withdrawals {
     /// The common prefix of the addresses of all waiters of this client.
     channel: Arc<str>,
     local_queues: Arc<LocalQueues>,
+    holds: Arc<Holds>,
     timeout: Duration,
     patience: Duration,
     rules: Rules,
@@ -65,7 +66,7 @@ impl Withdrawals {
     pub(crate) fn new(
         prefix: &Prefix,
         channel: &Arc<str>,
-        local_queues: &Arc<LocalQueues>,
+        (local_queues, holds): (&Arc<LocalQueues>, &Arc<Holds>),
         (timeout, patience): (Duration, Duration),
         rules: Rules,
     ) -> Self {
@@ -73,6 +74,7 @@ impl Withdrawals {
             prefix: prefix.clone(),
             channel: Arc::clone(channel),
             local_queues: Arc::clone(local_queues),
+            holds: Arc::clone(holds),
             timeout,
             patience,
             rules,
@@ -140,7 +142,7 @@ impl Withdrawals {
         let known = waiting.entry(stray.key.clone()).or_insert(stray.cause);
         let idle = match *known {
             Cause::Called => true,
-            Cause::CalledBy(number) => self.local_queues.waits(&stray.key, number),
+            Cause::CalledBy(number) => self.is_known(&stray.key, number),
             Cause::Connected => false,
         };
         if idle {
@@ -167,7 +169,7 @@ impl Withdrawals {
     /// unnecessary.
     async fn answer(&self, net: &Net, stray: Stray) -> Key {
         let needless = match stray.cause {
-            Cause::CalledBy(number) => self.local_queues.waits(&stray.key, number),
+            Cause::CalledBy(number) => self.is_known(&stray.key, number),
             // Any waiter was notified, so the first waiter of this client may ask.
             Cause::Called => self.local_queues.prompt_first(&stray.key),
             Cause::Connected => false,
@@ -220,7 +222,7 @@ impl Withdrawals {
             let many = found.len();
             let gone: Vec<_> = found
                 .into_iter()
-                .filter(|&number| !self.local_queues.waits(&stray.key, number))
+                .filter(|&number| !self.is_known(&stray.key, number))
                 .collect();
             // A notification without a number has already removed its entry, so another waiter has
             // to be notified.
@@ -237,6 +239,12 @@ impl Withdrawals {
                 return Ok(true);
             }
         }
+    }
+
+    /// Tells whether a waiter sends the attempt with this number, or a hold was begun by it. A
+    /// waiter enters its hold before it leaves its queue, so they are asked in this order.
+    fn is_known(&self, key: &Key, number: u64) -> bool {
+        self.local_queues.waits(key, number) || self.holds.has_attempt(key, number)
     }
 
     fn call(

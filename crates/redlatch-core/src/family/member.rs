@@ -1,21 +1,96 @@
 //! Objects that can be held together with others.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
-use crate::{Client, Error, base::primitive::Primitive};
+use crate::{
+    Acquire, Client, Error, Held, TryAcquire, TryAcquireFor, api::builder::AcquireMany,
+    base::primitive::Primitive, engine::AcquireOptions,
+};
 
-/// An object that can be a member of a lock over several objects: the plain lock, each stripe of a
-/// striped lock, the fair lock, and either side of a read-write lock.
+/// Any lock: the plain lock, each stripe of a striped lock, the fair lock, either side of a
+/// read-write lock, and locks in the layouts of other libraries.
+///
+/// It is used in two ways: `&dyn Lockable` can be acquired, by the methods below, by code that is
+/// told which lock to take; and locks over several objects take a list of them as members. A
+/// semaphore is none, since it has permits, nor is a lock over several.
+///
+/// ```
+/// # async fn work() {}
+/// # use redlatch_core as redlatch;
+/// use redlatch::{Error, Lockable};
+///
+/// struct Importer {
+///     lock: Box<dyn Lockable>, // Box::new(client.lock("import")), or a fair one, or a write side
+/// }
+///
+/// impl Importer {
+///     async fn import(&self) -> Result<bool, Error> {
+///         let Some(guard) = self.lock.try_lock().await? else {
+///             return Ok(false);
+///         };
+///         guard.run(work()).await?;
+///         guard.release().await?;
+///         Ok(true)
+///     }
+/// }
+/// ```
 pub trait Lockable: Send + Sync {
-    /// Returns the object to acquire.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidName`.
+    /// Returns the object to acquire, or `InvalidName`. For the crates of this family.
+    #[doc(hidden)]
     fn member(&self) -> Result<Member, Error>;
 }
 
-/// One object that can be acquired, and the client that acquires it. Opaque.
+/// Options and outcomes are those of the lock itself. The guard is a [`Held`], whatever the lock.
+/// It has the token; that of a lock in the layout of another library is zero, since there is none.
+impl dyn Lockable + '_ {
+    /// Acquires the lock, and waits until it is free. Await the returned builder.
+    pub fn lock(&self) -> Acquire<Held> {
+        match self.member() {
+            Ok(Member {
+                client, primitive, ..
+            }) => Acquire::new(&client, Ok(primitive)),
+            Err(error) => Acquire::many(Arc::new(Invalid(error))),
+        }
+    }
+
+    /// Acquires the lock if it is free now; `None` otherwise. Await the returned builder.
+    pub fn try_lock(&self) -> TryAcquire<Held> {
+        match self.member() {
+            Ok(Member {
+                client, primitive, ..
+            }) => TryAcquire::new(&client, Ok(primitive)),
+            Err(error) => TryAcquire::many(Arc::new(Invalid(error))),
+        }
+    }
+
+    /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the
+    /// returned builder.
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
+        match self.member() {
+            Ok(Member {
+                client, primitive, ..
+            }) => TryAcquireFor::new(&client, Ok(primitive), wait),
+            Err(error) => TryAcquireFor::many(Arc::new(Invalid(error)), wait),
+        }
+    }
+}
+
+/// An acquisition that fails, since its name is invalid.
+#[derive(Debug)]
+struct Invalid(Error);
+
+impl AcquireMany<Held> for Invalid {
+    fn acquire(
+        self: Arc<Self>,
+        _: AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Held>, Error>> + Send>> {
+        Box::pin(async move { Err(self.0.clone()) })
+    }
+}
+
+/// One object that can be acquired, and the client that acquires it. For the crates of this
+/// family.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Member {
     client: Client,

@@ -60,7 +60,9 @@ impl Error {
     /// Creates the error of a caller that has waited long enough for a connection to `address`.
     pub(crate) fn no_connection(address: &Address) -> Self {
         let hint = tls_hint(address);
-        Self::unavailable(format!("no connection to {address} in time{hint}"))
+        Self::unavailable(format!(
+            "no connection to {address} in time: nothing answers there, or a firewall is in between{hint}"
+        ))
     }
 
     /// Creates the error of a failed `dial`.
@@ -99,6 +101,13 @@ impl Error {
                 ErrorKind::UnsupportedServer,
                 format!(
                     "{address} does not answer like Redis or Valkey: it may be the port of another service, such as HTTP, or a port for TLS, which needs rediss:// ({})",
+                    one_line(&error.message)
+                ),
+            ),
+            DialErrorKind::Tls if error.message.contains("UnknownIssuer") => (
+                ErrorKind::Unavailable,
+                format!(
+                    "no TLS with {address}: {}. Give the certificate of its authority to `ClientBuilder::tls` as `root_pem`",
                     one_line(&error.message)
                 ),
             ),

@@ -17,7 +17,8 @@ pub struct Health {
 /// The state of a client's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// Nothing was sent yet, so a lazy client has not connected.
+    /// Nothing was sent yet, so a lazy client has not connected. It stays so until a call, such as
+    /// [`ping`](crate::Client::ping). A readiness probe has to call it, or to count this as ready.
     Idle,
     /// All servers in use are connected.
     Connected,

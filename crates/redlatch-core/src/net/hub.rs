@@ -20,6 +20,7 @@ use crate::{
     base::{observe, rules::Rules, sync::lock, timeouts},
     protocol::{
         classify::{Class, classify},
+        grant::Notice,
         outage::Outage,
         time::Moment,
     },
@@ -392,6 +393,11 @@ impl Listener {
     pub(crate) async fn woken(&self) -> bool {
         self.inbox.wake.notified().await;
         self.inbox.called.swap(false, Ordering::Relaxed)
+    }
+
+    /// Takes the last message about a grant, if one came.
+    pub(crate) fn take_grant(&self) -> Option<Notice> {
+        self.inbox.take_grant()
     }
 
     /// Waits as [`woken`](Self::woken), for a listener that takes any message. Returns the number

@@ -30,6 +30,7 @@ use crate::{
     },
     protocol::{
         classify::{Class, classify},
+        grant::Dated,
         server_clock::ServerClock,
         time::Moment,
     },
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     conn: Arc<dyn Conn>,
     batcher: Batcher,
     clock: Mutex<ServerClock>,
+    /// The server's time in the reply to the request that was sent last.
+    dated: Mutex<Option<Dated>>,
     progress: Mutex<Progress>,
     /// The shortest meaningful silence: two round trips, as measured at the beginning of the
     /// connection.
@@ -80,6 +83,7 @@ impl Session {
             conn,
             batcher: Batcher::new(slots),
             clock: Mutex::new(ServerClock::new(now, 0)),
+            dated: Mutex::default(),
             progress: Mutex::new(Progress::new(now)),
             bearable: Mutex::new(timeouts::HEALTH_ANSWER),
             suspect: Notify::new(),
@@ -164,6 +168,17 @@ impl Session {
     pub(crate) fn observe(&self, millis: u64) {
         let heard = lock(&self.progress).heard;
         lock(&self.clock).observe(heard, millis);
+    }
+
+    /// Records the server's time in the reply to a request.
+    pub(crate) fn date(&self, dated: Dated) {
+        let mut last = lock(&self.dated);
+        *last = Some(last.map_or(dated, |last| last.later(dated)));
+    }
+
+    /// Returns the record of the request that was sent last; see [`date`](Self::date).
+    pub(crate) fn dated(&self) -> Option<Dated> {
+        *lock(&self.dated)
     }
 
     /// Updates the estimate of the server's time from a reply that has arrived at `now`.

@@ -16,6 +16,7 @@ use crate::{
         rules::{Rule, Rules},
         sync::lock,
     },
+    protocol::grant::Notice,
     runtime::Push,
 };
 
@@ -37,6 +38,8 @@ pub(crate) struct Inbox {
     pub(crate) called: AtomicBool,
     /// The number of the last message, for listeners that take any message.
     said: Mutex<Option<u64>>,
+    /// The last message about a grant.
+    grant: Mutex<Option<Notice>>,
     /// Notified when the standing of the channel changes.
     pub(crate) settled: Notify,
 }
@@ -49,9 +52,17 @@ impl Inbox {
         self.said().take()
     }
 
-    fn call(&self, number: Option<u64>) {
+    /// Takes the last message about a grant.
+    pub(super) fn take_grant(&self) -> Option<Notice> {
+        lock(&self.grant).take()
+    }
+
+    fn call(&self, number: Option<u64>, grant: Option<Notice>) {
         if number.is_some() {
             *self.said() = number;
+        }
+        if grant.is_some() {
+            *lock(&self.grant) = grant;
         }
         self.called.store(true, Ordering::Relaxed);
         self.wake.notify_one();
@@ -126,6 +137,15 @@ enum Stage {
     Asked,
     Confirmed,
     Refused(Error),
+}
+
+impl Subscription {
+    /// Tells whether a listener waits for exactly this message.
+    fn has_listener(&self, message: &Arc<str>) -> bool {
+        let filter = MessageFilter::Exact(Arc::clone(message));
+        let mut listeners = self.inboxes.range((filter.clone(), 0)..=(filter, u64::MAX));
+        listeners.next().is_some()
+    }
 }
 
 impl SubscriptionTable {
@@ -354,10 +374,19 @@ impl SubscriptionTable {
             return;
         };
         self.messages += 1;
-        let payload = Arc::<str>::from(payload);
-        let mut heard = payload.is_empty();
+        // A message about a grant names the waiter as any other message does, before its last word.
+        // A name may end like such a message.
+        let mut called = Arc::<str>::from(payload);
+        let mut grant = None;
+        if let Some((waiter, notice)) = Notice::split(payload)
+            && !entry.has_listener(&called)
+        {
+            called = waiter.into();
+            grant = Some(notice);
+        }
+        let mut heard = called.is_empty();
         for filter in [
-            MessageFilter::Exact(Arc::clone(&payload)),
+            MessageFilter::Exact(Arc::clone(&called)),
             MessageFilter::Any,
         ] {
             let number = (filter == MessageFilter::Any).then_some(self.messages);
@@ -365,12 +394,12 @@ impl SubscriptionTable {
                 .inboxes
                 .range((filter.clone(), 0)..=(filter, u64::MAX))
             {
-                inbox.call(number);
+                inbox.call(number, grant);
                 heard = true;
             }
         }
         if !heard {
-            self.strays.push(payload);
+            self.strays.push(called);
         }
     }
 

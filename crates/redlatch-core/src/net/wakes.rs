@@ -12,7 +12,7 @@ use super::{Hub, Listener, MessageFilter, Router, hub::Reach};
 use crate::{
     Error,
     base::{owner::ClientId, rules::Rules, sync::lock},
-    protocol::{name::Prefix, slot::tag_in, time::Moment},
+    protocol::{grant::Order, name::Prefix, slot::tag_in, time::Moment},
 };
 
 /// One channel for notifications of this client, and the hub that receives them.
@@ -72,6 +72,8 @@ pub(crate) struct CalledBy {
     pub(crate) wakes: Arc<Wakes>,
     /// Whether the waiter wants no notification, because it polls.
     pub(crate) silent: bool,
+    /// The order with which a release may give it the object.
+    pub(crate) order: Option<Order>,
 }
 
 impl CalledBy {
@@ -83,9 +85,13 @@ impl CalledBy {
             self.wakes.verb()
         };
         let channel = self.wakes.channel();
-        let mut address = String::with_capacity(verb.len() + channel.len() + 22);
+        let room = if self.order.is_some() { 60 } else { 0 };
+        let mut address = String::with_capacity(verb.len() + channel.len() + 22 + room);
         // Writing to a `String` cannot fail.
         let _ = write!(address, "{verb} {channel} {number}");
+        if let Some(order) = self.order {
+            let _ = write!(address, " {order}");
+        }
         address
     }
 }

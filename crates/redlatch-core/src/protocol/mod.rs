@@ -9,6 +9,7 @@ pub(crate) mod classify;
 pub(crate) mod contended;
 pub(crate) mod durability;
 pub(crate) mod glob;
+pub(crate) mod grant;
 pub(crate) mod hold;
 pub(crate) mod lease;
 pub(crate) mod name;

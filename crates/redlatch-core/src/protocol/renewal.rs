@@ -86,19 +86,24 @@ impl<T> RenewalTable<T> {
         }
     }
 
-    /// Adds the hold `id`, or replaces its payload and its lease.
+    /// Adds the hold `id`, or replaces its payload and its lease. Its first renewal is due after
+    /// half of `within` to all of it, or else as usual.
     pub(crate) fn insert(
         &mut self,
         id: u64,
         renewal: &mut Renewal,
         payload: T,
-        lease: Duration,
+        (lease, within): (Duration, Option<Duration>),
         now: Moment,
         random: u64,
     ) {
         self.remove(id, renewal);
         self.kept += 1;
-        let due = now + regular(lease, random);
+        let due = now
+            + within.map_or_else(
+                || regular(lease, random),
+                |within| within.mul_f64(0.5 + 0.5 * unit(random)),
+            );
         *renewal = Renewal::At { lease, due };
         self.due.insert((due, id), payload);
     }
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn a_hold_is_renewed_every_third_and_sooner_after_a_failure() {
         let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
-        table.insert(1, &mut one, "a", LEASE, at(0), u64::MAX);
+        table.insert(1, &mut one, "a", (LEASE, None), at(0), u64::MAX);
         let due = table.next_due().unwrap();
         assert!(due > at(9_999) && due <= at(10_000));
         assert!(table.take_due(at(9_000)).is_empty());
@@ -230,11 +235,26 @@ mod tests {
         assert_eq!(table.next_due(), Some(at(18_600)));
     }
 
+    #[test]
+    fn first_renewal_of_an_unconfirmed_hold_is_due_soon() {
+        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        let soon = Some(Duration::from_millis(500));
+        table.insert(1, &mut one, "a", (LEASE, soon), at(0), 0);
+        assert_eq!(table.next_due(), Some(at(250)));
+        table.insert(1, &mut one, "a", (LEASE, soon), at(0), u64::MAX);
+        let due = table.next_due().unwrap();
+        assert!(due > at(499) && due <= at(500));
+        let taken = table.take_due(at(500));
+        assert!(one.begin(taken[0].at));
+        table.renewed(1, &mut one, "a", LEASE, at(500), 0);
+        assert_eq!(table.next_due(), Some(at(8_500)), "then as usual");
+    }
+
     // L10
     #[test]
     fn an_answer_after_removal_registers_nothing() {
         let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
-        table.insert(1, &mut one, (), LEASE, at(0), 0);
+        table.insert(1, &mut one, (), (LEASE, None), at(0), 0);
         let taken = table.take_due(at(10_000));
         assert!(one.begin(taken[0].at));
         table.remove(1, &mut one);
@@ -247,9 +267,9 @@ mod tests {
     #[test]
     fn renewal_removed_or_postponed_before_it_begins_does_not_begin() {
         let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
-        table.insert(1, &mut one, (), LEASE, at(0), 0);
+        table.insert(1, &mut one, (), (LEASE, None), at(0), 0);
         let first = table.take_due(at(10_000)).remove(0);
-        table.insert(1, &mut one, (), LEASE, at(10_000), 0);
+        table.insert(1, &mut one, (), (LEASE, None), at(10_000), 0);
         assert!(!one.begin(first.at));
         let second = table.take_due(at(20_000)).remove(0);
         table.remove(1, &mut one);
@@ -266,7 +286,7 @@ mod tests {
                 now += step;
                 let (id, one) = (hold as u64, &mut holds[hold]);
                 match op {
-                    0 => table.insert(id, one, id, LEASE, at(now), random),
+                    0 => table.insert(id, one, id, (LEASE, None), at(now), random),
                     1 => table.remove(id, one),
                     2 => for due in table.take_due(at(now)) {
                         prop_assert_eq!(due.id, due.payload);

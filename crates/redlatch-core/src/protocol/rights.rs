@@ -61,11 +61,16 @@ pub(crate) fn is_unknown_command(message: &str) -> bool {
     message.to_ascii_lowercase().starts_with("unknown command")
 }
 
+/// Returns the command that a denial is about, if it names one.
+pub(crate) fn command(denial: &str) -> Option<&str> {
+    between(denial, "run the '", "' command")
+}
+
 /// Returns the text for a denial of one request, with the command that grants the right if the
 /// denial says enough for one.
 pub(crate) fn denied(denial: &str) -> String {
     let user = between(denial, "User ", " has no permissions");
-    let command = between(denial, "run the '", "' command");
+    let command = command(denial);
     match (user, command) {
         (Some(user), Some(command)) => {
             let command = command.replace(' ', "|");

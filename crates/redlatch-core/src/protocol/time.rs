@@ -1,6 +1,7 @@
 //! Instants of the process's own clock, as plain values.
 
 use std::{
+    fmt,
     ops::{Add, AddAssign, Sub},
     time::Duration,
 };
@@ -10,7 +11,7 @@ use std::{
 /// Only differences have a meaning. The clock never goes back and, where the platform allows it,
 /// also counts the time of a suspended machine. A `Moment` is a plain value, so that decisions can
 /// take `now` as an argument. It counts nanoseconds and covers 584 years.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
@@ -39,6 +40,15 @@ impl Moment {
     #[must_use]
     pub const fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(span)))
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::FAR_FUTURE => f.write_str("Moment(never)"),
+            moment => write!(f, "Moment({:?})", moment.since_origin()),
+        }
     }
 }
 
@@ -78,6 +88,13 @@ const fn nanos(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn is_shown_in_seconds() {
+        let moment = Moment::from_origin(Duration::from_millis(1_500));
+        assert_eq!(format!("{moment:?}"), "Moment(1.5s)");
+        assert_eq!(format!("{:?}", Moment::FAR_FUTURE), "Moment(never)");
+    }
 
     #[test]
     fn nothing_is_later_than_never_or_before_the_origin() {

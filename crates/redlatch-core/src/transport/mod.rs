@@ -3,3 +3,5 @@
 mod redis;
 
 pub use self::redis::RedisTransport;
+#[cfg(feature = "connection-info")]
+pub(crate) use self::redis::{ConnectionInfo, address_and_login};

@@ -51,7 +51,8 @@ impl State {
     }
 
     /// Makes up a notification of a waiter: one that was notified before, one that never existed,
-    /// one by the name alone, or one that is not the first.
+    /// one by the name alone, or one that is not the first. A waiter that a release may grant the
+    /// name also gets a grant that no release has made.
     fn make_call(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let way = self.rng.below(4);
         if way == 3 {
@@ -61,7 +62,13 @@ impl State {
                 return None;
             }
             let at = self.rng.index(waiters.len());
-            return Some(waiters.swap_remove(at));
+            let (channel, mut call, ordered) = waiters.swap_remove(at);
+            if ordered && self.rng.below(2) == 0 {
+                let time = self.servers[0].time(now);
+                let (nonce, token, ends) = (self.rng.next(), time.micros(), time.millis() + 5_000);
+                call.push_str(&format!(" g{nonce:016x}.{token}.{ends}.0"));
+            }
+            return Some((channel, call.into_bytes()));
         }
         let heard = &self.heard.messages;
         if heard.is_empty() {
@@ -139,8 +146,9 @@ impl Net {
     }
 }
 
-/// Returns the notifications of all waiters in a queue, whatever their places.
-fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// Returns the notifications of all waiters in a queue, whatever their places, with their channels,
+/// and whether a release may grant them the name.
+fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, String, bool)> {
     let Contents::SortedSet(members) = &key.contents else {
         return Vec::new();
     };
@@ -152,7 +160,8 @@ fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, Vec<u8>)> {
         let member = String::from_utf8_lossy(member).into_owned();
         let mut words = member.split(' ').skip(1);
         let (channel, number) = (words.next()?, words.next()?);
-        Some((channel.into(), format!("{object} {number}").into_bytes()))
+        let ordered = words.next().is_some() && words.next().is_some();
+        Some((channel.into(), format!("{object} {number}"), ordered))
     };
     members
         .iter()

@@ -86,6 +86,8 @@ impl Checker for HandOff {
                     }
                 }
             }
+            // A waiter to which a release has given the name has to hear of it as well.
+            Event::Delivered { claim, .. } => self.freed[claim.name] = None,
             Event::Looked => self.look(view, record),
             _ => {}
         }

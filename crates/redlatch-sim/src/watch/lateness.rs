@@ -36,7 +36,9 @@ impl Checker for Lateness {
                 record.violate("P6", view.now, what);
             }
             match seen {
-                Seen::Granted { name, attempt } if self.ended.contains(attempt) => {
+                Seen::Granted { name, attempt } | Seen::Given { name, attempt }
+                    if self.ended.contains(attempt) =>
+                {
                     let name = label(*name);
                     let what = format!("attempt {attempt} took {name} after it had been ended");
                     record.violate("P10", view.now, what);

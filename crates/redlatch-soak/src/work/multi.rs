@@ -46,7 +46,10 @@ impl AnyGuard for MultiGuard {
     }
 
     async fn give_back(self) -> Result<bool, Error> {
-        freed(self.release().await)
+        let released = self.release().await?;
+        Ok(released
+            .iter()
+            .all(|(_, outcome)| *outcome == Released::Free))
     }
 }
 
@@ -69,12 +72,4 @@ async fn round(bench: Bench, mut random: Rng) {
         let entry = Entry::exclusive("multi");
         bench.hold(&mut random, entry, asked, guard).await;
     }
-}
-
-fn freed(members: Vec<(String, Result<Released, Error>)>) -> Result<bool, Error> {
-    let mut all = true;
-    for (_, outcome) in members {
-        all &= outcome? == Released::Free;
-    }
-    Ok(all)
 }

@@ -50,9 +50,7 @@ impl AnyGuard for Red {
     /// Releases it and reports no freed name: its waiters retry after pauses, so there is no
     /// hand-off to measure.
     async fn give_back(self) -> Result<bool, Error> {
-        for (_, outcome) in self.1.release().await {
-            outcome?;
-        }
+        self.1.release().await?;
         Ok(false)
     }
 }

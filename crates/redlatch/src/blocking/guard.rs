@@ -259,11 +259,11 @@ guard! {
 }
 guard! {
     /// A hold of a [`MultiLock`](super::MultiLock). Dropping it releases all members.
-    MultiGuard, Vec<(String, Result<Released, Error>)>
+    MultiGuard, Result<Vec<(String, Released)>, Error>
 }
 guard! {
     /// A hold of a [`RedLock`](super::RedLock). Dropping it releases on all nodes.
-    RedGuard, Vec<(String, Result<Released, Error>)>
+    RedGuard, Result<Vec<(String, Released)>, Error>
 }
 
 lock_guard!(LockGuard);

@@ -10,6 +10,7 @@ pub(super) struct Options {
     pub(super) lease: Option<Lease>,
     pub(super) max_hold: Option<Duration>,
     pub(super) durability: Option<Durability>,
+    pub(super) whole_lease: bool,
     pub(super) owner: Option<Owner>,
     pub(super) strategy: Option<WaitStrategy>,
     pub(super) note: Option<String>,
@@ -41,6 +42,9 @@ macro_rules! tuned {
                 }
                 if let Some(durability) = options.durability {
                     self = self.durability(durability);
+                }
+                if options.whole_lease {
+                    self = self.whole_lease();
                 }
                 if let Some(owner) = &options.owner {
                     self = self.owner(owner);
@@ -140,6 +144,14 @@ macro_rules! lock_options {
         #[must_use]
         pub const fn durability(mut self, durability: Durability) -> Self {
             self.options.durability = Some(durability);
+            self
+        }
+
+        /// Makes each hold begin with its whole lease; see
+        /// [`Acquire::whole_lease`](crate::Acquire::whole_lease).
+        #[must_use]
+        pub const fn whole_lease(mut self) -> Self {
+            self.options.whole_lease = true;
             self
         }
 

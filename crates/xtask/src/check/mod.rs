@@ -3,6 +3,7 @@
 //!
 //! Each check is in its own file. It installs the tools that it needs, and fails if it cannot.
 
+mod archives;
 mod book;
 mod browser;
 mod databases;
@@ -10,6 +11,7 @@ mod load;
 mod package;
 mod peers;
 mod recipes;
+mod semver;
 
 use crate::suite::Verdict;
 
@@ -51,6 +53,16 @@ const CHECKS: &[Check] = &[
         name: "peers",
         about: "the Python client and locks of six other libraries beside the Rust client",
         run: peers::run,
+    },
+    Check {
+        name: "archives",
+        about: "a release as a dry run, and programs that are built from its archives alone",
+        run: archives::run,
+    },
+    Check {
+        name: "semver",
+        about: "the public API beside that of the last release, or of the revision that follows",
+        run: semver::run,
     },
 ];
 

@@ -1,5 +1,5 @@
-//! `cargo xtask check peers`: the Python client's tests, its workers beside those of the Rust
-//! client, and locks of other libraries beside `redlatch-compat`.
+//! `cargo xtask check peers`: the Python client's tests on all servers, its workers beside those of
+//! the Rust client, and locks of other libraries beside `redlatch-compat`.
 
 use crate::{
     libraries, python,
@@ -26,6 +26,9 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let mut steps = Steps::default();
     let tested = steps.run("python client", || python::test(&servers));
     if let Some(python) = tested {
+        steps.run("python client on other servers", || {
+            python::test_on_others(&python, &servers)
+        });
         steps.run("rust beside python", || {
             python::peers(&python, holds, &servers)
         });

@@ -14,6 +14,7 @@ behaviours!(compat::redisson as compat_redisson:
     hold_is_renewed_and_a_forced_end_is_told,
     forced_end_ends_the_hold_of_anybody,
     hash_that_is_no_rlock_is_wrong_kind,
+    value_of_another_type_in_place_of_a_hold_is_told_and_stays,
     old_and_new_are_held_as_one,
 );
 
@@ -137,6 +138,20 @@ async fn hash_that_is_no_rlock_is_wrong_kind(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
+async fn value_of_another_type_in_place_of_a_hold_is_told_and_stays(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x").lock();
+    let guard = lock.renewed_lease(6 * SECOND).await.unwrap();
+    backend.command(&["SET", "x", "text"]);
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert!(start.elapsed() < 3 * SECOND);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongKind);
+    assert_eq!(backend.string("x").unwrap(), "text");
+    assert!(!backend.ends("x"), "nothing was changed");
+}
+
 async fn old_and_new_are_held_as_one(backend: &Backend) {
     let client = backend.client().await;
     let (old, new) = (Redisson::new(&client, "x"), client.lock("x"));
@@ -150,8 +165,8 @@ async fn old_and_new_are_held_as_one(backend: &Backend) {
     let guard = waiting.await.unwrap();
     assert!(guard.token("x").is_some());
     assert_eq!(backend.hash("x").len(), 1);
-    for (_, released) in guard.release().await {
-        assert_eq!(released.unwrap(), Released::Free);
+    for (_, released) in guard.release().await.unwrap() {
+        assert_eq!(released, Released::Free);
     }
     assert_tables_empty(&client).await;
 }

@@ -14,6 +14,7 @@ behaviours!(compat::set_nx as compat_set_nx:
     hold_is_renewed,
     value_of_a_later_holder_stays,
     value_of_another_type_is_wrong_kind,
+    value_of_another_type_in_place_of_a_hold_is_told_and_stays,
     old_and_new_are_held_as_one,
     names_with_a_tag_are_kept_as_they_are,
 );
@@ -116,6 +117,21 @@ async fn value_of_another_type_is_wrong_kind(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
+async fn value_of_another_type_in_place_of_a_hold_is_told_and_stays(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = SetNx::new(&client, "x").lock();
+    let guard = lock.renewed_lease(6 * SECOND).await.unwrap();
+    backend.command(&["DEL", "x"]);
+    backend.command(&["HSET", "x", "field", "1"]);
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert!(start.elapsed() < 3 * SECOND);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongKind);
+    assert_eq!(backend.hash("x").len(), 1);
+    assert!(!backend.ends("x"), "nothing was changed");
+}
+
 async fn old_and_new_are_held_as_one(backend: &Backend) {
     let (client, other) = (backend.client().await, backend.client().await);
     let (old, new) = (SetNx::node_redlock(&client, "x"), client.lock("x"));
@@ -125,8 +141,8 @@ async fn old_and_new_are_held_as_one(backend: &Backend) {
     assert!(guard.token("x").is_some());
     assert!(SetNx::new(&other, "x").try_lock().await.unwrap().is_none());
     assert!(other.lock("x").try_lock().await.unwrap().is_none());
-    for (_, released) in guard.release().await {
-        assert_eq!(released.unwrap(), Released::Free);
+    for (_, released) in guard.release().await.unwrap() {
+        assert_eq!(released, Released::Free);
     }
     backend.command(&["SET", "x", "theirs", "NX", "PX", "60000"]);
     assert!(both.try_lock().await.unwrap().is_none());

@@ -13,6 +13,7 @@ behaviours!(lock::loss as lock_loss:
     a_fixed_lease_ends_and_says_so_before_the_key_does,
     renewed_hold_outlives_its_lease,
     renewal_notices_a_deleted_key_and_does_not_create_it,
+    value_of_another_type_in_its_place_is_told_at_the_next_renewal,
     run_ends_with_the_hold,
     ending_comes_before_the_loss_of_a_hold_that_nothing_renews,
     ending_of_a_renewed_hold_waits_for_trouble,
@@ -56,6 +57,19 @@ async fn renewal_notices_a_deleted_key_and_does_not_create_it(backend: &Backend)
     assert_eq!(guard.lost().await, LossCause::Forgotten);
     assert_eq!(backend.keys(), [""; 0]);
     assert_eq!(client.tables().renewals, 0);
+}
+
+async fn value_of_another_type_in_its_place_is_told_at_the_next_renewal(backend: &Backend) {
+    let client = backend.client().await;
+    let lease = 30 * SECOND;
+    let guard = client.lock("x").lock().renewed_lease(lease).await.unwrap();
+    backend.command(&["SET", "redlatch:{x}", "mine"]);
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert!(start.elapsed() < lease / 2);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongKind);
+    assert_eq!(backend.string("redlatch:{x}").unwrap(), "mine");
 }
 
 async fn run_ends_with_the_hold(backend: &Backend) {

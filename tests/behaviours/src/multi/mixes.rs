@@ -72,10 +72,10 @@ async fn every_kind_is_held_and_released_as_one(fleet: &Fleet) {
     beside.release().await.unwrap();
     guard.extend(60 * SECOND).await.unwrap();
     assert!(guard.remaining() > 50 * SECOND);
-    let ended = guard.release().await;
+    let ended = guard.release().await.unwrap();
     assert_eq!(ended.len(), 5);
     for (name, released) in ended {
-        assert_eq!(released.unwrap(), Released::Free, "{name}");
+        assert_eq!(released, Released::Free, "{name}");
     }
     assert_quiet(fleet, &clients).await;
     assert_quiet(fleet, &others).await;
@@ -102,12 +102,12 @@ async fn an_owner_re_enters_every_kind(fleet: &Fleet) {
     // A member held alone before is re-entered as well.
     let read = clients[0].read_write_lock("w").read().owner(&owner);
     let read = read.await.unwrap();
-    for (_, released) in outer.release().await {
-        assert!(matches!(released.unwrap(), Released::StillHeld(1)));
+    for (_, released) in outer.release().await.unwrap() {
+        assert!(matches!(released, Released::StillHeld(1)));
     }
     assert!(inner.check().is_ok());
     assert!(first(&clients[0].owner()).await.unwrap().is_none());
-    inner.release().await;
+    inner.release().await.unwrap();
     read.release().await.unwrap();
     assert_quiet(fleet, &clients).await;
 }
@@ -129,7 +129,7 @@ async fn both_sides_of_one_name_count_as_the_write_side(fleet: &Fleet) {
     assert!(kinds.contains(&"write_lock") && kinds.contains(&"read_lock"));
     assert!(lock.info().await.unwrap().writer.is_some());
     assert_eq!(other.info().await.unwrap().readers, 1);
-    guard.release().await;
+    guard.release().await.unwrap();
     assert_quiet(fleet, &clients).await;
 }
 
@@ -147,7 +147,13 @@ async fn one_name_as_two_kinds_is_refused_before_anything_is_sent(fleet: &Fleet)
     // On another server it is another name.
     let other = clients[1].fair_lock("x");
     let both = clients[0].multi_lock(&[&plain, &other]);
-    both.try_lock().await.unwrap().unwrap().release().await;
+    both.try_lock()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
@@ -165,9 +171,9 @@ async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
     fleet.0[0].assert_not_granted(waiting.map(|guard| guard.is_some()));
     let waiting = tokio::spawn(writing.lock().into_future());
     fleet.pass(50 * MS).await;
-    first.release().await;
-    second.release().await;
-    waiting.await.unwrap().unwrap().release().await;
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
     assert_quiet(fleet, &clients).await;
     assert_quiet(fleet, &others).await;
 }
@@ -207,17 +213,13 @@ async fn loss_of_a_member_of_any_kind_is_loss_of_all(fleet: &Fleet) {
         let kind = worked.unwrap_err().kind();
         assert_eq!(kind, ErrorKind::Lost(LossCause::Revoked), "{lost}");
         assert_eq!(guard.lost().await, LossCause::Revoked);
-        for (name, released) in guard.release().await {
+        for (name, released) in guard.release().await.unwrap() {
             let expected = if name == lost {
                 Released::Revoked
             } else {
                 Released::Free
             };
-            assert_eq!(
-                released.unwrap(),
-                expected,
-                "{name} after the loss of {lost}"
-            );
+            assert_eq!(released, expected, "{name} after the loss of {lost}");
         }
         assert_quiet(fleet, &clients).await;
     }
@@ -241,7 +243,7 @@ async fn mixed_members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
             for _ in 0..4 {
                 let guard = all.lock().await.unwrap();
                 *inside.try_lock().expect("nobody else is inside") += 1;
-                guard.release().await;
+                guard.release().await.unwrap();
             }
             clients
         }));
@@ -292,7 +294,7 @@ pub async fn dropped_at_every_await(busy: bool) -> u32 {
         }
         let again = mix(&others).try_lock().await.unwrap();
         let again = again.unwrap_or_else(|| panic!("dropped after {polls} polls, all are free"));
-        again.release().await;
+        again.release().await.unwrap();
         assert_quiet(&fleet, &clients).await;
         assert_quiet(&fleet, &others).await;
         if done {

@@ -40,7 +40,7 @@ async fn wait_of_zero_tries_once(fleet: &Fleet) {
         let guard = all.try_lock_for(Duration::ZERO).await.unwrap();
         let guard = guard.expect("all are free");
         assert!(all.try_lock_for(Duration::ZERO).await.unwrap().is_none());
-        guard.release().await;
+        guard.release().await.unwrap();
     }
     fleet.assert_nothing_left(&clients).await;
 }
@@ -57,11 +57,11 @@ async fn all_members_are_held_and_released_as_one(fleet: &Fleet) {
         a.info().await.unwrap().unwrap().token
     );
     assert_eq!(guard.token("c"), None);
-    let ended = guard.release().await;
+    let ended = guard.release().await.unwrap();
     let names: Vec<_> = ended.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     for (_, released) in ended {
-        assert_eq!(released.unwrap(), Released::Free);
+        assert_eq!(released, Released::Free);
     }
     fleet.assert_nothing_left(&clients).await;
 }
@@ -79,7 +79,13 @@ async fn a_busy_member_leaves_nothing_held(fleet: &Fleet) {
     clients[0].settled().await;
     assert!(!a.is_locked().await.unwrap());
     busy.release().await.unwrap();
-    both.try_lock().await.unwrap().unwrap().release().await;
+    both.try_lock()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     fleet.assert_nothing_left(&clients).await;
 }
 
@@ -96,7 +102,7 @@ async fn members_are_taken_in_one_order(fleet: &Fleet) {
         let guard = clients[0].multi_lock(&members).lock().await.unwrap();
         let names: Vec<_> = guard.members().iter().map(|held| held.name()).collect();
         assert_eq!(names, ["a", "b", "c"]);
-        guard.release().await;
+        guard.release().await.unwrap();
     }
 }
 
@@ -113,7 +119,7 @@ async fn members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
             for _ in 0..5 {
                 let guard = both.lock().await.unwrap();
                 *guarded.try_lock().expect("nobody else is inside") += 1;
-                guard.release().await;
+                guard.release().await.unwrap();
             }
         }));
     }
@@ -132,7 +138,7 @@ async fn repeated_member_is_taken_once(fleet: &Fleet) {
     assert_eq!(all.len(), 2);
     let guard = all.try_lock().await.unwrap().unwrap();
     assert_eq!(a.info().await.unwrap().unwrap().count, 1);
-    guard.release().await;
+    guard.release().await.unwrap();
 }
 
 async fn one_deadline_bounds_all_members(fleet: &Fleet) {
@@ -171,7 +177,7 @@ async fn held_members_are_renewed_during_the_wait_for_another(fleet: &Fleet) {
     busy.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     assert_eq!(guard.state(), HoldState::Held);
-    guard.release().await;
+    guard.release().await.unwrap();
 }
 
 async fn loss_of_one_member_is_loss_of_all(fleet: &Fleet) {
@@ -185,16 +191,15 @@ async fn loss_of_one_member_is_loss_of_all(fleet: &Fleet) {
         assert!(b.force_release().await.unwrap());
     };
     let (worked, ()) = tokio::join!(work, force);
-    assert_eq!(
-        worked.unwrap_err().kind(),
-        ErrorKind::Lost(LossCause::Revoked)
-    );
+    let lost = worked.unwrap_err();
+    assert!(lost.to_string().starts_with("lock \"b\": "), "{lost}");
+    assert_eq!(lost.kind(), ErrorKind::Lost(LossCause::Revoked));
     assert_eq!(guard.state(), HoldState::Lost(LossCause::Revoked));
     assert_eq!(guard.lost().await, LossCause::Revoked);
     assert_eq!(guard.remaining(), Duration::ZERO);
-    let ended = guard.release().await;
-    assert_eq!(ended[0].1.as_ref().unwrap(), &Released::Free);
-    assert_eq!(ended[1].1.as_ref().unwrap(), &Released::Revoked);
+    let ended = guard.release().await.unwrap();
+    assert_eq!(ended[0].1, Released::Free);
+    assert_eq!(ended[1].1, Released::Revoked);
     fleet.assert_nothing_left(&clients).await;
 }
 
@@ -218,7 +223,7 @@ async fn a_member_lost_during_the_wait_is_taken_again(fleet: &Fleet) {
     let guard = waiting.await.unwrap().unwrap();
     assert!(guard.token("a").unwrap() > first);
     assert!(guard.check().is_ok());
-    guard.release().await;
+    guard.release().await.unwrap();
 }
 
 async fn an_owner_re_enters_all_its_members(fleet: &Fleet) {
@@ -232,7 +237,7 @@ async fn an_owner_re_enters_all_its_members(fleet: &Fleet) {
     assert_eq!(guard.token("a"), Some(outer.token()));
     // The other client's member has an owner of its own.
     assert!(both.try_lock().owner(&owner).await.unwrap().is_none());
-    guard.release().await;
+    guard.release().await.unwrap();
     outer.release().await.unwrap();
     // All members of a scope's client have the scope's owner.
     let c = clients[0].lock("c");
@@ -242,8 +247,8 @@ async fn an_owner_re_enters_all_its_members(fleet: &Fleet) {
         .await;
     assert_eq!(first.token("c"), second.token("c"));
     assert_eq!(first.members()[0].owner(), &owner);
-    first.release().await;
-    second.release().await;
+    first.release().await.unwrap();
+    second.release().await.unwrap();
     fleet.assert_nothing_left(&clients).await;
 }
 
@@ -262,7 +267,7 @@ async fn fixed_leases_are_counted_from_the_last_grant(fleet: &Fleet) {
     guard.ending(8 * SECOND).await;
     guard.check().unwrap();
     assert!(guard.remaining() <= 8 * SECOND);
-    guard.release().await;
+    guard.release().await.unwrap();
 }
 
 async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet) {
@@ -288,11 +293,11 @@ async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet) {
 /// What acquiring and releasing cost, in commands of one server that knows all scripts.
 async fn costs(fleet: &Fleet, at: usize, all: &MultiLock) -> (u64, u64) {
     fleet.0[at].preload();
-    all.lock().await.unwrap().release().await;
+    all.lock().await.unwrap().release().await.unwrap();
     let before = fleet.0[at].script_calls();
     let guard = all.lock().await.unwrap();
     let taken = fleet.0[at].script_calls();
-    guard.release().await;
+    guard.release().await.unwrap();
     (taken - before, fleet.0[at].script_calls() - taken)
 }
 
@@ -319,7 +324,7 @@ async fn free_members_are_taken_by_one_command(fleet: &Fleet) {
         // A lease that nothing renews is counted from the one grant. The server is to know the
         // script that extends.
         let guard = all.lock().lease(10 * SECOND).await.unwrap();
-        guard.release().await;
+        guard.release().await.unwrap();
         let before = fleet.0[0].script_calls();
         let guard = all.lock().lease(10 * SECOND).await.unwrap();
         let extended = fleet.0[0].script_calls() - before - cost;
@@ -329,7 +334,7 @@ async fn free_members_are_taken_by_one_command(fleet: &Fleet) {
             let info = lock.info().await.unwrap().unwrap();
             assert_eq!((info.token, info.count), (held.token(), 1));
         }
-        guard.release().await;
+        guard.release().await.unwrap();
     }
     fleet.assert_nothing_left(&clients).await;
 }
@@ -383,7 +388,7 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     let locks = plain(&clients[0], 10);
     let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
     let all = clients[0].multi_lock(&members);
-    all.lock().await.unwrap().release().await;
+    all.lock().await.unwrap().release().await.unwrap();
     // The connection for wakes is there already, so that waiting costs no second look.
     let warm = clients[0].lock("warm");
     let first = warm.lock().await.unwrap();
@@ -410,7 +415,7 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     // soonest.
     let looks = began.elapsed().as_millis() as u64 / 1_600;
     assert!((5..=6 + looks).contains(&cost), "{cost}, {looks}");
-    guard.release().await;
+    guard.release().await.unwrap();
     fleet.assert_nothing_left(&clients).await;
 }
 
@@ -427,6 +432,6 @@ async fn waiters_of_the_same_process_are_not_overtaken(fleet: &Fleet) {
     let first = first.await.unwrap().unwrap();
     assert!(!second.is_finished());
     first.release().await.unwrap();
-    second.await.unwrap().unwrap().release().await;
+    second.await.unwrap().unwrap().release().await.unwrap();
     fleet.assert_nothing_left(&clients).await;
 }

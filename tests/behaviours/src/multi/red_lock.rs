@@ -66,8 +66,8 @@ async fn a_quorum_holds_and_all_are_released(fleet: &Fleet) {
     assert!(guard.remaining() > 25 * SECOND);
     guard.extend(40 * SECOND).await.unwrap();
     assert!(guard.remaining() > 35 * SECOND);
-    for (_, released) in guard.release().await {
-        assert!(released.unwrap().is_clean());
+    for (_, released) in guard.release().await.unwrap() {
+        assert!(released.is_clean());
     }
     fleet.assert_nothing_left(&clients).await;
 }
@@ -82,7 +82,7 @@ async fn two_red_locks_exclude_each_other(fleet: &Fleet) {
                 let guard = red(&clients).lock().await.unwrap();
                 *inside.try_lock().expect("nobody else is inside") += 1;
                 tokio::task::yield_now().await;
-                guard.release().await;
+                guard.release().await.unwrap();
             }
         }));
     }
@@ -130,7 +130,7 @@ async fn a_quorum_held_by_another_leaves_nothing_held(fleet: &Fleet) {
     fleet.pass(100 * MS).await;
     drop(guards);
     let guard = waiting.await.unwrap().unwrap();
-    guard.release().await;
+    guard.release().await.unwrap();
     fleet.assert_nothing_left(&clients).await;
 }
 
@@ -153,7 +153,7 @@ async fn an_even_split_resolves_itself(fleet: &Fleet) {
     fleet.pass(20 * MS).await;
     drop(guards);
     for waiting in waiting {
-        waiting.await.unwrap();
+        waiting.await.unwrap().unwrap();
     }
     fleet.assert_nothing_left(&a).await;
 }
@@ -193,9 +193,9 @@ async fn wrong_input_is_refused(fleet: &Fleet) {
 async fn each_attempt_costs_one_command_per_node(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let calls = || -> u64 { fleet.0.iter().map(|node| node.script_calls()).sum() };
-    red(&clients).lock().await.unwrap().release().await;
+    red(&clients).lock().await.unwrap().release().await.unwrap();
     let before = calls();
-    red(&clients).lock().await.unwrap().release().await;
+    red(&clients).lock().await.unwrap().release().await.unwrap();
     assert_eq!(calls() - before, 10);
 }
 
@@ -213,7 +213,7 @@ async fn hold_is_lost_when_a_majority_was_released_by_force(fleet: &Fleet) {
     assert!(guard.check().is_err());
     lost.await.unwrap();
     ending.await.unwrap();
-    guard.release().await;
+    guard.release().await.unwrap();
     fleet.assert_nothing_left(&clients).await;
 }
 
@@ -236,5 +236,5 @@ async fn young_nodes_are_not_counted(fleet: &Fleet) {
     let guard = lock.lock().lease(2 * SECOND).await.unwrap();
     let error = guard.extend(3 * SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidLease);
-    guard.release().await;
+    guard.release().await.unwrap();
 }

@@ -39,7 +39,7 @@ async fn all_stripes_together_are_every_key(backend: &Backend) {
     for key in ["a", "b", "c", "d", "e"] {
         assert!(rows.of(key).try_lock().await.unwrap().is_none());
     }
-    all.release().await;
+    all.release().await.unwrap();
     // Keys that may share a stripe are taken once.
     let (one, two) = (rows.of("a"), rows.of("a"));
     assert_eq!(client.multi_lock(&[&one, &two]).len(), 1);

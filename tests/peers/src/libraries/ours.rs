@@ -120,9 +120,7 @@ async fn work(
                 };
                 witnessed(&mut server, witness, "both").await?;
                 guard.check().map_err(broken)?;
-                for (_, released) in guard.release().await {
-                    released.map_err(broken)?;
-                }
+                guard.release().await.map_err(broken)?;
             }
             "new" => {
                 let guard = new.lock().await.map_err(broken)?;

@@ -472,12 +472,12 @@ async fn old_layout_and_new_lock_are_held_as_one() {
     let guard = both.lock().await.unwrap();
     assert_eq!(backend.hash("x").len(), 1);
     assert!(guard.token("x").is_some());
-    guard.release().await;
+    guard.release().await.unwrap();
     java_holds(&backend, "30000");
     let waiting = tokio::spawn(async move { both.lock().await.unwrap() });
     backend.pass(100 * MS).await;
     java_releases(&backend);
     let freed = Instant::now();
-    waiting.await.unwrap().release().await;
+    waiting.await.unwrap().release().await.unwrap();
     assert!(freed.elapsed() < 10 * MS);
 }

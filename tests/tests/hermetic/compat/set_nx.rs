@@ -383,7 +383,7 @@ async fn old_layout_and_new_lock_are_held_as_one() {
             .is_none()
     );
     assert!(other_client.lock("x").try_lock().await.unwrap().is_none());
-    guard.release().await;
+    guard.release().await.unwrap();
     other(&backend, &["SET", "x", "theirs", "NX", "PX", "1000"]).unwrap();
     assert!(both.try_lock().await.unwrap().is_none());
     assert!(
@@ -407,7 +407,7 @@ async fn several_names_of_one_layout_are_acquired_one_by_one() {
     let guard = all.lock().await.unwrap();
     let held = || ["a", "b", "c"].map(|name| backend.string(name).is_some());
     assert_eq!(held(), [true; 3]);
-    guard.release().await;
+    guard.release().await.unwrap();
     assert_eq!(held(), [false; 3]);
 }
 
@@ -440,7 +440,7 @@ async fn red_lock_holds_a_majority_of_names() {
         backends[1].string("x").unwrap().contains(':'),
         "it excludes"
     );
-    guard.release().await;
+    guard.release().await.unwrap();
     for backend in &backends[..2] {
         other(backend, &theirs).unwrap();
     }

@@ -2,5 +2,6 @@
 
 mod cancel;
 mod full;
+mod grants;
 mod scripts;
 mod trouble;

@@ -48,7 +48,7 @@ async fn cancelled_multi_lock_leaves_nothing() {
         let all = clients[0].multi_lock(&[&a, &b, &c]);
         Box::pin(async move {
             let guard = all.lock().lease(300 * MS).await.unwrap();
-            guard.release().await;
+            guard.release().await.unwrap();
         })
     })
     .await;
@@ -79,7 +79,7 @@ async fn cancelled_red_lock_leaves_nothing() {
         let lock = RedLock::builder(&nodes).durable_nodes().build().unwrap();
         let waiting = lock.lock().into_future();
         Box::pin(async move {
-            waiting.await.unwrap().release().await;
+            waiting.await.unwrap().release().await.unwrap();
         })
     })
     .await;

@@ -12,6 +12,8 @@ pub(crate) struct Hold {
     pub(crate) until: u64,
     /// Whether the hold before it was never given back.
     pub(crate) follows_dead: bool,
+    /// Whether a release has granted it and nobody has confirmed it.
+    pub(crate) unconfirmed: bool,
 }
 
 /// What an acquisition is told.
@@ -80,6 +82,7 @@ impl Lock {
     ) -> Granted {
         let forced = self.forced;
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.until > now) {
+            hold.unconfirmed = false;
             hold.attempts.insert(attempt.to_owned());
             if forced != Some(hold.token) {
                 hold.until = hold.until.max(now + lease);
@@ -106,6 +109,7 @@ impl Lock {
             attempts: BTreeSet::from([attempt.to_owned()]),
             until: now + lease,
             follows_dead: abandoned,
+            unconfirmed: false,
         });
         Granted {
             count: 1,
@@ -128,6 +132,7 @@ impl Lock {
                     return "expired";
                 }
                 hold.until = hold.until.max(now + lease);
+                hold.unconfirmed = false;
                 "renewed"
             }
             _ => "gone",
@@ -160,7 +165,13 @@ impl Lock {
                     "expired"
                 };
                 if hold.attempts.is_empty() && live {
-                    self.hold = None;
+                    if token == 0 && hold.unconfirmed && hold.follows_dead {
+                        // Nobody has had it, so the next one follows the same dead holder.
+                        hold.attempts.insert("-".to_owned());
+                        hold.until = now;
+                    } else {
+                        self.hold = None;
+                    }
                 }
                 if token != 0 && token < held {
                     "taken"

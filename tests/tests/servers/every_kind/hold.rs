@@ -48,10 +48,10 @@ impl ReleaseOutcome {
     }
 
     /// Of several members: what became of one that did not simply end, if there is one.
-    pub(super) fn of_all(members: Vec<(String, Result<Released, Error>)>) -> Result<Self, Error> {
+    pub(super) fn of_all(members: Result<Vec<(String, Released)>, Error>) -> Result<Self, Error> {
         let mut all = Self::Ended;
-        for (_, outcome) in members {
-            let one = Self::from(outcome?);
+        for (_, outcome) in members? {
+            let one = Self::from(outcome);
             if one != Self::Ended {
                 all = one;
             }
@@ -60,13 +60,13 @@ impl ReleaseOutcome {
     }
 
     /// Of several nodes: a minority does not count, whatever it says.
-    pub(super) fn of_most(nodes: Vec<(String, Result<Released, Error>)>) -> Result<Self, Error> {
-        let ended = |outcome: &Result<Released, Error>| matches!(outcome, Ok(Released::Free));
-        let most = nodes.iter().filter(|(_, outcome)| ended(outcome)).count() * 2 > nodes.len();
-        if most {
+    pub(super) fn of_most(nodes: Result<Vec<(String, Released)>, Error>) -> Result<Self, Error> {
+        let nodes = nodes?;
+        let ended = nodes.iter().filter(|(_, it)| *it == Released::Free).count();
+        if ended * 2 > nodes.len() {
             Ok(Self::Ended)
         } else {
-            Self::of_all(nodes)
+            Self::of_all(Ok(nodes))
         }
     }
 }

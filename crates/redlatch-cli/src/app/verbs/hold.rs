@@ -56,7 +56,7 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
 async fn take(client: &Client, args: &HoldArgs) -> Result<Option<Token>, Failure> {
     macro_rules! leave {
         ($acquire:expr) => {
-            noted!($acquire.lease(args.span), args.note)
+            noted!($acquire.lease(args.span).whole_lease(), args.note)
                 .await?
                 .map(|guard| {
                     let token = guard.token();

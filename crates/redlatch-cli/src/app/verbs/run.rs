@@ -2,9 +2,7 @@
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
-use redlatch::{
-    Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, Released, SemaphorePermit,
-};
+use redlatch::{Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, SemaphorePermit};
 use tokio::{select, time::sleep};
 
 use super::{noted, show::holders};
@@ -279,16 +277,18 @@ async fn finish(hold: Hold, outcome: Outcome, report: &mut Report) -> Result<u8,
 async fn release(hold: Hold) -> Vec<String> {
     let released = match hold {
         Hold::Locks(guard) => guard.release().await,
-        Hold::Permits(permit, name) => vec![(name, permit.release().await)],
+        Hold::Permits(permit, name) => permit.release().await.map(|it| vec![(name, it)]),
     };
-    let problem = |(name, released): (String, Result<Released, redlatch::Error>)| match released {
-        Ok(Released::Free | Released::StillHeld(_)) => None,
-        Ok(_) => Some(format!("{name} had been lost when the command ended")),
-        Err(error) => Some(format!(
-            "the release of {name} was not confirmed, and its lease may have to end: {error}"
-        )),
-    };
-    released.into_iter().filter_map(problem).collect()
+    match released {
+        Ok(released) => {
+            let lost = released.into_iter().filter(|(_, it)| !it.is_clean());
+            lost.map(|(name, _)| format!("{name} had been lost when the command ended"))
+                .collect()
+        }
+        Err(error) => vec![format!(
+            "the release was not confirmed, and a lease may have to end: {error}"
+        )],
+    }
 }
 
 /// How long the release after a loss may take.

@@ -1,5 +1,7 @@
 //! Processes the outcome of a request of an acquisition: a reply, or a failure.
 
+use std::{sync::Arc, time::Duration};
+
 use super::Run;
 use crate::{
     Error, ErrorKind,
@@ -10,7 +12,11 @@ use crate::{
         rules::Rule,
         script::{CallOutcome, Failure},
     },
-    engine::{Held, Hold, QueueSlot, hold::Granted},
+    engine::{
+        Held, Hold, QueueSlot,
+        hold::{Ahead, Granted},
+    },
+    net::Session,
     protocol::{
         hold::{HoldState, LocalLease},
         time::Moment,
@@ -52,10 +58,12 @@ impl Run<'_> {
         &mut self,
         outcome: CallOutcome,
         acknowledged: Result<Option<u32>, Error>,
+        session: &Arc<Session>,
         sent: Moment,
     ) -> Result<Option<Held>, Error> {
         match outcome {
             CallOutcome::Replied(reply) => {
+                self.anchor(&reply, session, sent);
                 let answer = self.primitive.acquired(&reply);
                 // An unreadable reply may have been a grant, so the attempt stays armed.
                 if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
@@ -144,9 +152,10 @@ impl Run<'_> {
     /// such waiter, queues the withdrawal of its entry.
     fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
-        // This waiter learns of its own turn from the reply.
+        // This waiter learns of its own turn from the reply. An attempt that holds needs no word.
         if attempt != self.attempt.id().number()
             && !self.client.local_queues().pass_on(key, attempt)
+            && !self.client.holds().has_attempt(key, attempt)
         {
             let call = format!("{key} {attempt}");
             self.client.net().world.strays.add(call.into());
@@ -174,6 +183,18 @@ impl Run<'_> {
             self.waiter.on_grant_expired();
             return None;
         }
+        Some(self.deliver(grant, (sent, span), now, acknowledged, Ahead::No))
+    }
+
+    /// Delivers a grant that lasts for `span` from `sent`, as the holder counts it.
+    pub(super) fn deliver(
+        &mut self,
+        grant: Grant,
+        (sent, span): (Moment, Duration),
+        now: Moment,
+        acknowledged: u32,
+        ahead: Ahead,
+    ) -> Held {
         let prompt = self.waiter.on_granted(waiter::Granted {
             unqueued: grant.unqueued,
             has_copies: self.attempt.has_copies(),
@@ -191,13 +212,14 @@ impl Run<'_> {
             max_hold: self.options.max_hold,
             durability: self.options.durability,
             sent,
+            ahead,
         };
         let hold = Hold::enter(self.client, &granted, now);
         self.prompt_others(prompt);
         let labels = Labels::of(self.primitive.as_ref());
         let (wait, waited) = (now - self.log.started, self.waiter.has_waited());
         observe::acquired(&labels, wait, self.log.requests, waited);
-        Some(Held::new(hold, &delivered, grant, acknowledged))
+        Held::new(hold, &delivered, grant, acknowledged)
     }
 
     /// Tells every other waiter of the local queue to ask the server.

@@ -41,7 +41,15 @@ impl Hold {
                 return Look::Noticed(cause);
             }
             // Every renewal moves the deadline up, so this is looked at again when it has come.
-            match hold.inner().local_lease.valid_until().before(before) {
+            let inner = hold.inner();
+            let valid_until = inner.local_lease.valid_until();
+            let before = if inner.unconfirmed {
+                // The whole lease comes with the first renewal, which is under way or due.
+                before.min((valid_until - hold.since) / 2)
+            } else {
+                before
+            };
+            match valid_until.before(before) {
                 due if due <= now => Look::Noticed(LossCause::Expired),
                 due => Look::At(due),
             }

@@ -31,8 +31,20 @@ impl Hold {
         lease: Duration,
     ) {
         self.extended_at(now, sent, span);
-        let watchdog = self.client.watchdog();
-        watchdog.renewed(self, &mut self.inner().renewal, lease, sent);
+        let mut inner = self.inner();
+        inner.unconfirmed = false;
+        // A hold that was granted ahead needs one renewal, also with a fixed lease.
+        if inner.renewing(now).is_none() {
+            self.unschedule(&mut inner);
+        } else {
+            let watchdog = self.client.watchdog();
+            watchdog.renewed(self, &mut inner.renewal, lease, sent);
+        }
+    }
+
+    /// Tells whether the hold was granted ahead, and no renewal has been answered yet.
+    pub(in crate::engine) fn is_unconfirmed(&self) -> bool {
+        self.inner().unconfirmed
     }
 
     /// Records that the renewal had no clear answer. The next renewal is scheduled sooner.
@@ -119,7 +131,8 @@ impl Hold {
         match wanted {
             Some(lease) if inner.renewal.lease() != wanted => {
                 let watchdog = self.client.watchdog();
-                watchdog.insert(self, &mut inner.renewal, lease);
+                let within = inner.unconfirmed.then_some(CONFIRM);
+                watchdog.insert(self, &mut inner.renewal, lease, within);
             }
             Some(_) => {}
             None => self.unschedule(inner),
@@ -131,6 +144,9 @@ impl Hold {
     }
 }
 
+/// The first renewal of a hold that was granted ahead is due after half of this time to all of it.
+const CONFIRM: Duration = Duration::from_millis(500);
+
 impl Inner {
     fn renewing(&mut self, now: Moment) -> Option<Duration> {
         if let HoldState::Lost(cause) = self.local_lease.state(now)
@@ -139,6 +155,9 @@ impl Inner {
             return None;
         }
         let shares = self.shares.as_slice().iter();
+        if self.unconfirmed {
+            return shares.map(|share| share.lease.span()).max();
+        }
         shares.filter_map(|share| share.renewing(now)).max()
     }
 

@@ -15,7 +15,7 @@ use super::PendingRelease;
 use crate::{
     Owner,
     base::{owner::AttemptId, primitive::Primitive, sync::lock},
-    protocol::{name::Key, small_map::SmallMap, time::Moment},
+    protocol::{grant::Order, name::Key, small_map::SmallMap, time::Moment},
 };
 
 /// All unanswered releases and undos, and the progress of those of each name.
@@ -100,6 +100,8 @@ struct Undo {
     attempt: u64,
     void_by: Option<NonZeroU64>,
     registered: bool,
+    /// The nonce of the order, if the address ends with one.
+    nonce: u64,
     give_up_at: Moment,
 }
 
@@ -107,8 +109,35 @@ struct Undo {
 #[derive(Debug)]
 struct Common {
     primitive: Arc<dyn Primitive>,
-    /// A waiter's address without its number.
+    /// A waiter's address without its number and its order.
     address: String,
+    /// The lease and the TTL of the order, if the address ends with one.
+    order: Option<(u64, u64)>,
+}
+
+/// A waiter's address in its parts.
+#[derive(Debug)]
+struct Address<'a> {
+    /// What precedes the number.
+    prefix: &'a str,
+    order: Option<Order>,
+}
+
+impl<'a> Address<'a> {
+    /// Returns the parts of `address`, if it is that of `attempt`.
+    fn of(address: &'a str, attempt: u64) -> Option<Self> {
+        let (front, last) = address.rsplit_once(' ')?;
+        let order = Order::parse(last);
+        let (prefix, number) = match order {
+            Some(_) => front.rsplit_once(' ')?,
+            None => (front, last),
+        };
+        (number.parse() == Ok(attempt)).then_some(Self { prefix, order })
+    }
+
+    fn order(&self) -> Option<(u64, u64)> {
+        self.order.map(|order| (order.lease, order.ttl))
+    }
 }
 
 impl Queue {
@@ -320,23 +349,28 @@ impl Name {
         }
     }
 
-    /// Returns the shared data for undos of `primitive` with this address prefix. An undo without
-    /// an address fits any prefix.
-    fn common(&mut self, primitive: &Arc<dyn Primitive>, address: Option<&str>) -> Arc<Common> {
+    /// Returns the shared data for undos of `primitive` with this address. An undo without an
+    /// address fits any.
+    fn common(
+        &mut self,
+        primitive: &Arc<dyn Primitive>,
+        address: Option<&Address<'_>>,
+    ) -> Arc<Common> {
         let known = self.common.as_ref().filter(|known| {
             let ours = &known.primitive;
             let same = Arc::ptr_eq(ours, primitive)
                 || ours.kind() == primitive.kind()
                     && ours.form() == primitive.form()
                     && ours.class() == primitive.class();
-            same && address.is_none_or(|address| known.address == address)
+            same && address.is_none_or(|of| known.address == of.prefix && known.order == of.order())
         });
         if let Some(known) = known {
             return Arc::clone(known);
         }
         let common = Arc::new(Common {
             primitive: Arc::clone(primitive),
-            address: address.unwrap_or_default().to_owned(),
+            address: address.map_or_else(String::new, |of| of.prefix.to_owned()),
+            order: address.and_then(Address::order),
         });
         self.common = Some(Arc::clone(&common));
         common
@@ -381,28 +415,33 @@ impl Undo {
         let attempt = pending.attempt.number();
         let registered = !pending.address.is_empty();
         let address = if registered {
-            let (address, number) = pending.address.rsplit_once(' ')?;
-            (number.parse() == Ok(attempt)).then_some(Some(address))?
+            Some(Address::of(&pending.address, attempt)?)
         } else {
             None
         };
         plain.then(|| Self {
-            common: name.common(&pending.primitive, address),
+            common: name.common(&pending.primitive, address.as_ref()),
             owner: pending.owner.clone(),
             attempt,
             void_by,
             registered,
+            nonce: address
+                .and_then(|address| address.order)
+                .map_or(0, |order| order.nonce),
             give_up_at: pending.give_up_at,
         })
     }
 
     fn pending_release(self) -> PendingRelease {
         let Self { common, owner, .. } = self;
-        let address = if self.registered {
-            format!("{} {}", common.address, self.attempt)
-        } else {
-            String::new()
-        };
+        let mut address = String::new();
+        if self.registered {
+            address = format!("{} {}", common.address, self.attempt);
+            if let Some((lease, ttl)) = common.order {
+                let nonce = self.nonce;
+                address = format!("{address} {}", Order { lease, ttl, nonce });
+            }
+        }
         PendingRelease {
             primitive: Arc::clone(&common.primitive),
             attempt: AttemptId::of(&owner, self.attempt),

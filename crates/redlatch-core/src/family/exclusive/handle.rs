@@ -12,7 +12,7 @@ use crate::{
     base::{
         primitive::{
             AcquireRequest, Answer, AnswerForAll, Primitive, ReleaseReply, ReleaseRequest,
-            RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
+            RenewRequest, Renewed, Token, Waiting, WithdrawRequest, Withdrawn,
         },
         script::ScriptCall,
     },
@@ -288,6 +288,14 @@ impl Primitive for Object {
 
     fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
         self.kind.withdrawn(reply)
+    }
+
+    fn grants_ahead(&self) -> bool {
+        self.kind.grants_ahead()
+    }
+
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        self.kind.last_token(reply)
     }
 
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {

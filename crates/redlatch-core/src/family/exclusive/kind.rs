@@ -14,7 +14,7 @@ use crate::{
         },
         script::{Merging, Objects, Script, ScriptCall, millis},
     },
-    protocol::{name::Key, waiter::Discipline},
+    protocol::{grant::Order, name::Key, waiter::Discipline},
     runtime::Value,
 };
 
@@ -270,6 +270,23 @@ impl Kind {
     }
 }
 
+/// Grants by a release.
+impl Kind {
+    /// Tells whether a release may give the name to a waiter.
+    pub(super) const fn grants_ahead(&self) -> bool {
+        matches!(self.discipline, Discipline::Queued)
+    }
+
+    /// Reads the token of the last hold in a busy reply.
+    pub(super) fn last_token(&'static self, reply: &Value) -> Option<Token> {
+        let items = Items::new(&self.acquire, reply).ok()?;
+        if items.len() < 8 || items.text(1).ok()? != "busy" {
+            return None;
+        }
+        items.maybe(7).ok()?.map(Token::from_u64)
+    }
+}
+
 /// Reads the information about waiters in the reply of a release.
 impl Kind {
     pub(super) fn waiting<'a>(&'static self, reply: &'a Value) -> Waiting<'a> {
@@ -360,7 +377,14 @@ impl Kind {
     }
 }
 
-/// Returns the address of a waiter of `owner` that is served in order.
+/// Returns the address of a waiter of `owner` that is served in order. Its order, if it has one,
+/// stays the last word.
 pub(super) fn queued_address(address: &str, owner: &crate::Owner) -> String {
-    format!("{address} {}", owner.number())
+    let owner = owner.number();
+    match address.rsplit_once(' ') {
+        Some((address, word)) if Order::parse(word).is_some() => {
+            format!("{address} {owner} {word}")
+        }
+        _ => format!("{address} {owner}"),
+    }
 }

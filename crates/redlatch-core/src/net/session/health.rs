@@ -8,7 +8,7 @@ use super::Session;
 use crate::{
     Error, ErrorKind,
     base::{sync::lock, timeouts},
-    protocol::time::Moment,
+    protocol::{grant::Dated, time::Moment},
     runtime::{Command, Pushes, Value},
 };
 
@@ -125,6 +125,7 @@ impl Session {
         let millis = time_millis(&reply)
             .ok_or_else(|| Error::new(ErrorKind::Protocol, format!("TIME replied {reply:?}")))?;
         self.observe(millis);
+        self.date(Dated { sent, millis });
         let received = lock(&self.progress).heard;
         self.world
             .clocks

@@ -13,10 +13,15 @@ mod pushes;
 mod value;
 mod wire;
 
-use std::sync::Arc;
+#[cfg(feature = "connection-info")]
+pub(crate) use self::address::address_and_login;
+#[cfg(feature = "connection-info")]
+pub(crate) use ::redis::ConnectionInfo;
+
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use redis::{AsyncConnectionConfig, Client, ProtocolVersion, RedisError};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ProtocolVersion, RedisError};
 use tokio::sync::mpsc;
 
 use self::{
@@ -44,14 +49,30 @@ use crate::runtime::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, T
 /// Requests that are ready at the same time share one pipeline, once several calls are under way.
 ///
 /// A connection belongs to the tokio runtime on which it was dialled, and ends with it.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RedisTransport {}
+#[derive(Clone, Default)]
+pub struct RedisTransport {
+    /// An address of the crate whose certificates are used, since they cannot be read from it.
+    certified: Option<ConnectionAddr>,
+}
 
 impl RedisTransport {
     /// Creates the transport, which has no settings.
     pub const fn new() -> Self {
-        Self {}
+        Self { certified: None }
+    }
+
+    /// Creates the transport that uses the certificates of `info` where no others are set.
+    #[cfg(feature = "connection-info")]
+    pub(crate) fn with_certificates_of(info: &ConnectionInfo) -> Self {
+        Self {
+            certified: Some(info.addr().clone()),
+        }
+    }
+}
+
+impl fmt::Debug for RedisTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisTransport").finish_non_exhaustive()
     }
 }
 
@@ -78,10 +99,13 @@ impl Transport for RedisTransport {
     ///
     /// Panics outside of a tokio runtime with I/O enabled.
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
-        let client = address::client(dial, ProtocolVersion::RESP3)?;
+        let certified = self.certified.as_ref();
+        let client = address::client(dial, ProtocolVersion::RESP3, certified)?;
         match dial_resp3(dial, &client).await {
             Ok(dialed) => dialed,
-            Err(refused) if error::refuses_resp3(&refused, &dial.login) => dial_resp2(dial).await,
+            Err(refused) if error::refuses_resp3(&refused, &dial.login) => {
+                dial_resp2(dial, certified).await
+            }
             Err(failed) => Err(error::of_connect(&dial.address, &failed)),
         }
     }
@@ -125,8 +149,8 @@ async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialE
     }))
 }
 
-async fn dial_resp2(dial: &Dial) -> Result<Dialed, DialError> {
-    let client = address::client(dial, ProtocolVersion::RESP2)?;
+async fn dial_resp2(dial: &Dial, certified: Option<&ConnectionAddr>) -> Result<Dialed, DialError> {
+    let client = address::client(dial, ProtocolVersion::RESP2, certified)?;
     let (conn, pushes): (Arc<dyn Conn>, Box<dyn Pushes>) = match dial.purpose {
         Purpose::Command => {
             let conn = client

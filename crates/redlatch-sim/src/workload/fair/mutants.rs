@@ -3,7 +3,10 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{FAIR, Source};
 
-use crate::mutants::{Mutant, What, client, mutant, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, What, client, mutant, script},
+};
 
 const ACQUIRE: &Source = &FAIR.exclusive.acquire;
 const RELEASE: &Source = &FAIR.exclusive.release;
@@ -65,6 +68,29 @@ pub(super) const ALL: &[Mutant] = &[
         "call('ZREM', KEYS[m + i], address)",
         "",
     ),
+    script(
+        "fair-granted-ahead-keeps-its-place",
+        RELEASE,
+        "redis.call('ZREM', KEYS[m + i], head)",
+        "",
+    ),
+    script(
+        "fair-granted-ahead-with-an-old-token",
+        RELEASE,
+        "new = string.format('%.0f', token + 1)",
+        "new = token",
+    )
+    .within("clocks-within"),
+    script(
+        "fair-unheard-grant-not-told",
+        ACQUIRE,
+        "if not p or string.sub(p, 1, 16) ~= f[3] then",
+        "if true then",
+    )
+    .under(Fault::PubSubCut),
+    client("fair-grant-dated-by-reception", Rule::DateBySending),
+    client("fair-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
+    client("fair-lapsed-grant-believed", Rule::CheckToken),
     client("fair-abandoned-not-undone", Rule::UndoAbandoned),
     client("fair-waiter-not-struck-out", Rule::StrikeOut),
     client("fair-never-looks-again", Rule::LookAgain),

@@ -65,8 +65,13 @@ impl Checker for Order {
                 if queue.until <= now {
                     queue.forget_the_dead(now);
                 }
+                queue.given(ran, now, 4, view.now, record);
             }
-            "fair/withdraw" => queue.withdrawn(ran),
+            "fair/force" => queue.given(ran, now, 3, view.now, record),
+            "fair/withdraw" => {
+                queue.withdrawn(ran);
+                queue.given(ran, now, 3, view.now, record);
+            }
             "fair/renew" if ran.verdict() == "renewed" => {
                 let lease: u64 = ran.arg(3).parse().unwrap_or(0);
                 queue.until = queue.until.max(now + lease);
@@ -124,6 +129,34 @@ impl Queue {
             }
             _ => None,
         }
+    }
+
+    /// Handles a grant that a script has made on behalf of a waiter; item `at` of its reply tells of
+    /// one.
+    fn given(&mut self, ran: &Ran<'_>, now: u64, at: usize, view_now: u64, record: &mut Record) {
+        let text = |at: usize| ran.item(at).and_then(Value::as_str);
+        if text(at) != Some("granted") {
+            return;
+        }
+        let (client, n) = text(at + 1)
+            .and_then(|attempt| attempt.split_once(':'))
+            .unwrap_or_default();
+        let is_it = |waiter: &String| {
+            waiter.split(' ').nth(2) == Some(n) && channel(waiter).contains(client)
+        };
+        self.forget_the_dead(now);
+        let place = self.waiters.iter().position(is_it);
+        let before = &self.waiters[..place.unwrap_or(self.waiters.len())];
+        let alive = |waiter: &&String| self.alive.get(channel(waiter)) > Some(&now);
+        if let Some(passed) = before.iter().find(alive)
+            && now < self.until + GRACE
+        {
+            let what = format!("attempt {client}:{n} is given the name before {passed}");
+            record.violate("order", view_now, what);
+        }
+        self.waiters.drain(..place.map_or(0, |place| place + 1));
+        let ends = text(at + 2).and_then(|grant| grant.split('.').nth(2));
+        self.until = ends.and_then(|ends| ends.parse().ok()).unwrap_or(now);
     }
 
     /// Handles waiters that their client has withdrawn.

@@ -34,9 +34,22 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
             ended: ran.arg(2) == "now",
             freed: ran.arg(2) == "now",
         },
+        ("withdraw", "struck") => return given(ran, name, 3),
         _ => return Vec::new(),
     };
-    vec![seen]
+    let report = if script == "force" { 3 } else { 4 };
+    [seen].into_iter().chain(given(ran, name, report)).collect()
+}
+
+/// Reads the grant that a script has made on behalf of a waiter, from item `at` of its reply on.
+fn given(ran: &Ran<'_>, name: usize, at: usize) -> Vec<Seen> {
+    let granted = ran.item(at).and_then(Value::as_str) == Some("granted");
+    let attempt = ran.item(at + 1).and_then(Value::as_str).filter(|_| granted);
+    let attempt = attempt.map(str::to_owned);
+    attempt
+        .map(|attempt| Seen::Given { name, attempt })
+        .into_iter()
+        .collect()
 }
 
 /// Reads a grant. Several names may be granted at once: their keys come first, and then the keys of

@@ -163,6 +163,10 @@ impl Held {
             .timed("release", worker.patience(), guard.release())
             .await;
         let after = companions();
+        let released = match released {
+            Ok(released) => released,
+            Err(error) => return worker.say(|| format!("has not released all: {error}")),
+        };
         if released.len() != holds.len() {
             let what = format!("{} members, {} results", holds.len(), released.len());
             worker.watch().violate("P5", what);
@@ -170,8 +174,8 @@ impl Held {
         for (at, (name, released)) in released.into_iter().enumerate() {
             let stayed = before[at].intersection(&after[at]).count();
             let left = match released {
-                Ok(Released::Free) => 0,
-                Ok(Released::StillHeld(left)) => left as usize,
+                Released::Free => 0,
+                Released::StillHeld(left) => left as usize,
                 _ => usize::MAX,
             };
             if left < stayed || name_of(&name) != Some(holds[at].0) {

@@ -20,13 +20,19 @@ const REACH: u64 = 5_000;
 #[test]
 fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
     let seeds = if cfg!(feature = "servers") { 600 } else { 60 };
-    let mut grants = 0;
+    let (mut grants, mut ahead) = (0, 0);
     for model in Model::ALL {
         for seed in 0..seeds {
-            grants += World::new(model, seed).run();
+            let (all, heard) = World::new(model, seed).run();
+            grants += all;
+            ahead += heard;
         }
     }
-    println!("{grants} grants");
+    println!("{grants} grants, {ahead} of them ahead");
+    assert!(
+        ahead > seeds * 3,
+        "hardly anything was granted ahead: {ahead}"
+    );
     assert!(grants > seeds * 20, "hardly anything was granted: {grants}");
 }
 
@@ -42,6 +48,8 @@ struct World {
     releases: Vec<Release>,
     next: u64,
     grants: u64,
+    /// Grants that a waiter has heard of by a message.
+    ahead: u64,
     story: Vec<String>,
 }
 
@@ -64,11 +72,12 @@ impl World {
             releases: Vec::new(),
             next: 1,
             grants: 0,
+            ahead: 0,
             story: Vec::new(),
         }
     }
 
-    fn run(mut self) -> u64 {
+    fn run(mut self) -> (u64, u64) {
         for _ in 0..250 {
             let span = match self.rng.u8(..40) {
                 0 => self.rng.u64(4_000..7_000),
@@ -89,7 +98,7 @@ impl World {
             }
             self.compare();
         }
-        self.grants
+        (self.grants, self.ahead)
     }
 
     fn begin(&mut self) {
@@ -100,20 +109,26 @@ impl World {
         self.next += 1;
         let client = ["a", "b", "c"][self.rng.usize(..3)];
         let owner = match self.rng.u8(..4) {
-            0 => format!("{client}:1"),
-            _ => format!("{client}:o{n}"),
+            0 => 1,
+            _ => 1_000 + n,
         };
+        let lease = self.rng.u64(50..9_000);
+        let order = format!("g{lease}.{}.{:016x}", lease + RETENTION, self.rng.u64(..));
         let (register, address) = match self.rng.u8(..8) {
             0 => (None, String::new()),
-            1 => (Some(5_000), format!("NONE w:{client} {n} 1")),
-            _ => (Some(5_000), format!("PUBLISH w:{client} {n} 1")),
+            1 => (Some(5_000), format!("NONE w:{client} {n} {owner}")),
+            2..=4 => (Some(5_000), format!("PUBLISH w:{client} {n} {owner}")),
+            _ => (
+                Some(5_000),
+                format!("PUBLISH w:{client} {n} {owner} {order}"),
+            ),
         };
         let attempt = Attempt {
             call: Acquire {
                 by: self.bed.millis() + REACH,
-                owner,
+                owner: format!("{client}:{owner}"),
                 attempt: format!("{client}:{n}"),
-                lease: self.rng.u64(50..4_000),
+                lease,
                 retention: RETENTION,
                 register,
                 address,
@@ -204,9 +219,10 @@ impl World {
         if self.attempts.is_empty() {
             return;
         }
-        let attempt = self
-            .attempts
-            .swap_remove(self.rng.usize(..self.attempts.len()));
+        let holder = self.attempts.iter().position(|one| one.token > 0);
+        let any = self.rng.usize(..self.attempts.len());
+        let at = holder.filter(|_| self.rng.bool()).unwrap_or(any);
+        let attempt = self.attempts.swap_remove(at);
         let call = Release {
             owner: attempt.call.owner.clone(),
             attempt: attempt.call.attempt.clone(),
@@ -228,11 +244,12 @@ impl World {
     }
 
     fn release(&mut self, call: &Release) {
-        let now = self.bed.millis();
+        let (now, micros) = (self.bed.millis(), self.bed.now.micros());
         self.story.push(format!("{now}: {call:?}"));
-        let (verdict, left) = self.fair.release(now, call);
+        let (verdict, left) = self.fair.release(now, micros, call);
         let answer = self.bed.ask(&call.call());
-        let expected = words(now, &[verdict, &left.to_string()]);
+        let mut expected = words(now, &[verdict, &left.to_string()]);
+        expected.extend(self.fair.report.take().into_iter().flatten());
         assert_eq!(answer, expected, "{}", self.tell());
     }
 
@@ -259,10 +276,12 @@ impl World {
         let flagged = self.fair.flag.is_some();
         let expected = self.fair.lock.force(now, token, "now");
         if flagged {
-            self.fair.wake(now);
+            self.fair.wake(now, self.bed.now.micros());
         }
         let answer = self.bed.ask(&force(token, "now", RETENTION));
-        assert_eq!(answer, words(now, &[expected]), "{}", self.tell());
+        let mut expected = words(now, &[expected]);
+        expected.extend(self.fair.report.take().into_iter().flatten());
+        assert_eq!(answer, expected, "{}", self.tell());
     }
 
     fn late_acquire(&mut self) {
@@ -326,11 +345,32 @@ impl World {
         // Nobody listens on the third client's channel.
         let mut calls = std::mem::take(&mut self.fair.calls);
         calls.retain(|(channel, _)| channel != "w:c");
-        assert_eq!(self.bed.published(), calls, "{}", self.tell());
+        let published = self.bed.published();
+        assert_eq!(published, calls, "{}", self.tell());
+        for (channel, message) in &published {
+            self.hear(channel, message);
+        }
         for key in [key(NAME), queue(), lives()] {
             // Panics if there is no end.
             let _ = self.bed.ttl(&key);
         }
+    }
+
+    /// A waiter hears of the hold that a release has granted it, or does not.
+    fn hear(&mut self, channel: &str, message: &str) {
+        let Some((waiter, notice)) = message.rsplit_once(" g") else {
+            return;
+        };
+        let lost = self.rng.u8(..3) == 0;
+        let n = waiter.rsplit(' ').next().unwrap();
+        let attempt = format!("{}:{n}", channel.rsplit(':').next().unwrap());
+        let mut waiting = self.attempts.iter_mut();
+        let Some(waiter) = waiting.find(|waiter| waiter.call.attempt == attempt && !lost) else {
+            return;
+        };
+        waiter.token = notice.split('.').nth(1).unwrap().parse().unwrap();
+        self.grants += 1;
+        self.ahead += 1;
     }
 
     fn tell(&self) -> String {

@@ -4,4 +4,5 @@ mod channels;
 mod costs;
 mod fuzz;
 mod model;
+mod versions;
 mod words;

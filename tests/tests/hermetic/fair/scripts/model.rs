@@ -19,10 +19,18 @@ pub(super) struct Fair {
     pub(super) called: Option<(u64, String)>,
     /// What is published.
     pub(super) calls: Vec<(String, String)>,
+    /// What the reply says of a grant to a waiter.
+    pub(super) report: Option<[String; 3]>,
 }
 
 /// How long somebody who is called may take to come, in ms.
 const GRACE: u64 = 5_000;
+
+/// How long a hold lasts that nobody has confirmed, in ms.
+const UNCONFIRMED: u64 = 5_000;
+
+/// When the holder of an unconfirmed hold is told again, in ms.
+const TELL_AGAIN: u64 = 200;
 
 impl Fair {
     /// Answers an acquire that comes in time, as the script does.
@@ -49,6 +57,10 @@ impl Fair {
                     None => {}
                 }
             }
+            Some(_) if self.lock.hold.as_ref().is_some_and(|hold| hold.unconfirmed) => {
+                place = Some("1".to_owned());
+                self.touch(now, call);
+            }
             _ => {}
         }
         if self.flag.is_some() {
@@ -70,28 +82,93 @@ impl Fair {
     }
 
     /// Ends what an attempt has; returns what the lock's model says.
-    pub(super) fn release(&mut self, now: u64, call: &Release) -> (&'static str, usize) {
+    pub(super) fn release(
+        &mut self,
+        now: u64,
+        micros: u64,
+        call: &Release,
+    ) -> (&'static str, usize) {
         let flagged = self.flag.is_some();
         let ended = self
             .lock
             .release(now, &call.owner, &call.attempt, call.void, call.token);
         self.queue.retain(|(_, address)| *address != call.address);
         if flagged && self.lock.live(now).is_none() {
-            self.wake(now);
+            self.wake(now, micros);
         }
         ended
     }
 
-    /// Calls the first who is alive.
-    pub(super) fn wake(&mut self, now: u64) {
+    /// Gives the lock to the first who is alive, if it has ordered that, and else calls it.
+    pub(super) fn wake(&mut self, now: u64, micros: u64) {
         match self.head(now) {
-            Some((head, _)) => self.call(now, &head),
+            Some((head, _)) if self.is_called(&head) => {}
+            Some((head, _)) => {
+                if !self.give(now, micros, &head) {
+                    self.call(now, &head);
+                }
+            }
             None => {
                 self.flag = None;
                 self.called = None;
                 self.lives.clear();
             }
         }
+    }
+
+    fn is_called(&self, head: &str) -> bool {
+        self.called.as_ref().is_some_and(|(_, who)| who == head)
+    }
+
+    fn give(&mut self, now: u64, micros: u64, head: &str) -> bool {
+        let words: Vec<_> = head.split(' ').collect();
+        let [verb, channel, n, owner, order] = words[..] else {
+            return false;
+        };
+        if verb == "NONE" {
+            return false;
+        }
+        let mut order = order[1..].split('.');
+        let lease: u64 = order.next().unwrap().parse().unwrap();
+        let nonce = order.nth(1).unwrap();
+        let client = channel.rsplit(':').next().unwrap();
+        let (owner, attempt) = (format!("{client}:{owner}"), format!("{client}:{n}"));
+        let span = lease.min(UNCONFIRMED);
+        let granted = self.lock.grant(now, micros, &owner, &attempt, span);
+        self.lock.hold.as_mut().unwrap().unconfirmed = true;
+        self.called = None;
+        self.queue.retain(|(_, who)| who != head);
+        let (token, ends) = (granted.token, now + span);
+        let abandoned = u8::from(granted.abandoned);
+        let grant = format!("g{nonce}.{token}.{ends}.{abandoned}");
+        self.calls
+            .push((channel.to_owned(), format!("{} {n} {grant}", key(NAME))));
+        self.report = Some(["granted".to_owned(), attempt, grant]);
+        true
+    }
+
+    /// Returns the number of the attempt that holds without knowing, if it is of `asker`'s client.
+    fn unheard(&self, now: u64, asker: &str) -> String {
+        let hold = self.lock.hold.as_ref().filter(|hold| hold.unconfirmed);
+        let hold = hold.filter(|hold| hold.token / 1000 + TELL_AGAIN <= now);
+        let client = |owner: &str| owner.split(':').next().unwrap().to_owned();
+        match hold.filter(|hold| client(&hold.owner) == client(asker)) {
+            Some(hold) => hold
+                .attempts
+                .first()
+                .unwrap()
+                .rsplit(':')
+                .next()
+                .unwrap()
+                .to_owned(),
+            None => String::new(),
+        }
+    }
+
+    fn last(&self) -> String {
+        self.lock
+            .last_token
+            .map_or(String::new(), |last| last.to_string())
     }
 
     /// The key is gone.
@@ -121,7 +198,8 @@ impl Fair {
             _ => Some(until - now),
         };
         let look = look.map_or(String::new(), |look| look.to_string());
-        words(now, &["busy", "1", &look, holder, "", entered])
+        let (unheard, last) = (self.unheard(now, &call.owner), self.last());
+        words(now, &["busy", "1", &look, holder, &unheard, entered, &last])
     }
 
     fn wait_behind(
@@ -150,7 +228,7 @@ impl Fair {
             self.before(now, client(&call.address), alive)
         };
         let look = look.map_or(String::new(), |look| (look - now).to_string());
-        words(now, &["busy", "1", &look, "", &ring, entered])
+        words(now, &["busy", "1", &look, "", &ring, entered, &self.last()])
     }
 
     fn touch(&mut self, now: u64, call: &Acquire) {

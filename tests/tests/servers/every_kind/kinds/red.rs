@@ -31,7 +31,7 @@ impl Kind for Red {
             if guard.nodes_held() == 3 {
                 return Ok(Box::new(guard));
             }
-            guard.release().await;
+            guard.release().await.unwrap();
         }
     }
 

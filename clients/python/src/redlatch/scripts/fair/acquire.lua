@@ -256,24 +256,45 @@ end
 -- The fair lock's way to wait: in order. This part follows a line that sets KIND and
 -- core/queue.lua, and precedes the scripts in `exclusive`.
 --
--- Q, L  of each name, see core/queue.lua
+-- Q, L  of each name, see core/queue.lua. A member may end with an order,
+--       `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its waiter accepts a hold that a
+--       release writes for it. lease and ttl are in ms; nonce is 16 hexadecimal digits
+-- K     field p, `<token> <abandoned> <n>`: the hold with this token was granted to attempt n by
+--       such an order, and its holder has confirmed nothing yet
 local PARTS = 3
+
+-- Longest lease of a hold that its holder has not confirmed, in ms.
+local UNCONFIRMED = 5000
+
+-- Returns n of the attempt that holds name i by an order without having confirmed it, if it is of
+-- the client of `asker`: its message may have been lost. `f` has the token at 3 and the owner at 2.
+local function unheard(p, f, asker)
+  if not p or string.sub(p, 1, 16) ~= f[3] then
+    return ''
+  end
+  if string.match(f[2], '^[^:]*') ~= string.match(asker, '^[^:]*') then
+    return ''
+  end
+  return tonumber(string.sub(p, 20))
+end
 
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
 -- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
--- holder, called, entered}: look = '' to leave re-checks to others; called = n of the head, if the
--- name is free and the head is a waiter of the same client; entered = 1 if this waiter was not in
--- the queue before. A grant has one item more: 1 if this waiter was the first in the queue. A
--- script that finds the name free and the head not notified notifies it. O(log waiters) and O(dead,
--- at most 64), at most 30 commands and 2 for each dead one.
+-- holder, called, entered, last}: look = '' to leave re-checks to others; called = n of a waiter of
+-- the same client that should ask: the head of the queue if the name is free, or the holder of an
+-- unconfirmed hold; entered = 1 if this waiter was not in the queue before; last = token of the
+-- last hold. A grant has one item more: 1 if this waiter was the first in the queue. A script that
+-- finds the name free and the head not notified notifies it. O(log waiters) and O(dead, at most
+-- 64), at most 30 commands and 2 for each dead one.
 local function wait(i, m, f, now, micros)
   local held = f[2] and f[4] > now
   if not held and f[6] <= now then
     return nil
   end
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
-  local register, member = ARGV[6], ARGV[7]
-  local called = redis.call('HGET', key, 'y')
+  local register, member, past = ARGV[6], ARGV[7], f[3] or ''
+  local y = redis.call('HMGET', key, 'y', 'p')
+  local called = y[1]
   local entered, last = 0, nil
   if register ~= '' then
     last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
@@ -294,7 +315,7 @@ local function wait(i, m, f, now, micros)
         look = before - now
       end
     end
-    return {now, 'busy', i, look, f[2], '', entered}
+    return {now, 'busy', i, look, f[2], unheard(y[2], f, ARGV[2]), entered, past}
   end
 
   if not head then
@@ -321,12 +342,65 @@ local function wait(i, m, f, now, micros)
       look = before and before - now or ''
     end
   end
-  return {now, 'busy', i, look, '', ring, entered}
+  return {now, 'busy', i, look, '', ring, entered, past}
 end
 
--- Notifies the first waiter of name i, unless it was notified before. O(log waiters) and O(dead, at
--- most 64).
-local function wake(i, m, now)
+-- Records that the client of this call waits for name i, if the call registers a waiter. For a call
+-- that `wait` has not seen. O(log clients).
+local function stay(i, m, f, now)
+  if ARGV[6] ~= '' then
+    f[6] = queue_touch(KEYS[i], KEYS[m + i], KEYS[2 * m + i], now, ARGV[7], (now + ARGV[6]) .. '', f[6])
+  end
+end
+
+-- Gives name i to `head` if that waiter has an order, and tells it. Returns attempt and grant for
+-- the reply, or nil if it has no order or the server refuses the message. The name is free; `token`
+-- is the last one, `clean` is true if its hold was released, `abandoned` is 1 if that holder never
+-- released. Begins with a write that a full server accepts. O(log waiters): PUBLISH, HDEL, HSET,
+-- PTTL, PEXPIRE, ZREM.
+local function give(i, m, now, micros, head, token, clean, abandoned)
+  local verb, channel, n, owner, lease, ttl, nonce =
+    string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
+  local client = nonce and string.match(string.match(channel, '^[^{]*'), ':([^:]+)$')
+  if not client or verb == 'NONE' or #n > 15 or #owner > 15 or #lease > 15 or #ttl > 15 then
+    return nil
+  end
+  local key = KEYS[i]
+  local new = micros
+  if token and new <= token then
+    new = string.format('%.0f', token + 1)
+  end
+  local span = lease + 0
+  if span > UNCONFIRMED then
+    span = UNCONFIRMED
+  end
+  local ends = (now + span) .. ''
+  local grant = ' g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
+  if publish(verb, channel, key .. ' ' .. n .. grant) then
+    return nil
+  end
+  redis.call('HDEL', key, 'y')
+  local attempt = client .. ':' .. n
+  redis.call('HSET', key, 'k', KIND, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ',
+    't', new, 'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n)
+  if clean and token then
+    redis.call('HSET', key, 'z', token)
+  elseif abandoned == 1 then
+    redis.call('HSET', key, 'b', new)
+  end
+  local life = span + ttl - lease
+  if redis.call('PTTL', key) < life then
+    redis.call('PEXPIRE', key, life)
+  end
+  redis.call('ZREM', KEYS[m + i], head)
+  return attempt .. grant
+end
+
+-- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies that
+-- waiter, unless it was notified before. `last` has the time in µs, the last token, whether its
+-- hold was released, and 1 if its holder never released. Returns ` granted <attempt> <grant>` if it
+-- was given. O(log waiters) and O(dead, at most 64).
+local function wake(i, m, now, last)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = redis.call('HGET', key, 'y')
   local head, more = queue_head(q, l, now, called)
@@ -338,6 +412,10 @@ local function wake(i, m, now)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
+    local given = give(i, m, now, last[1], head, last[2], last[3], last[4])
+    if given then
+      return ' granted ' .. given
+    end
     queue_call(key, now, head)
   end
 end
@@ -374,7 +452,7 @@ end
 
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
 -- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
--- `wait`.
+-- `wait` and `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
@@ -476,9 +554,21 @@ for i = 1, m do
     call('PEXPIRE', key, life)
   else
     -- Re-entry: the attempt joins the set; the lease never gets shorter. h attempts, f token whose
-    -- renewal is forbidden, b token after a holder that died
-    local h = call('HMGET', key, 'h', 'f', 'b')
+    -- renewal is forbidden, b token after a holder that died, p grant by a release that is not
+    -- confirmed
+    local h = call('HMGET', key, 'h', 'f', 'b', 'p')
     local held = h[1]
+    if h[4] then
+      call('HDEL', key, 'p')
+      if string.sub(h[4], 1, 16) == token then
+        -- The place in the queue was used by the grant.
+        f.place = 1
+        stay(i, m, f, now)
+        if f[6] and f[6] - now > life + 0 then
+          life = f[6] - now
+        end
+      end
+    end
     if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
       held = held .. attempt .. ' '
     end

@@ -3,11 +3,12 @@ local KIND = 'fair:1'
 -- renew.
 
 -- Renews the hold of `owner` with this token until `ends`. Never creates a key and never shortens a
--- lease. Returns the verdict: renewed, expired, taken, revoked, gone, kind. O(1): HMGET, PEXPIRE,
--- HSET. Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too.
+-- lease. Confirms a hold that a release has granted. Returns the verdict: renewed, expired, taken,
+-- revoked, gone, kind. O(1): HMGET, PEXPIRE, HSET, and HDEL once. Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too.
 local function renew(key, owner, token, now, ends, ttl)
-  -- k kind, o owner, t token, u until, f token whose renewal is forbidden
-  local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f')
+  -- k kind, o owner, t token, u until, f token whose renewal is forbidden, p grant by a release that
+  -- is not confirmed
+  local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p')
   if f[1] and f[1] ~= KIND then
     return 'kind'
   elseif f[5] == token then
@@ -25,6 +26,9 @@ local function renew(key, owner, token, now, ends, ttl)
   end
   redis.call('PEXPIRE', key, later - ends + ttl)
   redis.call('HSET', key, 'u', later)
+  if f[6] then
+    redis.call('HDEL', key, 'p')
+  end
   return 'renewed'
 end
 

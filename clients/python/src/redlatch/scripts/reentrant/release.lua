@@ -126,9 +126,12 @@ local function wait(i, m, f, now, _micros)
   return {now, 'busy', i, f[4] - now, f[2]}
 end
 
+-- Only kinds with an order count who is alive.
+local function stay(_i, _m, _f, _now) end
+
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
 -- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
-local function wake(i, m, now)
+local function wake(i, m, now, _last)
   local key, queue = KEYS[i], KEYS[m + i]
   redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
   local first = redis.call('ZPOPMIN', queue)
@@ -198,7 +201,8 @@ end
 -- that attempt has. Begins with writes that a full server accepts.
 local call = redis.call
 local time = call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
 local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local m = #ARGV - 5
 
@@ -224,14 +228,23 @@ for i = 1, m do
     if from then
       rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
       verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
-      if rest == ' ' and live then
+      -- p says how the holder before a hold ended that its holder has not confirmed. An undo of
+      -- such a hold passes that on.
+      local before = token == '' and live and rest == ' ' and call('HGET', key, 'p')
+      if before and string.sub(before, 1, 18) == f[4] .. ' 1' then
         live = false
-        call('HDEL', key, 'o', 'h', 'u')
+        rest = ' - '
+        call('HDEL', key, 'p')
+        call('HSET', key, 'h', rest, 'u', '0000000000000')
+      elseif rest == ' ' and live then
+        live = false
+        f[2] = false
+        call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
         if rest == ' ' then
-          -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
-          -- The clock of another server may be behind: an end here has to be an end there.
+          -- An expired hold keeps its owner field, so that a copy of this call gets the same
+          -- answer. The clock of another server may be behind: an end here has to be an end there.
           call('HSET', key, 'h', rest, 'u', '0000000000000')
         else
           call('HSET', key, 'h', rest)
@@ -288,7 +301,8 @@ for i = 1, m do
         end
       end
       if f[6] and not live then
-        told = wake(i, m, now) or ''
+        local abandoned = f[2] and rest ~= ' ' and 1 or 0
+        told = wake(i, m, now, {micros, f[4], not f[2], abandoned}) or ''
       end
     end
   end

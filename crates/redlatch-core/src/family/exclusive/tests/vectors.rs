@@ -328,7 +328,7 @@ impl Player {
     fn due(&self, now: Moment) -> Json {
         let bounds = [0, u64::MAX].map(|random| {
             let (mut table, mut renewal) = (RenewalTable::new(), Renewal::default());
-            table.insert(1, &mut renewal, (), self.lease, self.sent, random);
+            table.insert(1, &mut renewal, (), (self.lease, None), self.sent, random);
             if self.phase == Phase::Renewing {
                 let due = table.take_due(Moment::FAR_FUTURE).remove(0);
                 assert!(renewal.begin(due.at));

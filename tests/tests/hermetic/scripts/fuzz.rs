@@ -418,17 +418,18 @@ impl World<Plain> {
         let answer = self.ask(&call);
         let published = self.bed.published();
         let now = self.bed.millis();
-        let verdict = self.kind.locks[at].force(now, token, how);
-        assert_eq!(
-            answer,
-            [now.to_string(), verdict.to_owned()],
-            "{}",
-            self.story()
-        );
+        let lock = &mut self.kind.locks[at];
+        let verdict = lock.force(now, token, how);
         let woken = match (verdict, how) {
-            ("done", "now") => self.kind.locks[at].wake(now),
+            ("done", "now") => lock.wake(now),
             _ => None,
         };
+        let mut expected = vec![now.to_string(), verdict.to_owned()];
+        if let Some(who) = &woken {
+            let channel = who.split(' ').nth(1).unwrap();
+            expected.extend([channel.to_owned(), lock.waiters.len().to_string()]);
+        }
+        assert_eq!(answer, expected, "{}", self.story());
         let wakes: Vec<_> = woken.iter().map(|who| wake(who, NAMES[at])).collect();
         assert_eq!(published, wakes, "{}", self.story());
         self.check_data();
@@ -478,7 +479,7 @@ impl World<Plain> {
         assert_eq!(field("t"), token.as_deref(), "{}", self.story());
         let owner = lock.hold.as_ref().map(|hold| hold.owner.as_str());
         assert_eq!(field("o"), owner, "{}", self.story());
-        let until = lock.hold.as_ref().map(|hold| hold.until.to_string());
+        let until = lock.hold.as_ref().map(|hold| format!("{:013}", hold.until));
         assert_eq!(field("u"), until.as_deref(), "{}", self.story());
         let attempts = field("h").map(|attempts| {
             let mut attempts: Vec<_> = attempts.split_whitespace().collect();

@@ -45,6 +45,9 @@ pub(crate) struct Lock {
     pub(crate) ever_forced: BTreeSet<u64>,
 }
 
+/// An end that every clock has passed.
+const OVER: u64 = 0;
+
 /// What a try to acquire would find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -168,10 +171,12 @@ impl Lock {
                     if token == 0 && hold.unconfirmed && hold.follows_dead {
                         // Nobody has had it, so the next one follows the same dead holder.
                         hold.attempts.insert("-".to_owned());
-                        hold.until = now;
+                        hold.until = OVER;
                     } else {
                         self.hold = None;
                     }
+                } else if hold.attempts.is_empty() {
+                    hold.until = OVER;
                 }
                 if token != 0 && token < held {
                     "taken"
@@ -211,7 +216,7 @@ impl Lock {
         match &mut self.hold {
             Some(hold) if hold.until > now && hold.token == token => {
                 if how == "now" {
-                    hold.until = now;
+                    hold.until = OVER;
                 }
                 self.forced = Some(token);
                 self.ever_forced.insert(token);

@@ -29,9 +29,6 @@ const GRACE: u64 = 5_000;
 /// How long a hold lasts that nobody has confirmed, in ms.
 const UNCONFIRMED: u64 = 5_000;
 
-/// When the holder of an unconfirmed hold is told again, in ms.
-const TELL_AGAIN: u64 = 200;
-
 impl Fair {
     /// Answers an acquire that comes in time, as the script does.
     pub(super) fn acquire(&mut self, now: u64, micros: u64, call: &Acquire) -> Vec<String> {
@@ -148,9 +145,8 @@ impl Fair {
     }
 
     /// Returns the number of the attempt that holds without knowing, if it is of `asker`'s client.
-    fn unheard(&self, now: u64, asker: &str) -> String {
+    fn unheard(&self, asker: &str) -> String {
         let hold = self.lock.hold.as_ref().filter(|hold| hold.unconfirmed);
-        let hold = hold.filter(|hold| hold.token / 1000 + TELL_AGAIN <= now);
         let client = |owner: &str| owner.split(':').next().unwrap().to_owned();
         match hold.filter(|hold| client(&hold.owner) == client(asker)) {
             Some(hold) => hold
@@ -198,7 +194,7 @@ impl Fair {
             _ => Some(until - now),
         };
         let look = look.map_or(String::new(), |look| look.to_string());
-        let (unheard, last) = (self.unheard(now, &call.owner), self.last());
+        let (unheard, last) = (self.unheard(&call.owner), self.last());
         words(now, &["busy", "1", &look, holder, &unheard, entered, &last])
     }
 

@@ -89,8 +89,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "force-leaves-no-trace",
         FORCE,
-        "'u', now, 'f', token)",
-        "'u', now)",
+        "'u', '0000000000000', 'f', token)",
+        "'u', '0000000000000')",
     ),
     script(
         "force-hits-any-hold",

@@ -141,10 +141,10 @@ local function give(i, m, now, micros, head, token, clean, abandoned)
   return attempt .. grant
 end
 
--- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies that
--- waiter, unless it was notified before. `last` has the time in µs, the last token, whether its
--- hold was released, and 1 if its holder never released. Returns ` granted <attempt> <grant>` if it
--- was given. O(log waiters) and O(dead, at most 64).
+-- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
+-- that waiter, unless it was notified before. `last` has the time in µs, the last token, whether
+-- its hold was released, and 1 if its holder never released. Returns ` granted <attempt> <grant>`
+-- if it was given. O(log waiters) and O(dead, at most 64).
 local function wake(i, m, now, last)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = redis.call('HGET', key, 'y')

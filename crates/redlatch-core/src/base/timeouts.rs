@@ -132,3 +132,14 @@ pub(crate) const TOPOLOGY_LOOK: Backoff = Backoff::exponential(millis(100), secs
 
 /// The time of a common call from which the server counts as far away.
 pub(crate) const FAR_SERVER: Duration = Duration::from_millis(1);
+
+// Grants by a release.
+
+/// The longest lease of a hold that its holder has not confirmed. `fair/kind.lua` has the same.
+pub(crate) const UNCONFIRMED_LEASE: Duration = secs(5);
+
+/// A release grants no shorter lease ahead: it may end before the confirmation.
+pub(crate) const SHORTEST_GRANTED_AHEAD: Duration = secs(1);
+
+/// The time within which the holder confirms a hold that a release has granted.
+pub(crate) const CONFIRMATION: Duration = millis(500);

@@ -23,6 +23,7 @@ use crate::{
         items::server_millis,
         primitive::{Grant, Primitive, Token},
         rules::Rule,
+        timeouts::{SHORTEST_GRANTED_AHEAD, UNCONFIRMED_LEASE},
     },
     engine::{AcquireOptions, Held, hold::Ahead},
     net::Session,
@@ -59,7 +60,7 @@ pub(super) fn order(
         && waits
         && !options.whole_lease
         && !options.durability.waits()
-        && lease.span() >= SHORTEST;
+        && lease.span() >= SHORTEST_GRANTED_AHEAD;
     ahead.then(|| {
         let span = client.lease_on_server(lease.span());
         Order {
@@ -129,7 +130,7 @@ impl Run<'_> {
         }
         let dated = session.dated()?;
         // No hold of this kind is longer, whatever the server's clock did in the meantime.
-        let longest = UNCONFIRMED.min(Duration::from_millis(order.lease));
+        let longest = UNCONFIRMED_LEASE.min(Duration::from_millis(order.lease));
         let span = dated.lasts(notice.ends).min(now - dated.sent + longest);
         let span = self.client.lease_of_holder(span);
         let mut local_lease = LocalLease::new(self.client.trust(), dated.sent, span);
@@ -139,9 +140,3 @@ impl Run<'_> {
         }
     }
 }
-
-/// The longest lease of a hold that its holder has not confirmed. The script has the same.
-const UNCONFIRMED: Duration = Duration::from_secs(5);
-
-/// Shorter leases are not granted ahead: they may end before the confirmation.
-const SHORTEST: Duration = Duration::from_secs(1);

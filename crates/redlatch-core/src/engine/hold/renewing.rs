@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Hold, Inner};
 use crate::{
-    base::{owner::AttemptId, primitive::RenewRequest, rules::Rule, script::ScriptCall},
+    base::{owner::AttemptId, primitive::RenewRequest, rules::Rule, script::ScriptCall, timeouts},
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         server_clock::ServerClock,
@@ -131,7 +131,7 @@ impl Hold {
         match wanted {
             Some(lease) if inner.renewal.lease() != wanted => {
                 let watchdog = self.client.watchdog();
-                let within = inner.unconfirmed.then_some(CONFIRM);
+                let within = inner.unconfirmed.then_some(timeouts::CONFIRMATION);
                 watchdog.insert(self, &mut inner.renewal, lease, within);
             }
             Some(_) => {}
@@ -143,9 +143,6 @@ impl Hold {
         self.client.watchdog().remove(self, &mut inner.renewal);
     }
 }
-
-/// The first renewal of a hold that was granted ahead is due after half of this time to all of it.
-const CONFIRM: Duration = Duration::from_millis(500);
 
 impl Inner {
     fn renewing(&mut self, now: Moment) -> Option<Duration> {

@@ -131,8 +131,8 @@ impl Queue {
         }
     }
 
-    /// Handles a grant that a script has made on behalf of a waiter; item `at` of its reply tells of
-    /// one.
+    /// Handles a grant that a script has made on behalf of a waiter; item `at` of its reply tells
+    /// of one.
     fn given(&mut self, ran: &Ran<'_>, now: u64, at: usize, view_now: u64, record: &mut Record) {
         let text = |at: usize| ran.item(at).and_then(Value::as_str);
         if text(at) != Some("granted") {

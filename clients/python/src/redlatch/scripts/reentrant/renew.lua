@@ -4,10 +4,11 @@ local KIND = 'lock:1'
 
 -- Renews the hold of `owner` with this token until `ends`. Never creates a key and never shortens a
 -- lease. Confirms a hold that a release has granted. Returns the verdict: renewed, expired, taken,
--- revoked, gone, kind. O(1): HMGET, PEXPIRE, HSET, and HDEL once. Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too.
+-- revoked, gone, kind. O(1): HMGET, PEXPIRE, HSET, and HDEL once. Begins with PEXPIRE, which a
+-- full server accepts; the HSET after it is then accepted too.
 local function renew(key, owner, token, now, ends, ttl)
-  -- k kind, o owner, t token, u until, f token whose renewal is forbidden, p grant by a release that
-  -- is not confirmed
+  -- k kind, o owner, t token, u until, f token whose renewal is forbidden, p grant by a release
+  -- that is not confirmed
   local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p')
   if f[1] and f[1] ~= KIND then
     return 'kind'

@@ -179,6 +179,10 @@ impl Held {
     /// longer one it resolves although nothing is wrong. For a lease that nothing renews, any
     /// `before` has a meaning.
     ///
+    /// A fair lock that a release has granted lasts for 5 s at most until its first renewal is
+    /// answered, within half a second. Until then, the future resolves when half of that time is
+    /// left.
+    ///
     /// Never resolves after the last guard of the hold has gone. The future owns the data it needs
     /// and does not keep the hold alive. Sends no request.
     ///

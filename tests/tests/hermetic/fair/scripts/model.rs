@@ -194,7 +194,12 @@ impl Fair {
             _ => Some(until - now),
         };
         let look = look.map_or(String::new(), |look| look.to_string());
-        let (unheard, last) = (self.unheard(&call.owner), self.last());
+        // A waiter that has just come hears nothing of it.
+        let unheard = match entered {
+            "0" => self.unheard(&call.owner),
+            _ => String::new(),
+        };
+        let last = self.last();
         words(now, &["busy", "1", &look, holder, &unheard, entered, &last])
     }
 

@@ -315,7 +315,9 @@ local function wait(i, m, f, now, micros)
         look = before - now
       end
     end
-    return {now, 'busy', i, look, f[2], unheard(y[2], f, ARGV[2]), entered, past}
+    -- A waiter that has just come hears nothing of it: the message is on its way.
+    local ring = entered == 0 and unheard(y[2], f, ARGV[2]) or ''
+    return {now, 'busy', i, look, f[2], ring, entered, past}
   end
 
   if not head then

@@ -51,7 +51,7 @@ struct Run<'a> {
     /// The place in the local queue. An acquisition that does not wait has none.
     queue_slot: Option<QueueSlot>,
     subscriptions: Subscriptions,
-    /// What the last busy answer says about grants that releases make ahead.
+    /// The part of the last busy answer by which messages about grants are judged.
     anchor: Option<Anchor>,
     trouble: Trouble,
     log: Log,

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::time::Moment;
 
-/// What a waiter orders with its registration: that a release may give it the object.
+/// The order that a waiter gives with its registration: a release may give it the object.
 ///
 /// The nonce is secret between the waiter and the server. Only a message with this nonce is a
 /// grant, so that nobody makes a holder by publishing to the waiter's channel.

@@ -118,7 +118,7 @@ struct Common {
 /// A waiter's address in its parts.
 #[derive(Debug)]
 struct Address<'a> {
-    /// What precedes the number.
+    /// The words before the number.
     prefix: &'a str,
     order: Option<Order>,
 }

@@ -19,7 +19,7 @@ pub(super) struct Fair {
     pub(super) called: Option<(u64, String)>,
     /// What is published.
     pub(super) calls: Vec<(String, String)>,
-    /// What the reply says of a grant to a waiter.
+    /// The part of the reply about a grant to a waiter.
     pub(super) report: Option<[String; 3]>,
 }
 

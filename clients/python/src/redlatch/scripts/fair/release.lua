@@ -358,7 +358,7 @@ end
 -- Gives name i to `head` if that waiter has an order, and tells it. Returns attempt and grant for
 -- the reply, or nil if it has no order or the server refuses the message. The name is free; `token`
 -- is the last one, `clean` is true if its hold was released, `abandoned` is 1 if that holder never
--- released. Begins with a write that a full server accepts. O(log waiters): PUBLISH, HDEL, HSET,
+-- released. Begins with a write that a full server accepts. O(log waiters): HDEL, PUBLISH, HSET,
 -- PTTL, PEXPIRE, ZREM.
 local function give(i, m, now, micros, head, token, clean, abandoned)
   local verb, channel, n, owner, lease, ttl, nonce =
@@ -378,10 +378,11 @@ local function give(i, m, now, micros, head, token, clean, abandoned)
   end
   local ends = (now + span) .. ''
   local grant = ' g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
+  -- A server that takes no writes has to refuse before the message is out.
+  redis.call('HDEL', key, 'y')
   if publish(verb, channel, key .. ' ' .. n .. grant) then
     return nil
   end
-  redis.call('HDEL', key, 'y')
   local attempt = client .. ':' .. n
   redis.call('HSET', key, 'k', KIND, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ',
     't', new, 'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n)

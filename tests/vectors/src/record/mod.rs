@@ -64,6 +64,7 @@ pub fn all() -> Vec<Vector> {
         pool_queue::waiters,
         pool_queue::dead,
         pool_queue::crowd,
+        pool_queue::granted_ahead,
         rwlock::readers,
         rwlock::writer,
         rwlock::ended_writers,

@@ -157,10 +157,10 @@ fn common_calls_take_back_give_out_and_queue() {
     let by = (now + 5_000).to_string();
     let mut args = vec![&*by, "a", KIND, "60000", "5000"];
     for waiter in [
-        [":4", "1", "PUBLISH w:a 4", ""],
-        [":2", "1", "PUBLISH w:a 2", ""],
-        [":1", "1", "PUBLISH w:a 1", ""],
-        [":5", "9", "PUBLISH w:a 5", ""],
+        [":4", "1", "PUBLISH w:a 4 1", ""],
+        [":2", "1", "PUBLISH w:a 2 1", ""],
+        [":1", "1", "PUBLISH w:a 1 1", ""],
+        [":5", "9", "PUBLISH w:a 5 9", ""],
     ] {
         args.extend(waiter);
     }

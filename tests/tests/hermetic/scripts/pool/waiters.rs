@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
-use super::calls::{Acquire, KIND, Release, call, clients, release, set, tickets};
+use super::calls::{Acquire, KIND, Release, call, change, clients, release, set, tickets};
 use crate::scripts::{
     bed::{Bed, key},
     costs::counted,
@@ -182,4 +182,80 @@ fn common_calls_take_back_give_out_and_queue() {
     };
     bed.ask(&rest.call());
     assert_eq!(notified(&mut bed), [3, 4]);
+}
+
+#[test]
+fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
+    let mut bed = full(4);
+    let order = |n: u64| format!("g60000.70000.{n:016x}");
+    for n in 1..=5 {
+        let (attempt, address, order) = (format!("a:{n}"), format!("PUBLISH w:a {n}"), order(n));
+        let mut call = Acquire::new(&bed, &attempt, 1).waiting(&address);
+        call.order = if n == 3 { "" } else { &order };
+        assert_eq!(bed.ask(&call.call())[1], "busy");
+    }
+    let (now, micros) = (bed.millis(), bed.now.micros());
+    let back = call(
+        &POOL.release_some,
+        4,
+        &["h", KIND, ":1", ":2", ":9", ":3", ":4"],
+    );
+    let reply = bed.raw(&back);
+    let ends = now + 5_000;
+    let grant = |n: u64, number: u64| format!("a:{n} g{n:016x}.{number}.{ends}.0");
+    let told = [(1, 0), (2, 1), (4, 2)].map(|(n, later)| grant(n, micros + later));
+    let line = format!("{now} released 0");
+    let granted = told
+        .clone()
+        .map(|grant| format!(" granted {grant}"))
+        .concat();
+    let expected = format!("{line}\n{line}\n\n{line}\n{line}{granted}");
+    assert_eq!(reply.as_str(), Some(&*expected));
+    let messages: Vec<_> = bed.published().into_iter().map(|(_, text)| text).collect();
+    let name = key("x");
+    let message = |at: usize| format!("{name} {}", told[at].strip_prefix("a:").unwrap());
+    let called = format!("{name} 3");
+    assert_eq!(messages, [message(0), message(1), message(2), called]);
+    let fields = bed.hash(&name);
+    assert_eq!(
+        (&*fields["c"], &*fields["h:a:4"]),
+        ("3", &*format!("{ends} 1 0 g"))
+    );
+    let left: Vec<_> = bed.sorted(&tickets()).into_keys().collect();
+    assert_eq!(
+        left,
+        [
+            format!("PUBLISH w:a 3 1"),
+            format!("PUBLISH w:a 5 1 {}", order(5))
+        ]
+    );
+}
+
+#[test]
+fn entry_of_an_attempt_that_holds_is_given_nothing() {
+    let mut bed = full(2);
+    let order = "g60000.70000.0000000000000001";
+    let mut call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    call.order = order;
+    assert_eq!(bed.ask(&call.call())[1], "busy");
+    // However it came about: the attempt of this entry holds.
+    let hold = format!("{} 1 0", bed.millis() + 9_000);
+    let set = redlatch::runtime::Command::new("HSET").arg(key("x"));
+    bed.execute(&set.arg("h:a:1").arg(&hold)).unwrap();
+    bed.ask(&release("h:1"));
+    assert_eq!(bed.hash(&key("x"))["h:a:1"], hold);
+    assert_eq!(notified(&mut bed), [1]);
+}
+
+#[test]
+fn pool_that_expires_gives_nothing_ahead() {
+    let mut bed = full(1);
+    let set = change(bed.millis() + 5_000, "c:2", "set", 1, "300000");
+    bed.ask(&set);
+    let mut call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    call.order = "g60000.70000.0000000000000001";
+    assert_eq!(bed.ask(&call.call())[1], "busy");
+    bed.ask(&release("h:1"));
+    assert_eq!(notified(&mut bed), [1]);
+    assert!(!bed.hash(&key("x")).contains_key("h:a:1"));
 }

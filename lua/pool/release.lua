@@ -16,13 +16,13 @@
 --                items for each waiter that got permits: `granted`, its attempt, and
 --                `g<nonce>.<number>.<ends>.0`
 --       released  this call took permits back
---       already   the hold had no more than it may keep
+--       already   the hold had no more than it may keep, or its attempt was undone or withdrawn
 --       expired   its lease was over, and all of it is back
 --       gone      the hold is unknown
 --       kind      the name is of another kind
 -- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
 --       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
---       HSETNX, ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua.
+--       HGET, and once ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
 -- and the forgotten ones only rise. These requests may come late, repeatedly, and in any order.
@@ -78,6 +78,9 @@ for i = 8, #ARGV do
         write[#write + 1], write[#write + 2] = field, ends .. ' ' .. left .. ' ' .. lost
       end
     end
+  elseif not hold and f[6] and call('HGET', k, 'v:' .. ARGV[i]) then
+    -- Its attempt was undone or withdrawn, and its permits are back.
+    verdict = 'already'
   end
   reply[#reply + 1], reply[#reply + 2] = verdict, left
 end
@@ -115,8 +118,8 @@ if ARGV[5] ~= '' and l then
   call('ZREM', q, ARGV[5])
 end
 if waiting then
-  local grants = {k = k, d = d, now = now, micros = micros, out = out, latest = f[9], told = ''}
-  pool_serve(k, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)
+  local grants = pool_grants(k, now, micros, out, f[9])
+  pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)
   pool_tell(reply, grants.told)
 end
 return reply

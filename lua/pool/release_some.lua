@@ -8,7 +8,7 @@
 -- Reply a text of one line per hold: the reply of pool/release as a text, or an empty line if the
 --       hold is left as it is. The line of the last released hold tells of all grants
 -- Cost  O(n log holds): TIME, HMGET, HDEL, ZREM, HSET; with waiters + O(log n + 16) and a PUBLISH
---       for each notified one, 16 at most; for each that gets permits also HSETNX, ZADD.
+--       for each notified one, 16 at most; for each that gets permits also HGET, and ZADD.
 --
 -- Needs no limit of time: a hold's name is never used again. Begins with HDEL, which a full server
 -- accepts.
@@ -45,8 +45,8 @@ if gone[1] then
   local write = {'c', out}
   if f[4] then
     local size = tonumber(f[2])
-    local grants = {k = k, d = d, now = now, micros = micros, out = out, latest = f[8], told = ''}
-    pool_serve(k, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
+    local grants = pool_grants(k, now, micros, out, f[8])
+    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
     lines[last] = lines[last] .. grants.told
   else
     call('HSET', k, unpack(write))

@@ -193,16 +193,18 @@ local function pool_left(view, room, size, me, need)
 end
 
 -- Grants the permits to a waiter that has an order, and tells it. Returns true if it did; false if
--- the waiter has no order, if the server refuses the message, or if the hold is there already. A
--- write that a full server accepts has to precede it. `grants` has
+-- the waiter has no order, if the server refuses the message, or if its attempt holds already. A
+-- write that a full server accepts has to precede it. Adds the hold to `write` and `grants`, which
+-- has
 --
---   k, d, now, micros  keys and time
---   out                permits out; the grant raises it
---   latest             field u
---   told               ` granted <attempt> <grant>` for each grant, for the reply
+--   k, now, micros  key and time
+--   out             permits out
+--   latest          field u
+--   index           new entries of D
+--   told            ` granted <attempt> <grant>` for each grant, for the reply
 --
--- O(log n): HSETNX, PUBLISH, ZADD.
-local function pool_give(grants, member, need)
+-- O(1): HGET, PUBLISH.
+local function pool_give(grants, member, need, write)
   local verb, channel, n, lease, nonce =
     string.match(member, '^(%u+) (%S+) (%d+) %d+ g(%d+)%.%d+%.(%x+)$')
   local client = nonce and string.match(channel, '^[^{]*:([^:{]+)')
@@ -215,15 +217,15 @@ local function pool_give(grants, member, need)
   end
   local k, ends = grants.k, (grants.now + span) .. ''
   local hold = client .. ':' .. n
-  if redis.call('HSETNX', k, 'h:' .. hold, ends .. ' ' .. need .. ' 0 g') == 0 then
-    return false
-  end
   local grant = ' g' .. nonce .. '.' .. grants.micros .. '.' .. ends .. '.0'
-  if publish(verb, channel, k .. ' ' .. n .. grant) then
-    redis.call('HDEL', k, 'h:' .. hold)
+  local held = grants.index[hold] or redis.call('HGET', k, 'h:' .. hold)
+  if held or publish(verb, channel, k .. ' ' .. n .. grant) then
     return false
   end
-  redis.call('ZADD', grants.d, ends, hold)
+  write[#write + 1], write[#write + 2] = 'h:' .. hold, ends .. ' ' .. need .. ' 0 g'
+  local index = grants.index
+  index[hold] = true
+  index[#index + 1], index[#index + 2] = ends, hold
   grants.out = grants.out + need
   if not grants.latest or grants.latest < ends then
     grants.latest = ends
@@ -232,6 +234,11 @@ local function pool_give(grants, member, need)
   -- Each hold of a pool has a number of its own, though all have the same time.
   grants.micros = string.format('%.0f', grants.micros + 1)
   return true
+end
+
+-- Returns the state of a script that grants to waiters, see pool_give.
+local function pool_grants(k, now, micros, out, latest)
+  return {k = k, now = now, micros = micros, out = out, latest = latest, index = {}, told = ''}
 end
 
 -- Appends what `told` has about grants to a reply.
@@ -287,7 +294,7 @@ local function pool_plan(view, now, called, rung, room, size, me, write, grants)
     else
       room = room - need
       local new = not rung or view[i + 1] > rung
-      if new and grants and pool_give(grants, member, need) then
+      if new and grants and pool_give(grants, member, need, write) then
         gone = gone or {}
         gone[#gone + 1] = member
       else
@@ -329,21 +336,24 @@ end
 -- Notifies the first waiters, at most 16, as far as `room` suffices for all of them together, and
 -- sets the fields `write`. With `grants`, those who have an order get their permits, see pool_give.
 -- A write that a full server accepts precedes it.
-local function pool_serve(k, q, l, now, called, rung, room, size, write, grants)
+local function pool_serve(k, d, q, l, now, called, rung, room, size, write, grants)
   local view = pool_view(q, l, now, called, room, size, {})
   if view.dead then
     redis.call('ZREM', q, unpack(view.dead))
   end
-  local before = grants and grants.latest
+  local latest = grants and grants.latest
   local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write, grants)
   if grants and grants.told ~= '' then
     write[#write + 1], write[#write + 2] = 'c', grants.out
-    if grants.latest ~= before then
+    if grants.latest ~= latest then
       write[#write + 1], write[#write + 2] = 'u', grants.latest
     end
   end
   if write[1] then
     redis.call('HSET', k, unpack(write))
+  end
+  if grants and grants.index[1] then
+    redis.call('ZADD', d, unpack(grants.index))
   end
   if view.more then
     queue_call_any(k, q, l, now)

@@ -19,11 +19,13 @@
 -- Needs no `act_before`: a waiter's number is never used again. Begins with writes that a full
 -- server accepts.
 local call = redis.call
+-- How long the release of a hold that was ended here may be on its way, in ms.
+local STRUCK = 10000
 local time = call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'r', 'e', 'u')
+local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'r', 'e', 'u', 'v')
 if f[1] ~= ARGV[3] then
   return {now, 'kind', f[1] or ''}
 end
@@ -60,11 +62,17 @@ if gone[1] or f[4] then
 end
 if gone[1] then
   call('ZREM', d, unpack(gone))
+  -- Its release may be on its way. The mark says that its permits are back.
+  local marks = f[9]
+  for i = 1, #gone do
+    marks_add(k, marks, ARGV[3], gone[i], (now + STRUCK) .. '', now)
+    marks = call('HGET', k, 'v')
+  end
 end
 if f[4] then
   local size = tonumber(f[2] or 0)
-  local grants = {k = k, d = d, now = now, micros = micros, out = out, latest = f[8], told = ''}
-  pool_serve(k, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
+  local grants = pool_grants(k, now, micros, out, f[8])
+  pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
   pool_tell(reply, grants.told)
 elseif gone[1] then
   call('HSET', k, unpack(write))

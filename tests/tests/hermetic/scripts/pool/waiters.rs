@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
-use super::calls::{Acquire, KIND, Release, call, change, clients, release, set, tickets};
+use super::calls::{Acquire, KIND, Release, call, change, clients, release, renew, set, tickets};
 use crate::scripts::{
     bed::{Bed, key},
     costs::counted,
@@ -258,4 +258,44 @@ fn pool_that_expires_gives_nothing_ahead() {
     bed.ask(&release("h:1"));
     assert_eq!(notified(&mut bed), [1]);
     assert!(!bed.hash(&key("x")).contains_key("h:a:1"));
+}
+
+/// The client takes a granted hold for one without a guard, while the guard's release is on its
+/// way.
+#[test]
+fn release_of_a_withdrawn_hold_finds_its_permits_back() {
+    let mut bed = full(2);
+    let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    first.order = "g60000.70000.0000000000000001";
+    let first = first.call();
+    assert_eq!(bed.ask(&first)[1], "busy");
+    wait(&mut bed, 2, "b", 1);
+    bed.ask(&release("h:1"));
+    assert!(bed.hash(&key("x"))["h:a:1"].ends_with(" g"));
+    let list = call(&POOL.withdraw, 4, &["list", "w:a", KIND]);
+    assert_eq!(bed.ask(&list)[1..], ["found", "1"]);
+    bed.published();
+    let strike = call(&POOL.withdraw, 4, &["strike", "w:a", KIND, "1"]);
+    assert_eq!(bed.ask(&strike)[1..], ["struck"]);
+    assert_eq!(notified(&mut bed), [2], "the next one is called");
+    assert_eq!(bed.hash(&key("x"))["c"], "1");
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
+    let common = call(&POOL.release_some, 4, &["a", KIND, ":1"]);
+    assert_eq!(bed.raw(&common).as_str(), Some(""), "left to pool/release");
+    assert_eq!(bed.ask(&first)[1], "void", "a late copy takes nothing");
+    bed.pass(11 * SECOND);
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
+    wait(&mut bed, 3, "c", 1);
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["gone", "0"]);
+    // A confirmed hold has a guard.
+    let mut bed = full(1);
+    let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    first.order = "g60000.70000.0000000000000001";
+    bed.ask(&first.call());
+    bed.ask(&release("h:1"));
+    let confirm = renew(bed.millis() + 5_000, 60_000, &["a:1"]);
+    assert_eq!(bed.ask(&confirm)[1], "renewed");
+    assert_eq!(bed.ask(&list)[1..], ["found"]);
+    bed.ask(&strike);
+    assert_eq!(bed.ask(&release("a:1"))[1..3], ["released", "0"]);
 }

@@ -28,6 +28,8 @@ pub fn all() -> Vec<Vector> {
         vectors.extend(bed.finish());
     };
     scene(&core::probe);
+    scene(&core::forgotten);
+    scene(&core::forgotten_kinds);
     for kind in exclusive::KINDS {
         for play in exclusive::SCENES {
             scene(&|bed| play(bed, kind));

@@ -182,7 +182,7 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
         return Err(Error::new(
             ErrorKind::ServerFull,
             format!(
-                "{} is out of memory, see its maxmemory: {full}",
+                "{}: the server is out of memory: raise its maxmemory, and keep the policy noeviction: {full}",
                 client.address()
             ),
         ));

@@ -232,7 +232,9 @@ impl Error {
             ),
             Refusal::Full => (
                 ErrorKind::ServerFull,
-                format!("the server is out of memory, see its maxmemory: {error}"),
+                format!(
+                    "the server is out of memory: raise its maxmemory, and keep the policy noeviction: {error}"
+                ),
             ),
             Refusal::Other => (
                 ErrorKind::Protocol,

@@ -73,6 +73,7 @@ pub struct Election {
     lease: Option<Duration>,
     grace: Option<Duration>,
     value: String,
+    note: Option<Arc<str>>,
     durability: Durability,
 }
 
@@ -87,6 +88,7 @@ impl Election {
             lease: None,
             grace: None,
             value: String::new(),
+            note: None,
             durability: Durability::Master,
         }
     }
@@ -133,6 +135,15 @@ impl Election {
     #[must_use]
     pub const fn fair(mut self) -> Self {
         self.fair = true;
+        self
+    }
+
+    /// Says why this candidate leads, for others to see with the term: 1 to 256 bytes, else
+    /// `InvalidOption`. `Client::objects` and the command `redlatch ls` show it. See
+    /// [`Acquire::note`](redlatch_core::Acquire::note).
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        self.note = Some(note.into());
         self
     }
 
@@ -379,6 +390,7 @@ impl Election {
             lease: lease.span(),
             grace,
             value: self.value.clone(),
+            note: self.note.clone(),
             durability: self.durability,
         }))
     }

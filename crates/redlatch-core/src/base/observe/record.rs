@@ -103,6 +103,10 @@ impl<W: Write + Send + 'static> Recorder<W> {
             "host": self.host,
             "pid": std::process::id(),
         });
+        // Without a renewal, the holder may rely on the hold for that long.
+        if let Ok(remaining) = hold.remaining_ms.parse::<u64>() {
+            holder["remaining_ms"] = remaining.into();
+        }
         // Locks in the layouts of other libraries have none.
         if let Some(token) = hold.token.parse().ok().filter(|token: &u64| *token > 0) {
             holder["token"] = token.into();
@@ -137,13 +141,14 @@ impl<W> fmt::Debug for Recorder<W> {
 }
 
 /// The fields of a hold's span, and of the event of its loss.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HoldFields {
     event: String,
     kind: String,
     name: String,
     owner: String,
     token: String,
+    remaining_ms: String,
     cause: String,
 }
 
@@ -155,6 +160,7 @@ impl HoldFields {
             "name" => self.name = value,
             "owner" => self.owner = value,
             "token" => self.token = value,
+            "remaining_ms" => self.remaining_ms = value,
             "cause" => self.cause = value,
             _ => {}
         }
@@ -184,6 +190,8 @@ where
         let mut hold = HoldFields::default();
         attributes.record(&mut hold);
         self.write("held", Some(&hold), None);
+        // The end of the hold has no time left.
+        hold.remaining_ms.clear();
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(hold);
         }
@@ -200,7 +208,11 @@ where
                 if let Some(span) = context.event_span(event)
                     && let Some(hold) = span.extensions().get::<HoldFields>()
                 {
-                    self.write("renewed", Some(hold), None);
+                    let hold = HoldFields {
+                        remaining_ms: fields.remaining_ms,
+                        ..hold.clone()
+                    };
+                    self.write("renewed", Some(&hold), None);
                 }
             }
             "lost" => self.write("lost", Some(&fields), Some(&fields.cause)),

@@ -1,6 +1,8 @@
-//! `cargo xtask check load`: runs all tests several times, then a service with many idle
-//! connections, the long histories of jobs and leaders, and the soak on each topology, while other
-//! threads keep the processors busy. It prints the failed tests and the number of their failures.
+//! `cargo xtask check load`: runs all tests several times, then a service with many connections,
+//! the long histories of jobs and leaders, and the soak on each topology, while other threads keep
+//! the processors busy. It prints the failed tests and the number of their failures.
+
+mod tower;
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +39,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
                 steps.run("tests", || round(&servers, &mut failures));
             }
             if options.connections != "0" {
-                steps.run("idle connections", || connections(&options.connections));
+                steps.run("connections", || tower::run(&options.connections));
             }
             for _ in 0..options.histories {
                 steps.run("histories", || histories(&found));
@@ -69,14 +71,6 @@ fn histories(servers: &[Server]) -> Result<(), String> {
     command.args(["history::", "--", "--nocapture"]);
     command.env("REDLATCH_TEST_SERVERS", servers::list(&servers[..1]));
     command.env("REDLATCH_LONG_HISTORY", "1");
-    suite::counted(&mut command, &mut Tally::default())
-}
-
-/// Runs the tests of the HTTP layers with many idle connections.
-fn connections(number: &str) -> Result<(), String> {
-    let mut command = cargo(&["test", "--package", "redlatch-tower", "--test", "it"]);
-    command.args(["idle_connections_hold_no_permit", "--", "--exact"]);
-    command.env("REDLATCH_TEST_CONNECTIONS", number);
     suite::counted(&mut command, &mut Tally::default())
 }
 
@@ -114,7 +108,7 @@ struct Options {
     busy: usize,
     /// The minutes of soak per topology, in the soak's syntax.
     minutes: String,
-    /// The number of idle connections to a service with a limit; "0" leaves them out.
+    /// The number of connections to a service with a limit; "0" leaves them out.
     connections: String,
     wanted: Wanted,
 }
@@ -171,15 +165,7 @@ impl Options {
             command::run(cargo(&HISTORIES).arg("--no-run"))?;
         }
         if self.connections != "0" {
-            let build = [
-                "test",
-                "--package",
-                "redlatch-tower",
-                "--test",
-                "it",
-                "--no-run",
-            ];
-            command::run(&mut cargo(&build))?;
+            tower::build()?;
         }
         if self.minutes != "0" {
             soak::build()?;
@@ -244,7 +230,7 @@ usage: cargo xtask check load [--rounds N] [--histories N] [--busy N] [--minutes
   --histories N  how often the long histories of jobs and leaders run, on the first server (1)
   --busy N       how many loops compute beside them (one per processor)
   --minutes M    how long the soak runs on each of its four topologies (10); 0 leaves it out
-  --connections N  how many idle connections a service with a limit has (10,000); 0 leaves it out";
+  --connections N  how many connections a service with a limit has (10,000); 0 leaves it out";
 
 #[cfg(test)]
 mod tests {

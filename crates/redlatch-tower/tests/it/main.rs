@@ -3,16 +3,9 @@
 // Tests say what they expect, and connections need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-use std::{
-    env,
-    net::SocketAddr,
-    process::Stdio,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+mod connections;
+
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -27,12 +20,7 @@ use redlatch::{Client, LossCause, Token, embedded::Server};
 use redlatch_tower::{
     Decided, LimitLayer, LockLayer, Refusal, Unavailable, Until, path_parameters,
 };
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
-    process::Command,
-    sync::Notify,
-};
+use tokio::sync::Notify;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 const REFUSE: Unavailable = Unavailable::Refuse(StatusCode::BAD_GATEWAY);
@@ -423,146 +411,4 @@ async fn dropped_request_gives_its_permit_back() {
     drop(working);
     client.settled().await;
     assert_eq!(available(&client).await, 1);
-}
-
-/// Serves in the background.
-async fn serve(router: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    address
-}
-
-async fn connect(address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .await
-        .unwrap();
-    stream
-}
-
-/// Reads the head of a response and its short body.
-async fn read(stream: &mut TcpStream) -> String {
-    let mut read = String::new();
-    while !read.ends_with("done") {
-        let mut bytes = [0; 1024];
-        let count = stream.read(&mut bytes).await.unwrap();
-        assert!(count > 0, "the connection ended: {read:?}");
-        read.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
-    }
-    read
-}
-
-#[tokio::test]
-async fn client_that_hangs_up_gives_its_permit_back() {
-    let client = Client::embedded().await.unwrap();
-    for until in [Until::Head, Until::Body] {
-        let layer = limit(&client, 1).until(until).on_unavailable(REFUSE);
-        let go_on = Arc::default();
-        let address = serve(slow(&go_on).layer(layer)).await;
-        let stream = connect(address).await;
-        while client
-            .semaphore("limit")
-            .totals()
-            .await
-            .is_ok_and(|totals| totals.available > 0)
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        drop(stream);
-        eventually_available(&client, 1).await;
-    }
-}
-
-/// `cargo xtask check load` sets the number of connections to 10,000. The connections belong to
-/// another process, which is this program again, since a process may have too few files for both
-/// ends.
-#[tokio::test]
-async fn idle_connections_hold_no_permit() {
-    if let Ok(address) = env::var(CLIENT_OF) {
-        return idle_connections(address.parse().unwrap()).await;
-    }
-    #[cfg(unix)]
-    allow_files(connections() + 100);
-    let client = Client::embedded().await.unwrap();
-    let served = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&served);
-    let handler = async move || {
-        counted.fetch_add(1, Ordering::Relaxed);
-        "done"
-    };
-    let layer = limit(&client, 1)
-        .wait(Duration::from_secs(60))
-        .until(Until::Body)
-        .on_unavailable(REFUSE);
-    let address = serve(Router::new().fallback(get(handler)).layer(layer)).await;
-    let mut process = Command::new(env::current_exe().unwrap())
-        .args(["idle_connections_hold_no_permit", "--exact", "--nocapture"])
-        .env(CLIENT_OF, address.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    while lines
-        .next_line()
-        .await
-        .unwrap()
-        .expect("the process goes on")
-        != "connected"
-    {}
-    assert_eq!(served.load(Ordering::Relaxed), connections());
-    eventually_available(&client, 1).await;
-    // Each of them is alive, and can have the permit again.
-    drop(process.stdin.take());
-    assert!(process.wait().await.unwrap().success());
-    assert_eq!(served.load(Ordering::Relaxed), connections() + 10);
-    eventually_available(&client, 1).await;
-}
-
-/// Opens connections with a request each, keeps them, and sends requests on ten of them at the end
-/// of the input.
-async fn idle_connections(address: SocketAddr) {
-    #[cfg(unix)]
-    allow_files(connections() + 100);
-    let mut idle = Vec::new();
-    for _ in 0..connections() {
-        let mut stream = connect(address).await;
-        let response = read(&mut stream).await;
-        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-        idle.push(stream);
-    }
-    println!("\nconnected");
-    let mut rest = String::new();
-    tokio::io::stdin().read_to_string(&mut rest).await.unwrap();
-    for stream in idle.iter_mut().step_by(connections() / 10) {
-        stream
-            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .await
-            .unwrap();
-        assert!(read(stream).await.starts_with("HTTP/1.1 200"));
-    }
-}
-
-/// A multiple of ten.
-fn connections() -> usize {
-    let number = env::var("REDLATCH_TEST_CONNECTIONS");
-    number.map_or(100, |number| number.parse().unwrap())
-}
-
-/// The variable with the address that a process opens its connections to.
-const CLIENT_OF: &str = "REDLATCH_TEST_CLIENT_OF";
-
-/// Raises the limit of open files of this process.
-#[cfg(unix)]
-fn allow_files(files: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let files = u64::try_from(files).unwrap();
-    if limit.current.is_some_and(|current| current < files) {
-        let current = Some(limit.maximum.map_or(files, |most| most.min(files)));
-        setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
-    }
 }

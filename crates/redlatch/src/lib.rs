@@ -35,6 +35,8 @@ pub use client::{Client, ClientBuilder};
 pub use objects::{Object, ObjectHolder, ObjectKind, ObjectState, Objects};
 #[doc(inline)]
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
+#[doc(inline)]
+pub use redlatch_core::family::Forgotten;
 #[doc(hidden)]
 pub use redlatch_core::family::ServerAnswers;
 #[doc(inline)]

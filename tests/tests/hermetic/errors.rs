@@ -87,12 +87,49 @@ async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
     for (kind, outcome) in errors {
         let words = [
             &format!("{kind} \"orders:42\": ") as &str,
-            "the name is in use as fair:1, not as ",
-            "another name or prefix",
+            "the name belongs to a fair lock, not to a",
+            "choose another name or prefix. If the old object is out of use, remove it: ",
+            "redlatch forget NAME, or Client::forget",
         ];
         assert_says(&outcome.unwrap_err(), ErrorKind::WrongKind, &words);
     }
     held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_are_told_in_words_and_fit_beside_the_longest_name() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let name = "x".repeat(512);
+    let key = format!("redlatch:{{{name}}}");
+    for (stored, words) in [
+        ("lock:1", "a lock"),
+        ("rw:1", "a read-write lock"),
+        ("semaphore:1", "a semaphore"),
+        ("permits:1", "a semaphore of permits with ids"),
+        ("latch:1", "a latch"),
+        ("once:1", "a job"),
+        ("election:1", "an election"),
+        ("fair_election:1", "an election in order"),
+        ("other:7", "an object of kind other:7"),
+    ] {
+        backend.command(&["HSET", &key, "k", stored]);
+        let error = client.fair_lock(&name).lock().await.map(drop).unwrap_err();
+        let words = [
+            format!("the name belongs to {words}, not to a fair lock: choose"),
+            "or Client::forget".to_owned(),
+        ];
+        let words = words.each_ref().map(String::as_str);
+        assert_says(&error, ErrorKind::WrongKind, &words);
+    }
+    backend.command(&["HSET", &key, "k", "fair:1"]);
+    let permits = client.permit_expirable_semaphore(&name);
+    let error = permits.acquire().await.map(drop).unwrap_err();
+    let words = [
+        "not to a semaphore of permits with ids: choose",
+        "or Client::forget",
+    ];
+    assert_says(&error, ErrorKind::WrongKind, &words);
 }
 
 #[tokio::test(start_paused = true)]

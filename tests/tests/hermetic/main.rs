@@ -15,6 +15,7 @@ mod election;
 mod errors;
 mod fair;
 mod fence;
+mod forget;
 #[cfg(unix)]
 mod identity;
 mod latch;

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use redlatch::{Client, Error, ErrorKind};
+use redlatch::{Client, Error, ErrorKind, Forgotten};
 use redlatch_tests::{
     backend::Backend,
     server::{Replicated, Server, ServerBinary, ServerOptions},
@@ -25,6 +25,7 @@ redlatch_tests::on_every_server!(
     plain_server_under_an_address_of_a_cluster_is_no_cluster,
     plain_server_behind_an_address_with_tls_says_so,
     values_of_other_programs_are_told_apart_from_objects,
+    server_without_memory_says_which_setting_to_raise,
 );
 
 /// Checks what every message has in common, and that this one says all of `words`.
@@ -206,14 +207,43 @@ async fn values_of_other_programs_are_told_apart_from_objects(binary: ServerBina
         "another prefix",
     ];
     assert_says(&error, ErrorKind::WrongKind, &words);
-    drop(client.fair_lock("b").lock().await.unwrap());
+    let fair = client.fair_lock("b").lock().await.unwrap();
+    fair.release().await.unwrap();
     let error = client.lock("b").lock().await.map(drop).unwrap_err();
     let words = [
         "lock \"b\": ",
-        "in use as fair:1, not as lock:1",
+        "the name belongs to a fair lock, not to a lock",
         "another name",
+        "redlatch forget NAME, or Client::forget",
     ];
     assert_says(&error, ErrorKind::WrongKind, &words);
+    // The remedy works.
+    assert_eq!(client.forget("b").await.unwrap(), Forgotten::Done);
+    drop(client.lock("b").lock().await.unwrap());
+    backend.command(&["HSET", "redlatch:{c}", "mine", "1"]);
+    let error = client.forget("a").await.unwrap_err();
+    let words = ["object \"a\": ", "a value of another program"];
+    assert_says(&error, ErrorKind::WrongKind, &words);
+    let error = client.forget("c").await.unwrap_err();
+    let words = ["object \"c\": ", "a hash of another program"];
+    assert_says(&error, ErrorKind::WrongKind, &words);
+}
+
+async fn server_without_memory_says_which_setting_to_raise(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let client = backend.client().await;
+    backend.server().config_set("maxmemory", "1");
+    let error = client.lock("orders:42").lock().await.map(drop).unwrap_err();
+    let words = [
+        "lock \"orders:42\": ",
+        "the server is out of memory",
+        "maxmemory",
+        "noeviction",
+        "OOM command not allowed",
+    ];
+    assert_says(&error, ErrorKind::ServerFull, &words);
+    let error = backend.builder().connect().await.unwrap_err();
+    assert_says(&error, ErrorKind::ServerFull, &words[1..]);
 }
 
 /// Answers each connection as a server for HTTP does.
@@ -256,5 +286,31 @@ async fn server_that_is_not_there_is_named() {
     let connect = builder.connect_timeout(std::time::Duration::from_millis(200));
     let error = connect.connect().await.unwrap_err();
     let words = ["cannot connect to ", &address, "refused"];
+    assert_says(&error, ErrorKind::Unavailable, &words);
+}
+
+/// The kernel accepts the connections of this listener, and nobody answers them.
+#[tokio::test]
+async fn address_that_never_answers_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let short = std::time::Duration::from_millis(200);
+    for (scheme, hint) in [
+        ("redis", ""),
+        ("rediss", "write redis:// instead of rediss://"),
+    ] {
+        let builder = Client::builder(&format!("{scheme}://{address}"));
+        let error = builder.connect_timeout(short).connect().await.unwrap_err();
+        let words = [
+            &address as &str,
+            "; the server hangs, or a firewall is in between",
+            hint,
+        ];
+        assert_says(&error, ErrorKind::Unavailable, &words);
+    }
+    let builder = Client::builder(&format!("redis://{address}"));
+    let lazy = builder.patience(short).connect_lazy().unwrap();
+    let error = lazy.lock("orders:42").lock().await.map(drop).unwrap_err();
+    let words = ["lock \"orders:42\": ", &address, "firewall"];
     assert_says(&error, ErrorKind::Unavailable, &words);
 }

@@ -11,7 +11,7 @@ mod see;
 mod work;
 
 pub(crate) use self::{
-    operate::{BreakArgs, HoldArgs, ReleaseArgs},
+    operate::{BreakArgs, ForgetArgs, HoldArgs, ReleaseArgs},
     see::{DoctorArgs, LsArgs, ShowArgs, TimelineArgs, TopArgs, WaitArgs},
     work::{ElectArgs, OnceArgs},
 };
@@ -66,6 +66,7 @@ pub(crate) enum Verb {
     Hold(HoldArgs),
     Release(ReleaseArgs),
     Break(BreakArgs),
+    Forget(ForgetArgs),
     Doctor(DoctorArgs),
     Timeline(TimelineArgs),
     /// Print the manual page of redlatch, or of one verb.

@@ -76,7 +76,7 @@ impl From<Error> for Failure {
             ErrorKind::WrongKind if error.to_string().contains("another program") => (USAGE, ""),
             ErrorKind::WrongKind => (
                 USAGE,
-                "use another name, or the option of that kind: --fair, --read, --write, --permits",
+                "or use the option of its kind: --fair, --read, --write, --permits",
             ),
             ErrorKind::NotSet | ErrorKind::Deleted => {
                 (USAGE, "--of says how many permits there are")

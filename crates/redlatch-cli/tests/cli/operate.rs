@@ -267,3 +267,43 @@ async fn the_terminal_is_asked_and_no_is_the_default() {
         "{error:?}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_changes_its_kind_is_forgotten_once_it_is_free() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let held = client.lock("a").lock().await.unwrap();
+    let refused = world.redlatch(&["forget", "a"]).await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (75, ""));
+    assert_eq!(
+        refused.stderr,
+        "redlatch: a: somebody holds it; redlatch show says who, redlatch break ends it\n"
+    );
+    held.release().await.unwrap();
+    let fair = ["run", "--fair", "a", "--", "true"];
+    let wrong = world.redlatch(&fair).await;
+    assert_eq!(wrong.code, 64, "{}", wrong.stderr);
+    let told = "belongs to a lock, not to a fair lock";
+    assert!(wrong.stderr.contains(told), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("redlatch forget NAME"),
+        "{}",
+        wrong.stderr
+    );
+    let forgotten = world.redlatch(&["forget", "a"]).await;
+    let told = "a is forgotten; it may be of any kind now\n";
+    assert_eq!((forgotten.code, forgotten.stdout.as_str()), (0, told));
+    assert_eq!(world.redlatch(&fair).await.code, 0);
+    let unknown = world.redlatch(&["forget", "b"]).await;
+    let told = "the server knows nothing of b: nothing to forget\n";
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (0, told));
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(1).await.unwrap();
+    let refused = world.redlatch(&["forget", "latch"]).await;
+    assert_eq!(refused.code, 75, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("to delete it"),
+        "{}",
+        refused.stderr
+    );
+}

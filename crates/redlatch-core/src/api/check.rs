@@ -182,8 +182,9 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
         return Err(Error::new(
             ErrorKind::ServerFull,
             format!(
-                "{} is out of memory, see its maxmemory: {full}",
-                client.address()
+                "{}: the server is out of memory: raise its maxmemory, and keep the policy noeviction: {}",
+                client.address(),
+                full.trim()
             ),
         ));
     }

@@ -156,10 +156,20 @@ impl Error {
                 "the server keeps it as {found}, and this version of redlatch knows {wanted}; use one version everywhere, or another prefix for each"
             )
         } else {
+            let (found, wanted) = (in_words(found), in_words(wanted));
             format!(
-                "the name is in use as {found}, not as {wanted}; choose another name or prefix. A freed name keeps its kind for the client's token_retention, 10 minutes by default"
+                "the name belongs to {found}, not to {wanted}: choose another name or prefix. If the old object is out of use, remove it: redlatch forget NAME, or Client::forget"
             )
         };
+        Self::new(ErrorKind::WrongKind, message)
+    }
+
+    /// Creates the error of a record of a kind that this version does not know.
+    pub(crate) fn unknown_kind(found: &str) -> Self {
+        let message = format!(
+            "the name belongs to {}, which this version of redlatch does not know; use the version that made it",
+            in_words(found)
+        );
         Self::new(ErrorKind::WrongKind, message)
     }
 
@@ -222,7 +232,9 @@ impl Error {
             ),
             Refusal::Full => (
                 ErrorKind::ServerFull,
-                format!("the server is out of memory, see its maxmemory: {error}"),
+                format!(
+                    "the server is out of memory: raise its maxmemory, and keep the policy noeviction: {error}"
+                ),
             ),
             Refusal::Other => (
                 ErrorKind::Protocol,
@@ -330,6 +342,24 @@ impl fmt::Debug for Error {
 
 // No source: the text includes the reason already.
 impl error::Error for Error {}
+
+/// Returns the words for a kind that the server stores, such as `fair:1`.
+fn in_words(stored: &str) -> String {
+    match stored.split(':').next().unwrap_or_default() {
+        "lock" => "a lock",
+        "fair" => "a fair lock",
+        "rw" => "a read-write lock",
+        "semaphore" => "a semaphore",
+        "permits" => "a semaphore of permits with ids",
+        "latch" => "a latch",
+        "once" => "a job",
+        "election" => "an election",
+        "fair_election" => "an election in order",
+        "fence" => "a fence",
+        _ => return format!("an object of kind {stored}"),
+    }
+    .to_owned()
+}
 
 /// Cuts a text at the length that a line of a log can bear. Texts of servers may be of any length.
 fn shortened(text: String) -> String {

@@ -6,8 +6,12 @@
 //! through [`Internals`].
 
 pub mod exclusive;
+mod forget;
 mod internals;
 pub(crate) mod member;
+#[cfg(test)]
+#[path = "../runtime/replies.rs"]
+mod replies;
 mod scan;
 
 pub use crate::{
@@ -31,6 +35,7 @@ pub use crate::{
     },
     family::{
         exclusive::Kind,
+        forget::{Forgotten, forget},
         scan::{Scan, is_of_one_object, stored_kind},
     },
     protocol::{
@@ -42,5 +47,8 @@ pub use crate::{
         waiter::Discipline,
     },
 };
+
+#[cfg(test)]
+use crate::runtime::Value;
 
 pub use internals::Internals;

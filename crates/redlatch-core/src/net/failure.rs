@@ -53,7 +53,7 @@ impl Error {
     pub(crate) fn late_dial(dial: &Dial, timeout: Duration) -> Self {
         let (address, hint) = (&dial.address, tls_hint(&dial.address));
         Self::unavailable(format!(
-            "cannot connect to {address} within {timeout:?}, the client's connect_timeout{hint}"
+            "cannot connect to {address}: no answer within {timeout:?}, the client's connect_timeout; the server hangs, or a firewall is in between{hint}"
         ))
     }
 
@@ -61,7 +61,7 @@ impl Error {
     pub(crate) fn no_connection(address: &Address) -> Self {
         let hint = tls_hint(address);
         Self::unavailable(format!(
-            "no connection to {address} in time: nothing answers there, or a firewall is in between{hint}"
+            "no connection to {address} in time; the server hangs, or a firewall is in between{hint}"
         ))
     }
 

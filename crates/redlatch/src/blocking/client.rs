@@ -14,7 +14,7 @@ use super::{
     semaphore::Semaphore,
     stop::Stop,
 };
-use crate::{ClientBuilder, ClientId, Error, Health, Locks, Moment, Owner, Tables};
+use crate::{ClientBuilder, ClientId, Error, Forgotten, Health, Locks, Moment, Owner, Tables};
 
 /// A client whose calls block, with a thread of its own for the background work.
 ///
@@ -259,6 +259,21 @@ impl Client {
     /// Returns the sizes of the client's tables at this instant.
     pub fn tables(&self) -> Tables {
         self.inner.tables()
+    }
+
+    /// Removes the record of `name` from the server if nobody uses it. See
+    /// [`forget`](crate::Client::forget) of the async client.
+    ///
+    /// # Errors
+    ///
+    /// Those of `forget` of the async client.
+    ///
+    /// # Panics
+    ///
+    /// Panics in async code.
+    #[track_caller]
+    pub fn forget(&self, name: &str) -> Result<Forgotten, Error> {
+        self.background.wait(self.inner.forget(name))
     }
 
     /// Asks the server for its time, and returns the time of the round trip. Costs one command.

@@ -1,5 +1,6 @@
 //! All objects of all kinds, as an observer sees them.
 
+mod forget;
 mod kind;
 mod look;
 

@@ -95,12 +95,12 @@ async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
 
 async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
-    for kind in ["fair:1", "lock:2"] {
+    for (kind, told) in [("fair:1", "a fair lock"), ("lock:2", "lock:2")] {
         backend.command(&["HSET", "redlatch:{x}", "k", kind]);
         let lock = client.lock("x");
         let error = lock.lock().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongKind);
-        assert!(error.to_string().contains(kind), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
         assert_eq!(lock.info().await.unwrap_err().kind(), ErrorKind::WrongKind);
     }
     assert_tables_empty(&client).await;

@@ -28,6 +28,8 @@ pub fn all() -> Vec<Vector> {
         vectors.extend(bed.finish());
     };
     scene(&core::probe);
+    scene(&core::forgotten);
+    scene(&core::forgotten_kinds);
     for kind in exclusive::KINDS {
         for play in exclusive::SCENES {
             scene(&|bed| play(bed, kind));
@@ -64,6 +66,7 @@ pub fn all() -> Vec<Vector> {
         pool_queue::waiters,
         pool_queue::dead,
         pool_queue::crowd,
+        pool_queue::granted_ahead,
         rwlock::readers,
         rwlock::writer,
         rwlock::ended_writers,

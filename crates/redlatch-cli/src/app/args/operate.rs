@@ -67,3 +67,15 @@ pub(crate) struct BreakArgs {
     #[arg(long)]
     pub(crate) now: bool,
 }
+
+/// Remove the record of a name that nobody uses.
+///
+/// A freed name keeps its kind for a while, so that a lock cannot become a fair lock at once. This
+/// removes what is kept, if nobody holds the name or waits for it; otherwise it exits with 75.
+/// Fencing tokens of the new object are greater than those of the old one.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct ForgetArgs {
+    /// The name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}

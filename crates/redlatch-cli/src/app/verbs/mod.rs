@@ -4,6 +4,7 @@ mod break_hold;
 mod changes;
 mod doctor;
 mod elect;
+mod forget;
 mod hold;
 mod ls;
 mod manual;
@@ -45,6 +46,7 @@ pub(crate) async fn run(args: Args) -> Result<u8, Failure> {
         Verb::Hold(args) => hold::hold(&server, &args).await,
         Verb::Release(args) => hold::release(&server, &args).await,
         Verb::Break(args) => break_hold::run(&server, &args).await,
+        Verb::Forget(args) => forget::run(&server, &args).await,
         Verb::Doctor(args) => doctor::run(&server, &args).await,
         Verb::Timeline(args) => timeline::run(&args),
         Verb::Man { verb } => manual::man(verb.as_deref()),

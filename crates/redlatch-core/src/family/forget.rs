@@ -1,0 +1,128 @@
+//! The removal of a record that nobody uses.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redlatch_lua::CORE;
+
+use crate::{
+    Client, Error,
+    base::{
+        items::Items,
+        script::{Script, ScriptCall},
+    },
+    engine::Changed,
+    family::stored_kind,
+    protocol::name::{Key, Name},
+    runtime::Value,
+};
+
+static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.forget));
+
+/// What became of the record of a name that was to be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the record may still be there"]
+#[non_exhaustive]
+pub enum Forgotten {
+    /// It is removed. The name may be of any kind now.
+    Done,
+    /// There is none.
+    Unset,
+    /// It stays: somebody holds the name.
+    Held,
+    /// It stays: somebody waits for the name, or did a moment ago.
+    Waited,
+    /// It stays: it is a latch that is not deleted, or a job with its records. Only the methods of
+    /// that kind remove those.
+    Set,
+    /// It stays for so long at least: late copies of earlier requests may still come, or the last
+    /// token is ahead of the server's clock.
+    Early(Duration),
+}
+
+/// Removes the record of `name`, if nobody uses it. Costs two commands as a rule. For the crates of
+/// this family.
+///
+/// # Errors
+///
+/// `WrongKind` if the record is not of this family. The errors of a request.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the record is removed or not, at most 5 s later.
+pub async fn forget(client: &Client, name: &Name) -> Result<Forgotten, Error> {
+    let key = client.key(name);
+    loop {
+        let Some(kind) = stored_kind(client, name).await? else {
+            return Ok(Forgotten::Unset);
+        };
+        let build = |_: &_| call(&key, &kind);
+        match client.change(build, decode).await? {
+            // The last token may be of this very microsecond.
+            Answer::Forgotten(Forgotten::Early(rest)) if rest <= SOON => {
+                let until = client.now() + rest;
+                client.runtime().sleep_until(until).await;
+            }
+            Answer::Forgotten(forgotten) => return Ok(forgotten),
+            // The kind has changed since the look, so the next look sees another one.
+            Answer::Kind(found) if found != kind => {}
+            Answer::Kind(found) => return Err(Error::unknown_kind(&found)),
+        }
+    }
+}
+
+enum Answer {
+    Forgotten(Forgotten),
+    Kind(String),
+}
+
+/// Builds the call of `core/forget.lua`.
+fn call(key: &Key, kind: &str) -> ScriptCall {
+    let call = ScriptCall::new(&FORGET, key).dated().key(key.as_str());
+    let call = PARTS
+        .iter()
+        .fold(call, |call, part| call.key(key.part(part)));
+    call.arg(kind)
+}
+
+fn decode(reply: &Value) -> Result<Changed<Answer>, Error> {
+    let items = Items::new(&FORGET, reply)?;
+    let forgotten = match items.text(1)? {
+        "forgotten" => Forgotten::Done,
+        "unset" => Forgotten::Unset,
+        "held" => Forgotten::Held,
+        "waited" => Forgotten::Waited,
+        "set" => Forgotten::Set,
+        "early" => Forgotten::Early(Duration::from_millis(items.number(2)?)),
+        "kind" => return Ok(Changed::Done(Answer::Kind(items.text(2)?.to_owned()))),
+        "late" => return Ok(Changed::Late),
+        _ => return Err(items.bad()),
+    };
+    Ok(Changed::Done(Answer::Forgotten(forgotten)))
+}
+
+/// The longest time that a caller does not notice.
+const SOON: Duration = Duration::from_millis(10);
+
+/// The parts that a kind may have, in the order of the script's keys.
+const PARTS: [&str; 6] = ["q", "l", "r", "d", "o", "p"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::replies::decodes_anything;
+
+    #[test]
+    fn any_reply_is_decoded_or_refused() {
+        let kinds = [
+            "forgotten",
+            "unset",
+            "held",
+            "waited",
+            "set",
+            "early",
+            "kind",
+            "late",
+        ];
+        decodes_anything(&kinds, decode);
+    }
+}

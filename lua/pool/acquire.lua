@@ -9,7 +9,7 @@
 --       5 lease   ms
 --       6 size    default size of a pool without one, or ''
 --       7 waiter  ms the waiter's client counts as alive if there are too few, or '' not to wait
---       8 address for the notification, `<verb> <channel> <n>`, or ''
+--       8 address the member of Q, `<verb> <channel> <n> <permits>[ <order>]`, or ''
 --       9 each    '' for one hold, named like the attempt; '1' for n holds of one permit,
 --                 `<attempt>:<0 to n-1>`
 -- Reply {now, 'granted', n, token, lasts, place}
@@ -18,8 +18,9 @@
 --                to a copy
 --       {now, 'busy', remaining, called, entered}
 --                remaining = ms until the next re-check, '' to leave that to others; called = n of
---                the waiter of this client whose turn it is, or ''; entered = 1 if this waiter was
---                not in the queue before
+--                the waiter of this client whose turn it is, or one that holds by a release and
+--                has not confirmed it, or ''; entered = 1 if this waiter was not in the queue
+--                before
 --       {now, 'more'}                       too much to remove in one call: ask again at once
 --       {now, 'large', size}                n is more than the size
 --       {now, 'unset'}                      the size is not set
@@ -75,7 +76,8 @@ for i = 1, #ids do
     if before > now then
       granted = true
       if before < span then
-        longer[#longer + 1], longer[#longer + 2] = 'h:' .. ids[i], span .. string.sub(hold, 14)
+        longer[#longer + 1] = 'h:' .. ids[i]
+        longer[#longer + 1] = span .. string.match(hold, ' %d+ %d+')
       end
     else
       over[#over + 1] = 'h:' .. ids[i]
@@ -111,7 +113,7 @@ end
 
 local room = size - out
 local left, place = room, 0
-local member = address ~= '' and address .. ' ' .. ARGV[4]
+local member = address ~= '' and address
 local called, rung = f[6], f[9]
 local waiting = f[5] and f[5] > now
 local view, last, alive, first, more, lives
@@ -265,5 +267,10 @@ if head and member then
       remaining = math.max(first - now, 0)
     end
   end
+end
+if who == '' and member and entered == 0 then
+  -- A waiter that has just come hears nothing of it: the message is on its way.
+  local client = string.match(attempt, '^[^:]*')
+  who = tonumber(pool_unheard(k, d, now, client, 16)[1]) or ''
 end
 return {now, 'busy', remaining, who, entered}

@@ -9,9 +9,8 @@
 --       3 kind    of the pool
 --       4 lease   ms
 --       5 waiter  ms the waiters' client counts as alive
---       6..       for each waiter: attempt, `:<n>`, to be appended to the client; permits; address
---                 for the notification; '' for one hold named like the attempt, '1' for a hold of
---                 one permit
+--       6..       for each waiter: attempt, `:<n>`, to be appended to the client; permits; its
+--                 member of Q; '' for one hold named like the attempt, '1' for a hold of one permit
 -- Reply a text of one line per waiter: the reply of pool/acquire as a text, or an empty line if the
 --       waiter is left as it is
 -- Cost  O(n log waiters): TIME, HMGET, ZSCORE, ZRANGE; with grants HSET, ZADD, ZREM; with waiters
@@ -52,7 +51,7 @@ local waiting = f[5] and f[5] > now
 local mine, asking, needs, seen, channel = {}, {}, {}, {}, nil
 for i = 1, n do
   local need, id = tonumber(ARGV[4 * i + 3]), ids[i]
-  local member = ARGV[4 * i + 4] .. ' ' .. ARGV[4 * i + 3]
+  local member = ARGV[4 * i + 4]
   channel = channel or queue_client(member)
   local each = ARGV[4 * i + 5] ~= '' and need ~= 1
   if not f[9 + i] and not seen[id] and need <= size and not each and queue_client(member) == channel then
@@ -130,7 +129,7 @@ if not served and not busy[1] then
   return table.concat(lines, '\n')
 end
 if last then
-  last = queue_touch(k, q, l, now, ARGV[8] .. ' 0', alive, f[5], '9')
+  last = queue_touch(k, q, l, now, ARGV[8], alive, f[5], '9')
 end
 
 local index, number = {}, nil
@@ -178,7 +177,7 @@ if busy[1] then
   local join, tickets = {}, {}
   for j = 1, #busy do
     local at = 4 * busy[j]
-    join[2 * j - 1], join[2 * j] = ticket, ARGV[at + 4] .. ' ' .. ARGV[at + 3]
+    join[2 * j - 1], join[2 * j] = ticket, ARGV[at + 4]
     tickets[j] = ticket
     ticket = string.format('%.0f', ticket + 1)
   end

@@ -132,6 +132,6 @@ if f[4] then
     call('HDEL', k, 'r')
     rung = false
   end
-  pool_serve(k, q, l, now, f[5], rung, after - out, after, {})
+  pool_serve(k, d, q, l, now, f[5], rung, after - out, after, {})
 end
 return {now, verdict, number}

@@ -27,7 +27,7 @@ local size = tonumber(f[2])
 local out, more, freed = reap(k, d, now, tonumber(f[3] or 0))
 local waiters = call('ZCARD', q)
 if f[4] and freed then
-  pool_serve(k, q, l, now, f[5], f[7], size - out, size, {})
+  pool_serve(k, d, q, l, now, f[5], f[7], size - out, size, {})
 end
 if more then
   return {now, 'more'}

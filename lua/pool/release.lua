@@ -12,28 +12,31 @@
 --       7 forgotten permits of each hold that are gone for good, since it began; the size falls by
 --         them, once
 --       8.. holds, 1000 at most
--- Reply {now, verdict, left, …}   two items per hold; left = permits that it has
+-- Reply {now, verdict, left, …}   two items per hold; left = permits that it has; then three
+--                items for each waiter that got permits: `granted`, its attempt, and
+--                `g<nonce>.<number>.<ends>.0`
 --       released  this call took permits back
---       already   the hold had no more than it may keep
+--       already   the hold had no more than it may keep, or its client has withdrawn it
 --       expired   its lease was over, and all of it is back
 --       gone      the hold is unknown
 --       kind      the name is of another kind
 -- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
---       ZSCORE, and a PUBLISH for each notified one, 16 at most; with copies on the way + HDEL,
---       HMGET, HSET, see core/marks.lua.
+--       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
+--       HGET, and once ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
 -- and the forgotten ones only rise. These requests may come late, repeatedly, and in any order.
 -- Begins with HDEL, which a full server accepts.
 local call = redis.call
 local time = call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keeps, forgotten = tonumber(ARGV[6]), tonumber(ARGV[7])
 
-local fields = {'k', 's', 'c', 'n', 'y', 'v', 'e', 'r'}
+local fields = {'k', 's', 'c', 'n', 'y', 'v', 'e', 'r', 'u'}
 for i = 8, #ARGV do
-  fields[i + 1] = 'h:' .. ARGV[i]
+  fields[i + 2] = 'h:' .. ARGV[i]
 end
 local f = call('HMGET', k, unpack(fields))
 local reply = {now}
@@ -49,7 +52,7 @@ local over, gone, write = {''}, {}, {}
 local changed, seen = false, {}
 for i = 8, #ARGV do
   local verdict, left = 'gone', 0
-  local hold, field = f[i + 1], fields[i + 1]
+  local hold, field = f[i + 2], fields[i + 2]
   if hold and not seen[ARGV[i]] then
     seen[ARGV[i]] = true
     local ends, has, lost = string.match(hold, '^(%d+) (%d+) (%d+)')
@@ -74,6 +77,12 @@ for i = 8, #ARGV do
       else
         write[#write + 1], write[#write + 2] = field, ends .. ' ' .. left .. ' ' .. lost
       end
+    end
+  elseif not hold and f[6] then
+    -- A withdrawal has given its permits back, see pool/withdraw.
+    local mark = call('HGET', k, 'v:' .. ARGV[i])
+    if mark and string.sub(mark, -1) == 's' then
+      verdict = 'already'
     end
   end
   reply[#reply + 1], reply[#reply + 2] = verdict, left
@@ -112,6 +121,8 @@ if ARGV[5] ~= '' and l then
   call('ZREM', q, ARGV[5])
 end
 if waiting then
-  pool_serve(k, q, l, now, f[5], f[8], size - out, size, write)
+  local grants = pool_grants(k, now, micros, out, f[9])
+  pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)
+  pool_tell(reply, grants.told)
 end
 return reply

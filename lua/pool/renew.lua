@@ -1,4 +1,5 @@
--- Moves the end of holds, each by itself. Never creates a hold and never shortens a lease.
+-- Moves the end of holds, each by itself. Never creates a hold and never shortens a lease. Confirms
+-- a hold that a release has granted.
 --
 -- KEYS  1 K
 -- ARGV  1 act_before  last server time in ms at which this may act
@@ -50,7 +51,7 @@ for i = 4, #ARGV do
     else
       verdict, renewed = 'renewed', true
       if before < ends then
-        write[#write + 1], write[#write + 2] = fields[i], ends .. string.sub(hold, 14)
+        write[#write + 1], write[#write + 2] = fields[i], ends .. string.match(hold, ' %d+ %d+')
         left = lasts
       elseif before == ends then
         left = lasts

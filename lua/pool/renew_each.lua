@@ -1,5 +1,5 @@
 -- Moves the end of n holds, each by itself and of a pool of its own. Never creates a hold and never
--- shortens a lease.
+-- shortens a lease. Confirms a hold that a release has granted.
 --
 -- KEYS  1..n      K of each pool, see pool/shared.lua
 -- ARGV  1 act_before  last server time in ms at which this may act
@@ -43,7 +43,7 @@ local function renew(k, field)
     write[1], write[2] = 'u', ends
   end
   if before < ends then
-    write[#write + 1], write[#write + 2] = field, ends .. string.sub(hold, 14)
+    write[#write + 1], write[#write + 2] = field, ends .. string.match(hold, ' %d+ %d+')
   end
   if write[1] then
     call('HSET', k, unpack(write))

@@ -7,15 +7,21 @@
 --      c         permits out, including those of expired holds that are not yet removed
 --      u         ms, the latest end of any lease so far
 --      e         ms at which the pool expires, absent if never
---      h:<hold>  `<ms until> <permits> <forgotten>`, a hold: permits given out together
+--      h:<hold>  `<ms until> <permits> <forgotten>`, a hold: permits given out together; with
+--                ` g` at its end if a release has granted it and its holder has confirmed nothing
 --      n, y      the queue's, see core/queue.lua; y names the head, once it can be served
 --      r         ticket up to which waiters were notified, absent if nobody was. Who is notified
 --                and does not get its permits lowers it
---      v, v<i>, v:<attempt>  void marks, see core/marks.lua
+--      v, v<i>, v:<attempt>  void marks, see core/marks.lua; that of a withdrawn hold ends in `s`
 -- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K,
 --    and the removal of expired holds corrects this
--- Q, L  the queue; a member is `<verb> <channel> <n> <need>`
+-- Q, L  the queue; a member is `<verb> <channel> <n> <need>`, and may end with an order,
+--       ` g<lease>.<ttl>.<nonce>`: its waiter accepts a hold that a release writes for it. lease is
+--       in ms; ttl has no meaning here; nonce is 16 hexadecimal digits
 -- K and D last until the pool is deleted, unless it has a TTL.
+
+-- Longest lease of a hold that its holder has not confirmed, in ms.
+local UNCONFIRMED = 5000
 
 -- Removes expired holds, at most 64. Returns the number of permits out, whether there may be more
 -- to remove, and whether any was removed. Begins with HDEL, which a full server accepts. O(log n +
@@ -186,11 +192,92 @@ local function pool_left(view, room, size, me, need)
   return nil
 end
 
+-- Grants the permits to a waiter that has an order, and tells it. Returns true if it did; false if
+-- the waiter has no order, if the server refuses the message, or if its attempt holds already. A
+-- write that a full server accepts has to precede it. Adds the hold to `write` and `grants`, which
+-- has
+--
+--   k, now, micros  key and time
+--   out             permits out
+--   latest          field u
+--   index           new entries of D
+--   told            ` granted <attempt> <grant>` for each grant, for the reply
+--
+-- O(1): HGET, PUBLISH.
+local function pool_give(grants, member, need, write)
+  local verb, channel, n, lease, nonce =
+    string.match(member, '^(%u+) (%S+) (%d+) %d+ g(%d+)%.%d+%.(%x+)$')
+  local client = nonce and string.match(channel, '^[^{]*:([^:{]+)')
+  if not client or verb == 'NONE' or #n > 15 or #lease > 15 then
+    return false
+  end
+  local span = lease + 0
+  if span > UNCONFIRMED then
+    span = UNCONFIRMED
+  end
+  local k, ends = grants.k, (grants.now + span) .. ''
+  local hold = client .. ':' .. n
+  local grant = ' g' .. nonce .. '.' .. grants.micros .. '.' .. ends .. '.0'
+  local held = grants.index[hold] or redis.call('HGET', k, 'h:' .. hold)
+  if held or publish(verb, channel, k .. ' ' .. n .. grant) then
+    return false
+  end
+  write[#write + 1], write[#write + 2] = 'h:' .. hold, ends .. ' ' .. need .. ' 0 g'
+  local index = grants.index
+  index[hold] = true
+  index[#index + 1], index[#index + 2] = ends, hold
+  grants.out = grants.out + need
+  if not grants.latest or grants.latest < ends then
+    grants.latest = ends
+  end
+  grants.told = grants.told .. ' granted ' .. hold .. grant
+  -- Each hold of a pool has a number of its own, though all have the same time.
+  grants.micros = string.format('%.0f', grants.micros + 1)
+  return true
+end
+
+-- Returns the state of a script that grants to waiters, see pool_give.
+local function pool_grants(k, now, micros, out, latest)
+  return {k = k, now = now, micros = micros, out = out, latest = latest, index = {}, told = ''}
+end
+
+-- Appends what `told` has about grants to a reply.
+local function pool_tell(reply, told)
+  for word in string.gmatch(told, '%S+') do
+    reply[#reply + 1] = word
+  end
+end
+
+-- Returns the numbers of the attempts of `client` that hold by a grant that they have not
+-- confirmed, among the first `most` of D. O(log n + most).
+local function pool_unheard(k, d, now, client, most)
+  local ids = redis.call('ZRANGEBYSCORE', d, '(' .. now, now + UNCONFIRMED, 'LIMIT', 0, most)
+  local fields, numbers = {}, {}
+  for i = 1, #ids do
+    local of, n = string.match(ids[i], '^([^:]+):(%d+)$')
+    if of == client then
+      fields[#fields + 1] = 'h:' .. ids[i]
+      numbers[#numbers + 1] = n
+    end
+  end
+  local unheard = {}
+  if fields[1] then
+    local holds = redis.call('HMGET', k, unpack(fields))
+    for i = 1, #fields do
+      if holds[i] and string.sub(holds[i], -2) == ' g' then
+        unheard[#unheard + 1] = numbers[i]
+      end
+    end
+  end
+  return unheard
+end
+
 -- Decides who is notified: the first waiters, as far as `room` suffices for all of them together,
 -- but for those up to the ticket `rung`, who were notified before, and for `me`, who is served now.
--- A waiter that needs more than the size is removed, and notified to get its error. Adds the new
--- fields y and r to `write`. Returns those to notify and those to remove, nil for none.
-local function pool_plan(view, now, called, rung, room, size, me, write)
+-- With `grants`, those of them who have an order get their permits instead, see pool_give. A waiter
+-- that needs more than the size is removed, and notified to get its error. Adds the new fields y
+-- and r to `write`. Returns those to notify and those to remove, nil for none.
+local function pool_plan(view, now, called, rung, room, size, me, write, grants)
   local ring, gone, first, latest = nil, nil, true, nil
   for i = 1, view.n, 2 do
     local member = view[i]
@@ -206,14 +293,20 @@ local function pool_plan(view, now, called, rung, room, size, me, write)
       break
     else
       room = room - need
-      if first and not queue_is_called(called, member) then
-        write[#write + 1], write[#write + 2] = 'y', (now + GRACE) .. ' ' .. member
-      end
-      first = false
-      if not rung or view[i + 1] > rung then
-        ring = ring or {}
-        ring[#ring + 1] = member
-        latest = view[i + 1]
+      local new = not rung or view[i + 1] > rung
+      if new and grants and pool_give(grants, member, need, write) then
+        gone = gone or {}
+        gone[#gone + 1] = member
+      else
+        if first and not queue_is_called(called, member) then
+          write[#write + 1], write[#write + 2] = 'y', (now + GRACE) .. ' ' .. member
+        end
+        first = false
+        if new then
+          ring = ring or {}
+          ring[#ring + 1] = member
+          latest = view[i + 1]
+        end
       end
     end
   end
@@ -241,15 +334,26 @@ local function pool_ring_all(k, q, l, view, ring, gone)
 end
 
 -- Notifies the first waiters, at most 16, as far as `room` suffices for all of them together, and
--- sets the fields `write`. A write that a full server accepts precedes it.
-local function pool_serve(k, q, l, now, called, rung, room, size, write)
+-- sets the fields `write`. With `grants`, those who have an order get their permits, see pool_give.
+-- A write that a full server accepts precedes it.
+local function pool_serve(k, d, q, l, now, called, rung, room, size, write, grants)
   local view = pool_view(q, l, now, called, room, size, {})
   if view.dead then
     redis.call('ZREM', q, unpack(view.dead))
   end
-  local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write)
+  local latest = grants and grants.latest
+  local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write, grants)
+  if grants and grants.told ~= '' then
+    write[#write + 1], write[#write + 2] = 'c', grants.out
+    if grants.latest ~= latest then
+      write[#write + 1], write[#write + 2] = 'u', grants.latest
+    end
+  end
   if write[1] then
     redis.call('HSET', k, unpack(write))
+  end
+  if grants and grants.index[1] then
+    redis.call('ZADD', d, unpack(grants.index))
   end
   if view.more then
     queue_call_any(k, q, l, now)

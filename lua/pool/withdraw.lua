@@ -7,31 +7,76 @@
 --       3 kind    of the pool
 --       4..       numbers of waiters, 1024 at most
 -- Reply {now, 'found', number, …}  to 'list': the client's waiters among the first 1024 of Q
+--                and those of its attempts that hold by a release and have not confirmed it, 64
+--                at most
 --       {now, 'struck'}
---                to 'strike': they are removed; the waiters that can be served were notified
+--                to 'strike': they are removed, and so are such holds; the waiters that can be
+--                served were notified, or have their permits, see the reply of pool/release
 --       {now, 'kind', kind}        the name is of another kind, or free
--- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and O(log n + 16) for
---       notifications.
+-- Cost  O(log n + 1024): TIME, HMGET × 2, ZRANGE, ZREM for each removed one, and O(log n + 16) for
+--       notifications and grants.
 --
 -- Needs no `act_before`: a waiter's number is never used again. Begins with writes that a full
 -- server accepts.
 local call = redis.call
+-- How long the release of a hold that was ended here may be on its way, in ms.
+local STRUCK = 10000
 local time = call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local k, q, l = KEYS[1], KEYS[3], KEYS[4]
-local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'r')
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'r', 'e', 'u', 'v')
 if f[1] ~= ARGV[3] then
   return {now, 'kind', f[1] or ''}
 end
+-- The client is the last part of its channel.
+local client = string.match(ARGV[2], '[^:]+$') or ''
 if ARGV[1] == 'list' then
-  local reply = {now, 'found'}
+  local reply = {now, 'found', unpack(pool_unheard(k, d, now, client, 64))}
   withdraw_list(q, ARGV[2], reply)
   return reply
 end
 withdraw_strike(q, ARGV[2], withdraw_set(4))
+local out, reply = tonumber(f[3] or 0), {now, 'struck'}
+local fields = {}
+for i = 4, #ARGV do
+  fields[i - 3] = 'h:' .. client .. ':' .. ARGV[i]
+end
+local holds = fields[1] and call('HMGET', k, unpack(fields)) or {}
+local over, gone = {''}, {}
+for i = 1, #fields do
+  local hold = holds[i]
+  if hold and string.sub(hold, -2) == ' g' and string.sub(hold, 1, 13) > now then
+    -- Nobody stands behind the hold.
+    over[#over + 1] = fields[i]
+    gone[#gone + 1] = string.sub(fields[i], 3)
+    out = out - string.match(hold, ' (%d+)')
+  end
+end
+local write = {}
+if gone[1] then
+  write[1], write[2] = 'c', out
+end
+if gone[1] or f[4] then
+  call('HDEL', k, unpack(over))
+end
+if gone[1] then
+  call('ZREM', d, unpack(gone))
+  -- Its release may be on its way. A mark with an `s` tells it that its permits are back.
+  local marks = f[9]
+  for i = 1, #gone do
+    local void = (now + STRUCK) .. ''
+    marks_add(k, marks, ARGV[3], gone[i], void, now)
+    call('HSET', k, 'v:' .. gone[i], void .. 's')
+    marks = call('HGET', k, 'v')
+  end
+end
 if f[4] then
   local size = tonumber(f[2] or 0)
-  call('HDEL', k, '')
-  pool_serve(k, q, l, now, f[5], f[6], size - tonumber(f[3] or 0), size, {})
+  local grants = pool_grants(k, now, micros, out, f[8])
+  pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
+  pool_tell(reply, grants.told)
+elseif gone[1] then
+  call('HSET', k, unpack(write))
 end
-return {now, 'struck'}
+return reply

@@ -61,7 +61,8 @@ pub static POOL: Pool = Pool {
     holds: source!("pool/holds"),
     look: source!("pool/look"),
     withdraw: source!(
-        "pool/withdraw" follows "core/publish", "core/queue", "pool/shared", "core/withdraw"
+        "pool/withdraw" follows
+        "core/publish", "core/queue", "core/marks", "pool/shared", "core/withdraw"
     ),
 };
 

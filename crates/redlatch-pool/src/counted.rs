@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redlatch_core::{
-    Error,
+    Error, Token,
     family::{
         AcquireRequest, Answer, AttemptId, Discipline, HoldNames, Key, Primitive, ReleaseReply,
         ReleaseRequest, RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn,
@@ -91,6 +91,16 @@ impl Primitive for Counted {
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         ReleaseScript::of(&self.key, self.flavour.stored, self.need, request)
             .call(self.holds(request.attempt))
+    }
+
+    fn grants_ahead(&self) -> Option<u32> {
+        // Each permit with an id is a hold, whose id may be in another process before the grant is
+        // confirmed.
+        (!self.flavour.each).then_some(self.need)
+    }
+
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        AcquireScript::last_token(reply)
     }
 
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {

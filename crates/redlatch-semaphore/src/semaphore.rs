@@ -70,8 +70,10 @@ impl Semaphore {
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when permits are available. Two for an acquire that
-    /// waits and is notified once, and one every two seconds for all waiters of this client.
+    /// Two commands for acquire and release when permits are available, and when a release gives
+    /// the permits to a waiter. One more for an acquire that is notified and asks, for a hold that
+    /// lasts for more than 250 to 500 ms after such a grant, and every two seconds for all waiters
+    /// of this client.
     ///
     /// # Errors
     ///

@@ -112,14 +112,14 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Tells whether a release may give the object to a waiter that has registered, instead of
-    /// notifying it.
-    fn grants_ahead(&self) -> bool {
-        false
+    /// Returns how many units a release gives to a waiter that has registered, if it may do so
+    /// instead of notifying the waiter.
+    fn grants_ahead(&self) -> Option<u32> {
+        None
     }
 
-    /// Reads the token of the last hold in a busy reply of [`acquire`](Self::acquire), for kinds
-    /// that [grant ahead](Self::grants_ahead).
+    /// Reads a token in a busy reply of [`acquire`](Self::acquire), for kinds that [grant
+    /// ahead](Self::grants_ahead). A later grant has a greater token.
     fn last_token(&self, reply: &Value) -> Option<Token> {
         let _ = reply;
         None

@@ -87,7 +87,7 @@ impl AcquireScript<'_> {
             .arg(millis(request.lease))
             .maybe(self.size)
             .maybe(waits.map(millis))
-            .arg(request.address)
+            .arg(member(request.address, self.need))
             .arg(if self.each { "1" } else { "" })
             .merges(&ACQUIRE_EACH);
         match waits {
@@ -128,6 +128,23 @@ impl AcquireScript<'_> {
             }
             _ => return other(&items, self.kind),
         })
+    }
+
+    /// Reads the time of a busy reply as the number of a hold. A later grant has a greater one.
+    pub(crate) fn last_token(reply: &Value) -> Option<Token> {
+        let items = Items::new(&ACQUIRE, reply).ok()?;
+        let busy = items.text(1).ok()? == "busy";
+        let millis: u64 = items.text(0).ok().filter(|_| busy)?.parse().ok()?;
+        Some(Token::from_u64(millis.saturating_mul(1_000)))
+    }
+}
+
+/// Returns the member of the queue for a waiter, whose address may end with an order.
+fn member(address: &str, need: u32) -> String {
+    match address.split_once(" g") {
+        Some((address, order)) => format!("{address} {need} g{order}"),
+        None if address.is_empty() => String::new(),
+        None => format!("{address} {need}"),
     }
 }
 
@@ -200,16 +217,12 @@ pub enum Verdict {
 
 impl<'a> ReleaseScript<'a> {
     pub(crate) fn of(key: &'a Key, kind: &'a str, need: u32, request: &ReleaseRequest<'_>) -> Self {
-        let waiter = match request.address {
-            "" => String::new(),
-            address => format!("{address} {need}"),
-        };
         Self {
             key,
             kind,
             void: request.void_by.map(|by| (request.attempt.to_string(), by)),
             retention: request.retention,
-            waiter,
+            waiter: member(request.address, need),
             left: request.left,
             forgotten: request.forgotten,
         }
@@ -253,7 +266,12 @@ impl<'a> ReleaseScript<'a> {
                 _ => return Err(items.bad()),
             })
         };
-        (1..items.len()).step_by(2).map(verdict).collect()
+        // Grants to waiters follow the holds.
+        let holds = (1..items.len()).step_by(2);
+        holds
+            .take_while(|&at| !matches!(items.text(at), Ok("granted")))
+            .map(verdict)
+            .collect()
     }
 }
 

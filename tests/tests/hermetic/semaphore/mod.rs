@@ -2,5 +2,6 @@
 
 mod cancel;
 mod fairness;
+mod grants;
 mod resize;
 mod trouble;

@@ -150,7 +150,7 @@ pub(super) fn changes(bed: &mut Bed) {
     );
     let each = "by a1 semaphore:1 30000 :1 1 3 -";
     bed.call("a clock before 2001", "pool/acquire_each", "n n:d", each);
-    let some = "by a1 semaphore:1 30000 5000 :1 1 @a1:1 -";
+    let some = "by a1 semaphore:1 30000 5000 :1 1 @a1:1:1 -";
     bed.call("a clock before 2001", "pool/acquire_some", KEYS, some);
 }
 

@@ -56,7 +56,7 @@ pub(super) fn order(
     lease: Lease,
 ) -> Option<Order> {
     let waits = plan.give_up != GiveUp::AtFirstAnswer && plan.strategy == WaitStrategy::Notify;
-    let ahead = primitive.grants_ahead()
+    let ahead = primitive.grants_ahead().is_some()
         && waits
         && !options.whole_lease
         && !options.durability.waits()
@@ -98,7 +98,7 @@ impl Run<'_> {
         let now = self.client.now();
         let (sent, span) = self.believed(&notice, now)?;
         let grant = Grant {
-            count: 1,
+            count: self.primitive.grants_ahead()?,
             token: Token::from_u64(notice.token),
             serial: notice.token,
             abandoned: notice.abandoned,

@@ -290,7 +290,7 @@ impl Primitive for Object {
         self.kind.withdrawn(reply)
     }
 
-    fn grants_ahead(&self) -> bool {
+    fn grants_ahead(&self) -> Option<u32> {
         self.kind.grants_ahead()
     }
 

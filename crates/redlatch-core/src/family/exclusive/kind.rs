@@ -272,9 +272,12 @@ impl Kind {
 
 /// Grants by a release.
 impl Kind {
-    /// Tells whether a release may give the name to a waiter.
-    pub(super) const fn grants_ahead(&self) -> bool {
-        matches!(self.discipline, Discipline::Queued)
+    /// Returns how many holds a release may give to a waiter, if any.
+    pub(super) const fn grants_ahead(&self) -> Option<u32> {
+        match self.discipline {
+            Discipline::Queued => Some(1),
+            _ => None,
+        }
     }
 
     /// Reads the token of the last hold in a busy reply.

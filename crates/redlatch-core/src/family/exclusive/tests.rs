@@ -1,16 +1,13 @@
 //! Tests that no reply makes a decoder of the exclusive kinds panic, and the vectors of clients.
 
-#[path = "../../runtime/replies.rs"]
-mod replies;
 mod vectors;
 
 use std::sync::LazyLock;
 
 use redlatch_lua::{FAIR, REENTRANT};
 
-use self::replies::decodes_anything;
 use super::Kind;
-use crate::{protocol::waiter::Discipline, runtime::Value};
+use crate::{family::replies::decodes_anything, protocol::waiter::Discipline};
 
 static PLAIN: LazyLock<Kind> =
     LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &[], &REENTRANT));

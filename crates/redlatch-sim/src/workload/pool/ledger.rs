@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{order::Queue, scripts::number, size};
+use super::{
+    order::Queue,
+    scripts::{given, number},
+    size,
+};
 use crate::{
     names::label,
     scripts::Ran,
@@ -71,10 +75,22 @@ impl Ledger {
         Some(())
     }
 
+    /// Forgets the holds that a withdrawal may have ended, since nobody stands behind them.
+    fn withdrawn(&mut self, name: usize, ran: &Ran<'_>) {
+        let Some((channel, numbers)) = ran.withdrawn(4) else {
+            return;
+        };
+        let client = channel.rsplit(':').next().unwrap_or_default();
+        for number in numbers {
+            self.names[name].remove(&format!("{client}:{number}"));
+        }
+    }
+
     fn released(&mut self, name: usize, ran: &Ran<'_>) -> Option<()> {
         let holds = self.names.get_mut(name)?;
         for at in 0.. {
-            let Some(verdict) = ran.item(2 + 2 * at).and_then(|item| item.as_str()) else {
+            let verdict = ran.item(2 + 2 * at).and_then(|item| item.as_str());
+            let Some(verdict) = verdict.filter(|&verdict| verdict != "granted") else {
                 break;
             };
             let hold = ran.arg(8 + at);
@@ -86,6 +102,37 @@ impl Ledger {
             }
         }
         Some(())
+    }
+}
+
+impl Ledger {
+    /// Records the grants that a script has made on behalf of waiters.
+    fn given(&mut self, name: usize, now: u64, ran: &Ran<'_>, at: u64, record: &mut Record) {
+        let of = u64::from(size(name));
+        for grant in given(ran) {
+            let attempt = grant.attempt;
+            let Some(permits) = self.queues[name].need(attempt) else {
+                let what = format!("attempt {attempt} is given {} without waiting", label(name));
+                record.violate("order", at, what);
+                continue;
+            };
+            let until = grant.ends;
+            let holds = &mut self.names[name];
+            holds.insert(attempt.to_owned(), Entry { until, permits });
+            let live = holds.values().filter(|entry| entry.until > now);
+            let out: u64 = live.map(|entry| entry.permits).sum();
+            let room = of.saturating_sub(out);
+            if let Some(passed) = self.queues[name].granted_ahead(now, attempt, room) {
+                let name = label(name);
+                let what =
+                    format!("attempt {attempt} is given {name} before {passed}, who came first");
+                record.violate("order", at, what);
+            }
+            if out > of {
+                let what = format!("{out} of {of} permits of {} are out", label(name));
+                record.violate("P1", at, what);
+            }
+        }
     }
 }
 
@@ -140,8 +187,13 @@ impl Checker for Ledger {
             ("pool/release", _) => {
                 self.released(name, ran);
                 self.queues[name].leaves(now, ran);
+                self.given(name, now, ran, view.now, record);
             }
-            ("pool/withdraw", _) => self.queues[name].withdrawn(now, ran),
+            ("pool/withdraw", "struck") => {
+                self.withdrawn(name, ran);
+                self.queues[name].withdrawn(now, ran);
+                self.given(name, now, ran, view.now, record);
+            }
             ("pool/acquire", "busy") => self.queues[name].waits(now, ran),
             _ => {}
         }

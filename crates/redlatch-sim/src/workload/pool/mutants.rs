@@ -3,7 +3,10 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{POOL, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, client, script},
+};
 
 const ACQUIRE: &Source = &POOL.acquire;
 const RELEASE: &Source = &POOL.release;
@@ -76,7 +79,7 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-release-calls-nobody",
         RELEASE,
-        "  pool_serve(k, q, l, now, f[5], f[8], size - out, size, write)",
+        "  pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)",
         "  call('HSET', k, 'c', out)",
     ),
     script(
@@ -106,7 +109,7 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-crowd-release-calls-nobody",
         RELEASE_SOME,
-        "    pool_serve(k, q, l, now, f[5], f[6], size - out, size, write)",
+        "    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)",
         "    call('HSET', k, unpack(write))",
     ),
     script(
@@ -115,6 +118,37 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
         "local FRESH = 100\n",
         "local FRESH = 5000\n",
     ),
+    script(
+        "semaphore-granted-ahead-keeps-its-place",
+        RELEASE,
+        "        gone = gone or {}
+        gone[#gone + 1] = member
+      else
+        if first",
+        "      else
+        if first",
+    ),
+    script(
+        "semaphore-granted-ahead-not-counted",
+        RELEASE,
+        "grants.out = grants.out + need",
+        "",
+    ),
+    script(
+        "semaphore-granted-ahead-not-indexed",
+        RELEASE,
+        "redis.call('ZADD', d, unpack(grants.index))",
+        "",
+    ),
+    script(
+        "semaphore-unheard-grant-not-told",
+        ACQUIRE,
+        "if who == '' and member and entered == 0 then",
+        "if false then",
+    )
+    .under(Fault::PubSubCut),
+    client("semaphore-grant-dated-by-reception", Rule::DateBySending),
+    client("semaphore-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
     client("semaphore-abandoned-not-undone", Rule::UndoAbandoned),
     client("semaphore-never-renewed", Rule::Renew),
     client("semaphore-ghost-not-withdrawn", Rule::WithdrawStrays).within("comes-back"),
@@ -150,7 +184,7 @@ pub(super) const PERMITS: &[Mutant] = &[
     script(
         "permits-release-calls-nobody",
         RELEASE,
-        "  pool_serve(k, q, l, now, f[5], f[8], size - out, size, write)",
+        "  pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)",
         "  call('HSET', k, 'c', out)",
     ),
     script(

@@ -15,7 +15,7 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 struct Waiter {
-    /// The member `<verb> <channel> <n> <need>`, as the server stores it.
+    /// The member `<verb> <channel> <n> <need>[ <order>]`, as the server stores it.
     member: String,
     /// Until when its client counts as alive, in ms of the server.
     alive: u64,
@@ -31,7 +31,7 @@ impl Waiter {
     }
 
     fn need(&self) -> u64 {
-        let need = self.member.rsplit(' ').next();
+        let need = self.member.split(' ').nth(3);
         need.and_then(|need| need.parse().ok()).unwrap_or(0)
     }
 }
@@ -73,6 +73,31 @@ impl Queue {
         let member = member(ran);
         let own = |waiter: &Waiter| Some(&waiter.member) == member.as_ref();
         let place = self.waiters.iter().position(own);
+        self.serve(place, room)
+    }
+
+    /// Handles a grant that a script has made on behalf of the waiter of `attempt`, as
+    /// [`granted`](Self::granted) does.
+    pub(super) fn granted_ahead(&mut self, now: u64, attempt: &str, room: u64) -> Option<String> {
+        self.forget(now);
+        let place = self.place(attempt);
+        self.serve(place, room)
+    }
+
+    /// Returns how many permits the waiter of `attempt` needs.
+    pub(super) fn need(&self, attempt: &str) -> Option<u64> {
+        self.place(attempt).map(|place| self.waiters[place].need())
+    }
+
+    fn place(&self, attempt: &str) -> Option<usize> {
+        let (client, n) = attempt.split_once(':')?;
+        self.waiters.iter().position(|waiter| {
+            waiter.member.split(' ').nth(2) == Some(n) && waiter.client().contains(client)
+        })
+    }
+
+    /// Removes the waiter at `place`, who is served. Returns a waiter that was passed over.
+    fn serve(&mut self, place: Option<usize>, room: u64) -> Option<String> {
         let before = &self.waiters[..place.unwrap_or(self.waiters.len())];
         let mut left = Some(room);
         let passed = before.iter().filter(|waiter| waiter.claims).find(|waiter| {
@@ -116,7 +141,7 @@ impl Queue {
 /// Returns the queue's member for an acquire that may wait.
 fn member(ran: &Ran<'_>) -> Option<String> {
     let address = ran.arg(8);
-    (!address.is_empty()).then(|| format!("{address} {}", ran.arg(4)))
+    (!address.is_empty()).then(|| address.to_owned())
 }
 
 fn client(member: &str) -> &str {

@@ -10,6 +10,40 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     let Some(name) = ran.name() else {
         return Vec::new();
     };
+    let given = given(ran).map(|grant| Seen::Given {
+        name,
+        attempt: grant.attempt.to_owned(),
+    });
+    let mut seen = own(ran, name);
+    seen.extend(given);
+    seen
+}
+
+/// A grant that a script has made on behalf of a waiter.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    pub(super) attempt: &'a str,
+    /// The end of the hold, in ms of the server.
+    pub(super) ends: u64,
+}
+
+/// Reads the grants that a release or a withdrawal has made on behalf of waiters.
+pub(super) fn given<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = Given<'a>> {
+    let text = |at: usize| ran.item(at).and_then(Value::as_str);
+    let tells = matches!(ran.source.name, "pool/release" | "pool/withdraw");
+    let first = (3..)
+        .take_while(|&at| ran.item(at).is_some())
+        .find(|&at| tells && text(at) == Some("granted"));
+    let all = first.into_iter().flat_map(|first| (first..).step_by(3));
+    all.map_while(move |at| {
+        let attempt = text(at + 1)?;
+        let ends = text(at + 2)?.split('.').nth(2)?.parse().ok()?;
+        Some(Given { attempt, ends })
+    })
+}
+
+/// Returns what a script does for its caller.
+fn own(ran: &Ran<'_>, name: usize) -> Vec<Seen> {
     match (ran.source.name, ran.verdict()) {
         ("pool/acquire", "granted") => vec![Seen::Granted {
             name,

@@ -233,6 +233,9 @@ impl Attempt {
         let address = format!("PUBLISH w:{} {number}", self.client);
         match self.kind {
             Kind::Read if self.upgradable => format!("{address} u"),
+            // No waiter has an order: one common release gives numbers that differ from those of
+            // several releases.
+            Kind::Hold | Kind::Permit | Kind::Crowd => format!("{address} {}", self.need),
             _ => address,
         }
     }
@@ -325,15 +328,12 @@ impl Attempt {
             waiter,
             token,
         } = ended;
-        let mut address = if waiter {
+        let address = if waiter {
             self.address()
         } else {
             String::new()
         };
         if self.kind.is_pool() {
-            if waiter {
-                address = format!("{address} {}", self.need);
-            }
             let attempt = void.map(|_| self.id.clone()).unwrap_or_default();
             let args = [
                 self.pool(),

@@ -598,7 +598,8 @@ impl History {
         if self.kind == Kind::Crowd {
             let is_other = |(channel, payload): &(String, String)| {
                 let number = payload.rsplit(' ').next().unwrap_or_default();
-                !waiters.contains(&format!("PUBLISH {channel} {number}"))
+                let address = format!("PUBLISH {channel} {number} ");
+                !waiters.iter().any(|waiter| waiter.starts_with(&address))
             };
             messages.retain(is_other);
             others.retain(is_other);

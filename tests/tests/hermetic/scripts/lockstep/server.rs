@@ -119,6 +119,9 @@ pub(super) fn with_ranks_for_tickets(data: &mut Data, name: &str) {
         if fields.get("r").is_some_and(|rung| rung == "0") {
             fields.remove("r");
         }
+        if tickets.is_empty() {
+            fields.remove("n");
+        }
         let waits = |member: &str| tickets.iter().any(|(_, one)| one == member);
         if fields.get("y").is_some_and(|called| !waits(&called[14..])) {
             fields.remove("y");

@@ -16,6 +16,8 @@ pub(super) struct Acquire<'a> {
     pub(super) size: Option<u64>,
     pub(super) alive: Option<u64>,
     pub(super) address: &'a str,
+    /// The order with which a release may grant it, or ''.
+    pub(super) order: &'a str,
     pub(super) each: bool,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Acquire<'a> {
             size: None,
             alive: None,
             address: "",
+            order: "",
             each: false,
         }
     }
@@ -45,6 +48,10 @@ impl<'a> Acquire<'a> {
 
     pub(super) fn call(&self) -> Call {
         let optional = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
+        let member = match self.address {
+            "" => String::new(),
+            address => member(address, self.need, self.order),
+        };
         call(
             &POOL.acquire,
             4,
@@ -56,10 +63,18 @@ impl<'a> Acquire<'a> {
                 &self.lease.to_string(),
                 &optional(self.size),
                 &optional(self.alive),
-                self.address,
+                &member,
                 if self.each { "1" } else { "" },
             ],
         )
+    }
+}
+
+/// Returns a member of the queue.
+pub(super) fn member(address: &str, need: u64, order: &str) -> String {
+    match order {
+        "" => format!("{address} {need}"),
+        order => format!("{address} {need} {order}"),
     }
 }
 

@@ -5,4 +5,5 @@ mod costs;
 mod fuzz;
 mod laws;
 mod model;
+mod versions;
 mod waiters;

@@ -8,6 +8,8 @@ pub(super) struct Hold {
     pub(super) until: u64,
     pub(super) permits: u64,
     pub(super) forgotten: u64,
+    /// Whether a release has granted it and its holder has confirmed nothing.
+    pub(super) unheard: bool,
 }
 
 /// A waiter of the queue.
@@ -20,12 +22,17 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
+    /// Returns the order with which a release may grant it.
+    pub(super) fn order(&self) -> Option<&str> {
+        self.member.split(' ').nth(4)
+    }
+
     pub(super) fn client(&self) -> &str {
         self.member.split(' ').nth(1).unwrap()
     }
 
     pub(super) fn number(&self) -> &str {
-        self.member.rsplit(' ').nth(1).unwrap()
+        self.member.split(' ').nth(2).unwrap()
     }
 }
 
@@ -105,8 +112,18 @@ impl Pool {
             until,
             permits,
             forgotten: 0,
+            unheard: false,
         };
         self.holds.insert(attempt.to_owned(), hold);
+    }
+
+    /// The holder renews its hold to `until`, or asks for it again.
+    pub(super) fn renew(&mut self, attempt: &str, until: u64) {
+        let hold = self.holds.get_mut(attempt).unwrap();
+        if hold.until < until {
+            hold.until = until;
+            hold.unheard = false;
+        }
     }
 
     /// Returns the verdicts that are right, and what is left.
@@ -129,8 +146,9 @@ impl Pool {
         } else {
             &["already"]
         };
-        known.permits = known.permits.min(left);
         let more = forgotten.saturating_sub(known.forgotten);
+        known.unheard &= known.permits <= left && more == 0;
+        known.permits = known.permits.min(left);
         known.forgotten += more;
         self.size = self.size.map(|size| size.saturating_sub(more));
         let left = known.permits;

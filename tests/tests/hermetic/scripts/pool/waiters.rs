@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
-use super::calls::{Acquire, KIND, Release, call, clients, release, set, tickets};
+use super::calls::{Acquire, KIND, Release, call, change, clients, release, renew, set, tickets};
 use crate::scripts::{
     bed::{Bed, key},
     costs::counted,
@@ -157,10 +157,10 @@ fn common_calls_take_back_give_out_and_queue() {
     let by = (now + 5_000).to_string();
     let mut args = vec![&*by, "a", KIND, "60000", "5000"];
     for waiter in [
-        [":4", "1", "PUBLISH w:a 4", ""],
-        [":2", "1", "PUBLISH w:a 2", ""],
-        [":1", "1", "PUBLISH w:a 1", ""],
-        [":5", "9", "PUBLISH w:a 5", ""],
+        [":4", "1", "PUBLISH w:a 4 1", ""],
+        [":2", "1", "PUBLISH w:a 2 1", ""],
+        [":1", "1", "PUBLISH w:a 1 1", ""],
+        [":5", "9", "PUBLISH w:a 5 9", ""],
     ] {
         args.extend(waiter);
     }
@@ -182,4 +182,120 @@ fn common_calls_take_back_give_out_and_queue() {
     };
     bed.ask(&rest.call());
     assert_eq!(notified(&mut bed), [3, 4]);
+}
+
+#[test]
+fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
+    let mut bed = full(4);
+    let order = |n: u64| format!("g60000.70000.{n:016x}");
+    for n in 1..=5 {
+        let (attempt, address, order) = (format!("a:{n}"), format!("PUBLISH w:a {n}"), order(n));
+        let mut call = Acquire::new(&bed, &attempt, 1).waiting(&address);
+        call.order = if n == 3 { "" } else { &order };
+        assert_eq!(bed.ask(&call.call())[1], "busy");
+    }
+    let (now, micros) = (bed.millis(), bed.now.micros());
+    let back = call(
+        &POOL.release_some,
+        4,
+        &["h", KIND, ":1", ":2", ":9", ":3", ":4"],
+    );
+    let reply = bed.raw(&back);
+    let ends = now + 5_000;
+    let grant = |n: u64, number: u64| format!("a:{n} g{n:016x}.{number}.{ends}.0");
+    let told = [(1, 0), (2, 1), (4, 2)].map(|(n, later)| grant(n, micros + later));
+    let line = format!("{now} released 0");
+    let granted = told
+        .clone()
+        .map(|grant| format!(" granted {grant}"))
+        .concat();
+    let expected = format!("{line}\n{line}\n\n{line}\n{line}{granted}");
+    assert_eq!(reply.as_str(), Some(&*expected));
+    let messages: Vec<_> = bed.published().into_iter().map(|(_, text)| text).collect();
+    let name = key("x");
+    let message = |at: usize| format!("{name} {}", told[at].strip_prefix("a:").unwrap());
+    let called = format!("{name} 3");
+    assert_eq!(messages, [message(0), message(1), message(2), called]);
+    let fields = bed.hash(&name);
+    assert_eq!(
+        (&*fields["c"], &*fields["h:a:4"]),
+        ("3", &*format!("{ends} 1 0 g"))
+    );
+    let left: Vec<_> = bed.sorted(&tickets()).into_keys().collect();
+    assert_eq!(
+        left,
+        [
+            "PUBLISH w:a 3 1".to_owned(),
+            format!("PUBLISH w:a 5 1 {}", order(5))
+        ]
+    );
+}
+
+#[test]
+fn entry_of_an_attempt_that_holds_is_given_nothing() {
+    let mut bed = full(2);
+    let order = "g60000.70000.0000000000000001";
+    let mut call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    call.order = order;
+    assert_eq!(bed.ask(&call.call())[1], "busy");
+    // However it came about: the attempt of this entry holds.
+    let hold = format!("{} 1 0", bed.millis() + 9_000);
+    let set = redlatch::runtime::Command::new("HSET").arg(key("x"));
+    bed.execute(&set.arg("h:a:1").arg(&hold)).unwrap();
+    bed.ask(&release("h:1"));
+    assert_eq!(bed.hash(&key("x"))["h:a:1"], hold);
+    assert_eq!(notified(&mut bed), [1]);
+}
+
+#[test]
+fn pool_that_expires_gives_nothing_ahead() {
+    let mut bed = full(1);
+    let set = change(bed.millis() + 5_000, "c:2", "set", 1, "300000");
+    bed.ask(&set);
+    let mut call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    call.order = "g60000.70000.0000000000000001";
+    assert_eq!(bed.ask(&call.call())[1], "busy");
+    bed.ask(&release("h:1"));
+    assert_eq!(notified(&mut bed), [1]);
+    assert!(!bed.hash(&key("x")).contains_key("h:a:1"));
+}
+
+/// The client takes a granted hold for one without a guard, while the guard's release is on its
+/// way.
+#[test]
+fn release_of_a_withdrawn_hold_finds_its_permits_back() {
+    let mut bed = full(2);
+    let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    first.order = "g60000.70000.0000000000000001";
+    let first = first.call();
+    assert_eq!(bed.ask(&first)[1], "busy");
+    wait(&mut bed, 2, "b", 1);
+    bed.ask(&release("h:1"));
+    assert!(bed.hash(&key("x"))["h:a:1"].ends_with(" g"));
+    let list = call(&POOL.withdraw, 4, &["list", "w:a", KIND]);
+    assert_eq!(bed.ask(&list)[1..], ["found", "1"]);
+    bed.published();
+    let strike = call(&POOL.withdraw, 4, &["strike", "w:a", KIND, "1"]);
+    assert_eq!(bed.ask(&strike)[1..], ["struck"]);
+    assert_eq!(notified(&mut bed), [2], "the next one is called");
+    assert_eq!(bed.hash(&key("x"))["c"], "1");
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
+    let common = call(&POOL.release_some, 4, &["a", KIND, ":1"]);
+    assert_eq!(bed.raw(&common).as_str(), Some(""), "left to pool/release");
+    assert_eq!(bed.ask(&first)[1], "void", "a late copy takes nothing");
+    bed.pass(11 * SECOND);
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
+    wait(&mut bed, 3, "c", 1);
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["gone", "0"]);
+    // A confirmed hold has a guard.
+    let mut bed = full(1);
+    let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
+    first.order = "g60000.70000.0000000000000001";
+    bed.ask(&first.call());
+    bed.ask(&release("h:1"));
+    let confirm = renew(bed.millis() + 5_000, 60_000, &["a:1"]);
+    assert_eq!(bed.ask(&confirm)[1], "renewed");
+    assert_eq!(bed.ask(&list)[1..], ["found"]);
+    bed.ask(&strike);
+    assert_eq!(bed.ask(&release("a:1"))[1..3], ["released", "0"]);
 }

@@ -291,7 +291,6 @@ fn common_call_about_a_contended_pool_that_differs_is_found() {
             " or string.sub(hold, 1, 13) <= now",
             "",
         ),
-        ("pool/release_some", "f[1] == ARGV[2] and f[2]", "f[2]"),
         ("pool/acquire_some", "f[1] ~= kind or ", ""),
         ("pool/acquire_some", " or f[4]", ""),
         ("pool/acquire_some", "not f[9 + i] and ", ""),

@@ -299,3 +299,15 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     bed.ask(&strike);
     assert_eq!(bed.ask(&release("a:1"))[1..3], ["released", "0"]);
 }
+
+#[test]
+fn common_release_for_another_kind_leaves_the_holds() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 2);
+    let ask = Acquire::new(&bed, "a:1", 1).call();
+    assert_eq!(bed.ask(&ask)[1], "granted");
+    let before = bed.dump();
+    let other = call(&POOL.release_some, 4, &["a", "permits:1", ":1"]);
+    assert_eq!(bed.raw(&other).as_str(), Some(""));
+    assert_eq!(bed.dump(), before);
+}

@@ -26,6 +26,7 @@ pub static ELECTION: Election = Election {
         prelude:
         include_str!("../core/publish.lua"),
         include_str!("../core/queue.lua"),
+        include_str!("../core/give.lua"),
         include_str!("../fair/kind.lua")
     ),
     announce: source!("election/announce" follows "core/publish"),

@@ -19,6 +19,7 @@ pub static FAIR: Fair = Fair {
         prelude:
         include_str!("../core/publish.lua"),
         include_str!("../core/queue.lua"),
+        include_str!("../core/give.lua"),
         include_str!("../fair/kind.lua")
     ),
     waiters: Source {
@@ -27,6 +28,7 @@ pub static FAIR: Fair = Fair {
             "local KIND = 'fair:1'\n",
             include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/give.lua"),
             include_str!("../fair/kind.lua"),
             include_str!("../fair/waiters.lua")
         ),

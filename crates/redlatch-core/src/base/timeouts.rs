@@ -135,7 +135,7 @@ pub(crate) const FAR_SERVER: Duration = Duration::from_millis(1);
 
 // Grants by a release.
 
-/// The longest lease of a hold that its holder has not confirmed. `fair/kind.lua` has the same.
+/// The longest lease of a hold that its holder has not confirmed. `core/give.lua` has the same.
 pub(crate) const UNCONFIRMED_LEASE: Duration = secs(5);
 
 /// A release grants no shorter lease ahead: it may end before the confirmation.

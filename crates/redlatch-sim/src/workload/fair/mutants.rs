@@ -71,7 +71,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-granted-ahead-keeps-its-place",
         RELEASE,
-        "redis.call('ZREM', KEYS[m + i], head)",
+        "redis.call('ZREM', queue, head)",
         "",
     ),
     script(
@@ -84,8 +84,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-unheard-grant-not-told",
         ACQUIRE,
-        "if not p or string.sub(p, 1, 16) ~= f[3] then",
-        "if true then",
+        "if p and string.sub(p, 1, 16) == token then",
+        "if false then",
     )
     .under(Fault::PubSubCut),
     client("fair-grant-dated-by-reception", Rule::DateBySending),

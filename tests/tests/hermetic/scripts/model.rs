@@ -167,14 +167,13 @@ impl Lock {
                 } else {
                     "expired"
                 };
-                if hold.attempts.is_empty() && live {
-                    if token == 0 && hold.unconfirmed && hold.follows_dead {
-                        // Nobody has had it, so the next one follows the same dead holder.
-                        hold.attempts.insert("-".to_owned());
-                        hold.until = OVER;
-                    } else {
-                        self.hold = None;
-                    }
+                let unheard = token == 0 && hold.unconfirmed && hold.follows_dead;
+                if hold.attempts.is_empty() && unheard {
+                    // Nobody has had it, so the next one follows the same dead holder.
+                    hold.attempts.insert("-".to_owned());
+                    hold.until = OVER;
+                } else if hold.attempts.is_empty() && live {
+                    self.hold = None;
                 } else if hold.attempts.is_empty() {
                     hold.until = OVER;
                 }
@@ -203,7 +202,12 @@ impl Lock {
         } else if self.forced == Some(token) {
             "revoked"
         } else if last == token {
-            "expired"
+            let withdrawn = self.hold.as_ref();
+            if withdrawn.is_some_and(|hold| hold.attempts.contains("-")) {
+                "already"
+            } else {
+                "expired"
+            }
         } else if token < last {
             "taken"
         } else {

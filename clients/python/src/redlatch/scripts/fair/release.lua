@@ -253,30 +253,88 @@ local function queue_before(q, l, client, alive, now)
   return alive
 end
 
--- The fair lock's way to wait: in order. This part follows a line that sets KIND and
--- core/queue.lua, and precedes the scripts in `exclusive`.
+-- Grants of a name with one owner by a script that frees it: a release, a forced end, a withdrawal.
+-- This part follows core/publish.lua and precedes every such script. It does nothing by itself.
 --
--- Q, L  of each name, see core/queue.lua. A member may end with an order,
---       `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its waiter accepts a hold that a
---       release writes for it. lease and ttl are in ms; nonce is 16 hexadecimal digits
--- K     field p, `<token> <abandoned> <n>`: the hold with this token was granted to attempt n by
---       such an order, and its holder has confirmed nothing yet
-local PARTS = 3
+-- Q  a member may end with an order, `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its
+--    waiter accepts a hold that a release writes for it. lease and ttl are in ms; nonce is 16
+--    hexadecimal digits
+-- K  p, `<token> <abandoned> <n>`: the hold with this token was granted to attempt n by such an
+--    order, and its holder has confirmed nothing yet. abandoned = 1 if the holder before never
+--    released
 
 -- Longest lease of a hold that its holder has not confirmed, in ms.
 local UNCONFIRMED = 5000
 
--- Returns n of the attempt that holds name i by an order without having confirmed it, if it is of
--- the client of `asker`: its message may have been lost. `f` has the token at 3 and the owner at 2.
-local function unheard(p, f, asker)
-  if not p or string.sub(p, 1, 16) ~= f[3] then
-    return ''
+-- Returns the number of the attempt that holds without having confirmed it, nil if there is none.
+-- `p` is the field, `token` that of the hold.
+local function give_unconfirmed(p, token)
+  if p and string.sub(p, 1, 16) == token then
+    return string.sub(p, 20)
   end
-  if string.match(f[2], '^[^:]*') ~= string.match(asker, '^[^:]*') then
-    return ''
-  end
-  return tonumber(string.sub(p, 20))
+  return nil
 end
+
+-- Returns the number of the attempt of `holder` that holds without having confirmed it, if it is of
+-- the client of `asker`: its message may have been lost. Otherwise ''. `holder` and `asker` are
+-- owners.
+local function give_unheard(p, token, holder, asker)
+  local n = give_unconfirmed(p, token)
+  if n and string.match(holder, '^[^:]*') == string.match(asker, '^[^:]*') then
+    return n + 0
+  end
+  return ''
+end
+
+-- Gives the name `key` to the waiter `head` of `queue`, if it has an order, and tells it. Returns
+-- attempt and grant for the reply; nil if it has no order or the server refuses the message. The
+-- name is free; `token` is the last one, `clean` is true if its hold was released, `abandoned` is 1
+-- if that holder never released. Field `died` keeps the token of a hold after such a one. Begins
+-- with a write that a full server accepts. O(log waiters): HDEL, PUBLISH, HSET, PTTL, PEXPIRE,
+-- ZREM.
+local function give(key, queue, head, kind, now, micros, token, clean, abandoned, died)
+  local verb, channel, n, owner, lease, ttl, nonce =
+    string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
+  local client = nonce and string.match(string.match(channel, '^[^{]*'), ':([^:]+)$')
+  if not client or verb == 'NONE' or #n > 15 or #owner > 15 or #lease > 15 or #ttl > 15 then
+    return nil
+  end
+  local new = micros
+  if token and new <= token then
+    new = string.format('%.0f', token + 1)
+  end
+  local span = lease + 0
+  if span > UNCONFIRMED then
+    span = UNCONFIRMED
+  end
+  local ends = (now + span) .. ''
+  local grant = 'g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
+  -- A server that takes no writes has to refuse before the message is out.
+  redis.call('HDEL', key, 'y')
+  if publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
+    return nil
+  end
+  local attempt = client .. ':' .. n
+  redis.call('HSET', key, 'k', kind, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ',
+    't', new, 'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n)
+  if clean and token then
+    redis.call('HSET', key, 'z', token)
+  elseif abandoned == 1 then
+    redis.call('HSET', key, died, new)
+  end
+  local life = span + ttl - lease
+  if redis.call('PTTL', key) < life then
+    redis.call('PEXPIRE', key, life)
+  end
+  redis.call('ZREM', queue, head)
+  return attempt, grant
+end
+
+-- The fair lock's way to wait: in order. This part follows a line that sets KIND and
+-- core/queue.lua and core/give.lua, and precedes the scripts in `exclusive`.
+--
+-- Q, L  of each name, see core/queue.lua; with the orders of core/give.lua
+local PARTS = 3
 
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
 -- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
@@ -316,7 +374,7 @@ local function wait(i, m, f, now, micros)
       end
     end
     -- A waiter that has just come hears nothing of it: the message is on its way.
-    local ring = entered == 0 and unheard(y[2], f, ARGV[2]) or ''
+    local ring = entered == 0 and give_unheard(y[2], f[3], f[2], ARGV[2]) or ''
     return {now, 'busy', i, look, f[2], ring, entered, past}
   end
 
@@ -355,50 +413,6 @@ local function stay(i, m, f, now)
   end
 end
 
--- Gives name i to `head` if that waiter has an order, and tells it. Returns attempt and grant for
--- the reply, or nil if it has no order or the server refuses the message. The name is free; `token`
--- is the last one, `clean` is true if its hold was released, `abandoned` is 1 if that holder never
--- released. Begins with a write that a full server accepts. O(log waiters): HDEL, PUBLISH, HSET,
--- PTTL, PEXPIRE, ZREM.
-local function give(i, m, now, micros, head, token, clean, abandoned)
-  local verb, channel, n, owner, lease, ttl, nonce =
-    string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
-  local client = nonce and string.match(string.match(channel, '^[^{]*'), ':([^:]+)$')
-  if not client or verb == 'NONE' or #n > 15 or #owner > 15 or #lease > 15 or #ttl > 15 then
-    return nil
-  end
-  local key = KEYS[i]
-  local new = micros
-  if token and new <= token then
-    new = string.format('%.0f', token + 1)
-  end
-  local span = lease + 0
-  if span > UNCONFIRMED then
-    span = UNCONFIRMED
-  end
-  local ends = (now + span) .. ''
-  local grant = ' g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  -- A server that takes no writes has to refuse before the message is out.
-  redis.call('HDEL', key, 'y')
-  if publish(verb, channel, key .. ' ' .. n .. grant) then
-    return nil
-  end
-  local attempt = client .. ':' .. n
-  redis.call('HSET', key, 'k', KIND, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ',
-    't', new, 'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n)
-  if clean and token then
-    redis.call('HSET', key, 'z', token)
-  elseif abandoned == 1 then
-    redis.call('HSET', key, 'b', new)
-  end
-  local life = span + ttl - lease
-  if redis.call('PTTL', key) < life then
-    redis.call('PEXPIRE', key, life)
-  end
-  redis.call('ZREM', KEYS[m + i], head)
-  return attempt .. grant
-end
-
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `last` has the time in µs, the last token, whether
 -- its hold was released, and 1 if its holder never released. Returns ` granted <attempt> <grant>`
@@ -415,9 +429,9 @@ local function wake(i, m, now, last)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
-    local given = give(i, m, now, last[1], head, last[2], last[3], last[4])
-    if given then
-      return ' granted ' .. given
+    local attempt, grant = give(key, q, head, KIND, now, last[1], last[2], last[3], last[4], 'b')
+    if attempt then
+      return ' granted ' .. attempt .. ' ' .. grant
     end
     queue_call(key, now, head)
   end
@@ -507,8 +521,8 @@ for i = 1, m do
       rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
       verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
       -- p says how the holder before a hold ended that its holder has not confirmed. An undo of
-      -- such a hold passes that on.
-      local before = token == '' and live and rest == ' ' and call('HGET', key, 'p')
+      -- such a hold passes that on, also when its time is over.
+      local before = token == '' and rest == ' ' and call('HGET', key, 'p')
       if before and string.sub(before, 1, 18) == f[4] .. ' 1' then
         live = false
         rest = ' - '
@@ -543,7 +557,8 @@ for i = 1, m do
       elseif z[2] == token then
         verdict = 'revoked'
       elseif f[4] == token then
-        verdict = 'expired'
+        -- ` - ` is a hold that was withdrawn while this call was on its way.
+        verdict = rest == ' - ' and 'already' or 'expired'
       elseif token < f[4] then
         verdict = 'taken'
       else

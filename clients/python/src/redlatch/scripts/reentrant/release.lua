@@ -229,8 +229,8 @@ for i = 1, m do
       rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
       verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
       -- p says how the holder before a hold ended that its holder has not confirmed. An undo of
-      -- such a hold passes that on.
-      local before = token == '' and live and rest == ' ' and call('HGET', key, 'p')
+      -- such a hold passes that on, also when its time is over.
+      local before = token == '' and rest == ' ' and call('HGET', key, 'p')
       if before and string.sub(before, 1, 18) == f[4] .. ' 1' then
         live = false
         rest = ' - '
@@ -265,7 +265,8 @@ for i = 1, m do
       elseif z[2] == token then
         verdict = 'revoked'
       elseif f[4] == token then
-        verdict = 'expired'
+        -- ` - ` is a hold that was withdrawn while this call was on its way.
+        verdict = rest == ' - ' and 'already' or 'expired'
       elseif token < f[4] then
         verdict = 'taken'
       else

@@ -40,6 +40,6 @@ if ARGV[8] >= now then
   mark_void(s, ARGV[6], ARGV[8], now)
 end
 if writes and string.find(s.attempts, ' ' .. ARGV[6] .. ' ', 1, true) and end_write(s, ARGV[6], now) and s.flag and s.flag > now then
-  go_on(s, KEYS[2], KEYS[3], KEYS[4], index, now, true, ARGV[9], ARGV[10])
+  go_on(s, KEYS[2], KEYS[3], KEYS[4], index, now, nil, true, ARGV[9], ARGV[10])
 end
 return {now, 'granted', count, token, abandoned, short, serial}

@@ -8,7 +8,7 @@
 --       5 keep    ms the token is kept after the last hold
 --       6 verb and 7 channel of the message to all waiting readers
 -- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if no hold is
---                            known
+--                            known; with a grant as rwlock/release
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no living hold has this name
 --       {now, 'kind', kind}
@@ -17,7 +17,8 @@
 --
 -- Begins with HDEL, which a full server accepts.
 local time = call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
 local key, id, how = KEYS[1], ARGV[3], ARGV[4]
 local s = look(key, ARGV[2])
 if s.kind and s.kind ~= 'rw:1' then
@@ -70,7 +71,11 @@ end
 
 if changed then
   if s.flag and s.flag > now and KEYS[2] then
-    go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
+    local given, grant =
+      go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, micros, ARGV[1] == 'w', ARGV[6], ARGV[7])
+    if given then
+      return {now, 'done', 0, 'granted', given, grant}
+    end
   elseif is_idle(s, now) then
     call('PEXPIRE', key, ARGV[5])
   end

@@ -17,8 +17,9 @@
 --                names the read hold
 --       {now, 'busy', remaining, holder, called, entered}
 --                remaining = ms until the next re-check, or ''; holder = the writer, or ''; called
---                = n of a waiter of this client that may enter, or ''; entered = 1 if the waiter
---                was not in the queue
+--                = n of a waiter of this client that may enter, or that holds without having
+--                confirmed it, see core/give.lua, or ''; entered = 1 if the waiter was not in the
+--                queue
 --       {now, 'more'}         too many dead waiters: ask again
 --       {now, 'reader'}       the owner holds the read lock and asks for an upgradable one
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
@@ -116,6 +117,10 @@ if not free then
     if announce then
       publish(ARGV[9], ARGV[10], '')
     end
+    -- A waiter that has just come hears nothing of it: the message is on its way.
+    if writes and waiter ~= '' and entered == 0 and called == '' then
+      called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
+    end
     return {now, 'busy', until_ms, way, called, entered}
   end
 end
@@ -132,7 +137,7 @@ if waited then
     publish(ARGV[9], ARGV[10], '')
   elseif not (holds or writes or in_batch) then
     -- A reader that entered by a re-check opens the batch for the others.
-    go_on(s, writers, readers, clients, index, now, false, ARGV[9], ARGV[10])
+    go_on(s, writers, readers, clients, index, now, nil, false, ARGV[9], ARGV[10])
   end
 end
 return {now, 'granted', count, token, abandoned, short, serial}

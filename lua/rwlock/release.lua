@@ -12,7 +12,8 @@
 --       6 side    'w' what a writer has, 'r' what a reader has
 --       7 id      token or serial of the hold, or '' where it is not known
 --       8 verb and 9 channel of the message to all waiting readers
--- Reply {now, verdict, left, idle}
+-- Reply {now, verdict, left, idle}, and if the lock was given to the next writer {…, 'granted',
+--       attempt, grant}, see core/give.lua
 --                left = attempts of the owner that still hold on this side; idle = 1 if no hold is
 --                known
 --       released  this call ended the attempt's hold
@@ -23,14 +24,15 @@
 --       gone      the hold is unknown
 --       kind      the name is of another kind
 -- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R,
---       ZRANGE, HSET, PUBLISH, ZREM of its own place; with a writer among them and other readers +
---       ZRANGEBYSCORE and 2 for each of at most 8 due ones; with copies on the way + HGET, HDEL,
---       HSET.
+--       ZRANGE, HSET, PUBLISH, ZREM of its own place, or the cost of a grant, see core/give.lua;
+--       with a writer among them and other readers + ZRANGEBYSCORE and 2 for each of at most 8 due
+--       ones; with copies on the way + HGET, HDEL, HSET; an undo of a write HGET.
 --
 -- Needs no `act_before`: an attempt's id is never used again, so a late or repeated call ends only
 -- what that attempt has. Begins with writes that a full server accepts.
 local time = call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, void, keep, member, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 
@@ -51,7 +53,14 @@ local function release_write()
   if s.writer == owner and has(s.attempts) then
     local token = s.token
     verdict = live and 'released' or call('HGET', key, 'f') == token and 'revoked' or 'expired'
-    local ended = end_write(s, attempt, now)
+    local ended
+    local p = id == '' and s.attempts == ' ' .. attempt .. ' ' and call('HGET', key, 'p')
+    if give_unconfirmed(p, token) and (live or string.sub(p, 18, 18) == '1') then
+      end_given(s, p)
+      ended = live
+    else
+      ended = end_write(s, attempt, now)
+    end
     if id ~= '' and id < token then
       verdict = 'taken'
     end
@@ -64,7 +73,8 @@ local function release_write()
     elseif z[2] == id then
       verdict = 'revoked'
     elseif s.token == id then
-      verdict = 'expired'
+      -- ` - ` is a hold that was withdrawn while this call was on its way.
+      verdict = s.attempts == ' - ' and 'already' or 'expired'
     elseif id < s.token then
       verdict = 'taken'
     end
@@ -152,7 +162,11 @@ if waited and writers then
     end
   end
   if changed then
-    go_on(s, writers, readers, clients, index, now, changed == 'write', ARGV[8], ARGV[9])
+    local given, grant =
+      go_on(s, writers, readers, clients, index, now, micros, changed == 'write', ARGV[8], ARGV[9])
+    if given then
+      return {now, verdict, left, 0, 'granted', given, grant}
+    end
     idle = is_idle(s, now)
   end
 end

@@ -8,13 +8,14 @@ end
 
 -- Renews the hold of `owner` with this token or serial until `ends`; `side` is 'w' for a writer's
 -- hold, 'r' for a reader's. Never creates a hold and never shortens a lease. Returns the verdict:
--- renewed, expired, taken, revoked, gone, kind. O(1): HMGET, PTTL, PEXPIRE, HSET.
+-- renewed, expired, taken, revoked, gone, kind. Confirms a write that a release has given. O(1):
+-- HMGET, PTTL, PEXPIRE, HSET, and HDEL once.
 --
 -- Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too. Moves a
 -- reader's end in K alone, so that it works while a slot migrates.
 local function renew(key, owner, side, id, now, ends, ttl)
   if side == 'w' then
-    local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f')
+    local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p')
     if f[1] and f[1] ~= 'rw:1' then
       return 'kind'
     elseif f[5] == id then
@@ -29,6 +30,9 @@ local function renew(key, owner, side, id, now, ends, ttl)
     renewal_prolong(key, ttl)
     if ends > f[4] then
       redis.call('HSET', key, 'u', ends)
+    end
+    if f[6] then
+      redis.call('HDEL', key, 'p')
     end
     return 'renewed'
   end

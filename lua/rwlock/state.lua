@@ -1,11 +1,13 @@
 -- A read-write lock on the server, and the functions that its scripts share. This part follows
--- core/queue.lua and core/marks.lua, precedes each script, and does nothing by itself.
+-- core/queue.lua, core/give.lua and core/marks.lua, precedes each script, and does nothing by
+-- itself.
 --
 -- K  hash, the authority
 --      k   kind, `rw:1`
 --    the writer, as in a plain lock
 --      o   owner, h its attempts ` a b `, u until (ms), t token; without o, t is the last token
 --      z   last token that was released, f token that was forced, a token after a writer that died
+--      p   the hold was given by a release, and is not confirmed; see core/give.lua
 --    the readers
 --      r<owner>  one read hold: `<until ms> <serial> <token> <kind>` and its attempts ` a b `, all
 --                at fixed places up to the attempts. The token is the last write's when its owner
@@ -20,8 +22,8 @@
 --          tickets up to this one, until then
 --      x   `<until ms> <member>`, the upgradable reader that waits to become the writer
 --    v, v<i>, v:<attempt>  void marks, see core/marks.lua
--- Q  sorted set, waiting writers and upgradable readers (member ends in ` u`), in order; see
---    core/queue.lua
+-- Q  sorted set, waiting writers (a member may end with an order, see core/give.lua) and upgradable
+--    readers (member ends in ` u`), in order; see core/queue.lua
 -- R  sorted set, waiting readers, in order
 -- L  sorted set, clients of both; see core/queue.lua
 -- D  sorted set, owner of a read hold -> ms until which it lasts at least; an index
@@ -322,23 +324,40 @@ local function call_batch_reader(s, readers, clients, now)
   end
 end
 
+-- Returns true if the first in Q may enter. Nobody writes or waits to upgrade; `reader` is the
+-- first in R.
+local function first_may_enter(s, readers, index, now, first, reader)
+  if is_upgradable(first) then
+    return not upgradable_taken(s, now)
+  end
+  return not batch_reader(s, readers, reader, now) and readers_are_out(s, index, now, 0)
+end
+
 -- Notifies the first in Q if nobody writes or waits to upgrade, and it may enter. `reader` is the
 -- first in R.
 local function call_first(s, readers, index, now, first, reader)
-  local free
-  if is_upgradable(first) then
-    free = not upgradable_taken(s, now)
-  else
-    free = not batch_reader(s, readers, reader, now) and readers_are_out(s, index, now, 0)
-  end
-  if free then
+  if first_may_enter(s, readers, index, now, first, reader) then
     call_once(s, now, first)
   end
 end
 
--- Notifies all waiters that may enter from now on. `ended`: a write has ended. O(log n) and O(dead
--- waiters, at most 128), and with a waiting writer O(due readers, at most 8).
-local function go_on(s, writers, readers, clients, index, now, ended, verb, channel)
+-- Gives the lock to the first in Q, which may enter, if it is a writer with an order that was not
+-- notified before. Returns attempt and grant for the reply, or nil.
+local function give_first(s, writers, now, micros, first)
+  -- Dead readers may be counted still, and those who wait behind a dead writer may not be called.
+  local settled = not s.writer or s.batch and string.sub(s.batch, 1, 16) == s.token
+  if s.count > 0 or not settled or queue_is_called(s.called, first) then
+    return nil
+  end
+  local died = s.writer and s.attempts ~= ' ' and 1 or 0
+  return give(s.key, writers, first, 'rw:1', now, micros, s.token, not s.writer, died, 'a')
+end
+
+-- Gives the lock to the next writer, or notifies all waiters that may enter from now on. `ended`: a
+-- write has ended. Without `micros` it gives nothing. Returns attempt and grant for the reply, or
+-- nil. O(log n) and O(dead waiters, at most 128), and with a waiting writer O(due readers, at most
+-- 8).
+local function go_on(s, writers, readers, clients, index, now, micros, ended, verb, channel)
   if s.writer and s.ends > now then
     return
   end
@@ -369,8 +388,14 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
       announce = true
     end
   end
-  if first then
-    call_first(s, readers, index, now, first, reader)
+  local attempt, grant
+  if first and first_may_enter(s, readers, index, now, first, reader) then
+    if micros and writes and not more then
+      attempt, grant = give_first(s, writers, now, micros, first)
+    end
+    if not attempt then
+      call_once(s, now, first)
+    end
   end
   if announce then
     publish(verb, channel, '')
@@ -381,6 +406,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
   if many or more then
     queue_call_any(s.key, many and writers or readers, clients, now)
   end
+  return attempt, grant
 end
 
 -- Removes an attempt of the writer. Returns true if the write has ended with it.
@@ -388,7 +414,7 @@ local function end_write(s, attempt, now)
   local from, to = string.find(s.attempts, ' ' .. attempt .. ' ', 1, true)
   s.attempts = string.sub(s.attempts, 1, from) .. string.sub(s.attempts, to + 1)
   if s.attempts == ' ' and s.ends > now then
-    call('HDEL', s.key, 'o', 'h', 'u')
+    call('HDEL', s.key, 'o', 'h', 'u', 'p')
     s.writer, s.ends, s.attempts = false, false, false
     return true
   end
@@ -402,5 +428,19 @@ local function end_write(s, attempt, now)
     call('HSET', s.key, 'h', s.attempts)
   end
   return false
+end
+
+-- Ends a write that a release gave to an attempt which knows nothing of it. If the holder before
+-- never released, the next one is told so instead.
+local function end_given(s, unconfirmed)
+  if string.sub(unconfirmed, 18, 18) == '1' then
+    call('HDEL', s.key, 'p')
+    -- ` - ` is a hold without an attempt.
+    call('HSET', s.key, 'h', ' - ', 'u', OVER)
+    s.attempts, s.ends = ' - ', OVER
+  else
+    call('HDEL', s.key, 'o', 'h', 'u', 'p')
+    s.writer, s.ends, s.attempts = false, false, false
+  end
 end
 

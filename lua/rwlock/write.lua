@@ -8,13 +8,14 @@
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
 --       6 waiter  ms the waiter's client counts as alive if busy, or '' not to wait
---       7 member  the waiter, `<verb> <channel> <n>`, or ''
+--       7 member  the waiter, `<verb> <channel> <n>`, maybe with an order, see core/give.lua; or ''
 --       8 serial  the upgradable hold that becomes the writer, or '' for any of the owner's or none
 --       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, token}
 --                as for a plain lock; the token names the hold, too
---       {now, 'busy', remaining, holder, called, entered}
---                as for rwlock/read; entered = 2 if it waits as an upgrade and not in the queue
+--       {now, 'busy', remaining, holder, called, entered, last}
+--                as for rwlock/read; entered = 2 if it waits as an upgrade and not in the queue;
+--                last = token of the last write, or ''
 --       {now, 'more'}         too many dead waiters or readers: ask again
 --       {now, 'reader'}       the owner holds the read lock, and would wait for itself
 --       {now, 'lost'}         the upgradable hold is over
@@ -35,8 +36,11 @@ local waited = s.flag and s.flag > now
 
 if writes and s.writer == owner then
   -- Re-entry: the attempt joins the set; the lease never gets shorter.
-  local f = call('HMGET', key, 'f', 'a')
+  local f = call('HMGET', key, 'f', 'a', 'p')
   local held, short = s.attempts, ''
+  if f[3] then
+    call('HDEL', key, 'p')
+  end
   if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
     held = held .. attempt .. ' '
   end
@@ -147,7 +151,11 @@ if not free or first and first ~= member then
   if missing and not announce then
     call_batch_reader(s, readers, clients, now)
   end
-  return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered}
+  -- A waiter that has just come hears nothing of it: the message is on its way.
+  if writes and waiter ~= '' and entered == 0 and called == '' then
+    called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
+  end
+  return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered, s.token or ''}
 end
 
 local token = micros

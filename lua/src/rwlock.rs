@@ -38,7 +38,7 @@ macro_rules! shared {
     ($name:literal $(, $part:literal)?) => {
         source!(
             $name follows
-            "core/publish", "core/queue", "core/marks", "rwlock/state" $(, $part)?
+            "core/publish", "core/queue", "core/give", "core/marks", "rwlock/state" $(, $part)?
         )
     };
 }

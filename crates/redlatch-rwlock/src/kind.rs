@@ -147,6 +147,15 @@ impl Primitive for Hold {
         ReleaseScript::decode(reply)
     }
 
+    fn grants_ahead(&self) -> Option<u32> {
+        // Readers enter together, and an upgrade waits in no queue.
+        matches!(self.way, Way::Write).then_some(1)
+    }
+
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        AcquireScript::last_token(reply)
+    }
+
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
         let names = Names::of(request.key);
         let names = &names;

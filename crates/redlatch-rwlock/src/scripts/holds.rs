@@ -3,7 +3,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind, LossCause, Token,
+    Error, ErrorKind, LossCause, Owner, Token,
     family::{
         AcquireRequest, Answer, AttemptId, Grant, Items, Merging, Objects, ReleaseReply,
         ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest,
@@ -95,7 +95,7 @@ impl AcquireScript<'_> {
         let call = names
             .acquire(script, request)
             .maybe(request.register.map(millis))
-            .arg(member(way, request.address))
+            .arg(member(way, request.address, request.owner))
             .arg(what);
         let call = names.tell(call);
         match way {
@@ -136,6 +136,15 @@ impl AcquireScript<'_> {
             "kind" => return Err(wrong_kind(items.text(2)?)),
             _ => return Err(items.bad()),
         })
+    }
+
+    /// Reads the token of the last write in a busy reply of `rwlock/write.lua`.
+    pub(crate) fn last_token(reply: &Value) -> Option<Token> {
+        let items = Items::new(&WRITE, reply).ok()?;
+        if items.len() < 7 || items.text(1).ok()? != "busy" {
+            return None;
+        }
+        items.maybe(6).ok()?.map(Token::from_u64)
     }
 }
 
@@ -233,7 +242,7 @@ impl ReleaseScript<'_> {
             .arg(request.attempt.to_string())
             .maybe(request.void_by)
             .arg(millis(request.retention))
-            .arg(member(self.way, request.address))
+            .arg(member(self.way, request.address, request.owner))
             .arg(letter(self.side))
             .maybe(request.serial);
         let call = self.names.tell(call);
@@ -251,11 +260,20 @@ impl ReleaseScript<'_> {
     }
 }
 
-/// A waiter, as a member of its queue.
-fn member(way: &Way, address: &str) -> String {
-    match way {
-        Way::Upgradable if !address.is_empty() => format!("{address} u"),
-        _ => address.to_owned(),
+/// Returns the member of the queue for a waiter, whose address may end with an order.
+fn member(way: &Way, address: &str, owner: &Owner) -> String {
+    match address.split_once(" g") {
+        Some((address, order)) => {
+            let owner = owner.to_string();
+            // An owner is `<client>:<n>`.
+            let n = owner.rsplit(':').next().unwrap_or_default();
+            format!("{address} {n} g{order}")
+        }
+        None if address.is_empty() => String::new(),
+        None => match way {
+            Way::Upgradable => format!("{address} u"),
+            _ => address.to_owned(),
+        },
     }
 }
 

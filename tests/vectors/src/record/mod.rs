@@ -75,6 +75,7 @@ pub fn all() -> Vec<Vector> {
         rwlock::ends,
         rwlock::merged,
         rwlock_queue::batch,
+        rwlock_queue::granted_ahead,
         rwlock_queue::dead,
     ] {
         scene(&play);

@@ -37,7 +37,7 @@ fn ask(bed: &mut Bed, name: &str, script: &str, args: &str) -> Vec<String> {
     }
 }
 
-fn force(bed: &mut Bed, name: &str, args: &str) {
+pub(super) fn force(bed: &mut Bed, name: &str, args: &str) {
     bed.call(name, "rwlock/force", KEYS, &format!("{args} 600000 {TOLD}"));
 }
 

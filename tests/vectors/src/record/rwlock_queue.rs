@@ -1,6 +1,6 @@
 //! The waiters of a read-write lock.
 
-use super::rwlock::{KEYS, read, release, write};
+use super::rwlock::{KEYS, force, read, release, write};
 use crate::Bed;
 
 const TOLD: &str = "PUBLISH %n:b";
@@ -59,6 +59,46 @@ pub(super) fn batch(bed: &mut Bed) {
     let down = format!("by b2:1 b2:3 30000 630000 b2:2 {token} - {TOLD}");
     let name = "the writer becomes a reader, and the waiting readers are told";
     bed.call(name, "rwlock/downgrade", KEYS, &down);
+}
+
+/// Writers with an order, to whom a release grants.
+pub(super) fn granted_ahead(bed: &mut Bed) {
+    let (renew, withdraw) = ("rwlock/renew", "rwlock/withdraw");
+    let wait = |bed: &mut Bed, name: &str, client: &str, n: u32| {
+        let owner = n - 1;
+        let order = format!("@{client}:{n}:{owner}:g30000.630000.0000000000000{client}{n}");
+        let args = format!("by {client}:{owner} {client}:{n} 30000 630000 5000 {order} - {TOLD}");
+        bed.call(name, "rwlock/write", KEYS, &args)
+    };
+    let token = write(bed, "", "a1", 2, "-")[3].clone();
+    wait(bed, "busy, the first writer with an order", "b2", 2);
+    wait(bed, "busy, a writer with an order", "c3", 2);
+    wait(bed, "busy, a second writer of its client", "c3", 4);
+    wait_to_write(bed, "busy, a writer without an order", "d4", 2);
+    let name = "a write ends, and the next writer has the lock";
+    let reply = release(bed, name, "a1", 2, &format!("w {token}"));
+    assert_eq!((&*reply[4], &*reply[5]), ("granted", "b2:2"), "{reply:?}");
+    release(bed, "already", "a1", 2, &format!("w {token}"));
+    let token = reply[6].split('.').nth(1).expect("a token").to_owned();
+    let renewal = format!("by b2:1 30000 630000 w {token}");
+    bed.call("the first renewal confirms", renew, "n", &renewal);
+    force(
+        bed,
+        "a forced end gives it to the next",
+        &format!("w - {token} now"),
+    );
+    let name = "a hold that nobody has confirmed is told to a waiter of its client";
+    let reply = wait(bed, name, "c3", 4);
+    assert_eq!((&*reply[1], &*reply[4]), ("busy", "2"), "{reply:?}");
+    let list = format!("list redlatch:w:c3 {TOLD}");
+    bed.call("such a hold is listed", withdraw, KEYS, &list);
+    let strike = format!("strike redlatch:w:c3 {TOLD} 2");
+    let name = "such a hold is ended, and the next writer learns of the forced one";
+    bed.call(name, withdraw, KEYS, &strike);
+    let undo = format!("c3:3 c3:4 - 600000 - w - {TOLD}");
+    let name = "an undo ends one, and the writer without an order is notified";
+    bed.call(name, "rwlock/release", KEYS, &undo);
+    wait_to_write(bed, "it is granted, and learns of the forced one", "d4", 2);
 }
 
 pub(super) fn dead(bed: &mut Bed) {

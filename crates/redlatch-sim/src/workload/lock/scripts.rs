@@ -42,7 +42,7 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
 }
 
 /// Reads the grant that a script has made on behalf of a waiter, from item `at` of its reply on.
-fn given(ran: &Ran<'_>, name: usize, at: usize) -> Vec<Seen> {
+pub(in crate::workload) fn given(ran: &Ran<'_>, name: usize, at: usize) -> Vec<Seen> {
     let granted = ran.item(at).and_then(Value::as_str) == Some("granted");
     let attempt = ran.item(at + 1).and_then(Value::as_str).filter(|_| granted);
     let attempt = attempt.map(str::to_owned);

@@ -3,6 +3,7 @@
 
 use redlatch_core::runtime::Value;
 
+use super::scripts::given;
 use crate::{
     names::label,
     watch::{Checker, Event, Record, View},
@@ -27,10 +28,13 @@ impl Checker for Freshness {
         let Event::Ran { ran, .. } = *event else {
             return;
         };
-        if ran.verdict() != "granted"
-            || view.conditions.loses_writes
-            || view.conditions.expects_trouble
-        {
+        if view.conditions.loses_writes || view.conditions.expects_trouble {
+            return;
+        }
+        if ran.verdict() != "granted" {
+            if let (Some((_, token, _)), Some(name)) = (given(ran), ran.name()) {
+                self.last[name] = token;
+            }
             return;
         }
         let token = ran

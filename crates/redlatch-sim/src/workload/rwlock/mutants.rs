@@ -3,7 +3,10 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{RWLOCK, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, client, script},
+};
 
 const READ: &Source = &RWLOCK.read;
 const WRITE: &Source = &RWLOCK.write;
@@ -105,6 +108,33 @@ pub(super) const ALL: &[Mutant] = &[
         "call('PEXPIRE', key, math.max(left, ttl))",
         "",
     ),
+    script(
+        "rwlock-granted-ahead-keeps-its-place",
+        RELEASE,
+        "redis.call('ZREM', queue, head)",
+        "",
+    ),
+    script(
+        "rwlock-granted-ahead-with-an-old-token",
+        RELEASE,
+        "new = string.format('%.0f', token + 1)",
+        "new = token",
+    )
+    .within("clocks-within"),
+    script(
+        "rwlock-granted-ahead-before-readers",
+        RELEASE,
+        "return not batch_reader(s, readers, reader, now) and",
+        "return",
+    ),
+    script(
+        "rwlock-unheard-grant-not-told",
+        WRITE,
+        "if p and string.sub(p, 1, 16) == token then",
+        "if false then",
+    )
+    .under(Fault::PubSubCut),
+    client("rwlock-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
     client("rwlock-abandoned-not-undone", Rule::UndoAbandoned),
     client("rwlock-waiter-not-struck-out", Rule::StrikeOut),
     client("rwlock-no-try-after-subscribing", Rule::TryAfterSubscribing),

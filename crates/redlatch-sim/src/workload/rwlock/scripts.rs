@@ -3,7 +3,10 @@
 use redlatch_core::runtime::Value;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
-use crate::scripts::{Ran, Seen};
+use crate::{
+    scripts::{Ran, Seen},
+    workload::lock,
+};
 
 pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     let Some(name) = ran.name() else {
@@ -13,7 +16,7 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
         name,
         attempt: ran.arg(3).to_owned(),
     };
-    match (ran.source.name, ran.verdict()) {
+    let seen = match (ran.source.name, ran.verdict()) {
         ("rwlock/read" | "rwlock/write", "granted") => vec![granted()],
         ("rwlock/downgrade", "granted") => vec![
             granted(),
@@ -30,15 +33,45 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
         ("rwlock/release", verdict) if !verdict.is_empty() => vec![Seen::Ended {
             name,
             attempt: ran.arg(2).to_owned(),
-            freed: verdict == "released" && ran.item(4).and_then(Value::as_int) == Some(1),
+            freed: verdict == "released" && frees(ran, 4),
         }],
         ("rwlock/force", "done") => vec![Seen::Forced {
             name,
             hold: format!("{}{}", ran.arg(1), ran.arg(3)),
             ended: ran.arg(4) == "now",
-            freed: ran.arg(4) == "now" && ran.item(3).and_then(Value::as_int) == Some(1),
+            freed: ran.arg(4) == "now" && frees(ran, 3),
         }],
-        _ => Vec::new(),
+        ("rwlock/withdraw", "struck") => Vec::new(),
+        _ => return Vec::new(),
+    };
+    let given = lock::scripts::given(ran, name, report(ran));
+    seen.into_iter().chain(given).collect()
+}
+
+/// Tells whether nobody held the lock any more, by item `at` of the reply, before it was given to a
+/// waiter.
+fn frees(ran: &Ran<'_>, at: usize) -> bool {
+    ran.item(at).and_then(Value::as_int) == Some(1) || given(ran).is_some()
+}
+
+/// Reads the grant of a write that a script has made on behalf of a waiter: attempt, token, end.
+pub(super) fn given<'a>(ran: &'a Ran<'_>) -> Option<(&'a str, u64, u64)> {
+    let text = |at: usize| ran.item(at).and_then(Value::as_str);
+    let at = report(ran);
+    if text(at)? != "granted" {
+        return None;
+    }
+    let mut parts = text(at + 2)?.split('.').skip(1);
+    let mut number = || parts.next()?.parse().ok();
+    Some((text(at + 1)?, number()?, number()?))
+}
+
+/// Returns the position at which a reply may tell of a grant to a waiter.
+fn report(ran: &Ran<'_>) -> usize {
+    match ran.source.name {
+        "rwlock/release" => 5,
+        "rwlock/force" => 4,
+        _ => 3,
     }
 }
 

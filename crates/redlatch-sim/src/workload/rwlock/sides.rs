@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use redlatch_core::runtime::Value;
 
+use super::scripts::given;
 use crate::{
     names::label,
     scripts::Ran,
@@ -28,6 +29,8 @@ struct Lines {
     readers: BTreeMap<String, Reader>,
     /// Attempts to write or to read upgradably, in order of arrival. The flag is true for writers.
     queue: Vec<(String, bool)>,
+    /// The owners of these attempts.
+    owners: BTreeMap<String, String>,
     /// The first attempt of the queue, and the time since which it is the first.
     first: (String, u64),
     /// Per client: until when it counts as alive.
@@ -71,7 +74,7 @@ impl Checker for Sides {
             "rwlock/write" => lines.write(ran, now),
             _ => {
                 lines.end(ran, now);
-                None
+                lines.given(ran)
             }
         };
         lines.settle(now);
@@ -147,22 +150,35 @@ impl Lines {
                     self.lasts(until);
                     return None;
                 }
-                self.write = Some((ran.arg(2).to_owned(), until));
-                let mut starved = None;
-                for (reader, waits) in &mut self.readers {
-                    waits.writes += 1;
-                    if waits.writes > MOST {
-                        let writes = waits.writes;
-                        starved = Some(format!(
-                            "{reader} waits to read, and {writes} writes have begun since"
-                        ));
-                    }
-                }
-                return starved;
+                return self.begins(ran.arg(2).to_owned(), until);
             }
             _ => {}
         }
         None
+    }
+
+    /// Handles a grant that a script has made on behalf of a waiter.
+    fn given(&mut self, ran: &Ran<'_>) -> Option<String> {
+        let (attempt, _, ends) = given(ran)?;
+        self.queue.retain(|(other, _)| other != attempt);
+        let owner = self.owners.remove(attempt).unwrap_or_default();
+        self.begins(owner, ends)
+    }
+
+    /// Handles the beginning of a write. Returns a reader that waits too long.
+    fn begins(&mut self, owner: String, until: u64) -> Option<String> {
+        self.write = Some((owner, until));
+        let mut starved = None;
+        for (reader, waits) in &mut self.readers {
+            waits.writes += 1;
+            if waits.writes > MOST {
+                let writes = waits.writes;
+                starved = Some(format!(
+                    "{reader} waits to read, and {writes} writes have begun since"
+                ));
+            }
+        }
+        starved
     }
 
     /// Handles the end or the extension of a hold or a wait.
@@ -211,6 +227,8 @@ impl Lines {
             let attempt = ran.arg(3);
             self.queue.retain(|(other, _)| other != attempt);
             self.queue.push((attempt.to_owned(), writes));
+            self.owners
+                .insert(attempt.to_owned(), ran.arg(2).to_owned());
         }
     }
 

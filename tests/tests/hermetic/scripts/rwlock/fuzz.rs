@@ -123,7 +123,7 @@ impl Kind for ReadWrite {
     fn act(world: &mut World<Self>, copy: Copy) {
         let before = world.waiting();
         let could = world.could_come(&before);
-        let leaves = match copy {
+        let leaves: Vec<String> = match copy {
             Copy::Acquire(attempt) => {
                 let granted = world.acquire(&attempt, &before);
                 let after = world.waiting();
@@ -134,12 +134,15 @@ impl Kind for ReadWrite {
                     "who came in still waits, {}",
                     world.story()
                 );
-                granted
+                granted.into_iter().collect()
             }
-            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
-            Copy::Release(attempt, void) => world.release(&attempt, void),
+            Copy::Renew(attempt, by, lease) => {
+                world.renewal(&attempt, by, lease);
+                Vec::new()
+            }
+            Copy::Release(attempt, void) => world.release(&attempt, void, &before),
         };
-        world.check_queues(&before, leaves.as_deref());
+        world.check_queues(&before, &leaves);
         world.check_told(&before, &could);
         world.sync();
         world.check_data();
@@ -252,18 +255,21 @@ impl World<ReadWrite> {
         };
         let side = usize::from(owner.starts_with('b'));
         let address = format!("PUBLISH {} {number}", CHANNELS[side]);
-        let ask = Ask {
+        let mut ask = Ask {
             by: 0,
             attempt: format!("{}:{number}", &owner[..1]),
             owner,
             lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
             register: None,
-            member: if what == What::Upgradable {
-                format!("{address} u")
-            } else {
-                address
-            },
+            member: address,
         };
+        if what == What::Upgradable {
+            ask.member.push_str(" u");
+        } else if what == What::Write && self.rng.bool() {
+            let n = ask.owner.rsplit(':').next().unwrap();
+            let (lease, ttl) = (ask.lease, ask.lease + RETENTION);
+            ask.member = format!("{} {n} g{lease}.{ttl}.{number:016x}", ask.member);
+        }
         self.begin(Attempt {
             ask,
             what,
@@ -370,6 +376,7 @@ impl World<ReadWrite> {
                     };
                     assert_eq!(answer[5], entered, "{}", self.story());
                 }
+                self.check_busy_writer(attempt, &answer);
                 self.kind.looked = Some(ask.member.clone());
                 self.got(attempt, None);
             }
@@ -465,7 +472,7 @@ impl World<ReadWrite> {
         }
     }
 
-    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) -> Option<String> {
+    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
         let (owner, side, id) = (&attempt.ask.owner, attempt.what.side(), attempt.id.unwrap());
         let before = self.bed.dump();
         let answer = self.ask(&calls::renew(by, owner, lease, side, id));
@@ -484,10 +491,77 @@ impl World<ReadWrite> {
             verdict == "renewed" || self.bed.dump() == before,
             "it never creates"
         );
-        None
     }
 
-    fn release(&mut self, attempt: &Attempt, void: Option<u64>) -> Option<String> {
+    /// A busy writer is told the last token, and which attempt of its client holds and may not know
+    /// it.
+    fn check_busy_writer(&self, attempt: &Attempt, answer: &[String]) {
+        let lock = &self.kind.lock;
+        if attempt.what.side() != "w" {
+            return;
+        }
+        let last = lock
+            .last_token
+            .map_or(String::new(), |token| token.to_string());
+        assert_eq!(answer[6], last, "{}", self.story());
+        let ask = &attempt.ask;
+        let client = ask.owner.split(':').next().unwrap();
+        if let Some(hold) = lock.live_write(self.bed.millis())
+            && ask.register.is_some()
+            && answer[5] == "0"
+        {
+            let unheard = hold.unconfirmed.as_ref();
+            let n = unheard.and_then(|holder| holder.strip_prefix(&format!("{client}:")));
+            assert_eq!(answer[4], n.unwrap_or_default(), "{}", self.story());
+        }
+    }
+
+    /// Checks that a script whose reply tells of a grant, from item `at` on, gave the lock to the
+    /// first writer, and perhaps lets its client hear of it. Returns that writer.
+    fn given(&mut self, answer: &[String], at: usize, waiting: &Waiting) -> Option<String> {
+        let grant = answer.get(at..).filter(|items| !items.is_empty())?;
+        let (now, micros) = (self.bed.millis(), self.bed.now.micros());
+        let after = self.waiting();
+        let stays = |member: &str| after.writers.iter().any(|(other, _)| other == member);
+        let mut gone = waiting.writers.iter().map(|(member, _)| member);
+        let first = gone.find(|member| waiting.stands(member, now) && !stays(member));
+        let Some(first) = first.cloned() else {
+            panic!("{answer:?} is given to nobody, {}", self.story());
+        };
+        let mut earlier = waiting.writers.iter().map(|(member, _)| member);
+        let passed = earlier.find(|member| waiting.stands(member, now) && stays(member));
+        let behind = |other: &String| {
+            let place = |member: &String| waiting.writers.iter().position(|(is, _)| is == member);
+            place(other) > place(&first)
+        };
+        assert!(
+            passed.is_none_or(behind),
+            "{passed:?} is passed over, {}",
+            self.story()
+        );
+        let turn = self
+            .kind
+            .lock
+            .clone()
+            .may_write(now, "-", "-", &first, None, waiting);
+        assert_eq!(turn, "granted", "{first} may not come, {}", self.story());
+        let (attempt, text) = self.kind.lock.give(now, micros, &first, RETENTION);
+        let token = self.kind.lock.last_token.unwrap();
+        assert!(token > self.kind.greatest.0, "tokens rise");
+        self.kind.greatest.0 = token;
+        assert_eq!(grant, ["granted", &attempt, &text], "{}", self.story());
+        if self.rng.bool() {
+            let mut clients = self.attempts.iter_mut();
+            let client = clients.find(|known| known.ask.attempt == attempt);
+            if let Some(client) = client.filter(|client| client.id.is_none()) {
+                client.id = Some(token);
+                client.token = token;
+            }
+        }
+        Some(first)
+    }
+
+    fn release(&mut self, attempt: &Attempt, void: Option<u64>, waiting: &Waiting) -> Vec<String> {
         let ask = &attempt.ask;
         let side = attempt.what.side();
         let answer = self.ask(&calls::release(
@@ -511,7 +585,13 @@ impl World<ReadWrite> {
         let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
         // Dead readers may be counted still.
         assert!(idle || answer[3] == "0", "{}", self.story());
-        Some(ask.member.clone())
+        // It has left before the lock is given to another.
+        let mut others = waiting.clone();
+        others.writers.retain(|(member, _)| *member != ask.member);
+        others.readers.retain(|(member, _)| *member != ask.member);
+        others.upgrader.take_if(|(_, member)| *member == ask.member);
+        let given = self.given(&answer, 4, &others);
+        given.into_iter().chain([ask.member.clone()]).collect()
     }
 
     fn force(&mut self) {
@@ -540,7 +620,8 @@ impl World<ReadWrite> {
             // Dead readers may be counted still.
             assert!(idle || answer[2] == "0", "{}", self.story());
         }
-        self.check_queues(&before, None);
+        let given: Vec<_> = self.given(&answer, 3, &before).into_iter().collect();
+        self.check_queues(&before, &given);
         self.check_told(&before, &could);
         self.sync();
         self.check_data();
@@ -625,7 +706,7 @@ impl World<ReadWrite> {
     }
 
     /// Nobody who lives leaves a queue but by his own request, and nobody overtakes.
-    fn check_queues(&mut self, before: &Waiting, leaves: Option<&str>) {
+    fn check_queues(&mut self, before: &Waiting, leaves: &[String]) {
         let now = self.bed.millis();
         let after = self.waiting();
         for (was, is, reads) in [
@@ -652,7 +733,7 @@ impl World<ReadWrite> {
                     .is_some_and(|(until, called)| called == member && *until <= now);
                 let missed = reads && before.missed(*ticket, now);
                 assert!(
-                    stays || !alive || called || missed || leaves == Some(member),
+                    stays || !alive || called || missed || leaves.contains(member),
                     "{member} was struck out, {}",
                     self.story()
                 );
@@ -759,7 +840,7 @@ impl World<ReadWrite> {
         }
         for name in hash.keys().filter(|name| !name.starts_with(['v', 'r'])) {
             assert!(
-                "kohtuzfancgbyx".contains(name.as_str()),
+                "kohtuzfapncgbyx".contains(name.as_str()),
                 "{name} in {hash:?}"
             );
         }

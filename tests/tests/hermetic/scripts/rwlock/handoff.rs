@@ -9,8 +9,12 @@ use redlatch_embedded::engine::Model;
 use super::{
     calls::{self, BROADCAST},
     laws::{ask, read, release, subscribe, write},
+    versions::with_order,
 };
-use crate::scripts::bed::{self, Bed, CHANNELS};
+use crate::scripts::{
+    bed::{self, Bed, CHANNELS},
+    costs::counted,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -295,4 +299,156 @@ fn readers_are_notified_when_a_late_copy_of_a_dead_write_leaves() {
     assert_eq!(bed.ask(&call)[1], "expired");
     assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
     assert_eq!(read(&mut bed, "b:1", 3)[1], "granted");
+}
+
+#[test]
+fn writer_is_granted_by_a_release_only_if_no_reader_is_counted() {
+    for (dead, living, granted, messages) in [
+        (0, 1, true, 1),
+        (7, 1, true, 1),
+        (8, 1, true, 1),
+        (8, 2, false, 0),
+        (20, 1, false, 1),
+    ] {
+        let mut bed = Bed::new(Model::default());
+        let serials: Vec<_> = (1..=living)
+            .map(|n| read(&mut bed, &format!("a:{n}"), n)[6].clone())
+            .collect();
+        for n in 10..10 + dead {
+            let mut short = ask(&bed, &format!("a:{n}"), n, true);
+            short.lease = 50;
+            bed.ask(&short.read("r"));
+        }
+        let call = with_order(&bed, "b:1", 5);
+        assert_eq!(bed.ask(&call)[1], "busy");
+        bed.pass(51 * MS);
+        subscribe(&mut bed);
+        let answer = release(&mut bed, "a:1", 1, "r", &serials[0]);
+        let (given, told) = (answer.len() > 4, bed.published());
+        assert_eq!(given, granted, "{dead} dead, {living} living: {answer:?}");
+        assert_eq!(told.len(), messages, "{told:?}");
+        let grants = told.iter().filter(|(_, message)| message.contains(" g"));
+        assert_eq!(grants.count(), usize::from(granted), "{told:?}");
+    }
+}
+
+#[test]
+fn place_that_leaves_gives_nothing_before_the_readers_behind_a_dead_writer() {
+    let mut bed = Bed::new(Model::default());
+    let mut short = ask(&bed, "a:1", 1, true);
+    short.lease = 50;
+    assert_eq!(bed.ask(&short.write(""))[1], "granted");
+    assert_eq!(read(&mut bed, "a:2", 2)[1], "busy");
+    assert_eq!(write(&mut bed, "a:3", 3)[1], "busy");
+    let next = with_order(&bed, "b:1", 4);
+    assert_eq!(bed.ask(&next)[1], "busy");
+    bed.pass(51 * MS);
+    subscribe(&mut bed);
+    let address = ask(&bed, "a:3", 3, true).member;
+    let leaves = calls::release("a:3", "a:3", None, &address, "w", None);
+    assert_eq!(bed.ask(&leaves).len(), 4, "nothing is given");
+    assert_eq!(bed.published(), [called(4)]);
+    assert_eq!(bed.ask(&next)[1], "busy", "the reader goes before it");
+    assert_eq!(bed.published()[0], (BROADCAST.to_owned(), String::new()));
+    assert_eq!(read(&mut bed, "a:2", 2)[1], "granted");
+}
+
+#[test]
+fn place_that_leaves_gives_the_lock_to_the_next_writer_if_it_is_free() {
+    let mut bed = Bed::new(Model::default());
+    let token = write(&mut bed, "a:1", 1)[3].clone();
+    assert_eq!(write(&mut bed, "a:3", 3)[1], "busy");
+    let next = with_order(&bed, "b:1", 4);
+    assert_eq!(bed.ask(&next)[1], "busy");
+    // The first one is called, has no order, and leaves.
+    release(&mut bed, "a:1", 1, "w", &token);
+    let address = ask(&bed, "a:3", 3, true).member;
+    let leaves = calls::release("a:3", "a:3", None, &address, "w", None);
+    assert_eq!(bed.ask(&leaves)[3..6], ["0", "granted", "b:4"]);
+    let hash = bed.hash(&bed::key("x"));
+    assert_eq!((hash["z"].as_str(), hash["o"].as_str()), (&*token, "b:1"));
+    // A copy of the release finds the token of its hold.
+    assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "already");
+}
+
+#[test]
+fn forced_end_gives_the_lock_to_the_next_writer_and_says_that_nobody_released_it() {
+    let mut bed = Bed::new(Model::default());
+    let token = write(&mut bed, "a:1", 1)[3].clone();
+    let next = with_order(&bed, "b:1", 4);
+    assert_eq!(bed.ask(&next)[1], "busy");
+    let answer = bed.ask(&calls::force("w", "a:1", token.parse().unwrap(), "now"));
+    assert_eq!(answer[1..5], ["done", "0", "granted", "b:4"]);
+    assert!(answer[5].ends_with(".1"), "{answer:?}");
+    // A copy of the request is answered alike.
+    assert_eq!(bed.ask(&next)[4], "1");
+    assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "revoked");
+}
+
+#[test]
+fn granting_release_costs_the_same_however_many_wait() {
+    let mut costs = Vec::new();
+    for waiters in [10, 10_000] {
+        let mut bed = Bed::new(Model::default());
+        let token = write(&mut bed, "a:1", 1)[3].clone();
+        for n in 2..waiters {
+            let call = with_order(&bed, "b:1", n);
+            assert_eq!(bed.ask(&call)[1], "busy");
+        }
+        let call = calls::release("a:1", "a:1", None, "", "w", token.parse().ok());
+        costs.push(counted(&mut bed, &call).1);
+        assert_eq!(bed.hash(&bed::key("x"))["h"], " b:2 ");
+    }
+    assert_eq!(costs, [12, 12]);
+}
+
+#[test]
+fn undo_of_an_unheard_grant_passes_the_abandonment_on_also_when_its_time_is_over() {
+    for ends in ["lapses", "is forced", "is undone in time"] {
+        let mut bed = Bed::new(Model::default());
+        let token = write(&mut bed, "a:1", 1)[3].clone();
+        let next = with_order(&bed, "b:1", 2);
+        bed.ask(&next);
+        let forced = bed.ask(&calls::force("w", "a:1", token.parse().unwrap(), "now"));
+        assert_eq!(forced[3], "granted");
+        let granted = bed.hash(&bed::key("x"))["t"].parse().unwrap();
+        match ends {
+            "lapses" => bed.pass(5_001 * MS),
+            "is forced" => drop(bed.ask(&calls::force("w", "b:1", granted, "now"))),
+            _ => {}
+        }
+        let undo = calls::release("b:1", "b:2", None, "", "w", None);
+        bed.ask(&undo);
+        assert_eq!(write(&mut bed, "a:2", 3)[4], "1", "it {ends}");
+    }
+}
+
+#[test]
+fn release_after_a_withdrawal_of_its_hold_is_no_loss() {
+    let mut bed = Bed::new(Model::default());
+    let token = write(&mut bed, "a:1", 1)[3].clone();
+    let next = with_order(&bed, "b:1", 2);
+    bed.ask(&next);
+    bed.ask(&calls::force("w", "a:1", token.parse().unwrap(), "now"));
+    let granted = bed.hash(&bed::key("x"))["t"].clone();
+    bed.ask(&calls::release("b:1", "b:2", None, "", "w", None));
+    let release = release(&mut bed, "b:1", 2, "w", &granted);
+    assert_eq!(release[1], "already");
+}
+
+#[test]
+fn look_of_any_kind_tells_the_client_of_an_unheard_grant() {
+    for kind in ["r", "u"] {
+        let mut bed = Bed::new(Model::default());
+        let token = write(&mut bed, "a:1", 1)[3].clone();
+        let next = with_order(&bed, "b:1", 2);
+        bed.ask(&next);
+        let mut looks = ask(&bed, "b:2", 3, true);
+        if kind == "u" {
+            looks.member.push_str(" u");
+        }
+        release(&mut bed, "a:1", 1, "w", &token);
+        assert_eq!(bed.ask(&looks.read(kind))[5], "1", "it has just come");
+        assert_eq!(bed.ask(&looks.read(kind))[4], "2", "{kind}");
+    }
 }

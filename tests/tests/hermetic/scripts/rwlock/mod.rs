@@ -6,3 +6,4 @@ mod handoff;
 mod laws;
 mod model;
 mod told;
+mod versions;

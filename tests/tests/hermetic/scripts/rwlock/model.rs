@@ -21,6 +21,8 @@ pub(super) struct Hold {
     pub(super) noted: u64,
     /// The write hold before it was never given back.
     pub(super) follows_dead: bool,
+    /// A release gave it to this attempt, and nobody has confirmed it.
+    pub(super) unconfirmed: Option<String>,
 }
 
 /// What an acquisition is told.
@@ -281,6 +283,7 @@ impl Rw {
                     forced: false,
                     noted: 0,
                     follows_dead: false,
+                    unconfirmed: None,
                 },
             );
         }
@@ -299,6 +302,7 @@ impl Rw {
     ) -> Granted {
         if let Some(hold) = self.write.as_mut().filter(|hold| hold.until > now) {
             hold.last_lease = self.forced == Some(hold.id);
+            hold.unconfirmed = None;
             let follows_dead = hold.follows_dead;
             return join(hold, now, attempt, lease, follows_dead);
         }
@@ -322,8 +326,39 @@ impl Rw {
             forced: false,
             noted: 0,
             follows_dead: abandoned,
+            unconfirmed: None,
         });
         join(hold, now, attempt, lease, abandoned)
+    }
+
+    /// Gives the lock to the waiter `member`, whose turn it has to be. Returns its attempt and the
+    /// message.
+    pub(super) fn give(
+        &mut self,
+        now: u64,
+        micros: u64,
+        member: &str,
+        retention: u64,
+    ) -> (String, String) {
+        let words: Vec<_> = member.split(' ').collect();
+        let [_, channel, n, owner, order] = words[..] else {
+            panic!("{member} has no order");
+        };
+        let parts: Vec<_> = order.strip_prefix('g').unwrap().split('.').collect();
+        let lease: u64 = parts[0].parse().unwrap();
+        assert_eq!(parts[1], (lease + retention).to_string());
+        assert!(self.live_write(now).is_none(), "somebody writes");
+        assert_eq!(self.readers(now), 0, "somebody reads");
+        let client = channel.rsplit(':').next().unwrap();
+        let (owner, attempt) = (format!("{client}:{owner}"), format!("{client}:{n}"));
+        let span = lease.min(UNCONFIRMED);
+        let granted = self.write(now, micros, &owner, &attempt, span);
+        let hold = self.write.as_mut().unwrap();
+        hold.unconfirmed = Some(attempt.clone());
+        let (token, ends) = (granted.token, hold.until);
+        let abandoned = u8::from(granted.abandoned);
+        let grant = format!("g{}.{token}.{ends}.{abandoned}", parts[2]);
+        (attempt, grant)
     }
 
     pub(super) fn renew(
@@ -354,6 +389,7 @@ impl Rw {
             Some(hold) if hold.until <= now => "expired",
             Some(hold) => {
                 hold.until = hold.until.max(now + lease);
+                hold.unconfirmed = None;
                 "renewed"
             }
         }
@@ -384,18 +420,25 @@ impl Rw {
     ) -> (&'static str, usize) {
         let live = self.live_write(now).is_some();
         let forced = self.forced;
+        let withdrawn = self.write.as_ref();
+        let withdrawn = withdrawn.is_some_and(|hold| hold.attempts.contains("-"));
         let own = self.write.as_mut().filter(|hold| hold.owner == owner);
         let own = own.filter(|hold| hold.attempts.contains(attempt));
         let verdict = match own {
             Some(hold) => {
                 hold.attempts.remove(attempt);
                 let held = hold.id;
+                let unheard = id.is_none() && hold.unconfirmed.is_some() && hold.follows_dead;
                 let verdict = match live {
                     true => "released",
                     false if forced == Some(held) => "revoked",
                     false => "expired",
                 };
-                if hold.attempts.is_empty() && live {
+                if hold.attempts.is_empty() && unheard {
+                    // The next holder is told how the one before ended.
+                    hold.attempts.insert("-".to_owned());
+                    hold.until = 0;
+                } else if hold.attempts.is_empty() && live {
                     self.write = None;
                 }
                 if id.is_some_and(|id| id < held) {
@@ -408,6 +451,7 @@ impl Rw {
                 (Some(last), Some(id)) if last == id && (live || self.write.is_none()) => "already",
                 (Some(_), Some(id)) if self.released == Some(id) => "already",
                 (Some(_), Some(id)) if forced == Some(id) => "revoked",
+                (Some(last), Some(id)) if last == id && withdrawn => "already",
                 (Some(last), Some(id)) if last == id => "expired",
                 (Some(last), Some(id)) if id < last => "taken",
                 _ => "gone",
@@ -532,6 +576,9 @@ impl Rw {
         }
     }
 }
+
+/// The longest lease of a hold that nobody has confirmed, in ms.
+const UNCONFIRMED: u64 = 5_000;
 
 fn join(hold: &mut Hold, now: u64, attempt: &str, lease: u64, abandoned: bool) -> Granted {
     hold.attempts.insert(attempt.to_owned());

@@ -13,7 +13,7 @@ pub(super) struct Told(BTreeSet<String>);
 impl Told {
     /// The waiter has asked.
     pub(super) fn asked(&mut self, member: &str) {
-        self.0.remove(member);
+        self.0.remove(address(member));
     }
 
     /// These messages went out; `waiting` is who waited for them.
@@ -21,18 +21,19 @@ impl Told {
         for (channel, payload) in messages {
             if channel == BROADCAST {
                 let readers = waiting.readers.iter();
-                self.0.extend(readers.map(|(member, _)| member.clone()));
+                self.0
+                    .extend(readers.map(|(member, _)| address(member).to_owned()));
                 continue;
             }
             let n = payload.strip_prefix(&bed::key("x")).unwrap();
-            self.0.insert(format!("PUBLISH {channel}{n}"));
-            self.0.insert(format!("PUBLISH {channel}{n} u"));
+            let told = format!("PUBLISH {channel}{n}");
+            self.0.insert(address(&told).to_owned());
         }
     }
 
     /// Tells whether a message to this waiter is still to be acted on.
     pub(super) fn knows(&self, member: &str) -> bool {
-        self.0.contains(member)
+        self.0.contains(address(member))
     }
 
     /// Returns one of those who may come in now, could not before, and know nothing of it.
@@ -44,4 +45,10 @@ impl Told {
         let mut newly = now.difference(before);
         newly.find(|member| !self.knows(member)).cloned()
     }
+}
+
+/// Returns the address in a member of a queue: `<verb> <channel> <n>`.
+fn address(member: &str) -> &str {
+    let ends = member.match_indices(' ').nth(2);
+    ends.map_or(member, |(at, _)| &member[..at])
 }

@@ -54,6 +54,17 @@ async fn a_short_stop_of_wrapper_or_command_ends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn term_ends_a_stopped_command() {
+    let world = World::new().await;
+    let script = "echo $$ > started; exec sleep 1000";
+    let child = world.start(&["run", "a", "--", "sh", "-c", script]);
+    let command = world.lines("started", 1).await.remove(0);
+    signal(&command, "STOP");
+    signal(pid_of(&child), "TERM");
+    assert_eq!(finished(child).await.code, 128 + 15);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forwarded_signal_reaches_grandchildren() {
     let world = World::new().await;
     let family = "sleep 1000 & echo $! >> pids; sleep 1000 & echo $! >> pids; wait";

@@ -108,8 +108,17 @@ impl Running {
         Ok(running)
     }
 
-    pub(super) fn send(&self, signal: Signal) {
+    fn send(&self, signal: Signal) {
         group::send(self.group, signal);
+    }
+
+    /// Passes a signal on. A command that is told to end has to run for that.
+    pub(super) fn forward(&self, signal: Signal) {
+        if signal == Signal::TERM {
+            self.terminate();
+        } else {
+            self.send(signal);
+        }
     }
 
     /// Tells the command to end. A stopped one has to run for that.

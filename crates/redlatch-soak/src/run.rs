@@ -319,7 +319,7 @@ async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
     }
 }
 
-/// Records the holds of this process, also those that a client lost. Those of victims are not in it.
+/// Records the holds of this process. Those of victims are not in it.
 fn record(file: &Path) -> io::Result<()> {
     let only = Targets::new().with_target("redlatch", tracing::Level::TRACE);
     let recorder = Recorder::new(fs::File::create(file)?).with_filter(only);

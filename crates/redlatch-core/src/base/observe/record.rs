@@ -20,9 +20,9 @@ use tracing_subscriber::{
 
 use crate::base::sync::lock;
 
-/// A layer of `tracing` that writes the holds of this process, their deadlines, renewals, losses and
-/// ends, and when the server was not connected: one line of JSON each, as `redlatch ls --watch --json` does.
-/// The command `redlatch timeline` draws them.
+/// A layer of `tracing` that writes the holds of this process, their deadlines, renewals, losses
+/// and ends, and when the server was not connected: one line of JSON each, as `redlatch ls --watch
+/// --json` does. The command `redlatch timeline` draws them.
 ///
 /// The layer needs the target `redlatch` up to the level `TRACE`. A filter of its own keeps these
 /// events out of other layers. A line that cannot be written is left out. Writing is done where the

@@ -17,6 +17,7 @@ pub(crate) struct Plan {
     pub(crate) lease: Duration,
     pub(crate) grace: Duration,
     pub(crate) value: String,
+    pub(crate) note: Option<Arc<str>>,
     pub(crate) durability: Durability,
 }
 
@@ -25,11 +26,14 @@ impl Plan {
     pub(crate) async fn term(self: &Arc<Self>) -> Result<Term, Error> {
         loop {
             let primitive = Ok(Arc::clone(&self.primitive));
-            let acquire = Acquire::<Held>::new(&self.client, primitive)
+            let mut acquire = Acquire::<Held>::new(&self.client, primitive)
                 .renewed_lease(self.lease)
                 .durability(self.durability)
                 .whole_lease()
                 .fresh_owner();
+            if let Some(note) = &self.note {
+                acquire = acquire.note(note);
+            }
             match acquire.await {
                 Ok(held) => return Ok(Term::new(held, self)),
                 Err(error) if passes(&error) => self.client.pause(AGAIN).await,

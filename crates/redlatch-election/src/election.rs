@@ -73,6 +73,7 @@ pub struct Election {
     lease: Option<Duration>,
     grace: Option<Duration>,
     value: String,
+    note: Option<Arc<str>>,
     durability: Durability,
 }
 
@@ -87,6 +88,7 @@ impl Election {
             lease: None,
             grace: None,
             value: String::new(),
+            note: None,
             durability: Durability::Master,
         }
     }
@@ -136,6 +138,15 @@ impl Election {
         self
     }
 
+    /// Says why this candidate leads, for others to see with the term: 1 to 256 bytes, else
+    /// `InvalidOption`. `Client::objects` and the command `redlatch ls` show it. See
+    /// [`Acquire::note`](redlatch_core::Acquire::note).
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
     /// Sets the durability that a term and its renewals need before they count. Default:
     /// [`Durability::Master`]. See [`Acquire::durability`](redlatch_core::Acquire::durability).
     #[must_use]
@@ -156,7 +167,10 @@ impl Election {
     /// The work begins when the server has confirmed that this candidate leads. If the term is
     /// lost, the work is dropped at its next await, before any other await of this call. Then the
     /// call campaigns again, and runs the work again in its next term. While the client closes, the
-    /// work may go on until the end of the grace of `close`; [`Term::ending`] tells it.
+    /// work may go on until the end of the grace of `close`; [`Term::ending`] tells it. It may also
+    /// go on for its own [`grace`](Self::grace) when an operator forbids the renewal of the term.
+    /// The call asks the server about that first, for a second at most, and the work stands still
+    /// meanwhile.
     ///
     /// The future owns the election, and is `Send` if the work is. So `tokio::spawn` takes the call
     /// itself, with an `async move` closure that owns what it captures:
@@ -330,8 +344,8 @@ impl Election {
     /// sends it. The leader learns of it at its next renewal, and campaigns again.
     ///
     /// **This breaks "one term at a time" by definition**, unless
-    /// [`after_lease`](ForceRelease::after_lease) is chosen. See
-    /// [`Exclusive::force_release`].
+    /// [`after_lease`](ForceRelease::after_lease) is chosen. The work of the leader has its
+    /// [`grace`](Self::grace) then. See [`Exclusive::force_release`].
     pub fn force_release(&self) -> ForceRelease {
         self.exclusive().force_release()
     }
@@ -379,6 +393,7 @@ impl Election {
             lease: lease.span(),
             grace,
             value: self.value.clone(),
+            note: self.note.clone(),
             durability: self.durability,
         }))
     }

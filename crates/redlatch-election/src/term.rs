@@ -5,24 +5,26 @@ use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
     ops::Deref,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
+use futures_util::future::{Either, select};
 use redlatch_core::{
-    Error, Held, LossCause, Token,
+    Error, Held, LossCause, Moment, Token,
     family::{Internals, Rule, TermEvent},
 };
 
 use crate::{
     TermTask,
     campaign::Plan,
-    scripts::AnnounceScript,
+    observe,
+    scripts::{AnnounceScript, Looked},
     task::{TaskGroup, stray},
 };
 
@@ -65,6 +67,8 @@ pub struct Term {
     plan: Arc<Plan>,
     announced: Arc<AtomicBool>,
     steps_down: AtomicBool,
+    /// Until when the work may go on although the renewal of the term was forbidden.
+    forbidden_until: OnceLock<Moment>,
 }
 
 impl Term {
@@ -75,6 +79,7 @@ impl Term {
             plan: Arc::clone(plan),
             announced: Arc::default(),
             steps_down: AtomicBool::new(false),
+            forbidden_until: OnceLock::new(),
         };
         term.report(TermEvent::Began);
         term
@@ -96,8 +101,10 @@ impl Term {
     /// when the client closes.
     ///
     /// The work is dropped when the grace has passed. While the client closes, that is at the end
-    /// of the grace of `close`, and at the deadline of the term if that is earlier. The future owns
-    /// the data it needs. Sends no request.
+    /// of the grace of `close`, and at the deadline of the term if that is earlier. If an operator
+    /// forbids the renewal, as [`after_lease`](redlatch_core::exclusive::ForceRelease::after_lease)
+    /// does, the work has the grace from then on, to the deadline at most. After any other loss the
+    /// work is dropped at once. The future owns the data it needs. Sends no request.
     ///
     /// # Cancel safety
     ///
@@ -126,7 +133,7 @@ impl Term {
     ///
     /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
     pub fn check(&self) -> Result<(), Error> {
-        match self.held.work_until() {
+        match self.work_until() {
             Ok(_) => Ok(()),
             Err(cause) => Err(Error::lost(cause)),
         }
@@ -135,8 +142,17 @@ impl Term {
     /// Returns how long the work may go on if nothing renews the term; zero when it must not. Sends
     /// no request: it reads this client's clock.
     pub fn remaining(&self) -> Duration {
-        let until = self.held.work_until();
+        let until = self.work_until();
         until.map_or(Duration::ZERO, |until| until - self.held.client().now())
+    }
+
+    fn work_until(&self) -> Result<Moment, LossCause> {
+        match (self.held.work_until(), self.forbidden_until.get()) {
+            (Err(LossCause::Revoked), Some(&until)) if self.held.client().now() < until => {
+                Ok(until)
+            }
+            (until, _) => until,
+        }
     }
 
     /// Tells whether the previous term ended without a release, so that its work may be half done.
@@ -147,9 +163,10 @@ impl Term {
 
     /// Runs `future` as a task of this term, on the runtime of the client.
     ///
-    /// The task is dropped when the work ends, in whatever way, and when the term is lost. Every
-    /// poll of it looks at the deadline first. The name is given back only after the task has been
-    /// dropped. To let the task finish, await the returned handle before the work ends.
+    /// The task is dropped when the work ends, in whatever way, and when the term is lost, also if
+    /// the work has a grace then. Every poll of it looks at the deadline first. The name is given
+    /// back only after the task has been dropped. To let the task finish, await the returned handle
+    /// before the work ends.
     ///
     /// A task that does not yield delays the end of the term, and nothing stops it at the deadline.
     pub fn spawn<F>(&self, future: F) -> TermTask<F::Output>
@@ -175,24 +192,77 @@ impl Term {
         self.announce();
         let ended = {
             let mut work = pin!(work);
-            let mut over = pin!(self.held.work_over());
-            let looks = self.held.client().keeps(Rule::LookBeforeWork);
-            poll_fn(|context| {
-                if looks {
-                    // This reads the clock, so it detects a loss that no timer has reported yet.
-                    self.held.work_until()?;
-                    if let Poll::Ready(cause) = over.as_mut().poll(context) {
-                        return Poll::Ready(Err(cause));
-                    }
-                }
-                work.as_mut().poll(context).map(Ok)
-            })
-            .await
+            match self.while_held(work.as_mut()).await {
+                Err(LossCause::Revoked) => match self.ask_for_grace().await {
+                    Some(until) => self.while_forbidden(work, until).await,
+                    None => Err(LossCause::Revoked),
+                },
+                ended => ended,
+            }
         };
         if let Err(cause) = ended {
             self.report(TermEvent::Lost(cause));
         }
         ended
+    }
+
+    /// Polls the work until the term is lost.
+    async fn while_held<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, LossCause> {
+        let mut over = pin!(self.held.work_over());
+        let looks = self.held.client().keeps(Rule::LookBeforeWork);
+        poll_fn(|context| {
+            if looks {
+                // This reads the clock, so it detects a loss that no timer has reported yet.
+                self.held.work_until()?;
+                if let Poll::Ready(cause) = over.as_mut().poll(context) {
+                    return Poll::Ready(Err(cause));
+                }
+            }
+            work.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
+
+    /// Asks whether the server keeps the name to the end of the lease, as it does if only the
+    /// renewal was forbidden. Returns until when the work may go on then. The work is not polled in
+    /// the meantime, since the next term may have begun.
+    async fn ask_for_grace(&self) -> Option<Moment> {
+        let client = self.held.client();
+        let (now, kept_until) = (client.now(), self.held.kept_until());
+        let look = observe::look(client, self.held.primitive().key());
+        let in_time = client.pause((kept_until - now).min(ANSWER));
+        let Either::Left((Ok(Looked::Led { token, .. }), _)) =
+            select(pin!(look), pin!(in_time)).await
+        else {
+            return None;
+        };
+        let until = if client.keeps(Rule::EndGrace) {
+            kept_until.min(now + self.plan.grace)
+        } else {
+            now + self.plan.lease * 2
+        };
+        // Work that runs again in a term that was forbidden before has had its grace.
+        let first = token == self.token() && self.forbidden_until.set(until).is_ok();
+        first.then_some(until)
+    }
+
+    /// Polls the work of a term that is not renewed any more.
+    async fn while_forbidden<F: Future>(
+        &self,
+        mut work: Pin<&mut F>,
+        until: Moment,
+    ) -> Result<F::Output, LossCause> {
+        let client = self.held.client();
+        let mut over = pin!(client.pause(until - client.now()));
+        poll_fn(|context| {
+            // This reads the clock, and notices that the process was forked.
+            self.work_until()?;
+            if over.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(LossCause::Revoked));
+            }
+            work.as_mut().poll(context).map(Ok)
+        })
+        .await
     }
 
     /// Ends the tasks of a run of the work.
@@ -204,7 +274,8 @@ impl Term {
 
     /// Pauses within the term. Fails if the term ends before.
     pub(crate) async fn pause(&self, span: Duration) -> Result<(), LossCause> {
-        self.run(self.held.client().pause(span)).await
+        let pause = pin!(self.held.client().pause(span));
+        self.while_held(pause).await
     }
 
     /// Ends the tasks, and gives the name back. Waits for the answer to that, within the client's
@@ -237,6 +308,9 @@ impl Term {
         self.held.client().spawn("announce", Box::pin(task));
     }
 }
+
+/// How long the answer to a question about the term may take. The work stands still meanwhile.
+const ANSWER: Duration = Duration::from_secs(1);
 
 impl fmt::Debug for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,6 +12,8 @@ pub(crate) struct Options {
     /// The server program. Without one, it is the first of `REDLATCH_TEST_SERVERS` or of the
     /// `PATH`.
     pub(crate) server: Option<String>,
+    /// The holds are recorded for `redlatch timeline`.
+    pub(crate) record: bool,
 }
 
 /// The servers of a run.
@@ -53,12 +55,17 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> 
         faults: Vec::new(),
         seed: fastrand::u32(..).into(),
         server: None,
+        record: false,
     };
     let mut faults = "all";
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         if matches!(word, "--help" | "-h" | "help") {
             return Ok(Task::Help);
+        }
+        if word == "--record" {
+            options.record = true;
+            continue;
         }
         let value = words.next().ok_or_else(|| format!("{word} what?"))?;
         match word {
@@ -143,7 +150,10 @@ const EVERYWHERE: &[&str] = &[
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask soak [--minutes N] [--topology standalone|replicated|sentinel|cluster]
                         [--faults all|none|kill,stop,…] [--seed S] [--server PATH]
+                        [--record]
        cargo xtask soak --check FILE      checks a history that was kept
+
+--record writes the holds of this process to holds.jsonl beside the history, for redlatch timeline
 
 faults:
   kill      a server is killed and restarted with its data (AOF, synced always)
@@ -173,13 +183,14 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let line = "--minutes 0.5 --topology cluster --faults kill,migrate --seed 7";
+        let line = "--minutes 0.5 --topology cluster --record --faults kill,migrate --seed 7";
         let options = Options {
             length: Duration::from_secs(30),
             topology: Topology::Cluster,
             faults: vec!["kill".to_owned(), "migrate".to_owned()],
             seed: 7,
             server: None,
+            record: true,
         };
         assert_eq!(parsed(line), Ok(Task::Soak(options)));
         assert_eq!(parsed("--help"), Ok(Task::Help));

@@ -12,11 +12,16 @@ use std::{
 };
 
 use fastrand::Rng;
-use redlatch::{Client, Error, Tables};
+use redlatch::{Client, Error, Tables, record::Recorder};
 use redlatch_tests::{proxy::Proxy, server::ServerBinary};
 use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep, timeout},
+};
+use tracing_subscriber::{
+    filter::Targets,
+    layer::{Layer, SubscriberExt},
+    util::SubscriberInitExt,
 };
 
 use crate::{
@@ -42,6 +47,9 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
         options.seed
     );
     println!("the history is kept in {}", dir.display());
+    if options.record {
+        record(&dir.join("holds.jsonl"))?;
+    }
     let mut random = Rng::with_seed(options.seed);
     let place = Arc::new(start(options.topology, binary.clone()).await?);
     let history = Arc::new(History::begin(&dir.join("history.txt"))?);
@@ -309,6 +317,21 @@ async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
         }
         Err(error) => history.violated(format!("the harness failed: {error}")),
     }
+}
+
+/// Records the holds of this process. Those of victims are not in it.
+fn record(file: &Path) -> io::Result<()> {
+    let only = Targets::new().with_target("redlatch", tracing::Level::TRACE);
+    let recorder = Recorder::new(fs::File::create(file)?).with_filter(only);
+    tracing_subscriber::registry()
+        .with(recorder)
+        .try_init()
+        .map_err(io::Error::other)?;
+    println!(
+        "the holds are recorded: redlatch timeline {} -o holds.html",
+        file.display()
+    );
+    Ok(())
 }
 
 fn folder(options: &Options) -> io::Result<PathBuf> {

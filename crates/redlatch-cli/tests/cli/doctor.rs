@@ -1,4 +1,4 @@
-//! `redlatch doctor` without a real server. `tests/servers.rs` has the faults of servers.
+//! `redlatch doctor` without a real server. `tests/servers/doctor.rs` has the faults of servers.
 
 use serde_json::Value;
 

@@ -90,6 +90,72 @@ async fn a_term_that_is_ended_by_force_ends_the_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_forbidden_renewal_gives_the_leader_time_to_end() {
+    let world = World::new().await;
+    let polite = "trap 'echo told >> told; sleep 0.2; echo over >> told; exit 0' TERM; \
+         echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
+    let args = [
+        "elect", "boss", "--lease", "12s", "--pause", "10ms", "--note", "reindex", "--", "sh",
+        "-c", polite,
+    ];
+    let child = world.start(&args);
+    world.lines("started", 1).await;
+    let shown = world.redlatch(&["show", "boss", "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let holder = &shown["holders"][0];
+    assert_eq!(holder["note"], "reindex");
+    let token = holder["token"].to_string();
+    let broken = world.redlatch(&["break", "boss", "--token", &token]).await;
+    assert_eq!(broken.code, 0, "{}", broken.stderr);
+    // It leads again once the command has ended.
+    world.lines("started", 2).await;
+    assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
+    std::fs::write(world.file("stop"), "").unwrap();
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("exit code 0"), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
+    let world = World::new().await;
+    let stubborn = "trap '' TERM; while :; do echo $$ $(date +%s%N) >> beats; done";
+    let args = [
+        "elect",
+        "boss",
+        "--lease",
+        "6s",
+        "--kill-after",
+        "1s",
+        "--fair",
+        "--",
+        "sh",
+        "-c",
+        stubborn,
+    ];
+    let child = world.start(&args);
+    world.lines("beats", 1).await;
+    let election = world.client().await.election("boss").fair();
+    assert!(election.force_release().after_lease().await.unwrap());
+    let next = world.redlatch(&["elect", "boss", "--fair", "--", "date", "+%s%N"]);
+    let taken: u64 = next.await.stdout.trim().parse().unwrap();
+    // The first candidate may lead again by now, with another process.
+    let beats = read_lines(&world.file("beats"));
+    let of = |beat: &str| {
+        let (pid, at) = beat.split_once(' ').unwrap();
+        (pid.to_owned(), at.parse::<u64>().unwrap())
+    };
+    let first = of(&beats[0]).0;
+    let last = beats
+        .iter()
+        .map(|beat| of(beat))
+        .filter(|(pid, _)| *pid == first);
+    let last = last.map(|(_, at)| at).max().unwrap();
+    assert!(last < taken, "alive {} ns after that", last - taken);
+    signal(pid_of(&child), "KILL");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_started_after_a_signal_although_the_term_is_lost() {
     let world = World::new().await;
     let script = format!("trap 'echo told > told' TERM; {LEADS}");

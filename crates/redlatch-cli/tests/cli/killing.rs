@@ -240,6 +240,43 @@ async fn nothing_of_the_group_is_alive_after_the_wrapper_was_stopped_for_a_lease
     assert_eq!(finished(child).await.code, 76);
 }
 
+/// As after a suspension of the machine: all processes stand still, and somebody else has the name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_was_suspended_beyond_the_deadline_does_nothing_more() {
+    let world = World::new().await;
+    let script = "trap 'echo told >> told' TERM; echo $$ >> pids; \
+         while :; do echo beat >> beats; done";
+    let child = world.start(&["run", "--lease", "3s", "a", "--", "sh", "-c", script]);
+    let command = world.lines("pids", 1).await.remove(0);
+    let (wrapper, guardian) = (pid_of(&child), guardian_of(&pid_of(&child)).unwrap());
+    for pid in [&command, &wrapper, &guardian] {
+        signal(pid, "STOP");
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        eventually("the process to be stopped", || {
+            state().contains(") T ").then_some(())
+        })
+        .await;
+    }
+    let next = world.redlatch(&["run", "a", "--", "echo", "mine"]).await;
+    assert_eq!(next.stdout, "mine\n");
+    let beats = read_lines(&world.file("beats")).len();
+    for pid in [&wrapper, &guardian, &command] {
+        // The command may be dead already.
+        let _ = std::process::Command::new("kill")
+            .arg("-CONT")
+            .arg(pid)
+            .status();
+    }
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 76, "{}", ended.stderr);
+    assert!(ended.stderr.contains("signal 9"), "{}", ended.stderr);
+    assert!(!world.file("told").exists(), "KILL comes first");
+    println!(
+        "beats after that: {}",
+        read_lines(&world.file("beats")).len() - beats
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_guardian_is_replaced() {
     let world = World::new().await;

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
 
 mod address;
+mod asked;
 mod doctor;
 mod elect;
 mod killing;
@@ -14,7 +15,9 @@ mod operate;
 mod record;
 mod run;
 mod see;
+mod server;
 mod signals;
+mod starts;
 mod support;
 mod terminal;
 mod top;

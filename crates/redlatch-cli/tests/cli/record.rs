@@ -57,7 +57,9 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
             .unwrap_or_else(|| panic!("{event} of {token} in {lines:#?}"))
     };
     for event in ["held", "renewed", "gone"] {
-        assert!(of(kept, event).contains("\"application\":\"indexer\""));
+        let line = of(kept, event);
+        assert!(line.contains("\"application\":\"indexer\""), "{line}");
+        assert_eq!(line.contains("\"valid_ms\":"), event != "gone", "{line}");
     }
     assert!(of(gone, "lost").contains("\"cause\":\"expired\""));
     of(gone, "gone");
@@ -72,4 +74,5 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
     }
     assert!(page.contains("indexer (pid "));
     assert!(page.contains("\"expired\""));
+    assert_eq!(page.matches("\"deadline\":1").count(), 2);
 }

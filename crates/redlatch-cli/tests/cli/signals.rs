@@ -1,6 +1,6 @@
 //! Signals to the wrapper and to the command.
 
-use crate::support::{World, finished, is_alive, output, pid_of, read_lines, signal};
+use crate::support::{World, eventually, finished, is_alive, output, pid_of, read_lines, signal};
 
 /// Writes the signals that it gets. `wait` returns for each.
 const LISTENER: &str = "trap 'echo TERM >> got' TERM; trap 'echo INT >> got' INT; \
@@ -28,6 +28,40 @@ async fn term_int_and_hup_are_forwarded() {
     std::fs::write(world.file("stop"), "").unwrap();
     assert_eq!(finished(child).await.code, 5);
     assert_eq!(read_lines(&world.file("got")).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_stop_of_wrapper_or_command_ends_nothing() {
+    let world = World::new().await;
+    let beats = "trap '' TERM; echo $$ > started; \
+         while [ ! -e stop ]; do echo beat >> beats; sleep 0.02; done; exit 5";
+    let child = world.start(&["run", "a", "--", "sh", "-c", beats]);
+    let command = world.lines("started", 1).await.remove(0);
+    for pid in [&command, &pid_of(&child)] {
+        signal(pid, "STOP");
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        eventually("the process to be stopped", || {
+            state().contains(") T ").then_some(())
+        })
+        .await;
+        signal(pid, "CONT");
+        let before = read_lines(&world.file("beats")).len();
+        world.lines("beats", before + 2).await;
+    }
+    std::fs::write(world.file("stop"), "").unwrap();
+    let ended = finished(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (5, ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn term_ends_a_stopped_command() {
+    let world = World::new().await;
+    let script = "echo $$ > started; exec sleep 1000";
+    let child = world.start(&["run", "a", "--", "sh", "-c", script]);
+    let command = world.lines("started", 1).await.remove(0);
+    signal(&command, "STOP");
+    signal(pid_of(&child), "TERM");
+    assert_eq!(finished(child).await.code, 128 + 15);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,20 +5,20 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Arc,
     time::Duration,
 };
 
-use redlatch::{Client, runtime::TokioRuntime};
-use redlatch_embedded::{EmbeddedServer, Listening};
+use redlatch::Client;
 use tempfile::TempDir;
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     process::{Child, Command},
     sync::watch,
     time::{Instant, sleep, timeout},
 };
+
+use crate::server::Server;
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const GENEROUS: Duration = Duration::from_secs(120);
@@ -28,8 +28,7 @@ pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
 
 /// A server that listens, and a folder for files.
 pub(crate) struct World {
-    pub(crate) server: EmbeddedServer,
-    listening: Listening,
+    pub(crate) server: Server,
     folder: TempDir,
 }
 
@@ -43,18 +42,13 @@ pub(crate) struct Output {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        let server = EmbeddedServer::new(Arc::new(TokioRuntime::current().unwrap()));
-        let listening = server.listen("127.0.0.1:0").await.unwrap();
+        let server = Server::start().await;
         let folder = tempfile::tempdir().unwrap();
-        Self {
-            server,
-            listening,
-            folder,
-        }
+        Self { server, folder }
     }
 
     pub(crate) fn url(&self) -> String {
-        self.listening.url()
+        self.server.url()
     }
 
     /// Connects a client of the library, as another user of the same names.
@@ -145,6 +139,55 @@ pub(crate) async fn finished(child: Child) -> Output {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Sends so many megabytes through the standard input and output of a command under a lock, and
+/// checks that they come back unchanged.
+pub(crate) async fn passes(world: &World, megabytes: usize) {
+    let mut command = world.command(&["run", "a", "--", "cat"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let writing = async move {
+        let mut blocks = Blocks::default();
+        for _ in 0..megabytes {
+            input.write_all(blocks.next()).await.unwrap();
+        }
+    };
+    let reading = async {
+        let (mut blocks, mut read) = (Blocks::default(), vec![0; MEGABYTE]);
+        for at in 0..megabytes {
+            output.read_exact(&mut read).await.unwrap();
+            assert!(read == blocks.next(), "megabyte {at} has changed");
+        }
+        assert_eq!(output.read(&mut read).await.unwrap(), 0);
+    };
+    tokio::join!(writing, reading);
+    let ended = finished(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+}
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Megabytes of which no two are alike.
+#[derive(Default)]
+struct Blocks {
+    state: u64,
+    block: Vec<u8>,
+}
+
+impl Blocks {
+    fn next(&mut self) -> &[u8] {
+        self.block.clear();
+        while self.block.len() < MEGABYTE {
+            self.state = self
+                .state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            self.block.extend((self.state >> 7).to_le_bytes());
+        }
+        &self.block
     }
 }
 

@@ -134,15 +134,17 @@ pub(crate) fn waited(span: &Span, attempts: u32, outcome: &'static str) {
     span.record("outcome", outcome);
 }
 
-/// Opens the span of one hold, from its grant until its last guard has gone.
+/// Opens the span of one hold, from its grant until its last guard has gone. Without a renewal, its
+/// holder may rely on it for `remaining`.
 pub(crate) fn hold_span(
     primitive: &dyn Primitive,
     owner: &impl fmt::Display,
     token: &impl fmt::Display,
+    remaining: Duration,
 ) -> Span {
     tracing::debug_span!(
         target: "redlatch", parent: None, "hold", kind = primitive.kind(), class = &*primitive.class(),
-        name = %primitive.name(), %owner, %token, outcome = field::Empty
+        name = %primitive.name(), %owner, %token, remaining_ms = millis(remaining), outcome = field::Empty
     )
 }
 
@@ -230,11 +232,15 @@ pub(crate) fn renewed(labels: &Labels, late: bool) {
     }
 }
 
-/// Tells of a renewal in the span of its hold, if there is one.
-pub(crate) fn hold_renewed(span: Option<&Span>) {
-    if let Some(span) = span {
-        tracing::trace!(target: "redlatch", parent: span, event = "renewed", "a hold was renewed");
-    }
+/// Tells in the span of a hold that it lasts for `remaining` now.
+pub(crate) fn hold_renewed(span: &Span, remaining: Duration) {
+    tracing::trace!(
+        target: "redlatch", parent: span, event = "renewed", remaining_ms = millis(remaining), "a hold was renewed"
+    );
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Records a renewal without a clear answer.

@@ -73,6 +73,8 @@ pub enum Rule {
     LookBeforeTask,
     /// The tasks of a term end with it, before the name is given back.
     EndTasks,
+    /// The grace of a term whose renewal was forbidden ends before the server gives the name away.
+    EndGrace,
     /// The end of a granted hold is counted from the sending of a request, not from a reception.
     DateBySending,
     /// A message about a grant has to have the nonce of the order.

@@ -362,6 +362,14 @@ impl Held {
         self.hold.work_over()
     }
 
+    /// Returns until when the server keeps the name for this hold if nothing renews it, also after
+    /// a loss. After the end of the hold on the server, the moment says nothing. For the crates of
+    /// this family.
+    #[doc(hidden)]
+    pub fn kept_until(&self) -> Moment {
+        self.hold.kept_until()
+    }
+
     /// Returns the primitive that the guard holds. For the crates of this family.
     #[doc(hidden)]
     pub fn primitive(&self) -> &Arc<dyn Primitive> {

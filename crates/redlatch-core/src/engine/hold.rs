@@ -122,9 +122,13 @@ impl Hold {
                 (hold, older)
             }
         };
+        let before = hold.valid_until();
         hold.join(granted, now);
         // `lose` takes the table's lock, so unlock it first.
         drop(table);
+        if hold.valid_until() > before {
+            hold.tell_deadline(now);
+        }
         if let Some(older) = older {
             let stale = if older.serial > granted.serial {
                 &hold
@@ -149,7 +153,12 @@ impl Hold {
     fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
         observe::begun(granted.primitive.as_ref());
-        let span = observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token);
+        let span = observe::hold_span(
+            granted.primitive.as_ref(),
+            granted.owner,
+            &granted.token,
+            local_lease.valid_until() - now,
+        );
         Arc::new(Self {
             id: client.numbers().draw(),
             client: client.clone(),

@@ -386,7 +386,6 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
             let late = !hold.is_unconfirmed() && hold.valid_until() - now < *span / 3;
             observe::renewed(&hold.labels(), late);
             hold.renewed(sent, now, *span, *span);
-            observe::hold_renewed(hold.span());
         }
         Ok(Renewed::Lost(cause)) => hold.over(cause),
         Ok(Renewed::Late) => failed(hold, "it came too late to act"),

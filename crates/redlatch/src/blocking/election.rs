@@ -53,6 +53,13 @@ impl Election {
         self
     }
 
+    /// Says why this candidate leads. See [`Election::note`](crate::Election::note).
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        self.inner = self.inner.note(note);
+        self
+    }
+
     /// Lets candidates lead in the order of their arrival. All candidates of a name have to do the
     /// same.
     #[must_use]

@@ -161,7 +161,9 @@ fn few(browser: &Browser) -> Result<(), String> {
     lines += &event(3_000, "lost", 1, 1001);
     lines += "{\"v\":1,\"at_ms\":3500,\"event\":\"answered\"}\n";
     lines += &event(4_000, "gone", 1, 1001);
-    lines += &event(4_100, "held", 2, 1002);
+    let held = event(4_100, "held", 2, 1002);
+    // It is over two seconds before its end.
+    lines += &held.replace("\"pid\":2", "\"pid\":2,\"valid_ms\":2900");
     lines += &event(9_000, "gone", 2, 1002);
     let page = browser.page("few", &lines)?;
     let elements = browser.elements(&page, "")?;
@@ -170,7 +172,8 @@ fn few(browser: &Browser) -> Result<(), String> {
         ("data-token=\"1001\"", 1),
         ("data-token=\"1002\"", 1),
         ("class=\"renewal\"", 1),
-        ("class=\"lost\"", 1),
+        ("class=\"lost\"", 2),
+        ("class=\"deadline\"", 1),
         ("class=\"silent\"", 1),
         ("app1 (pid 1 on h)", 1),
         (">2 holds<", 1),
@@ -266,13 +269,15 @@ struct Picture {
 }
 
 /// What cargo has to build for the pictures.
-const RECORDED: [&str; 6] = [
+const RECORDED: [&str; 8] = [
     "-p",
     "redlatch-sim",
     "-p",
     "redlatch-examples",
     "--example",
     "lost_lock",
+    "--example",
+    "leader",
 ];
 
 const PICTURES: &[Picture] = &[
@@ -281,6 +286,12 @@ const PICTURES: &[Picture] = &[
         program: "examples/lost_lock",
         args: &[],
         height: 150,
+    },
+    Picture {
+        name: "rolling_restart",
+        program: "examples/leader",
+        args: &[],
+        height: 220,
     },
     Picture {
         name: "seed",

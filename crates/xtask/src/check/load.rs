@@ -1,7 +1,9 @@
 //! `cargo xtask check load`: runs all tests several times, then a service with many connections,
-//! the long histories of jobs and leaders, and the soak on each topology, while other threads keep
-//! the processors busy. It prints the failed tests and the number of their failures.
+//! the command under a stopped server, the long histories of jobs and leaders, and the soak on each
+//! topology, while other threads keep the processors busy. It prints the failed tests and the
+//! number of their failures.
 
+mod stops;
 mod tower;
 
 use std::{
@@ -40,6 +42,10 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
             }
             if options.connections != "0" {
                 steps.run("connections", || tower::run(&options.connections));
+            }
+            if options.stops != "0" {
+                let first = servers::list(&found[..1]);
+                steps.run("command", || stops::run(&options.stops, &first));
             }
             for _ in 0..options.histories {
                 steps.run("histories", || histories(&found));
@@ -110,6 +116,8 @@ struct Options {
     minutes: String,
     /// The number of connections to a service with a limit; "0" leaves them out.
     connections: String,
+    /// The rounds in which the server is stopped under `redlatch run`; "0" leaves them out.
+    stops: String,
     wanted: Wanted,
 }
 
@@ -122,6 +130,7 @@ impl Options {
             busy: thread::available_parallelism().map_or(2, NonZero::get),
             minutes: "10".to_owned(),
             connections: "10000".to_owned(),
+            stops: "100".to_owned(),
             wanted: Wanted::default(),
         };
         let number = |text: &str| format!("{text:?} is no number");
@@ -146,10 +155,14 @@ impl Options {
                     let _: u32 = value.parse().map_err(|_| number(value))?;
                     options.connections.clone_from(value);
                 }
+                "--stops" => {
+                    let _: u32 = value.parse().map_err(|_| number(value))?;
+                    options.stops.clone_from(value);
+                }
                 _ => return Err(format!("unknown argument {word:?}\n\n{USAGE}")),
             }
         }
-        let off = [&options.minutes, &options.connections];
+        let off = [&options.minutes, &options.connections, &options.stops];
         if (options.rounds, options.histories) == (0, 0) && off.iter().all(|text| *text == "0") {
             return Err("nothing is left to check".to_owned());
         }
@@ -166,6 +179,9 @@ impl Options {
         }
         if self.connections != "0" {
             tower::build()?;
+        }
+        if self.stops != "0" {
+            stops::build()?;
         }
         if self.minutes != "0" {
             soak::build()?;
@@ -224,13 +240,15 @@ const HISTORIES: [&str; 7] = [
 
 const USAGE: &str = "\
 usage: cargo xtask check load [--rounds N] [--histories N] [--busy N] [--minutes M]
-                              [--connections N] [--servers=path,path]
+                              [--connections N] [--stops N] [--servers=path,path]
 
   --rounds N     how often all tests run (3)
   --histories N  how often the long histories of jobs and leaders run, on the first server (1)
   --busy N       how many loops compute beside them (one per processor)
   --minutes M    how long the soak runs on each of its four topologies (10); 0 leaves it out
-  --connections N  how many connections a service with a limit has (10,000); 0 leaves it out";
+  --connections N  how many connections a service with a limit has (10,000); 0 leaves it out
+  --stops N      how often the server is stopped under `redlatch run` (100), beside a gigabyte
+                 through a command and `ls` of 100,000 objects; 0 leaves them out";
 
 #[cfg(test)]
 mod tests {
@@ -255,7 +273,8 @@ mod tests {
             "--rounds",
             "--rounds many",
             "--round 1",
-            "--rounds 0 --histories 0 --minutes 0 --connections 0",
+            "--rounds 0 --histories 0 --minutes 0 --connections 0 --stops 0",
+            "--stops some",
             "--connections many",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");

@@ -1,4 +1,5 @@
 //! The election.
 
 mod cancel;
+mod forbidden;
 mod late;

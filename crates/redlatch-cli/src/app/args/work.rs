@@ -72,6 +72,9 @@ pub(crate) struct ElectArgs {
     /// Text that others see while this process leads, such as its address.
     #[arg(long, value_name = "TEXT", conflicts_with = "observe")]
     pub(crate) value: Option<String>,
+    /// Why, for others to see with the term; 1 to 256 bytes.
+    #[arg(long, value_name = "TEXT", conflicts_with = "observe")]
+    pub(crate) note: Option<String>,
     /// Lead in the order in which candidates have come.
     #[arg(long, conflicts_with = "observe")]
     pub(crate) fair: bool,

@@ -26,7 +26,7 @@ use super::{
     signals::Signals,
     terminal::Terminal,
 };
-use crate::app::exit::{Failure, warn};
+use crate::app::exit::{Failure, NOT_EXECUTABLE, OWN, warn};
 
 /// A command under way. It dies with this value.
 #[derive(Debug)]
@@ -54,8 +54,14 @@ impl Running {
         if terminal.is_some() && !foreground {
             signals.listen_to_stop()?;
         }
-        let failed =
-            |error: io::Error| Failure::own(format!("the command cannot be started: {error}"));
+        let failed = |error: io::Error| {
+            let code = match error.kind() {
+                // The command line of the start is a little longer than that of this process.
+                io::ErrorKind::ArgumentListTooLong => NOT_EXECUTABLE,
+                _ => OWN,
+            };
+            Failure::new(code, format!("the command cannot be started: {error}"))
+        };
         let mut guardian = Guardian::start()?;
         // The other end closes with this process: then the command never starts.
         let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
@@ -102,8 +108,17 @@ impl Running {
         Ok(running)
     }
 
-    pub(super) fn send(&self, signal: Signal) {
+    fn send(&self, signal: Signal) {
         group::send(self.group, signal);
+    }
+
+    /// Passes a signal on. A command that is told to end has to run for that.
+    pub(super) fn forward(&self, signal: Signal) {
+        if signal == Signal::TERM {
+            self.terminate();
+        } else {
+            self.send(signal);
+        }
     }
 
     /// Tells the command to end. A stopped one has to run for that.

@@ -213,7 +213,7 @@ pub(crate) async fn supervise(
             event = signals.next() => match event {
                 Event::Forward(signal) => {
                     told_to_end |= signal != Signal::HUP;
-                    running.send(signal);
+                    running.forward(signal);
                 }
                 Event::Child => running.follow_stops(),
                 Event::Stop => running.stop(),

@@ -4,7 +4,7 @@ mod http;
 
 use std::{future::pending, time::Duration};
 
-use redlatch::{Client, Election, ErrorKind, LossCause, Term};
+use redlatch::{Client, Election, ErrorKind, Leader, LossCause, Term};
 use serde::Serialize;
 use tokio::{
     select,
@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use self::http::{Http, Leads};
+use super::noted;
 use crate::app::{
     args::{ElectArgs, ServerArgs},
     exit::{Failure, warn},
@@ -179,6 +180,7 @@ fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {
         .lease(args.kill.lease)
         .grace(patience.kill_after)
         .value(args.value.as_deref().unwrap_or_default());
+    let election = noted!(election, args.note);
     if args.fair { election.fair() } else { election }
 }
 
@@ -220,6 +222,8 @@ struct Change<'a> {
     token: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 /// Prints who leads, until a signal ends it.
@@ -236,6 +240,10 @@ async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
             Err(error) => return Err(error.into()),
         };
         let leader = leader.as_ref();
+        let note = match leader {
+            Some(leader) => note(&client, args, leader).await,
+            None => None,
+        };
         out::print(&line(&Change {
             v: VERSION,
             name: &args.name,
@@ -243,7 +251,17 @@ async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
             value: leader.and_then(|leader| leader.value.as_deref()),
             token: leader.map(|leader| leader.token.as_u64()),
             since_ms: leader.map(|leader| since_1970(leader.since)),
+            note,
         }))?;
     }
     Ok(0)
+}
+
+/// Returns the note of a term. It is written before the value of the leader, so it is there when
+/// the value is. Without an answer the change is shown without it.
+async fn note(client: &Client, args: &ElectArgs, leader: &Leader) -> Option<String> {
+    let object = client.object(&args.name).await.ok().flatten()?;
+    let mut holders = object.holders.into_iter();
+    let of_term = holders.find(|holder| holder.token == Some(leader.token))?;
+    of_term.note
 }

@@ -57,8 +57,16 @@ async fn stream(client: &Client, args: &LsArgs) -> Result<(), Failure> {
 }
 
 async fn list(client: &Client, server: &ServerArgs, args: &LsArgs) -> Result<(), Failure> {
-    let all = all(client, args).await?;
-    if all.is_empty() && out::is_terminal() {
+    // Rows take less memory than objects. A walk may return an object twice.
+    let mut shown = BTreeMap::new();
+    let mut walk = client.objects(&args.pattern);
+    while let Some(object) = walk.next().await {
+        let object = object?;
+        if is_wanted(args, &object) {
+            shown.insert(object.name.clone(), rows(&object, args.long));
+        }
+    }
+    if shown.is_empty() && out::is_terminal() {
         // An empty screen might be a mistake in the pattern, or in the prefix.
         let (pattern, prefix) = (clean(&args.pattern), clean(&server.prefix));
         let hint = if pattern.contains('*') {
@@ -70,12 +78,11 @@ async fn list(client: &Client, server: &ServerArgs, args: &LsArgs) -> Result<(),
             "nothing matches {pattern} (prefix {prefix}){hint}"
         ));
     }
-    out::print(&table(&all, args.long))
+    out::print(&table(shown.into_values().flatten().collect(), args.long))
 }
 
 /// Returns the table of the objects; nothing without objects.
-fn table(all: &BTreeMap<String, Object>, long: bool) -> String {
-    let rows: Vec<_> = all.values().flat_map(|object| rows(object, long)).collect();
+fn table(rows: Vec<Vec<String>>, long: bool) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -109,7 +116,8 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
             Look::Answered(all, _) => all,
             Look::Unanswered(_) => continue,
         };
-        let shown = table(&all, args.long);
+        let shown = all.values().flat_map(|object| rows(object, args.long));
+        let shown = table(shown.collect(), args.long);
         let shown = if shown.is_empty() {
             "nothing is held\n"
         } else {

@@ -71,8 +71,14 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
             return Ok(code_of(signal));
         }
     };
-    let outcome = under(&hold, &program, patience, &mut signals, report).await;
-    finish(hold, outcome?, report).await
+    match under(&hold, &program, patience, &mut signals, report).await {
+        Ok(outcome) => finish(hold, outcome, report).await,
+        Err(failure) => {
+            // The command has not started, and the name need not stay taken for that.
+            let _ = tokio::time::timeout(LAST_WORD, release(hold)).await;
+            Err(failure)
+        }
+    }
 }
 
 /// The locks or permits that a run holds.

@@ -52,6 +52,8 @@ struct Holder {
     token: Option<u64>,
     access: Option<String>,
     age_ms: Option<u64>,
+    /// Only a program's own recording has it: looks miss renewals.
+    valid_ms: Option<u64>,
     application: Option<String>,
     host: Option<String>,
     pid: Option<u32>,
@@ -82,6 +84,8 @@ struct Hold {
     to: u64,
     renewals: Vec<u64>,
     note: Option<String>,
+    /// Until when the holder may rely on the hold, as far as the recording knows.
+    deadline: Option<u64>,
     /// When and why the holder knew that it had lost the hold.
     lost: Option<(u64, String)>,
     /// It was held when the recording ended.
@@ -186,10 +190,15 @@ impl Recording {
                 self.timeline.holds[at].lost = Some((line.at_ms, cause));
             }
             (Event::Gone | Event::Lost, None) => {}
-            (Event::Renewed, Some(at)) => self.timeline.holds[at].renewals.push(line.at_ms),
+            (Event::Renewed, Some(at)) => {
+                let hold = &mut self.timeline.holds[at];
+                hold.renewals.push(line.at_ms);
+                hold.deadline = deadline(line.at_ms, &holder).or(hold.deadline);
+            }
             (_, Some(_)) => {}
             (_, None) => {
                 let lane = self.lane(&holder);
+                let deadline = deadline(line.at_ms, &holder);
                 self.open.insert(key, self.timeline.holds.len());
                 self.timeline.holds.push(Hold {
                     lane,
@@ -201,6 +210,7 @@ impl Recording {
                     to: line.at_ms,
                     renewals: Vec::new(),
                     note: holder.note,
+                    deadline,
                     lost: None,
                     open: true,
                 });
@@ -226,7 +236,9 @@ impl Recording {
 
     fn end(mut self) -> Timeline {
         for hold in self.timeline.holds.iter_mut().filter(|hold| hold.open) {
-            hold.to = self.last;
+            // A process that was killed has not recorded the end.
+            let ended = hold.deadline.filter(|_| hold.lost.is_none());
+            hold.to = ended.map_or(self.last, |ended| ended.clamp(hold.from, self.last));
         }
         let silent = self.silent_since.map(|since| (since, self.last));
         self.timeline.silences.extend(silent);
@@ -235,6 +247,10 @@ impl Recording {
         self.timeline.to = self.last;
         self.timeline
     }
+}
+
+fn deadline(at_ms: u64, holder: &Holder) -> Option<u64> {
+    Some(at_ms.saturating_add(holder.valid_ms?))
 }
 
 /// Returns the page. Nothing in names may end the script element that the data is in.
@@ -276,6 +292,36 @@ mod tests {
             .map(|hold| (hold.from, hold.to, hold.renewals.len(), hold.open))
             .collect();
         assert_eq!(spans, [(950, 3_000, 1, false), (2_950, 4_000, 1, true)]);
+    }
+
+    #[test]
+    fn deadlines_follow_renewals_and_end_holds_without_a_recorded_end() {
+        let exact = |at, event, token, valid: u64| {
+            line(at, event, token)
+                .replace("\"remaining_ms\"", &format!("\"valid_ms\":{valid},\"r\""))
+        };
+        let mut recording = Recording::default();
+        for text in [
+            exact(1_000, "held", 7, 500),
+            exact(1_400, "renewed", 7, 600),
+            exact(1_500, "held", 8, 500),
+            exact(1_600, "held", 9, 900),
+            exact(2_300, "gone", 8, 0).replace("\"valid_ms\":0,", ""),
+        ] {
+            recording.add(&text).unwrap();
+        }
+        let holds = recording.end().holds;
+        let spans: Vec<_> = holds.iter().map(|hold| (hold.to, hold.deadline)).collect();
+        assert_eq!(
+            spans,
+            [
+                // Its process was killed.
+                (2_000, Some(2_000)),
+                // Its guard lived for longer than the hold.
+                (2_300, Some(2_000)),
+                (2_300, Some(2_500)),
+            ]
+        );
     }
 
     #[test]

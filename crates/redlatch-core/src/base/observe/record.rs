@@ -20,9 +20,9 @@ use tracing_subscriber::{
 
 use crate::base::sync::lock;
 
-/// A layer of `tracing` that writes the holds of this process, their renewals, losses and ends, and
-/// when the server was not connected: one line of JSON each, as `redlatch ls --watch --json` does.
-/// The command `redlatch timeline` draws them.
+/// A layer of `tracing` that writes the holds of this process, their deadlines, renewals, losses
+/// and ends, and when the server was not connected: one line of JSON each, as `redlatch ls --watch
+/// --json` does. The command `redlatch timeline` draws them.
 ///
 /// The layer needs the target `redlatch` up to the level `TRACE`. A filter of its own keeps these
 /// events out of other layers. A line that cannot be written is left out. Writing is done where the
@@ -103,6 +103,11 @@ impl<W: Write + Send + 'static> Recorder<W> {
             "host": self.host,
             "pid": std::process::id(),
         });
+        // Without a renewal, the holder may rely on the hold for that long. The JSON of the command
+        // has another field for what is left on the server, which is more.
+        if let Ok(valid) = hold.remaining_ms.parse::<u64>() {
+            holder["valid_ms"] = valid.into();
+        }
         // Locks in the layouts of other libraries have none.
         if let Some(token) = hold.token.parse().ok().filter(|token: &u64| *token > 0) {
             holder["token"] = token.into();
@@ -137,13 +142,14 @@ impl<W> fmt::Debug for Recorder<W> {
 }
 
 /// The fields of a hold's span, and of the event of its loss.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HoldFields {
     event: String,
     kind: String,
     name: String,
     owner: String,
     token: String,
+    remaining_ms: String,
     cause: String,
 }
 
@@ -155,6 +161,7 @@ impl HoldFields {
             "name" => self.name = value,
             "owner" => self.owner = value,
             "token" => self.token = value,
+            "remaining_ms" => self.remaining_ms = value,
             "cause" => self.cause = value,
             _ => {}
         }
@@ -184,6 +191,8 @@ where
         let mut hold = HoldFields::default();
         attributes.record(&mut hold);
         self.write("held", Some(&hold), None);
+        // The end of the hold has no time left.
+        hold.remaining_ms.clear();
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(hold);
         }
@@ -200,7 +209,11 @@ where
                 if let Some(span) = context.event_span(event)
                     && let Some(hold) = span.extensions().get::<HoldFields>()
                 {
-                    self.write("renewed", Some(hold), None);
+                    let hold = HoldFields {
+                        remaining_ms: fields.remaining_ms,
+                        ..hold.clone()
+                    };
+                    self.write("renewed", Some(&hold), None);
                 }
             }
             "lost" => self.write("lost", Some(&fields), Some(&fields.cause)),

@@ -85,6 +85,12 @@ impl Hold {
         }
     }
 
+    /// Returns when the holder has to be done, also after a loss. The server gives the name away
+    /// later than that, unless it has ended the hold.
+    pub(crate) fn kept_until(&self) -> Moment {
+        self.inner().local_lease.tell_at()
+    }
+
     /// Resolves when work under the hold must not go on; see [`work_until`](Self::work_until).
     pub(crate) fn work_over(
         self: &Arc<Self>,

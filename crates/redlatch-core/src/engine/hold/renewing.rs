@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Hold, Inner};
 use crate::{
-    base::{owner::AttemptId, primitive::RenewRequest, rules::Rule, script::ScriptCall, timeouts},
+    base::{
+        observe, owner::AttemptId, primitive::RenewRequest, rules::Rule, script::ScriptCall,
+        timeouts,
+    },
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         server_clock::ServerClock,
@@ -68,7 +71,17 @@ impl Hold {
             .local_lease
             .extended(self.client.trust(), sent, span, now);
         drop(inner);
+        if !matches!(state, HoldState::Lost(_)) {
+            self.tell_deadline(now);
+        }
         self.tell(state)
+    }
+
+    /// Tells the deadline in the span of the hold.
+    pub(super) fn tell_deadline(&self, now: Moment) {
+        if let Some(span) = self.span() {
+            observe::hold_renewed(span, self.valid_until() - now);
+        }
     }
 
     /// Records that a renewal had no clear answer.

@@ -13,6 +13,7 @@ use redlatch_fence::Fence;
 use self::ledger::{Deed, Ledger};
 use super::{Life, Work, Worker, Workload, lock, queued};
 use crate::{
+    faults::Fault,
     mutants::Mutant,
     names::label,
     plan::Plan,
@@ -65,6 +66,9 @@ async fn round(worker: &mut Worker) {
     let think = worker.rng.between(0, 100_000);
     worker.think(think).await;
     let name = worker.rng.index(worker.plan().names);
+    if worker.has(Fault::Force) && worker.rng.chance(100) {
+        return forbid(worker, name).await;
+    }
     let shift = Shift::draw(worker, name);
     let election = election(worker, name);
     worker.say(|| format!("campaigns for {}", label(name)));
@@ -78,6 +82,19 @@ async fn round(worker: &mut Worker) {
         Some(lead.await)
     };
     worker.say(|| format!("has led {}: {led:?}", label(name)));
+}
+
+/// Forbids the renewal of the present term. The work of its leader has its grace then, and nobody
+/// else may lead before that is over.
+async fn forbid(worker: &mut Worker, name: usize) {
+    let force = election(worker, name).force_release().after_lease();
+    worker.inject(Fault::Force, || {
+        format!("forbids the renewal of {}", label(name))
+    });
+    let limit = worker.patience();
+    let forced = worker.timed("force_release", limit, force.into_future());
+    let forced = forced.await;
+    worker.say(|| format!("has forbidden {}: {forced:?}", label(name)));
 }
 
 /// Leads once, which every worker must be able to do once all is healed.
@@ -128,11 +145,13 @@ struct Shift {
 impl Shift {
     fn draw(worker: &mut Worker, name: usize) -> Self {
         let lease = worker.plan().lease * 1_000;
+        // Some work is longer than a lease.
+        let most = if worker.rng.chance(100) { 60 } else { 12 };
         Self {
             life: Arc::clone(&worker.life),
             name,
             fence: Fence::new(&worker.client, format!("{{{}}}{DATA}", label(name))),
-            steps: worker.rng.between(0, 12),
+            steps: worker.rng.between(0, most),
             step: worker.rng.between(0, 60_000),
             tasks: worker.rng.below(3),
             writes: worker.rng.chance(500).then(|| worker.rng.below(2 * lease)),

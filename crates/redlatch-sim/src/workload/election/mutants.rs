@@ -56,4 +56,5 @@ pub(super) const ALL: &[Mutant] = &[
     client("election-work-is-late", Rule::LookBeforeWork),
     client("election-task-is-late", Rule::LookBeforeTask),
     client("election-tasks-go-on", Rule::EndTasks),
+    client("election-grace-is-too-long", Rule::EndGrace),
 ];

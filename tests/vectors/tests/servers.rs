@@ -30,8 +30,8 @@ async fn vectors_are_the_same_on_a_real_server(binary: ServerBinary) {
 on_every_server!(vectors_are_the_same_on_a_real_server);
 
 /// Scripts that reply what is left of a key's life: those for the layouts of other libraries, which
-/// keep a lease in that way, and the one that waits for remembered operations. Only the server's own
-/// clock, which goes on, counts it.
+/// keep a lease in that way, and the one that waits for remembered operations. Only the server's
+/// own clock, which goes on, counts it.
 const LIVES: [&str; 3] = ["setnx/", "redisson/", "core/forget"];
 
 /// Returns `reply` with the recorded number in the place of each that is less by `took` at most, if

@@ -81,8 +81,8 @@ pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 pub mod semaphore {
     #[doc(inline)]
     pub use redlatch_semaphore::{
-        AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
-        TrySetPermits,
+        AcquirePermits, PermitHolder, Renewed, SetPermits, Totals, TryAcquirePermits,
+        TryAcquirePermitsFor, TrySetPermits,
     };
 }
 #[doc(inline)]

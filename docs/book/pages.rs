@@ -33,6 +33,7 @@ pages! {
     from_rslock "moving/rslock.md"
     from_redisson "moving/redisson.md"
     reference "reference/index.md"
+    features "reference/features.md"
     explanation "explanation/index.md"
     fencing "explanation/fencing.md"
 }

@@ -32,11 +32,12 @@ use crate::{
 /// # Examples
 ///
 /// ```no_run
-/// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+/// # async fn example() -> Result<(), redlatch::Error> {
 /// use redlatch::Client;
 /// use redlatch::fence::Fenced;
 ///
 /// let client = Client::connect("redis://localhost").await?;
+/// let guard = client.lock("report").lock().await?;
 /// let report = client.fence("report:today");
 /// match report.set(guard.token(), "all is well").await? {
 ///     Fenced::Written(()) => {}

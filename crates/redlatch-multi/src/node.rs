@@ -36,7 +36,7 @@ impl fmt::Display for NodeOutcome {
     }
 }
 
-/// The answer of each node. It is the source of the error if too few nodes could serve a red-lock.
+/// The answer of each node. [`Error::reason`] returns it if too few nodes could serve a red-lock.
 #[derive(Clone, Debug)]
 pub struct NodeOutcomes(pub(crate) Vec<(String, NodeOutcome)>);
 

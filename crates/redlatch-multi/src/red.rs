@@ -35,7 +35,9 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle,
 ///   processes that break the bounds.
 ///
 /// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of
-/// per attempt. The project's page on red-lock discusses the published criticism.
+/// per attempt. The [project's page on red-lock][page] discusses the published criticism.
+///
+/// [page]: https://github.com/redlatch/redlatch/blob/main/docs/red-lock.md
 #[derive(Clone)]
 pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
 

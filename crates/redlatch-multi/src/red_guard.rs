@@ -13,7 +13,9 @@ use crate::{NodeOutcome, NodeOutcomes, bundle::Bundle};
 /// is lost when fewer than a quorum are left.
 ///
 /// There is no fencing token, since the tokens of independent servers cannot be compared. The
-/// project's page on red-lock says what to do where two holders must not write.
+/// [project's page on red-lock][page] says what to do where two holders must not write.
+///
+/// [page]: https://github.com/redlatch/redlatch/blob/main/docs/red-lock.md
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct RedGuard {
     bundle: Bundle,

@@ -28,7 +28,7 @@ use crate::{
 
 /// A run of a job: what the work is told, and the hold under which it runs.
 ///
-/// It derefs to the core's [`Held`], which has the fencing [`token`](Held::token), and
+/// It derefs to [`Held`], which has the fencing [`token`](Held::token), and
 /// [`check`](Held::check) for steps that must not happen after a loss. The work is polled only
 /// while the hold lasts, so a check is needed only in code that does not yield.
 ///

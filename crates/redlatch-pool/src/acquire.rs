@@ -11,7 +11,7 @@ use redlatch_core::{Acquire, Error, Held, TryAcquire, TryAcquireFor, WaitStrateg
 
 use crate::Pool;
 
-/// An acquisition of permits whose lease is renewed while their guard lives.
+/// A guard of permits whose lease is renewed while it lives.
 pub trait Renewed {}
 
 macro_rules! builders {

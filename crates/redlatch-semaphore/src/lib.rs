@@ -8,6 +8,7 @@ mod semaphore;
 pub use guard::SemaphorePermit;
 pub use inspect::PermitHolder;
 pub use redlatch_pool::{
-    AcquirePermits, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor, TrySetPermits,
+    AcquirePermits, Renewed, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
+    TrySetPermits,
 };
 pub use semaphore::Semaphore;

@@ -86,7 +86,25 @@ impl Server {
     /// Deletes the object called `name` under the default prefix, as a flush or a restart without
     /// persistence would. Returns whether the object existed. The holder learns of it with its next
     /// renewal.
+    ///
+    /// The server's clock moves on by a microsecond, since a restart takes time. So the next token
+    /// is greater than the last one, also in a test with a paused clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// let server = redlatch::embedded::Server::start();
+    /// let client = server.client().await?;
+    /// let before = client.lock("orders:42").lock().await?;
+    /// server.lose("orders:42");
+    /// let after = server.client().await?.lock("orders:42").lock().await?;
+    /// assert!(after.token() > before.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lose(&self, name: &str) -> bool {
+        self.engine.advance(Duration::from_micros(1));
         let key = Name::parse(name).map(|name| Key::new(&Prefix::default(), &name));
         key.is_ok_and(|key| self.engine.delete_key(key.as_str()))
     }

@@ -21,11 +21,13 @@ pub mod common {
 /// Locks in the layouts of other libraries, for the move from them: [`SetNx`](compat::SetNx) and
 /// [`Redisson`](compat::Redisson). Needs the feature `compat`.
 #[cfg(feature = "compat")]
+#[doc(inline)]
 pub use redlatch_compat as compat;
 /// Writes that refuse an outdated token: in Redis ([`Fence`](fence::Fence)), in the process
 /// ([`FenceGate`](fence::FenceGate)), and in databases ([`sql`](fence::sql)). Needs the feature
 /// `fence`.
 #[cfg(feature = "fence")]
+#[doc(inline)]
 pub use redlatch_fence as fence;
 
 #[cfg(feature = "record")]
@@ -37,15 +39,15 @@ pub use objects::{Object, ObjectHolder, ObjectKind, ObjectState, Objects};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 #[doc(inline)]
 pub use redlatch_core::family::Forgotten;
-#[doc(hidden)]
-pub use redlatch_core::family::ServerAnswers;
 #[doc(inline)]
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Connection, Durability, Error, ErrorKind, Health, Held, HoldState,
-    Jitter, Lockable, LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token,
-    TryAcquire, TryAcquireFor, WaitStrategy, runtime,
+    Jitter, Lockable, LossCause, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire,
+    TryAcquireFor, WaitStrategy, runtime,
     runtime::{TlsOptions, TokioRuntime},
 };
+#[doc(hidden)]
+pub use redlatch_core::{Member, family::ServerAnswers};
 #[cfg(feature = "election")]
 #[doc(inline)]
 pub use redlatch_election::{
@@ -67,7 +69,7 @@ pub mod permits {
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
-/// Jobs that run once per slot, for [`Client::once`].
+/// Jobs that run once per slot, for [`Client::once`]. Needs the feature `once`.
 #[cfg(feature = "once")]
 pub mod once {
     #[doc(inline)]
@@ -79,8 +81,8 @@ pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 pub mod semaphore {
     #[doc(inline)]
     pub use redlatch_semaphore::{
-        AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
-        TrySetPermits,
+        AcquirePermits, PermitHolder, Renewed, SetPermits, Totals, TryAcquirePermits,
+        TryAcquirePermitsFor, TrySetPermits,
     };
 }
 #[doc(inline)]

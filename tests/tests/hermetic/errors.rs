@@ -157,7 +157,7 @@ async fn permits_that_do_not_exist_are_counted() {
     semaphore.set_permits(0).await.unwrap();
     let error = semaphore.acquire().await.map(drop).unwrap_err();
     let words = [
-        "1 permits are requested at once, and it has 0 in total",
+        "1 permit is requested, and it has 0 in total",
         "set_permits",
     ];
     assert_says(&error, ErrorKind::OutOfRange, &words);

@@ -7,7 +7,7 @@ use redlatch::{
 use redlatch_lua::{REDISSON, SETNX, Source};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, preload},
+    fixture::{MS, documented_rights, preload},
     proxy::{Pick, Proxy, Request, Then},
     server::{Server, ServerBinary, ServerOptions, Version},
 };
@@ -65,18 +65,14 @@ async fn redisson_whose_replies_are_lost_counts_once(binary: ServerBinary) {
 
 /// The rights in the README of the project, and those in the README of the crate.
 fn documented(binary: &ServerBinary) -> String {
-    let rights = |readme: &str, start: &str| {
-        let (_, text) = readme.split_once(start).unwrap();
-        let (rights, _) = text.split_once("```").unwrap();
-        rights.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    let project = include_str!("../../../README.md");
     let compat = include_str!("../../../crates/redlatch-compat/README.md");
-    let mut more = rights(compat, "ACL SETUSER app ").replace("report", "x");
+    let (_, text) = compat.split_once("ACL SETUSER app ").unwrap();
+    let (rights, _) = text.split_once("```").unwrap();
+    let mut more = rights.trim().replace("report", "x");
     if binary.version < Version(7, 0, 0) {
         more = more.replace("+spublish", "");
     }
-    let project = rights(project, "ACL SETUSER app on >secret ");
+    let project = documented_rights();
     format!("app on >secret {project} +hello {more}")
 }
 

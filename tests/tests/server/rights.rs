@@ -7,7 +7,7 @@ use redlatch::{Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy
 use redlatch_tests::{
     backend::Backend,
     calls::{self, Call, Wait},
-    fixture::{MS, SECOND, assert_nothing_left, registered, waiting},
+    fixture::{MS, SECOND, assert_nothing_left, documented_rights, registered, waiting},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
@@ -23,17 +23,9 @@ redlatch_tests::on_every_server!(
     a_user_without_hello_speaks_resp2,
 );
 
-/// The rights that the project's README gives a user.
-fn documented() -> String {
-    let readme = include_str!("../../../README.md");
-    let (_, text) = readme.split_once("ACL SETUSER app on >secret ").unwrap();
-    let (rights, _) = text.split_once("```").unwrap();
-    rights.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// All that the plain lock needs, and the self-check, and finding locks.
 fn minimal() -> String {
-    format!("{} +hello", documented())
+    format!("{} +hello", documented_rights())
 }
 
 /// A server with a user `app`.

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use redlatch::{Client, ErrorKind, runtime::TlsOptions};
 use redlatch_tests::{
     backend::assert_tables_empty,
-    fixture::{MS, SECOND, key, waiting},
+    fixture::{MS, SECOND, documented_rights, key, waiting},
     server::{Certificates, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually, unique_name},
 };
@@ -71,10 +71,7 @@ async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
 }
 
 async fn rights_named_in_the_readme_suffice_in_a_cluster(binary: ServerBinary) {
-    let readme = include_str!("../../../README.md");
-    let (_, text) = readme.split_once("ACL SETUSER app on >secret ").unwrap();
-    let (rights, _) = text.split_once("```").unwrap();
-    let rights = rights.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rights = documented_rights();
     let user = |more: &str| format!("app on >secret {rights} +hello {more}");
     let by_shard = if has_shards(&binary) {
         " +spublish +ssubscribe"

@@ -20,7 +20,8 @@ use crate::{
 /// Builds a client. Every option has a default. [`connect`](Self::connect) returns the error of an
 /// invalid option.
 ///
-/// `C` is the type that `connect` returns. A facade may wrap the core's client in its own type.
+/// `C` is the type that `connect` returns: `redlatch::ClientBuilder` is this builder with
+/// `redlatch::Client`.
 #[derive(Debug)]
 pub struct ClientBuilder<C = Client> {
     config: Config,

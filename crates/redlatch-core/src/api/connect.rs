@@ -23,8 +23,9 @@ impl<C: From<Client>> ClientBuilder<C> {
         let found = VARIABLES.iter().find_map(|name| Some((name, set(name)?)));
         let Some((name, url)) = found else {
             return Self::refused(address::wrong(format!(
-                "no address is in the environment: neither {} is set",
-                VARIABLES.join(" nor ")
+                "no address is in the environment: neither {} is set; set one, such as {}=redis://localhost:6379",
+                VARIABLES.join(" nor "),
+                VARIABLES[0]
             )));
         };
         match url.to_str() {
@@ -142,7 +143,7 @@ mod tests {
         let text = error(from(&[("REDIS_URL", "")]));
         assert_eq!(
             text,
-            "no address is in the environment: neither REDLATCH_URL nor REDIS_URL is set"
+            "no address is in the environment: neither REDLATCH_URL nor REDIS_URL is set; set one, such as REDLATCH_URL=redis://localhost:6379"
         );
         let text = error(from(&[("REDIS_URL", "redis://:secret@h:99999")]));
         assert!(

@@ -32,7 +32,9 @@ struct Inner {
     in_doubt: bool,
 }
 
-/// The class of an [`Error`].
+/// The class of an [`Error`]. The project has [a page with causes and remedies][errors].
+///
+/// [errors]: https://github.com/redlatch/redlatch/blob/main/docs/errors.md
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

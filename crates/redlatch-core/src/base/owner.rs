@@ -12,8 +12,7 @@ use std::{
 use uuid::Uuid;
 
 /// The identity of a client: 32 hexadecimal digits, random for each client.
-///
-/// `Arc<String>` is one word and `Arc<str>` is two. Each hold contains it.
+// `Arc<String>` is one word and `Arc<str>` is two. Each hold contains it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(Arc<String>);
 

@@ -257,7 +257,7 @@ impl Client {
     }
 }
 
-/// Checks of the client's state, and limits.
+// Checks of the client's state, and limits.
 impl Client {
     /// The same as [`is_closed`](Self::is_closed), but for the process that created the client.
     pub(crate) fn is_closing(&self) -> bool {

@@ -77,8 +77,8 @@ impl Held {
         self.hold.owner()
     }
 
-    /// Returns the client that acquired the hold: the one of the core, without the constructors of
-    /// the primitives. `redlatch::Client::from(guard.client().clone())` has them.
+    /// Returns the client that acquired the hold. It has no method `lock`, since all kinds of locks
+    /// share it. `redlatch::Client::from(guard.client().clone())` has one.
     pub fn client(&self) -> &Client {
         self.hold.client()
     }
@@ -89,8 +89,8 @@ impl Held {
     /// Pass it to the resource that the lock protects. The resource must reject a token lower than
     /// the highest it has seen. A holder that lost its lease without noticing can then do no harm.
     ///
-    /// A hold of a lock in the layout of another library (`redlatch-compat`), which can be a member
-    /// of a multi-lock, has none: this is zero then, which is lower than every token.
+    /// A hold of a lock in the layout of another library, from the module `compat`, has none: this
+    /// is zero then, which is lower than every token.
     pub fn token(&self) -> Token {
         self.hold.token()
     }

@@ -72,7 +72,7 @@ impl Error {
             DialErrorKind::Auth if dial.login.password.is_none() => (
                 ErrorKind::Auth,
                 format!(
-                    "{address} demands a password, and the address has none: write redis://:password@host or redis://user:password@host, or call `credentials` ({error})"
+                    "{address} demands a password, and the address has none: write redis://:password@host or redis://user:password@host, or call `credentials`"
                 ),
             ),
             DialErrorKind::Auth => {
@@ -100,8 +100,7 @@ impl Error {
             DialErrorKind::Foreign => (
                 ErrorKind::UnsupportedServer,
                 format!(
-                    "{address} does not answer like Redis or Valkey: it may be the port of another service, such as HTTP, or a port for TLS, which needs rediss:// ({})",
-                    one_line(&error.message)
+                    "{address} does not answer like Redis or Valkey: it may be the port of another service, such as HTTP, or a port for TLS, which needs rediss://"
                 ),
             ),
             DialErrorKind::Tls if error.message.contains("UnknownIssuer") => (

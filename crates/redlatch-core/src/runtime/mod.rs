@@ -1,8 +1,9 @@
 //! The external dependencies of redlatch: a transport, and a runtime with clock, tasks and
 //! randomness.
 //!
-//! All code above these traits (links, router, script sender, hub, engine) is the same in
-//! production, over the embedded engine and in the simulator. All code below them is replaceable.
+//! A program needs this module for [`TlsOptions`], and for a [`TokioRuntime`] apart from its own.
+//! The traits are for another clock or another network: the server inside of the process and the
+//! project's simulator implement them. Everything else is the same with each of them.
 
 mod command;
 mod strings;

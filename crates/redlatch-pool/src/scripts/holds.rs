@@ -120,9 +120,12 @@ impl AcquireScript<'_> {
             "unset" => return Err(unset()),
             "large" => {
                 let size: u32 = items.number(2)?;
+                let requested = match self.need {
+                    1 => "1 permit is requested".to_owned(),
+                    need => format!("{need} permits are requested at once"),
+                };
                 let message = format!(
-                    "{} permits are requested at once, and it has {size} in total; set_permits and add_permits change that",
-                    self.need
+                    "{requested}, and it has {size} in total; set_permits and add_permits change that"
                 );
                 return Err(Error::new(ErrorKind::OutOfRange, message));
             }

@@ -6,13 +6,9 @@
 //!
 //! ```
 //! # #[cfg(feature = "embedded")]
-//! # fn connect() -> Result<redlatch::blocking::Client, redlatch::Error> {
-//! #     redlatch::blocking::Client::embedded()
-//! # }
-//! # #[cfg(feature = "embedded")]
 //! fn main() -> Result<(), redlatch::Error> {
-//!     // Or `redlatch::blocking::Client::connect("redis://localhost")?`.
-//!     let client = connect()?;
+//!     // Or `Client::connect("redis://localhost")`. This one needs the feature `embedded`.
+//!     let client = redlatch::blocking::Client::embedded()?;
 //!     let lock = client.lock("orders:42");
 //!
 //!     let guard = lock.lock()?;

@@ -429,6 +429,7 @@ mod tests {
         let line = line.split("```").next().unwrap();
         let wanted: Vec<_> = line
             .split_whitespace()
+            .map(|word| word.trim_matches('\''))
             .filter(|word| word.contains('+'))
             .collect();
         let ours: Vec<_> = RIGHTS

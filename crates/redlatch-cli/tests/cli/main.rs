@@ -12,6 +12,7 @@ mod killing;
 mod manual;
 mod once;
 mod operate;
+mod recipes;
 mod record;
 mod run;
 mod see;

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -82,6 +83,24 @@ impl World {
         command.args(args);
         self.equip(&mut command, url);
         command
+    }
+
+    /// Builds a call of the shell, which finds `redlatch` in its path.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        self.equip(&mut command, &self.url());
+        let own = Path::new(REDLATCH).parent().unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", own.display()));
+        command
+    }
+
+    /// Writes a program into the folder of this world.
+    pub(crate) fn program(&self, name: &str, script: &str) {
+        let file = self.file(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     fn equip(&self, command: &mut Command, url: &str) {

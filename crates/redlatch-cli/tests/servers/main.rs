@@ -17,6 +17,8 @@ mod load;
 mod once;
 #[path = "../cli/operate.rs"]
 mod operate;
+#[path = "../cli/recipes.rs"]
+mod recipes;
 #[path = "../cli/record.rs"]
 mod record;
 #[path = "../cli/run.rs"]

@@ -140,6 +140,9 @@ pub(crate) struct RunArgs {
     /// Write a JSON report to FILE when it is over.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Append what happens to the hold to FILE, a line of JSON each, for redlatch timeline.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Names to hold.
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<String>,

@@ -6,6 +6,7 @@ mod clock;
 mod exit;
 mod job;
 mod out;
+mod record;
 mod report;
 mod session;
 mod span;

@@ -9,7 +9,7 @@ use tracing_subscriber::{
     registry,
 };
 
-use crate::support::{World, read_lines};
+use crate::support::{World, eventually, finished, pid_of, read_lines, signal};
 
 /// One thread: what the client does in the background is then recorded as well.
 #[tokio::test]
@@ -75,4 +75,71 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
     assert!(page.contains("indexer (pid "));
     assert!(page.contains("\"expired\""));
     assert_eq!(page.matches("\"deadline\":1").count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
+    let world = World::new().await;
+    let script = "trap '' TERM; echo up >> log; while :; do sleep 0.05; done";
+    for verb in [
+        &["run", "--lease", "3s"][..],
+        &["once", "--gap", "1h", "--lease", "3s", "--max-run", "2s"],
+        &["elect", "--lease", "3s"],
+    ] {
+        let name = format!("n-{}", verb[0]);
+        let file = format!("{name}.jsonl");
+        let mut args = verb.to_vec();
+        args.extend(["--record", &file, &name, "--", "sh", "-c", script]);
+        let _ = std::fs::remove_file(world.file("log"));
+        let child = world.start(&args);
+        world.lines("log", 1).await;
+        let has = |event: &str| {
+            let event = format!("\"{event}\"");
+            let lines = read_lines(&world.file(&file));
+            lines.iter().any(|line| line.contains(&event))
+        };
+        recorded(&has, "renewed").await;
+        // The command does not obey TERM. It gets it if the renewal of its hold is forbidden, or if it
+        // takes too long.
+        let breaks = verb[0] != "once";
+        if breaks {
+            let broken = ["break", &name, "--token", &token(&world, &name).await];
+            assert_eq!(world.redlatch(&broken).await.code, 0, "{verb:?}");
+        }
+        recorded(&has, "KILL").await;
+        if verb[0] == "elect" {
+            signal(pid_of(&child), "KILL");
+        }
+        finished(child).await;
+        for event in ["held", "renewed", "signalled"] {
+            assert!(has(event), "{event} of {verb:?}");
+        }
+        assert_eq!(has("lost"), breaks, "{verb:?}");
+        assert!(has("TERM") || verb[0] == "elect", "{verb:?}");
+        let drawn = ["timeline", &file, "-o", "page.html"];
+        assert_eq!(world.redlatch(&drawn).await.code, 0);
+        let page = std::fs::read_to_string(world.file("page.html")).unwrap();
+        assert!(page.contains(",\"KILL\"]"), "{verb:?}");
+        assert!(page.contains(&format!("\"name\":\"{name}\"")));
+    }
+    let wrong = ["run", "--record", "no/such/folder", "a", "--", "true"];
+    let refused = world.redlatch(&wrong).await;
+    assert_eq!(refused.code, 64);
+    assert!(
+        refused.stderr.contains("no/such/folder"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// Waits until there is a line with `event`.
+async fn recorded(has: &impl Fn(&str) -> bool, event: &str) {
+    eventually(event, || has(event).then_some(())).await;
+}
+
+/// Returns the token of the holder of `name`.
+async fn token(world: &World, name: &str) -> String {
+    let client = world.client().await;
+    let object = client.object(name).await.unwrap().unwrap();
+    object.holders[0].token.unwrap().to_string()
 }

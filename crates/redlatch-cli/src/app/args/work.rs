@@ -52,6 +52,9 @@ pub(crate) struct OnceArgs {
     /// Write a JSON report to FILE when it is over.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Append what happens to the hold to FILE, a line of JSON each, for redlatch timeline.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// The command and its arguments. No shell is involved.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -90,6 +93,9 @@ pub(crate) struct ElectArgs {
     /// GET /ready is 200. Without a command, leading is all that redlatch does.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "observe")]
     pub(crate) http: Option<String>,
+    /// Append what happens to the term to FILE, a line of JSON each, for redlatch timeline.
+    #[arg(long, value_name = "FILE", conflicts_with = "observe")]
+    pub(crate) record: Option<PathBuf>,
     /// The command and its arguments. No shell is involved.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Held, HoldState, LossCause, MultiGuard, SemaphorePermit};
+use redlatch::{Client, Held, HoldState, LossCause, MultiGuard, SemaphorePermit};
 use rustix::process::Signal;
 use tokio::{select, time::sleep};
 
@@ -20,6 +20,7 @@ use super::{
 use crate::app::{
     clock,
     exit::{Failure, LOST, warn},
+    record,
 };
 
 /// A command to run under a hold.
@@ -28,6 +29,8 @@ pub(crate) struct Job<'a> {
     pub(crate) program: &'a Program,
     pub(crate) environment: &'a [(&'static str, String)],
     pub(crate) patience: Patience,
+    /// The client that holds.
+    pub(crate) client: &'a Client,
 }
 
 /// The state of a hold.
@@ -183,14 +186,15 @@ pub(crate) async fn supervise(
     let mut rest = Rest::new(lease, started);
     let mut killed_at = None;
     let mut told_to_end = false;
+    let mut cut_short = CutShort(Some(job.client));
     loop {
         // The clock is read first: a deadline that is a little too early does no harm.
         let now = clock::now();
         let remaining = rest.at(now);
         if rest.is_forbidden {
-            act(&running, rule.forbidden(now, remaining));
+            act(job, &running, rule.forbidden(now, remaining));
         }
-        act(&running, rule.step(now, remaining));
+        act(job, &running, rule.step(now, remaining));
         running.resume();
         running.guard(now + remaining);
         running.reap_strangers();
@@ -199,10 +203,10 @@ pub(crate) async fn supervise(
                 Some(false) => break,
                 // Nothing tells what is left, so nothing may be left.
                 None => {
-                    running.kill();
+                    act(job, &running, Action::Kill);
                     break;
                 }
-                Some(true) => act(&running, rule.left_behind(now, remaining)),
+                Some(true) => act(job, &running, rule.left_behind(now, remaining)),
             }
         }
         if rule.is_killed() && now > *killed_at.get_or_insert(now) + UNKILLABLE {
@@ -222,6 +226,7 @@ pub(crate) async fn supervise(
             () = sleep(rule.pause(now, remaining)) => {}
         }
     }
+    cut_short.0 = None;
     let ran = clock::now() - started;
     Ok(Outcome {
         ended: running.finish()?,
@@ -231,11 +236,28 @@ pub(crate) async fn supervise(
     })
 }
 
-fn act(running: &Running, action: Action) {
+/// Records the KILL of a command whose supervision is dropped, as at the loss of a term.
+struct CutShort<'a>(Option<&'a Client>);
+
+impl Drop for CutShort<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self.0 {
+            record::signalled(client, "KILL");
+        }
+    }
+}
+
+fn act(job: &Job<'_>, running: &Running, action: Action) {
     match action {
         Action::Nothing => {}
-        Action::Term => running.terminate(),
-        Action::Kill => running.kill(),
+        Action::Term => {
+            running.terminate();
+            record::signalled(job.client, "TERM");
+        }
+        Action::Kill => {
+            running.kill();
+            record::signalled(job.client, "KILL");
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::app::{
     args::{ElectArgs, ServerArgs},
     exit::{Failure, warn},
     job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
-    out, session,
+    out, record, session,
     view::{VERSION, line, since_1970},
 };
 
@@ -47,6 +47,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     let application = words.and_then(|words| words.first());
     let application =
         application.map_or_else(|| "redlatch elect".into(), |word| word.to_string_lossy());
+    record::begin(args.record.as_deref(), &application)?;
     let client = select! {
         client = session::connect(server, &application) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
@@ -166,6 +167,7 @@ impl Candidate<'_> {
             program,
             environment: &environment,
             patience: self.patience,
+            client: self.client,
         };
         match supervise(&job, term, signals).await {
             Ok(outcome) => after(&outcome),

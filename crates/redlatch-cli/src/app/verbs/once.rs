@@ -11,6 +11,7 @@ use crate::app::{
     exit::{EXHAUSTED, Failure, LOST, OVERRAN, OWN},
     job::{self, Cut, Outcome, Patience, Program, Signals, code_of, supervise},
     out::clean,
+    record,
     report::{Report, ReportFile},
     session,
 };
@@ -42,6 +43,7 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
     let mut signals = Signals::listen()?;
     let application = program.words.first().map(|word| word.to_string_lossy());
     let application = application.unwrap_or_default();
+    record::begin(args.record.as_deref(), &application)?;
     let client = select! {
         client = session::connect(server, &application) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
@@ -54,6 +56,7 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
             program: &program,
             environment: &environment,
             patience,
+            client: &client,
         };
         let outcome = match supervise(&job, &**run, &mut signals).await {
             Ok(outcome) => outcome,

@@ -12,6 +12,7 @@ use crate::app::{
     exit::{BUSY, Failure, warn},
     job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
     out::clean,
+    record,
     report::{Report, ReportFile, millis},
     session,
     span::short,
@@ -44,6 +45,7 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     let mut signals = Signals::listen()?;
     let application = program.words.first().map(|word| word.to_string_lossy());
     let application = application.unwrap_or_default();
+    record::begin(args.record.as_deref(), &application)?;
     let client = select! {
         client = session::connect(server, &application) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
@@ -71,7 +73,13 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
             return Ok(code_of(signal));
         }
     };
-    match under(&hold, &program, patience, &mut signals, report).await {
+    let job = Job {
+        program: &program,
+        environment: &[],
+        patience,
+        client: &client,
+    };
+    match under(&hold, job, &mut signals, report).await {
         Ok(outcome) => finish(hold, outcome, report).await,
         Err(failure) => {
             // The command has not started, and the name need not stay taken for that.
@@ -214,8 +222,7 @@ impl Lease for Locks<'_> {
 /// Runs the command under what is held.
 async fn under(
     hold: &Hold,
-    program: &Program,
-    patience: Patience,
+    job: Job<'_>,
     signals: &mut Signals,
     report: &mut Report,
 ) -> Result<Outcome, Failure> {
@@ -224,9 +231,8 @@ async fn under(
         Hold::Permits(_, name) => vec![("REDLATCH_NAME", name.clone())],
     };
     let job = Job {
-        program,
         environment: &environment,
-        patience,
+        ..job
     };
     let outcome = match hold {
         Hold::Locks(guard) => supervise(&job, &Locks(guard), signals).await?,

@@ -44,6 +44,8 @@ enum Event {
     Unanswered,
     /// The server answers again.
     Answered,
+    /// The command under the hold got a signal.
+    Signalled,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,6 +72,8 @@ struct Timeline {
     holds: Vec<Hold>,
     /// When the server did not answer.
     silences: Vec<(u64, u64)>,
+    /// The signals to commands: lane, time, name of the signal.
+    signals: Vec<(usize, u64, String)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -164,6 +168,13 @@ impl Recording {
             Event::Answered => {
                 let silent = self.silent_since.take().map(|since| (since, line.at_ms));
                 self.timeline.silences.extend(silent);
+                Ok(())
+            }
+            Event::Signalled => {
+                let holder = line.holder.ok_or("it has no holder")?;
+                let lane = self.lane(&holder);
+                let signal = line.cause.unwrap_or_default();
+                self.timeline.signals.push((lane, line.at_ms, signal));
                 Ok(())
             }
             Event::Held | Event::Renewed | Event::Lost | Event::Gone => self.add_to_hold(line),

@@ -216,7 +216,9 @@ where
                     self.write("renewed", Some(&hold), None);
                 }
             }
-            "lost" => self.write("lost", Some(&fields), Some(&fields.cause)),
+            "lost" | "signalled" => {
+                self.write(&fields.event, Some(&fields), Some(&fields.cause));
+            }
             "disconnected" => self.write("unanswered", None, None),
             "connected" => self.write("answered", None, None),
             _ => {}

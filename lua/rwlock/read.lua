@@ -17,9 +17,9 @@
 --                names the read hold
 --       {now, 'busy', remaining, holder, called, entered}
 --                remaining = ms until the next re-check, or ''; holder = the writer, or ''; called
---                = n of a waiter of this client that may enter, or that holds without having
---                confirmed it, see core/give.lua, or ''; entered = 1 if the waiter was not in the
---                queue
+--                = n of a waiter of this client that may enter, or ''; entered = 1 if the waiter
+--                was not in the queue. To an upgradable waiter called may also be the holder of a
+--                hold that is not confirmed, see core/give.lua
 --       {now, 'more'}         too many dead waiters: ask again
 --       {now, 'reader'}       the owner holds the read lock and asks for an upgradable one
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
@@ -117,8 +117,9 @@ if not free then
     if announce then
       publish(ARGV[9], ARGV[10], '')
     end
+    -- A writer may stand behind this waiter in the line of its client, and so ask nothing by itself.
     -- A waiter that has just come hears nothing of it: the message is on its way.
-    if writes and waiter ~= '' and entered == 0 and called == '' then
+    if writes and kind == 'u' and waiter ~= '' and entered == 0 and called == '' then
       called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
     end
     return {now, 'busy', until_ms, way, called, entered}

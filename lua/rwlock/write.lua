@@ -14,8 +14,8 @@
 -- Reply {now, 'granted', count, token, abandoned, lasts, token}
 --                as for a plain lock; the token names the hold, too
 --       {now, 'busy', remaining, holder, called, entered, last}
---                as for rwlock/read; entered = 2 if it waits as an upgrade and not in the queue;
---                last = token of the last write, or ''
+--                as for an upgradable waiter of rwlock/read; entered = 2 if it waits as an upgrade
+--                and not in the queue; last = token of the last write, or ''
 --       {now, 'more'}         too many dead waiters or readers: ask again
 --       {now, 'reader'}       the owner holds the read lock, and would wait for itself
 --       {now, 'lost'}         the upgradable hold is over

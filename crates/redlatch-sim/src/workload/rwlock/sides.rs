@@ -146,7 +146,9 @@ impl Lines {
             "granted" => {
                 self.queue.retain(|(other, _)| other != attempt);
                 let until = now + ran.arg(4).parse::<u64>().unwrap_or(0);
-                if ran.item(3).and_then(number) != Some(1) {
+                // An attempt asks again about a hold that it has, if a message may be lost.
+                let has = |(owner, _): &(String, u64)| owner == ran.arg(2);
+                if ran.item(3).and_then(number) != Some(1) || self.write.as_ref().is_some_and(has) {
                     self.lasts(until);
                     return None;
                 }

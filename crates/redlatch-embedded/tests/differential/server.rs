@@ -48,6 +48,8 @@ impl Server {
         let child = Command::new(path)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            // Another server may have left its data in the folder.
+            .args(["--dbfilename", &format!("differential-{port}.rdb")])
             // Keeps hashes in order of insertion whatever their size.
             .args([
                 "--hash-max-ziplist-entries",

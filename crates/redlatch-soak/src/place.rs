@@ -250,12 +250,13 @@ impl Place {
         for server in self.masters() {
             for key in server.keys() {
                 let ttl = server.command(&["PTTL", &key]).int();
-                let holders = if server.command(&["TYPE", &key]).text() == "hash" {
-                    server.command(&["HGET", &key, "h"])
+                let (holders, ends) = if server.command(&["TYPE", &key]).text() == "hash" {
+                    let field = |name| server.command(&["HGET", &key, name]);
+                    (field("h"), field("u"))
                 } else {
-                    Reply::Nil
+                    (Reply::Nil, Reply::Nil)
                 };
-                left.judge(&key, ttl, &holders);
+                left.judge(&key, ttl, &holders, lasts(server, &ends));
             }
         }
         left
@@ -287,9 +288,10 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Records a key, by its time to live in ms and the value of its field of holders.
-    fn judge(&mut self, key: &str, ttl: i64, holders: &Reply) {
-        let held = matches!(holders, Reply::Bulk(attempts) if attempts != b" ");
+    /// Records a key, by its time to live in ms, the value of its field of holders, and whether
+    /// their lease lasts. A holder that was killed stays in the field after its lease.
+    fn judge(&mut self, key: &str, ttl: i64, holders: &Reply, lasts: bool) {
+        let held = lasts && matches!(holders, Reply::Bulk(attempts) if attempts != b" ");
         if ttl == -1 {
             self.leaks.push(format!("{key} has no end"));
         } else if held {
@@ -299,6 +301,17 @@ impl Left {
             self.counters += 1;
         }
     }
+}
+
+/// Tells whether `ends`, in ms of the server, is to come.
+fn lasts(server: &Server, ends: &Reply) -> bool {
+    let Reply::Bulk(ends) = ends else {
+        return false;
+    };
+    let now = server.millis();
+    String::from_utf8_lossy(ends)
+        .parse()
+        .is_ok_and(|ends: u64| ends > now)
 }
 
 /// Returns the key of a name. The other keys of the name have the same hash tag.
@@ -378,12 +391,14 @@ mod tests {
     #[test]
     fn leftover_keys_are_judged() {
         let mut left = Left::default();
-        left.judge("counter", 500, &Reply::Nil);
-        left.judge("freed", 500, &Reply::Bulk(b" ".to_vec()));
-        left.judge("gone meanwhile", -2, &Reply::Nil);
-        assert_eq!((left.leaks.len(), left.counters), (0, 2));
-        left.judge("endless", -1, &Reply::Nil);
-        left.judge("held", 500, &Reply::Bulk(b" a1 ".to_vec()));
-        assert_eq!((left.leaks.len(), left.counters), (2, 2));
+        let attempts = |text: &str| Reply::Bulk(text.as_bytes().to_vec());
+        left.judge("counter", 500, &Reply::Nil, false);
+        left.judge("freed", 500, &attempts(" "), false);
+        left.judge("its lease has ended", 500, &attempts(" a1 "), false);
+        left.judge("gone meanwhile", -2, &Reply::Nil, false);
+        assert_eq!((left.leaks.len(), left.counters), (0, 3));
+        left.judge("endless", -1, &Reply::Nil, false);
+        left.judge("held", 500, &attempts(" a1 "), true);
+        assert_eq!((left.leaks.len(), left.counters), (2, 3));
     }
 }

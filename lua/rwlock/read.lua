@@ -117,8 +117,8 @@ if not free then
     if announce then
       publish(ARGV[9], ARGV[10], '')
     end
-    -- A writer may stand behind this waiter in the line of its client, and so ask nothing by itself.
-    -- A waiter that has just come hears nothing of it: the message is on its way.
+    -- A writer may stand behind this waiter in the line of its client, and so ask nothing by
+    -- itself. A waiter that has just come hears nothing of it: the message is on its way.
     if writes and kind == 'u' and waiter ~= '' and entered == 0 and called == '' then
       called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
     end

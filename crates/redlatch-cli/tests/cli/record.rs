@@ -99,8 +99,8 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
             lines.iter().any(|line| line.contains(&event))
         };
         recorded(&has, "renewed").await;
-        // The command does not obey TERM. It gets it if the renewal of its hold is forbidden, or if it
-        // takes too long.
+        // The command does not obey TERM. It gets it if the renewal of its hold is forbidden, or if
+        // it takes too long.
         let breaks = verb[0] != "once";
         if breaks {
             let broken = ["break", &name, "--token", &token(&world, &name).await];

@@ -28,7 +28,7 @@ pub(crate) fn begin(path: Option<&Path>, application: &str) -> Result<(), Failur
     let recorder = Recorder::new(file).application(application);
     let subscriber = registry().with(recorder.with_filter(only));
     tracing::subscriber::set_global_default(subscriber)
-        .map_err(|error| Failure::own(&error.to_string()))
+        .map_err(|error| Failure::own(error.to_string()))
 }
 
 /// Records that the command under a hold of `client` got a signal from this process.

@@ -1,4 +1,4 @@
-//! What `redlatch` asks the server for, which the server inside of the process tells.
+//! The commands that `redlatch` sends. The server inside of the process counts them.
 
 use redlatch::runtime::Command;
 

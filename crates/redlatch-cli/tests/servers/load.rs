@@ -1,5 +1,5 @@
-//! What takes long in full: rounds of a server that is stopped, much data, many objects. The gate
-//! runs a short case of each, and `cargo xtask check load` the whole.
+//! Cases that take long in full: rounds of a server that is stopped, much data, many objects. The
+//! gate runs a short case of each, and `cargo xtask check load` the whole.
 
 use std::{env, fs};
 

@@ -18,7 +18,7 @@ use crate::{
 
 static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.forget));
 
-/// What became of the record of a name that was to be forgotten.
+/// The outcome of a request to forget the record of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the record may still be there"]
 #[non_exhaustive]

@@ -42,6 +42,15 @@ pub(super) struct Running {
     finished: bool,
 }
 
+fn failed(error: io::Error) -> Failure {
+    let code = match error.kind() {
+        // The command line of the start is a little longer than that of this process.
+        io::ErrorKind::ArgumentListTooLong => NOT_EXECUTABLE,
+        _ => OWN,
+    };
+    Failure::new(code, format!("the command cannot be started: {error}"))
+}
+
 impl Running {
     /// Starts the command, and its guardian before it.
     pub(super) fn start(
@@ -54,14 +63,6 @@ impl Running {
         if terminal.is_some() && !foreground {
             signals.listen_to_stop()?;
         }
-        let failed = |error: io::Error| {
-            let code = match error.kind() {
-                // The command line of the start is a little longer than that of this process.
-                io::ErrorKind::ArgumentListTooLong => NOT_EXECUTABLE,
-                _ => OWN,
-            };
-            Failure::new(code, format!("the command cannot be started: {error}"))
-        };
         let mut guardian = Guardian::start()?;
         // The other end closes with this process: then the command never starts.
         let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;

@@ -37,6 +37,8 @@ struct Lines {
     alive: BTreeMap<String, u64>,
     /// The writing owner, and the end of its hold.
     write: Option<(String, u64)>,
+    /// The token of the last write.
+    token: u64,
     /// The time at which a write last ended.
     ended: u64,
 }
@@ -146,13 +148,14 @@ impl Lines {
             "granted" => {
                 self.queue.retain(|(other, _)| other != attempt);
                 let until = now + ran.arg(4).parse::<u64>().unwrap_or(0);
-                // An attempt asks again about a hold that it has, if a message may be lost.
-                let has = |(owner, _): &(String, u64)| owner == ran.arg(2);
-                if ran.item(3).and_then(number) != Some(1) || self.write.as_ref().is_some_and(has) {
+                // An attempt asks again about a hold that it has, if a message may be lost. The
+                // token is that of the hold then.
+                let token = ran.item(4).and_then(number).unwrap_or(0);
+                if ran.item(3).and_then(number) != Some(1) || token == self.token {
                     self.lasts(until);
                     return None;
                 }
-                return self.begins(ran.arg(2).to_owned(), until);
+                return self.begins(ran.arg(2).to_owned(), token, until);
             }
             _ => {}
         }
@@ -161,15 +164,16 @@ impl Lines {
 
     /// Handles a grant that a script has made on behalf of a waiter.
     fn given(&mut self, ran: &Ran<'_>) -> Option<String> {
-        let (attempt, _, ends) = given(ran)?;
+        let (attempt, token, ends) = given(ran)?;
         self.queue.retain(|(other, _)| other != attempt);
         let owner = self.owners.remove(attempt).unwrap_or_default();
-        self.begins(owner, ends)
+        self.begins(owner, token, ends)
     }
 
     /// Handles the beginning of a write. Returns a reader that waits too long.
-    fn begins(&mut self, owner: String, until: u64) -> Option<String> {
+    fn begins(&mut self, owner: String, token: u64, until: u64) -> Option<String> {
         self.write = Some((owner, until));
+        self.token = token;
         let mut starved = None;
         for (reader, waits) in &mut self.readers {
             waits.writes += 1;

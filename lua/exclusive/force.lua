@@ -42,7 +42,8 @@ if f[6] and f[6] - now > life + 0 then
 end
 redis.call('PEXPIRE', key, life)
 if f[6] and KEYS[2] then
-  local told = wake(1, 1, now, {micros, token, false, 1})
+  local before = {now = now, micros = micros, token = token, clean = false, abandoned = 1}
+  local told = wake(1, 1, now, before)
   return now .. ' done' .. (told or '')
 end
 return {now, 'done'}

@@ -107,9 +107,7 @@ for i = 1, m do
     if f[6] and f[6] - now > keep + 0 then
       life = f[6] - now
     end
-    if not live then
-      call('PEXPIRE', key, life)
-    elseif f[2] == owner then
+    if live and f[2] == owner then
       local _, spaces = string.gsub(rest, ' ', ' ')
       left = spaces - 1
     end
@@ -117,23 +115,32 @@ for i = 1, m do
     if void ~= '' and void >= now then
       -- Copies of this attempt must not act any more.
       marks_add(key, call('HGET', key, 'v'), KIND, attempt, void, now)
-      if not live then
-        call('PEXPIRE', key, life)
-      end
     end
 
-    if queue then
-      if address ~= '' then
-        if string.sub(address, 1, 1) ~= '+' then
-          call('ZREM', queue, address)
-        elseif verdict == 'released' and not live then
-          call('ZREM', queue, string.sub(address, 2))
+    if queue and address ~= '' then
+      if string.sub(address, 1, 1) ~= '+' then
+        call('ZREM', queue, address)
+      elseif verdict == 'released' and not live then
+        call('ZREM', queue, string.sub(address, 2))
+      end
+    end
+    if not live then
+      local before
+      if queue and f[6] then
+        before = {
+          now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
+          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = false,
+        }
+        if not from then
+          call('HDEL', key, '')
         end
+        told = wake(i, m, now, before) or ''
       end
-      if f[6] and not live then
-        local abandoned = f[2] and rest ~= ' ' and 1 or 0
-        told = wake(i, m, now, {micros, f[4], not f[2], abandoned}) or ''
+      if not before or not before.given then
+        call('PEXPIRE', key, life)
       end
+    elseif m == 1 and not from then
+      told = remind(key, f[4], f[2], owner)
     end
   end
   if m == 1 then

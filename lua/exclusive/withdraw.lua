@@ -53,6 +53,8 @@ if given and gone[given] then
   end
 end
 if not f[2] or f[3] <= now then
-  return now .. ' struck' .. (wake(1, 1, now, {micros, f[4], clean, abandoned}) or '')
+  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned}
+  redis.call('HDEL', KEYS[1], '')
+  return now .. ' struck' .. (wake(1, 1, now, before) or '')
 end
 return {now, 'struck'}

@@ -82,10 +82,10 @@ local function stay(i, m, f, now)
 end
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
--- that waiter, unless it was notified before. `last` has the time in µs, the last token, whether
--- its hold was released, and 1 if its holder never released. Returns ` granted <attempt> <grant>`
--- if it was given. O(log waiters) and O(dead, at most 64).
-local function wake(i, m, now, last)
+-- that waiter, unless it was notified before. `before` is about the hold that has ended, see
+-- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
+-- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
+local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = redis.call('HGET', key, 'y')
   local head, more = queue_head(q, l, now, called)
@@ -97,12 +97,20 @@ local function wake(i, m, now, last)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
-    local attempt, grant = give(key, q, head, KIND, now, last[1], last[2], last[3], last[4], 'b')
+    before.called = called
+    local attempt, grant = give(key, q, head, KIND, 'b', before)
     if attempt then
       return ' granted ' .. attempt .. ' ' .. grant
     end
     queue_call(key, now, head)
   end
+end
+
+-- Returns ` holds <attempt>` for the reply to a repeated release, or '', see core/give.lua. `holder`
+-- holds the name `key` with `token`. O(1): HGET.
+local function remind(key, token, holder, asker)
+  local attempt = give_reminder(redis.call('HGET', key, 'p'), token, holder, asker)
+  return attempt and ' holds ' .. attempt or ''
 end
 
 -- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.

@@ -4,7 +4,8 @@
 -- KEYS  1 K, 2 D, 3 Q, 4 L; all but the first optional (a slot on the move), then nobody is
 --       notified; see shared.lua
 -- ARGV  1 kind      of the pool
---       2 attempt   whose acquire this undoes, or ''
+--       2 attempt   whose holds these are, and whose acquire this undoes; '' if the sender is
+--                   another client, or passes no grants on to its own waiters
 --       3 void      last ms at which a copy of the acquire may act, or '' without copies
 --       4 keep      ms a key without a size is kept
 --       5 waiter    the queue's member to remove, or ''
@@ -14,7 +15,9 @@
 --       8.. holds, 1000 at most
 -- Reply {now, verdict, left, …}   two items per hold; left = permits that it has; then three
 --                items for each waiter that got permits: `granted`, its attempt, and
---                `g<nonce>.<number>.<ends>.0`
+--                `g<nonce>.<number>.<ends>.0`. A waiter of the attempt's client gets no message.
+--                To a repeated release two items for each grant to this client that nobody has
+--                confirmed, among the first 16 holds: `holds`, its attempt
 --       released  this call took permits back
 --       already   the hold had no more than it may keep, or its client has withdrawn it
 --       expired   its lease was over, and all of it is back
@@ -22,7 +25,8 @@
 --       kind      the name is of another kind
 -- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
 --       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
---       HGET, and once ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua.
+--       HGET, and once ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua; of a
+--       repeated one + ZRANGEBYSCORE, HMGET of 16 holds.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
 -- and the forgotten ones only rise. These requests may come late, repeatedly, and in any order.
@@ -33,6 +37,7 @@ local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keeps, forgotten = tonumber(ARGV[6]), tonumber(ARGV[7])
+local client = string.match(ARGV[2], '^[^:]+')
 
 local fields = {'k', 's', 'c', 'n', 'y', 'v', 'e', 'r', 'u'}
 for i = 8, #ARGV do
@@ -49,7 +54,7 @@ end
 
 local out, size = tonumber(f[3] or 0), tonumber(f[2] or 0)
 local over, gone, write = {''}, {}, {}
-local changed, seen = false, {}
+local changed, repeated, seen = false, false, {}
 for i = 8, #ARGV do
   local verdict, left = 'gone', 0
   local hold, field = f[i + 2], fields[i + 2]
@@ -85,6 +90,7 @@ for i = 8, #ARGV do
       verdict = 'already'
     end
   end
+  repeated = repeated or verdict ~= 'released'
   reply[#reply + 1], reply[#reply + 2] = verdict, left
 end
 local waiting = f[4] and l
@@ -121,8 +127,15 @@ if ARGV[5] ~= '' and l then
   call('ZREM', q, ARGV[5])
 end
 if waiting then
-  local grants = pool_grants(k, now, micros, out, f[9])
+  local grants = pool_grants(k, now, micros, out, f[9], client)
   pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)
   pool_tell(reply, grants.told)
+end
+if repeated and client and d then
+  -- The reply that told of the grants may be lost.
+  local unheard = pool_unheard(k, d, now, client, 16)
+  for i = 1, #unheard do
+    reply[#reply + 1], reply[#reply + 2] = 'holds', client .. ':' .. unheard[i]
+  end
 end
 return reply

@@ -202,6 +202,8 @@ end
 --   latest          field u
 --   index           new entries of D
 --   told            ` granted <attempt> <grant>` for each grant, for the reply
+--   client          the client that gets the reply, if it passes grants on to its own waiters: they
+--                   get no message
 --
 -- O(1): HGET, PUBLISH.
 local function pool_give(grants, member, need, write)
@@ -219,7 +221,7 @@ local function pool_give(grants, member, need, write)
   local hold = client .. ':' .. n
   local grant = ' g' .. nonce .. '.' .. grants.micros .. '.' .. ends .. '.0'
   local held = grants.index[hold] or redis.call('HGET', k, 'h:' .. hold)
-  if held or publish(verb, channel, k .. ' ' .. n .. grant) then
+  if held or client ~= grants.client and publish(verb, channel, k .. ' ' .. n .. grant) then
     return false
   end
   write[#write + 1], write[#write + 2] = 'h:' .. hold, ends .. ' ' .. need .. ' 0 g'
@@ -237,8 +239,10 @@ local function pool_give(grants, member, need, write)
 end
 
 -- Returns the state of a script that grants to waiters, see pool_give.
-local function pool_grants(k, now, micros, out, latest)
-  return {k = k, now = now, micros = micros, out = out, latest = latest, index = {}, told = ''}
+local function pool_grants(k, now, micros, out, latest, client)
+  return {
+    k = k, now = now, micros = micros, out = out, latest = latest, index = {}, told = '', client = client,
+  }
 end
 
 -- Appends what `told` has about grants to a reply.

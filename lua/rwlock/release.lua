@@ -13,7 +13,7 @@
 --       7 id      token or serial of the hold, or '' where it is not known
 --       8 verb and 9 channel of the message to all waiting readers
 -- Reply {now, verdict, left, idle}, and if the lock was given to the next writer {…, 'granted',
---       attempt, grant}, see core/give.lua
+--       attempt, grant}; to a repeated release {…, 'holds', attempt}; see core/give.lua
 --                left = attempts of the owner that still hold on this side; idle = 1 if no hold is
 --                known
 --       released  this call ended the attempt's hold
@@ -162,12 +162,19 @@ if waited and writers then
     end
   end
   if changed then
+    s.client = string.match(owner, '^[^:]*')
     local given, grant =
       go_on(s, writers, readers, clients, index, now, micros, changed == 'write', ARGV[8], ARGV[9])
     if given then
       return {now, verdict, left, 0, 'granted', given, grant}
     end
     idle = is_idle(s, now)
+  end
+end
+if verdict ~= 'released' and s.writer and s.ends > now then
+  local holder = give_reminder(call('HGET', key, 'p'), s.token, s.writer, owner)
+  if holder then
+    return {now, verdict, left, 0, 'holds', holder}
   end
 end
 return {now, verdict, left, idle and 1 or 0}

@@ -349,14 +349,17 @@ local function give_first(s, writers, now, micros, first)
   if s.count > 0 or not settled or queue_is_called(s.called, first) then
     return nil
   end
-  local died = s.writer and s.attempts ~= ' ' and 1 or 0
-  return give(s.key, writers, first, 'rw:1', now, micros, s.token, not s.writer, died, 'a')
+  return give(s.key, writers, first, 'rw:1', 'a', {
+    now = now, micros = micros, token = s.token, clean = not s.writer,
+    abandoned = s.writer and s.attempts ~= ' ' and 1 or 0, called = s.called, client = s.client,
+  })
 end
 
 -- Gives the lock to the next writer, or notifies all waiters that may enter from now on. `ended`: a
--- write has ended. Without `micros` it gives nothing. Returns attempt and grant for the reply, or
--- nil. O(log n) and O(dead waiters, at most 128), and with a waiting writer O(due readers, at most
--- 8).
+-- write has ended. Without `micros` it gives nothing. With `s.client` the reply tells that client
+-- of a grant to one of its own waiters, and no message does. A write that a full server accepts
+-- precedes it. Returns attempt and grant for the reply, or nil. O(log n) and O(dead waiters, at
+-- most 128), and with a waiting writer O(due readers, at most 8).
 local function go_on(s, writers, readers, clients, index, now, micros, ended, verb, channel)
   if s.writer and s.ends > now then
     return

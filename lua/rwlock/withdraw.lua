@@ -54,6 +54,7 @@ if ended then
   end_given(s, p)
 end
 if s.flag and s.flag > now then
+  call('HDEL', key, '')
   local attempt, grant =
     go_on(s, writers, readers, clients, index, now, micros, ended, ARGV[3], ARGV[4])
   if attempt then

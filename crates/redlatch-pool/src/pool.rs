@@ -213,10 +213,12 @@ impl Pool {
         void: Option<(String, u64)>,
     ) -> Result<Vec<(Verdict, bool)>, Error> {
         let key = self.checked()?;
+        let (attempt, void_by) = void.unzip();
         let script = ReleaseScript {
             key,
             kind: self.flavour.stored,
-            void,
+            attempt: attempt.unwrap_or_default(),
+            void_by,
             retention: self.client.retention(),
             waiter: String::new(),
             left: 0,

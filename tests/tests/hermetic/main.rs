@@ -26,6 +26,7 @@ mod multi;
 mod once;
 mod operate;
 mod outages;
+mod own_grants;
 mod permits;
 mod polling;
 mod releases;

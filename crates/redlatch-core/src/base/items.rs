@@ -1,7 +1,9 @@
 //! The items of scripts' replies.
 
+use std::iter;
+
 use super::script::Script;
-use crate::runtime::Value;
+use crate::{protocol::grant::Notice, runtime::Value};
 
 /// The items of a script's reply, which are checked as they are read.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +145,36 @@ pub fn listed(reply: Value) -> Value {
     Value::Array(items.map(|item| Value::Bulk(item.to_vec())).collect())
 }
 
+/// A grant to a waiter, as the reply of the release that gave it reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReportedGrant<'a> {
+    /// The attempt of the waiter, `<client>:<n>`.
+    pub(crate) attempt: &'a str,
+    /// The notice. `None` if the reply only says that the attempt holds.
+    pub(crate) notice: Option<Notice>,
+}
+
+/// Returns the grants that the reply of a release reports: `granted`, the attempt and the notice for
+/// each of them. The reply to a repeated release has `holds` and the attempt instead.
+pub(crate) fn reported_grants(reply: &Value) -> impl Iterator<Item = ReportedGrant<'_>> {
+    let mut text = reply.as_str().map(|text| text.split(' '));
+    let mut list = reply.as_array().unwrap_or_default().iter();
+    let mut words = iter::from_fn(move || match &mut text {
+        Some(words) => words.next(),
+        None => list.next().map(|item| item.as_str().unwrap_or_default()),
+    });
+    iter::from_fn(move || {
+        let word = words.find(|&word| word == "granted" || word == "holds")?;
+        let attempt = words.next()?;
+        let notice = if word == "granted" {
+            Notice::parse(words.next()?)
+        } else {
+            None
+        };
+        Some(ReportedGrant { attempt, notice })
+    })
+}
+
 /// Returns the server's time, with which a script's reply starts.
 pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
     let first = match reply {
@@ -178,6 +210,40 @@ mod tests {
             assert_eq!(server_millis(&reply), Some(1_795_300_000_123));
         }
         assert!(Items::new(&SCRIPT, &Value::Int(1)).is_err());
+    }
+
+    #[test]
+    fn reply_of_a_release_reports_each_grant() {
+        let word = "g00000000000000ab.1795300000123456.1795300005123.0";
+        let text = format!("1795300000123 released 0 granted c:17 {word} holds d:4 granted e:1");
+        let reply = Value::Bulk(text.into());
+        for reply in [listed(reply.clone()), reply] {
+            let found: Vec<_> = reported_grants(&reply).collect();
+            let first = ReportedGrant {
+                attempt: "c:17",
+                notice: Notice::parse(word),
+            };
+            let second = ReportedGrant {
+                attempt: "d:4",
+                notice: None,
+            };
+            assert!(first.notice.is_some());
+            assert_eq!(found, [first, second]);
+        }
+        for other in [
+            Value::Nil,
+            Value::Int(4),
+            Value::Bulk("1 released 0".into()),
+        ] {
+            assert_eq!(reported_grants(&other).count(), 0);
+        }
+        // An item that is no text has its place.
+        let items = [Value::Bulk("holds".into()), Value::Int(1), Value::Nil];
+        let found: Vec<_> = reported_grants(&Value::Array(items.to_vec()))
+            .map(|grant| grant.attempt)
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(found, [""]);
     }
 
     #[test]

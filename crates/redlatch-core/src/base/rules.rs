@@ -79,6 +79,8 @@ pub enum Rule {
     DateBySending,
     /// A message about a grant has to have the nonce of the order.
     CheckNonce,
+    /// A waiter of the client that releases learns of its grant from the reply.
+    HandOverGrants,
     /// A message about a grant is not believed if a later hold is known.
     CheckToken,
 }

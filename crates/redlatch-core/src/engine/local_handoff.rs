@@ -5,6 +5,9 @@
 //! another client waits. Only if none waits, the next local waiter sends its request in the same
 //! write as the following release. If a waiter of another client registers in the meantime, that
 //! release still notifies it. The notification may be in vain once; the next release serves it.
+//!
+//! A release that [grants](super::acquire) says so in its reply. A waiter of the same client gets
+//! the grant from there, and no message is sent.
 
 use std::{
     future::{Future, poll_fn},
@@ -14,7 +17,12 @@ use std::{
 };
 
 use super::{LocalQueues, PendingRelease, pending_release::NextWaiter};
-use crate::{base::primitive::Waiting, protocol::waiter::Discipline, runtime::Value};
+use crate::{
+    base::{items::reported_grants, primitive::Waiting, rules::Rule},
+    net::Strays,
+    protocol::waiter::Discipline,
+    runtime::Value,
+};
 
 impl PendingRelease {
     /// Selects the local waiter that asks right behind this release, if there is one and no other
@@ -41,8 +49,14 @@ impl PendingRelease {
         }
     }
 
-    /// Processes the reply's information about other waiters.
-    pub(super) fn answered(&self, local_queues: &LocalQueues, reply: &Value) {
+    /// Processes the reply's information about other waiters. Returns whether a waiter of this
+    /// client got a grant by it.
+    pub(super) fn answered(
+        &self,
+        local_queues: &LocalQueues,
+        strays: &Strays,
+        reply: &Value,
+    ) -> bool {
         let key = self.primitive.key();
         let alone = match self.primitive.waiting(reply) {
             Waiting::Unknown => false,
@@ -54,6 +68,29 @@ impl PendingRelease {
         }
         // A copy of this release may have removed the entry after the waiter had asked.
         self.prompt_next_waiter();
+        self.hand_over(local_queues, strays, reply)
+    }
+
+    /// Tells the waiters of this client to which the release has given the object. Reports those
+    /// that do not wait any more. Returns whether it has told any.
+    fn hand_over(&self, local_queues: &LocalQueues, strays: &Strays, reply: &Value) -> bool {
+        let (key, client) = (self.primitive.key(), self.owner.client().as_str());
+        let mut told = false;
+        if !local_queues.keeps(Rule::HandOverGrants) {
+            return false;
+        }
+        for grant in reported_grants(reply) {
+            let number = grant.attempt.strip_prefix(client);
+            let number = number.and_then(|rest| rest.strip_prefix(':')?.parse().ok());
+            if let Some(number) = number {
+                if local_queues.pass_on(key, number, grant.notice) {
+                    told = true;
+                } else {
+                    strays.add(format!("{key} {number}").into());
+                }
+            }
+        }
+        told
     }
 
     fn prompt_next_waiter(&self) {

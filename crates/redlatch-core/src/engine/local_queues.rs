@@ -20,6 +20,7 @@ use crate::{
     },
     net::CalledBy,
     protocol::{
+        grant::Notice,
         name::Key,
         small_map::SmallMap,
         time::Moment,
@@ -70,6 +71,8 @@ struct Waiter {
     /// The attempt that it sends now. A waiter that starts over has a new attempt.
     attempt: u64,
     called_by: CalledBy,
+    /// The last grant to this attempt that the reply of a local release has reported.
+    grant: Option<Notice>,
 }
 
 /// A waiter's place in a queue. Dropping it passes the turn on.
@@ -93,6 +96,11 @@ impl LocalQueues {
         }
     }
 
+    /// Tells whether the client keeps a rule.
+    pub(super) fn keeps(&self, rule: Rule) -> bool {
+        self.rules.keeps(rule)
+    }
+
     /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`.
     pub(crate) fn join(
         self: &Arc<Self>,
@@ -110,6 +118,7 @@ impl LocalQueues {
             owner,
             attempt,
             called_by: called_by.clone(),
+            grant: None,
         };
         let mut names = self.names();
         let sides = names.entry(key.clone()).or_default();
@@ -206,13 +215,16 @@ impl LocalQueues {
         sides.any(|queue| lock(&queue).asking_with(attempt).is_some())
     }
 
-    /// Tells the waiter for `key` that sends `attempt` that its turn at the server has come.
-    /// Returns `false` if there is no such waiter.
-    pub(super) fn pass_on(&self, key: &Key, attempt: u64) -> bool {
+    /// Tells the waiter for `key` that sends `attempt` that its turn at the server has come, and
+    /// hands it the `grant` if it has one. Returns `false` if there is no such waiter.
+    pub(super) fn pass_on(&self, key: &Key, attempt: u64, grant: Option<Notice>) -> bool {
         self.sides(key).any(|queue| {
             let mut queue = lock(&queue);
             let waiter = queue.asking_with(attempt);
             if let Some(id) = waiter {
+                if let (Some(_), Some(waiter)) = (grant, queue.waiters.get_mut(&id)) {
+                    waiter.grant = grant;
+                }
                 queue.prompt(id, Prompt::Retry);
             }
             waiter.is_some()
@@ -356,6 +368,7 @@ impl QueueSlot {
             if let Some(waiter) = queue.waiters.get_mut(&self.id) {
                 waiter.attempt = attempt;
                 waiter.called_by = called_by.clone();
+                waiter.grant = None;
             }
         });
     }
@@ -373,6 +386,11 @@ impl QueueSlot {
     /// Takes the prompt that another waiter of the queue has left for this waiter.
     pub(crate) fn take_prompt(&self) -> Option<Prompt> {
         self.with(|queue| queue.prompts.remove(&self.id))
+    }
+
+    /// Takes the grant that the reply of a local release has reported for this waiter.
+    pub(crate) fn take_grant(&self) -> Option<Notice> {
+        self.with(|queue| queue.waiters.get_mut(&self.id)?.grant.take())
     }
 
     /// Records the latest time at which this waiter asks again.

@@ -2,6 +2,8 @@
 
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
+use tokio::task::yield_now;
+
 use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
 use crate::{
     Error,
@@ -98,8 +100,16 @@ pub(super) fn run<'a>(
         let released = match ahead_of_next_waiters(sending, handover.pending.iter()).await {
             Ok(Answered { reply, resent, .. }) => {
                 if let Some(pending) = handover.pending.take() {
-                    pending.answered(client.local_queues(), &reply);
+                    let strays = &client.net().world.strays;
+                    let told = pending.answered(client.local_queues(), strays, &reply);
                     client.releaser().heed(primitive.as_ref(), &reply);
+                    if told {
+                        // The next holder goes on before the caller, who may want the object again.
+                        // tokio's function keeps the caller out of the run queue until the thread
+                        // has nothing else to do. A task in that queue makes the runtime wake
+                        // another thread, which delays this one where cores are few.
+                        yield_now().await;
+                    }
                 }
                 let released = primitive.released(&reply);
                 released.map(|reply| Released::of(reply, resent))

@@ -303,7 +303,7 @@ impl Releaser {
         let why = match outcome {
             CallOutcome::Replied(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
-                pending.answered(&self.local_queues, &reply);
+                pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
                 if pending.undo {
                     observe::undone(&labels);

@@ -196,8 +196,11 @@ impl<'a> RenewScript<'a> {
 pub(crate) struct ReleaseScript<'a> {
     pub(crate) key: &'a Key,
     pub(crate) kind: &'a str,
-    /// The acquire that it undoes, and the last server time at which a copy of that may act.
-    pub(crate) void: Option<(String, u64)>,
+    /// The attempt whose holds these are. Empty if grants in the reply are not passed on to waiters
+    /// of this client.
+    pub(crate) attempt: String,
+    /// The last server time at which a copy of its acquire may act, if this undoes it.
+    pub(crate) void_by: Option<u64>,
     pub(crate) retention: Duration,
     /// The queue's member to remove.
     pub(crate) waiter: String,
@@ -223,7 +226,8 @@ impl<'a> ReleaseScript<'a> {
         Self {
             key,
             kind,
-            void: request.void_by.map(|by| (request.attempt.to_string(), by)),
+            attempt: request.attempt.to_string(),
+            void_by: request.void_by,
             retention: request.retention,
             waiter: member(request.address, need),
             left: request.left,
@@ -232,14 +236,11 @@ impl<'a> ReleaseScript<'a> {
     }
 
     pub(crate) fn call(&self, holds: impl IntoIterator<Item = String>) -> ScriptCall {
-        let (attempt, by) = match &self.void {
-            Some((attempt, by)) => (attempt.as_str(), by.to_string()),
-            None => ("", String::new()),
-        };
+        let by = self.void_by.map(|by| by.to_string()).unwrap_or_default();
         let call = queued(&RELEASE, self.key)
             .can_do_with(1)
             .arg(self.kind)
-            .arg(attempt)
+            .arg(self.attempt.as_str())
             .arg(by)
             .arg(millis(self.retention))
             .arg(self.waiter.as_str())
@@ -247,14 +248,15 @@ impl<'a> ReleaseScript<'a> {
             .arg(self.forgotten.to_string());
         let mut holds = holds.into_iter();
         let (first, second) = (holds.next(), holds.next());
-        let alone = second.is_none() && self.void.is_none() && self.waiter.is_empty();
+        let alone = second.is_none() && self.void_by.is_none() && self.waiter.is_empty();
         let plain = alone && self.left == 0 && self.forgotten == 0;
         let holds = first.into_iter().chain(second).chain(holds);
         let call = holds.fold(call, ScriptCall::arg);
-        if plain {
-            call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME)
-        } else {
-            call
+        match plain {
+            false => call,
+            // The script for a crowd expects that grants are passed on.
+            true if self.attempt.is_empty() => call.merges(&RELEASE_EACH),
+            true => call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME),
         }
     }
 
@@ -272,7 +274,7 @@ impl<'a> ReleaseScript<'a> {
         // Grants to waiters follow the holds.
         let holds = (1..items.len()).step_by(2);
         holds
-            .take_while(|&at| !matches!(items.text(at), Ok("granted")))
+            .take_while(|&at| !matches!(items.text(at), Ok("granted" | "holds")))
             .map(verdict)
             .collect()
     }

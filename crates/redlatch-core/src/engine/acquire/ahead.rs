@@ -1,6 +1,7 @@
 //! Grants that a release has made ahead, without a request of the waiter in between.
 //!
-//! The message about such a grant makes a holder only if all of this is true:
+//! A message reports such a grant, or the reply of a release of the same client. The report makes a
+//! holder only if all of this is true:
 //!
 //! * It has the nonce of this attempt's order, which only the server knows.
 //! * The grant is later than every hold that this attempt has been told of. A message that was
@@ -9,7 +10,7 @@
 //!   hold.
 //! * The hold lasts, counted from the sending of a request.
 //!
-//! Any other message makes the waiter ask. The answer says whether it holds.
+//! Any other report makes the waiter ask. The answer says whether it holds.
 
 use std::{
     sync::{Arc, Weak},
@@ -25,7 +26,7 @@ use crate::{
         rules::Rule,
         timeouts::{SHORTEST_GRANTED_AHEAD, UNCONFIRMED_LEASE},
     },
-    engine::{AcquireOptions, Held, hold::Ahead},
+    engine::{AcquireOptions, Held, QueueSlot, hold::Ahead},
     net::Session,
     protocol::{
         grant::{Dated, Notice, Order},
@@ -92,11 +93,22 @@ impl Run<'_> {
         });
     }
 
-    /// Returns the guard of a grant that a message has reported, if the message can be believed.
+    /// Returns the guard of a grant that a message has reported, or the reply of a release of this
+    /// client, if the report can be believed.
     pub(super) fn take_grant(&mut self) -> Option<Held> {
-        let notice = self.subscriptions.take_grant()?;
+        self.attempt.order()?;
+        let queue_slot = self.queue_slot.as_ref();
+        let notices = [
+            self.subscriptions.take_grant(),
+            queue_slot.and_then(QueueSlot::take_grant),
+        ];
+        if notices == [None, None] {
+            return None;
+        }
         let now = self.client.now();
-        let (sent, span) = self.believed(&notice, now)?;
+        let mut notices = notices.into_iter().flatten();
+        let (notice, (sent, span)) =
+            notices.find_map(|notice| Some((notice, self.believed(&notice, now)?)))?;
         let grant = Grant {
             count: self.primitive.grants_ahead()?,
             token: Token::from_u64(notice.token),

@@ -154,7 +154,7 @@ impl Run<'_> {
         let key = self.primitive.key();
         // This waiter learns of its own turn from the reply. An attempt that holds needs no word.
         if attempt != self.attempt.id().number()
-            && !self.client.local_queues().pass_on(key, attempt)
+            && !self.client.local_queues().pass_on(key, attempt, None)
             && !self.client.holds().has_attempt(key, attempt)
         {
             let call = format!("{key} {attempt}");

@@ -88,6 +88,7 @@ pub(super) const ALL: &[Mutant] = &[
         "if false then",
     )
     .under(Fault::PubSubCut),
+    client("fair-reply-tells-nobody", Rule::HandOverGrants),
     client("fair-grant-dated-by-reception", Rule::DateBySending),
     client("fair-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
     client("fair-lapsed-grant-believed", Rule::CheckToken),

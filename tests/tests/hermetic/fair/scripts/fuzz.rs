@@ -249,8 +249,15 @@ impl World {
         let (verdict, left) = self.fair.release(now, micros, call);
         let answer = self.bed.ask(&call.call());
         let mut expected = words(now, &[verdict, &left.to_string()]);
-        expected.extend(self.fair.report.take().into_iter().flatten());
+        expected.append(&mut self.fair.report);
         assert_eq!(answer, expected, "{}", self.tell());
+        let client = call.owner.split(':').next().unwrap();
+        if let [_, _, _, word, attempt, notice] = &answer[..]
+            && word == "granted"
+            && attempt.starts_with(&format!("{client}:"))
+        {
+            self.hear(attempt, notice);
+        }
     }
 
     fn renew(&mut self) {
@@ -276,11 +283,11 @@ impl World {
         let flagged = self.fair.flag.is_some();
         let expected = self.fair.lock.force(now, token, "now");
         if flagged {
-            self.fair.wake(now, self.bed.now.micros());
+            self.fair.wake(now, self.bed.now.micros(), None);
         }
         let answer = self.bed.ask(&force(token, "now", RETENTION));
         let mut expected = words(now, &[expected]);
-        expected.extend(self.fair.report.take().into_iter().flatten());
+        expected.append(&mut self.fair.report);
         assert_eq!(answer, expected, "{}", self.tell());
     }
 
@@ -348,7 +355,7 @@ impl World {
         let published = self.bed.published();
         assert_eq!(published, calls, "{}", self.tell());
         for (channel, message) in &published {
-            self.hear(channel, message);
+            self.hear_message(channel, message);
         }
         for key in [key(NAME), queue(), lives()] {
             // Panics if there is no end.
@@ -356,14 +363,18 @@ impl World {
         }
     }
 
+    /// A message about a hold that a release has granted reaches the waiter, or does not.
+    fn hear_message(&mut self, channel: &str, message: &str) {
+        if let Some((waiter, notice)) = message.rsplit_once(" g") {
+            let n = waiter.rsplit(' ').next().unwrap();
+            let attempt = format!("{}:{n}", channel.rsplit(':').next().unwrap());
+            self.hear(&attempt, notice);
+        }
+    }
+
     /// A waiter hears of the hold that a release has granted it, or does not.
-    fn hear(&mut self, channel: &str, message: &str) {
-        let Some((waiter, notice)) = message.rsplit_once(" g") else {
-            return;
-        };
+    fn hear(&mut self, attempt: &str, notice: &str) {
         let lost = self.rng.u8(..3) == 0;
-        let n = waiter.rsplit(' ').next().unwrap();
-        let attempt = format!("{}:{n}", channel.rsplit(':').next().unwrap());
         let mut waiting = self.attempts.iter_mut();
         let Some(waiter) = waiting.find(|waiter| waiter.call.attempt == attempt && !lost) else {
             return;

@@ -20,7 +20,7 @@ pub(super) struct Fair {
     /// What is published.
     pub(super) calls: Vec<(String, String)>,
     /// The part of the reply about a grant to a waiter.
-    pub(super) report: Option<[String; 3]>,
+    pub(super) report: Vec<String>,
 }
 
 /// How long somebody who is called may take to come, in ms.
@@ -28,6 +28,11 @@ const GRACE: u64 = 5_000;
 
 /// How long a hold lasts that nobody has confirmed, in ms.
 const UNCONFIRMED: u64 = 5_000;
+
+/// Returns the client of an owner or an attempt.
+fn client_of(owner: &str) -> &str {
+    owner.split(':').next().unwrap()
+}
 
 impl Fair {
     /// Answers an acquire that comes in time, as the script does.
@@ -90,18 +95,27 @@ impl Fair {
             .lock
             .release(now, &call.owner, &call.attempt, call.void, call.token);
         self.queue.retain(|(_, address)| *address != call.address);
-        if flagged && self.lock.live(now).is_none() {
-            self.wake(now, micros);
+        if self.lock.live(now).is_none() {
+            if flagged {
+                self.wake(now, micros, Some(&call.owner));
+            }
+        } else if ended.0 != "released" {
+            let number = self.unheard(&call.owner);
+            if !number.is_empty() {
+                let attempt = format!("{}:{number}", client_of(&call.owner));
+                self.report = vec!["holds".to_owned(), attempt];
+            }
         }
         ended
     }
 
-    /// Gives the lock to the first who is alive, if it has ordered that, and else calls it.
-    pub(super) fn wake(&mut self, now: u64, micros: u64) {
+    /// Gives the lock to the first who is alive, if it has ordered that, and else calls it. The
+    /// client of `asker` hears of a grant from the reply.
+    pub(super) fn wake(&mut self, now: u64, micros: u64, asker: Option<&str>) {
         match self.head(now) {
             Some((head, _)) if self.is_called(&head) => {}
             Some((head, _)) => {
-                if !self.give(now, micros, &head) {
+                if !self.give(now, micros, &head, asker) {
                     self.call(now, &head);
                 }
             }
@@ -117,7 +131,7 @@ impl Fair {
         self.called.as_ref().is_some_and(|(_, who)| who == head)
     }
 
-    fn give(&mut self, now: u64, micros: u64, head: &str) -> bool {
+    fn give(&mut self, now: u64, micros: u64, head: &str, asker: Option<&str>) -> bool {
         let words: Vec<_> = head.split(' ').collect();
         let [verb, channel, n, owner, order] = words[..] else {
             return false;
@@ -138,17 +152,18 @@ impl Fair {
         let (token, ends) = (granted.token, now + span);
         let abandoned = u8::from(granted.abandoned);
         let grant = format!("g{nonce}.{token}.{ends}.{abandoned}");
-        self.calls
-            .push((channel.to_owned(), format!("{} {n} {grant}", key(NAME))));
-        self.report = Some(["granted".to_owned(), attempt, grant]);
+        if asker.map(client_of) != Some(client) {
+            let message = format!("{} {n} {grant}", key(NAME));
+            self.calls.push((channel.to_owned(), message));
+        }
+        self.report = vec!["granted".to_owned(), attempt, grant];
         true
     }
 
     /// Returns the number of the attempt that holds without knowing, if it is of `asker`'s client.
     fn unheard(&self, asker: &str) -> String {
         let hold = self.lock.hold.as_ref().filter(|hold| hold.unconfirmed);
-        let client = |owner: &str| owner.split(':').next().unwrap().to_owned();
-        match hold.filter(|hold| client(&hold.owner) == client(asker)) {
+        match hold.filter(|hold| client_of(&hold.owner) == client_of(asker)) {
             Some(hold) => hold
                 .attempts
                 .first()

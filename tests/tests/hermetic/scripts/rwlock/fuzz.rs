@@ -590,6 +590,19 @@ impl World<ReadWrite> {
         others.writers.retain(|(member, _)| *member != ask.member);
         others.readers.retain(|(member, _)| *member != ask.member);
         others.upgrader.take_if(|(_, member)| *member == ask.member);
+        let client = |name: &str| name.split(':').next().unwrap().to_owned();
+        let unheard = self.kind.lock.live_write(now);
+        let unheard = unheard.and_then(|hold| hold.unconfirmed.clone());
+        let unheard = unheard.filter(|attempt| client(attempt) == client(&ask.owner));
+        if let Some(holder) = unheard.filter(|_| verdict != "released") {
+            assert_eq!(
+                answer[4..],
+                ["holds".to_owned(), holder],
+                "{}",
+                self.story()
+            );
+            return vec![ask.member.clone()];
+        }
         let given = self.given(&answer, 4, &others);
         given.into_iter().chain([ask.member.clone()]).collect()
     }

@@ -198,20 +198,42 @@ local function give_unheard(p, token, holder, asker)
   return ''
 end
 
--- Gives the name `key` to the waiter `head` of `queue`, if it has an order, and tells it. Returns
--- attempt and grant for the reply; nil if it has no order or the server refuses the message. The
--- name is free; `token` is the last one, `clean` is true if its hold was released, `abandoned` is 1
--- if that holder never released. Field `died` keeps the token of a hold after such a one. Begins
--- with a write that a full server accepts. O(log waiters): HDEL, PUBLISH, HSET, PTTL, PEXPIRE,
--- ZREM.
-local function give(key, queue, head, kind, now, micros, token, clean, abandoned, died)
+-- Returns the attempt that holds if it has not confirmed that and is of the client of `asker`, else
+-- nil. A repeated release ends its reply with `holds <attempt>`: the reply to the first one, which
+-- told of the grant, may be lost.
+local function give_reminder(p, token, holder, asker)
+  local n, client = give_unconfirmed(p, token), string.match(asker, '^[^:]*')
+  if n and string.match(holder, '^[^:]*') == client then
+    return client .. ':' .. n
+  end
+  return nil
+end
+
+-- Gives the name `key`, which is free, to the waiter `head` of `queue`, if it has an order, and
+-- tells it. Returns attempt and grant for the reply; nil if it has no order or the server refuses
+-- the message. `before` is about the hold that has ended, with the fields
+--
+--   now, micros  the time
+--   token        its token, the last one; nil or false if there was none
+--   clean        true if it was released
+--   abandoned    1 if its holder never released, else 0. Field `died` keeps the token of the hold
+--                after such a one
+--   called       field y
+--   client       the client that gets the reply, if it passes a grant on to its own waiters: they
+--                get no message
+--   life         ms that K has to last at least, or nil to leave that to its TTL
+--   given        set to true by a grant, which has set the TTL of K
+--
+-- A write that a full server accepts has to precede it: a server that takes no writes has to refuse
+-- before the message is out. O(log waiters): PUBLISH, HSET, PEXPIRE, ZREM, and HDEL or PTTL.
+local function give(key, queue, head, kind, died, before)
   local verb, channel, n, owner, lease, ttl, nonce =
     string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
-  local client = nonce and string.match(string.match(channel, '^[^{]*'), ':([^:]+)$')
+  local client = nonce and string.match(channel, '^[^{]*:([^:{]+)')
   if not client or verb == 'NONE' or #n > 15 or #owner > 15 or #lease > 15 or #ttl > 15 then
     return nil
   end
-  local new = micros
+  local token, new, abandoned = before.token, before.micros, before.abandoned
   if token and new <= token then
     new = string.format('%.0f', token + 1)
   end
@@ -219,29 +241,35 @@ local function give(key, queue, head, kind, now, micros, token, clean, abandoned
   if span > UNCONFIRMED then
     span = UNCONFIRMED
   end
-  local ends = (now + span) .. ''
+  local ends = (before.now + span) .. ''
   local grant = 'g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  -- A server that takes no writes has to refuse before the message is out.
-  redis.call('HDEL', key, 'y')
-  if publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
+  if client ~= before.client and publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
     return nil
   end
-  local attempt = client .. ':' .. n
-  redis.call('HSET', key, 'k', kind, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ',
-    't', new, 'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n)
-  if clean and token then
-    redis.call('HSET', key, 'z', token)
-  elseif abandoned == 1 then
-    redis.call('HSET', key, died, new)
+  if before.called then
+    redis.call('HDEL', key, 'y')
   end
+  local attempt = client .. ':' .. n
+  local write = {'k', kind, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ', 't', new,
+    'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n}
+  if before.clean and token then
+    write[13], write[14] = 'z', token
+  elseif abandoned == 1 then
+    write[13], write[14] = died, new
+  end
+  redis.call('HSET', key, unpack(write))
   local life = span + ttl - lease
-  if redis.call('PTTL', key) < life then
+  local least = before.life or redis.call('PTTL', key)
+  if least + 0 > life then
+    life = least
+  end
+  if before.life or least < life then
     redis.call('PEXPIRE', key, life)
   end
   redis.call('ZREM', queue, head)
+  before.given = true
   return attempt, grant
 end
-
 -- The fair lock's way to wait: in order. This part follows a line that sets KIND and
 -- core/queue.lua and core/give.lua, and precedes the scripts in `exclusive`.
 --
@@ -326,10 +354,10 @@ local function stay(i, m, f, now)
 end
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
--- that waiter, unless it was notified before. `last` has the time in µs, the last token, whether
--- its hold was released, and 1 if its holder never released. Returns ` granted <attempt> <grant>`
--- if it was given. O(log waiters) and O(dead, at most 64).
-local function wake(i, m, now, last)
+-- that waiter, unless it was notified before. `before` is about the hold that has ended, see
+-- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
+-- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
+local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = redis.call('HGET', key, 'y')
   local head, more = queue_head(q, l, now, called)
@@ -341,12 +369,20 @@ local function wake(i, m, now, last)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
-    local attempt, grant = give(key, q, head, KIND, now, last[1], last[2], last[3], last[4], 'b')
+    before.called = called
+    local attempt, grant = give(key, q, head, KIND, 'b', before)
     if attempt then
       return ' granted ' .. attempt .. ' ' .. grant
     end
     queue_call(key, now, head)
   end
+end
+
+-- Returns ` holds <attempt>` for the reply to a repeated release, or '', see core/give.lua. `holder`
+-- holds the name `key` with `token`. O(1): HGET.
+local function remind(key, token, holder, asker)
+  local attempt = give_reminder(redis.call('HGET', key, 'p'), token, holder, asker)
+  return attempt and ' holds ' .. attempt or ''
 end
 
 -- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.

@@ -43,7 +43,7 @@ local function stay(_i, _m, _f, _now) end
 
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
 -- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
-local function wake(i, m, now, _last)
+local function wake(i, m, now, _before)
   local key, queue = KEYS[i], KEYS[m + i]
   redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
   local first = redis.call('ZPOPMIN', queue)
@@ -55,6 +55,11 @@ local function wake(i, m, now, _last)
   else
     redis.call('HDEL', key, 'n')
   end
+end
+
+-- Only kinds with an order give a name to a waiter.
+local function remind(_key, _token, _holder, _asker)
+  return ''
 end
 
 -- Returns the number of living waiters. O(log waiters): ZCOUNT.
@@ -166,6 +171,8 @@ if given and gone[given] then
   end
 end
 if not f[2] or f[3] <= now then
-  return now .. ' struck' .. (wake(1, 1, now, {micros, f[4], clean, abandoned}) or '')
+  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned}
+  redis.call('HDEL', KEYS[1], '')
+  return now .. ' struck' .. (wake(1, 1, now, before) or '')
 end
 return {now, 'struck'}

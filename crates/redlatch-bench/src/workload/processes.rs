@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
-use super::{handoff, own_worker, wanted};
+use super::{handoff, own_worker, wanted, wants};
 use crate::{
     cli::Plan,
-    contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, RAW, laps},
+    contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, KINDS, RAW, laps},
     job::{Done, Job, Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -79,6 +79,9 @@ pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Resul
     let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
     for name in wanted(plan).into_iter().filter(|&name| name != RAW) {
         programs.push((name.to_owned(), own_worker(name)?));
+    }
+    for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
+        programs.push((kind.to_owned(), own_worker(kind)?));
     }
     programs.extend(plan.with.iter().cloned());
     for processes in SIZES {

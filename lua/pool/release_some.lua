@@ -6,8 +6,8 @@
 --       2 kind    of the pool
 --       3..       holds, each `:<n>` or `:<n>:<i>`, to be appended to the client
 -- Reply a text of one line per hold: the reply of pool/release as a text, or an empty line if the
---       hold is left as it is. The line of the last released hold tells of all grants; waiters of
---       the client get no message
+--       hold is left as it is. The line of the last released hold tells of all grants. Waiters of
+--       the client get messages as all others do: they come together, and so do the next requests
 -- Cost  O(n log holds): TIME, HMGET, HDEL, ZREM, HSET; with waiters + O(log n + 16) and a PUBLISH
 --       for each notified one, 16 at most; for each that gets permits also HGET, and ZADD.
 --
@@ -46,7 +46,7 @@ if gone[1] then
   local write = {'c', out}
   if f[4] then
     local size = tonumber(f[2])
-    local grants = pool_grants(k, now, micros, out, f[8], client)
+    local grants = pool_grants(k, now, micros, out, f[8])
     pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
     lines[last] = lines[last] .. grants.told
   else

@@ -99,6 +99,11 @@ impl Primitive for Counted {
         (!self.flavour.each).then_some(self.need)
     }
 
+    fn tells_by_reply(&self, reply: &Value) -> bool {
+        // The script of a common release sends messages, and replies with a text.
+        reply.as_array().is_some()
+    }
+
     fn last_token(&self, reply: &Value) -> Option<Token> {
         AcquireScript::last_token(reply)
     }

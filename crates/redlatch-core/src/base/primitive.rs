@@ -118,6 +118,13 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Tells whether the waiters of this client that a release has granted to learn of it from this
+    /// reply, and get no message.
+    fn tells_by_reply(&self, reply: &Value) -> bool {
+        let _ = reply;
+        true
+    }
+
     /// Reads a token in a busy reply of [`acquire`](Self::acquire), for kinds that [grant
     /// ahead](Self::grants_ahead). A later grant has a greater token.
     fn last_token(&self, reply: &Value) -> Option<Token> {

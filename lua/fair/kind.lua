@@ -106,8 +106,8 @@ local function wake(i, m, now, before)
   end
 end
 
--- Returns ` holds <attempt>` for the reply to a repeated release, or '', see core/give.lua. `holder`
--- holds the name `key` with `token`. O(1): HGET.
+-- Returns ` holds <attempt>` for the reply to a repeated release, or '', see core/give.lua.
+-- `holder` holds the name `key` with `token`. O(1): HGET.
 local function remind(key, token, holder, asker)
   local attempt = give_reminder(redis.call('HGET', key, 'p'), token, holder, asker)
   return attempt and ' holds ' .. attempt or ''

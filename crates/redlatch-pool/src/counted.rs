@@ -100,8 +100,7 @@ impl Primitive for Counted {
     }
 
     fn tells_by_reply(&self, reply: &Value) -> bool {
-        // The script of a common release sends messages, and replies with a text.
-        reply.as_array().is_some()
+        ReleaseScript::tells(reply)
     }
 
     fn last_token(&self, reply: &Value) -> Option<Token> {

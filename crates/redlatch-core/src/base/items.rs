@@ -154,8 +154,8 @@ pub(crate) struct ReportedGrant<'a> {
     pub(crate) notice: Option<Notice>,
 }
 
-/// Returns the grants that the reply of a release reports: `granted`, the attempt and the notice for
-/// each of them. The reply to a repeated release has `holds` and the attempt instead.
+/// Returns the grants that the reply of a release reports: `granted`, the attempt and the notice
+/// for each of them. The reply to a repeated release has `holds` and the attempt instead.
 pub(crate) fn reported_grants(reply: &Value) -> impl Iterator<Item = ReportedGrant<'_>> {
     let mut text = reply.as_str().map(|text| text.split(' '));
     let mut list = reply.as_array().unwrap_or_default().iter();

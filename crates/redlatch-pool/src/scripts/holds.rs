@@ -260,6 +260,12 @@ impl<'a> ReleaseScript<'a> {
         }
     }
 
+    /// Tells whether this reply reports grants to the client's own waiters instead of a message.
+    /// The reply of [`RELEASE_SOME`] is a text, and does not.
+    pub(crate) fn tells(reply: &Value) -> bool {
+        reply.as_array().is_some()
+    }
+
     pub(crate) fn decode(reply: &Value) -> Result<Vec<Verdict>, Error> {
         let items = Items::new(&RELEASE, reply)?;
         let verdict = |at: usize| {

@@ -17,7 +17,7 @@
 --                items for each waiter that got permits: `granted`, its attempt, and
 --                `g<nonce>.<number>.<ends>.0`. A waiter of the attempt's client gets no message.
 --                To a repeated release two items for each grant to this client that nobody has
---                confirmed, among the first 16 holds: `holds`, its attempt
+--                confirmed, among 16 holds: `holds`, its attempt
 --       released  this call took permits back
 --       already   the hold had no more than it may keep, or its client has withdrawn it
 --       expired   its lease was over, and all of it is back
@@ -26,7 +26,7 @@
 -- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
 --       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
 --       HGET, and once ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua; of a
---       repeated one + ZRANGEBYSCORE, HMGET of 16 holds.
+--       repeated one + ZRANGE, HMGET of 16 holds.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
 -- and the forgotten ones only rise. These requests may come late, repeatedly, and in any order.
@@ -133,7 +133,7 @@ if waiting then
 end
 if repeated and client and d then
   -- The reply that told of the grants may be lost.
-  local unheard = pool_unheard(k, d, now, client, 16)
+  local unheard = pool_unheard(k, d, now, client, 16, true)
   for i = 1, #unheard do
     reply[#reply + 1], reply[#reply + 2] = 'holds', client .. ':' .. unheard[i]
   end

@@ -253,9 +253,15 @@ local function pool_tell(reply, told)
 end
 
 -- Returns the numbers of the attempts of `client` that hold by a grant that they have not
--- confirmed, among the first `most` of D. O(log n + most).
-local function pool_unheard(k, d, now, client, most)
-  local ids = redis.call('ZRANGEBYSCORE', d, '(' .. now, now + UNCONFIRMED, 'LIMIT', 0, most)
+-- confirmed, among `most` of D. They are the first of those that may be such, or with `fresh` the
+-- last, where a grant of this moment is. O(log n + most).
+local function pool_unheard(k, d, now, client, most, fresh)
+  local ids
+  if fresh then
+    ids = redis.call('ZRANGE', d, now + UNCONFIRMED, '(' .. now, 'BYSCORE', 'REV', 'LIMIT', 0, most)
+  else
+    ids = redis.call('ZRANGEBYSCORE', d, '(' .. now, now + UNCONFIRMED, 'LIMIT', 0, most)
+  end
   local fields, numbers = {}, {}
   for i = 1, #ids do
     local of, n = string.match(ids[i], '^([^:]+):(%d+)$')

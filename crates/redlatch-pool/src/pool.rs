@@ -213,6 +213,9 @@ impl Pool {
         void: Option<(String, u64)>,
     ) -> Result<Vec<(Verdict, bool)>, Error> {
         let key = self.checked()?;
+        // This reads no grants in the reply. Only kinds whose holds have ids know an acquire that
+        // it may undo, and they grant to no waiter.
+        debug_assert!(self.flavour.each || void.is_none());
         let (attempt, void_by) = void.unzip();
         let script = ReleaseScript {
             key,

@@ -179,6 +179,28 @@ async fn dropped_release_serves_the_waiter() {
     }
 }
 
+/// The server stops right after a release has granted, until the lease of that release is over. The
+/// client gives the release up, and a waiter asks.
+#[tokio::test(start_paused = true)]
+async fn release_that_is_given_up_makes_the_first_waiter_ask() {
+    let (backend, client, guard) = held(Kind::Fair).await;
+    guard.release().await.unwrap();
+    let lock = client.fair_lock("x");
+    let guard = lock.lock().lease(SECOND).await.unwrap();
+    let waiter = queued(&backend, &client, Kind::Fair).await;
+    let server = backend.embedded_server();
+    server.drop_reply(
+        calls::of_script(FAIR.exclusive.release.text),
+        LostReply::Hangs,
+    );
+    let start = Instant::now();
+    drop(guard);
+    let next = waiter.await.unwrap();
+    assert!(start.elapsed() < 4 * SECOND, "{:?}", start.elapsed());
+    assert!(!next.is_after_abandonment());
+    next.release().await.unwrap();
+}
+
 /// The caller waits for no poll of the waiter, which may be in the same task.
 #[tokio::test(start_paused = true)]
 async fn release_ends_although_nobody_polls_the_waiter() {

@@ -119,10 +119,10 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Tells whether the waiters of this client that a release has granted to learn of it from this
-    /// reply, and get no message.
+    /// reply, and get no message. For kinds that [grant ahead](Self::grants_ahead).
     fn tells_by_reply(&self, reply: &Value) -> bool {
         let _ = reply;
-        true
+        self.grants_ahead().is_some()
     }
 
     /// Reads a token in a busy reply of [`acquire`](Self::acquire), for kinds that [grant

@@ -201,11 +201,12 @@ impl<'a> Run<'a> {
         loop {
             // A closing client must not use a turn that passes on to it.
             self.client.check_closing()?;
+            self.follow_shard();
+            // A grant comes with a prompt, which this takes. So the grant is looked at afterwards.
+            let queue = self.look_at_queue();
             if let Some(held) = self.take_grant() {
                 return Ok(Some(held));
             }
-            self.follow_shard();
-            let queue = self.look_at_queue();
             let now = self.checked.unwrap_or_else(|| self.client.now());
             let step = self.client.next_step(&mut self.waiter, &queue, now);
             if !matches!(step, Step::Send(_)) {

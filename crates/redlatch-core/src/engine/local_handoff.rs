@@ -72,7 +72,7 @@ impl PendingRelease {
     }
 
     /// Tells the waiters of this client to which the release has given the object. Reports those
-    /// that do not wait any more. Returns whether it has told any.
+    /// that do not wait any more. Returns whether it has told any that it holds.
     fn hand_over(&self, local_queues: &LocalQueues, strays: &Strays, reply: &Value) -> bool {
         let (key, client) = (self.primitive.key(), self.owner.client().as_str());
         let mut told = false;
@@ -82,10 +82,14 @@ impl PendingRelease {
         for grant in reported_grants(reply) {
             let number = grant.attempt.strip_prefix(client);
             let number = number.and_then(|rest| rest.strip_prefix(':')?.parse().ok());
-            if let Some(number) = number {
-                if local_queues.pass_on(key, number, grant.notice) {
-                    told = true;
-                } else {
+            let Some(number) = number else {
+                continue;
+            };
+            let waits = local_queues.pass_on(key, number, grant.notice);
+            // Without a notice, the attempt usually knows that it holds, and does not wait.
+            if grant.notice.is_some() {
+                told |= waits;
+                if !waits {
                     strays.add(format!("{key} {number}").into());
                 }
             }

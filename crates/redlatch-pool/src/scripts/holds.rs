@@ -254,7 +254,7 @@ impl<'a> ReleaseScript<'a> {
         let call = holds.fold(call, ScriptCall::arg);
         match plain {
             false => call,
-            // The script for a crowd expects that grants are passed on.
+            // The client part of a crowd's holds is that of the sender.
             true if self.attempt.is_empty() => call.merges(&RELEASE_EACH),
             true => call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME),
         }

@@ -247,6 +247,31 @@ fn entry_of_an_attempt_that_holds_is_given_nothing() {
     assert_eq!(notified(&mut bed), [1]);
 }
 
+/// The reply to the first release may be lost. Holds of others whose end is near do not hide the
+/// grant from its copy.
+#[test]
+fn copy_of_a_release_names_the_grant_of_its_own_client() {
+    let mut bed = full(20);
+    bed.pass(58 * SECOND);
+    let mut waiter = Acquire::new(&bed, "h:99", 1).waiting("PUBLISH w:h 99");
+    waiter.order = "g60000.70000.0000000000000001";
+    let waiter = waiter.call();
+    assert_eq!(bed.ask(&waiter)[1], "busy");
+    let own = Release {
+        attempt: "h:20",
+        holds: &["h:20"],
+        ..Release::default()
+    };
+    let first = bed.ask(&own.call());
+    assert_eq!(first[1..5], ["released", "0", "granted", "h:99"]);
+    assert_eq!(notified(&mut bed), [0; 0], "the reply tells it");
+    assert_eq!(bed.ask(&own.call())[1..], ["gone", "0", "holds", "h:99"]);
+    // Another client learns nothing.
+    assert_eq!(bed.ask(&release("h:20"))[1..], ["gone", "0"]);
+    assert_eq!(bed.ask(&waiter)[1], "granted");
+    assert_eq!(bed.ask(&own.call())[1..], ["gone", "0"], "it knows");
+}
+
 #[test]
 fn pool_that_expires_gives_nothing_ahead() {
     let mut bed = full(1);

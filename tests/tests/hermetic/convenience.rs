@@ -2,19 +2,41 @@
 //! of work.
 
 use std::{
+    pin::pin,
     sync::{LazyLock, Mutex},
     time::Duration,
 };
 
+use futures_util::poll;
 use redlatch::{Client, Connection, ErrorKind, Lockable, LossCause, Token};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND},
 };
+use tokio::task::yield_now;
 
 fn lazy(backend: &Backend) -> Client {
     let builder = backend.builder().patience(SECOND);
     builder.connect_lazy().unwrap()
+}
+
+/// The look at an object asks for its kind, and then whether the key exists.
+#[tokio::test(start_paused = true)]
+async fn object_that_comes_between_two_commands_of_a_look_is_found() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let lock = other.lock("x");
+    let mut look = pin!(client.object("x"));
+    assert!(poll!(&mut look).is_pending());
+    while server.command_count("HGET") == 0 {
+        yield_now().await;
+    }
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(server.command_count("PTTL"), 0, "the look has only begun");
+    let object = look.await.unwrap().unwrap();
+    assert_eq!(object.holders[0].token, Some(guard.token()));
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -90,32 +90,37 @@ pub(super) fn run<'a>(
             return Err(client.closed());
         };
         let primitive = Arc::clone(&pending.primitive);
-        let call = pending.call(client.retention());
-        let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();
-        let repeated = Repeated {
-            checked,
-            ..Repeated::new(&call, client.request_timeout(), deadline)
+        // What the request needs ends with it, so that the future does not keep it beside the rest.
+        let answered = {
+            let call = pending.call(client.retention());
+            let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();
+            let repeated = Repeated {
+                checked,
+                ..Repeated::new(&call, client.request_timeout(), deadline)
+            };
+            let sending = pin!(client.net().insist(repeated));
+            ahead_of_next_waiters(sending, handover.pending.iter()).await
         };
-        let sending = pin!(client.net().insist(repeated));
-        let released = match ahead_of_next_waiters(sending, handover.pending.iter()).await {
+        let mut told = false;
+        let released = match answered {
             Ok(Answered { reply, resent, .. }) => {
                 if let Some(pending) = handover.pending.take() {
                     let strays = &client.net().world.strays;
-                    let told = pending.answered(client.local_queues(), strays, &reply);
+                    told = pending.answered(client.local_queues(), strays, &reply);
                     client.releaser().heed(primitive.as_ref(), &reply);
-                    if told {
-                        // The next holder goes on before the caller, who may want the object again.
-                        // tokio's function keeps the caller out of the run queue until the thread
-                        // has nothing else to do. A task in that queue makes the runtime wake
-                        // another thread, which delays this one where cores are few.
-                        yield_now().await;
-                    }
                 }
                 let released = primitive.released(&reply);
                 released.map(|reply| Released::of(reply, resent))
             }
             Err(error) => Err(error),
         };
+        if told {
+            // The next holder goes on before the caller, who may want the object again. tokio's
+            // function keeps the caller out of the run queue until the thread has nothing else to
+            // do. A task in that queue makes the runtime wake another thread, which delays this one
+            // where cores are few.
+            yield_now().await;
+        }
         released.about(primitive.kind(), primitive.name())
     }
 }

@@ -83,8 +83,8 @@ impl Scan {
 }
 
 /// Returns the kind of the object called `name` as the server stores it, such as `lock:1`. Returns
-/// `None` if there is no object. Costs one command, or two without an object. For the crates of
-/// this family.
+/// `None` if there is no object. Costs one command, two without an object, and three if it comes
+/// between them. For the crates of this family.
 ///
 /// # Errors
 ///
@@ -96,17 +96,24 @@ impl Scan {
 pub async fn stored_kind(client: &Client, name: &Name) -> Result<Option<String>, Error> {
     client.check_open()?;
     let key = client.key(name);
-    let command = Command::new("HGET").arg(key.as_str()).arg("k");
     let deadline = client.now() + client.patience();
-    let reply = client.net().ask(key.slot(), command, deadline).await?;
-    if let Some(kind) = reply.as_str() {
-        return Ok(Some(kind.to_owned()));
+    let kind = async || {
+        let command = Command::new("HGET").arg(key.as_str()).arg("k");
+        let reply = client.net().ask(key.slot(), command, deadline).await?;
+        Ok::<_, Error>(reply.as_str().map(str::to_owned))
+    };
+    if let Some(kind) = kind().await? {
+        return Ok(Some(kind));
     }
     let command = Command::new("PTTL").arg(key.as_str());
     let reply = client.net().ask(key.slot(), command, deadline).await?;
     match reply.as_int() {
         Some(ABSENT) => Ok(None),
-        Some(_) => Err(Error::wrong_kind("", "")),
+        // The object may have come between the two commands.
+        Some(_) => match kind().await? {
+            Some(kind) => Ok(Some(kind)),
+            None => Err(Error::wrong_kind("", "")),
+        },
         None => Err(Error::bad_reply("PTTL", &reply)),
     }
 }

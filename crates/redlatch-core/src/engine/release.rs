@@ -7,7 +7,10 @@ use tokio::task::yield_now;
 use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
 use crate::{
     Error,
-    base::{error::About as _, primitive::ReleaseReply},
+    base::{
+        error::About as _,
+        primitive::{Primitive, ReleaseReply},
+    },
     net::{Answered, Checked, Repeated},
 };
 
@@ -91,7 +94,7 @@ pub(super) fn run<'a>(
         };
         let primitive = Arc::clone(&pending.primitive);
         // What the request needs ends with it, so that the future does not keep it beside the rest.
-        let answered = {
+        let (released, told) = {
             let call = pending.call(client.retention());
             let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();
             let repeated = Repeated {
@@ -99,20 +102,8 @@ pub(super) fn run<'a>(
                 ..Repeated::new(&call, client.request_timeout(), deadline)
             };
             let sending = pin!(client.net().insist(repeated));
-            ahead_of_next_waiters(sending, handover.pending.iter()).await
-        };
-        let mut told = false;
-        let released = match answered {
-            Ok(Answered { reply, resent, .. }) => {
-                if let Some(pending) = handover.pending.take() {
-                    let strays = &client.net().world.strays;
-                    told = pending.answered(client.local_queues(), strays, &reply);
-                    client.releaser().heed(primitive.as_ref(), &reply);
-                }
-                let released = primitive.released(&reply);
-                released.map(|reply| Released::of(reply, resent))
-            }
-            Err(error) => Err(error),
+            let answered = ahead_of_next_waiters(sending, handover.pending.iter()).await;
+            handover.answered(primitive.as_ref(), answered)
         };
         if told {
             // The next holder goes on before the caller, who may want the object again. tokio's
@@ -130,6 +121,30 @@ struct Handover<'a> {
     pending: Option<PendingRelease>,
     /// Dropped after the releaser has the release, so that `close` sees one of them.
     ticket: ReleaseTicket<'a>,
+}
+
+impl Handover<'_> {
+    /// Processes the outcome of the release. Returns it, and whether a waiter of this client has the
+    /// object now.
+    fn answered(
+        &mut self,
+        primitive: &dyn Primitive,
+        answered: Result<Answered, Error>,
+    ) -> (Result<Released, Error>, bool) {
+        let Answered { reply, resent, .. } = match answered {
+            Ok(answered) => answered,
+            Err(error) => return (Err(error), false),
+        };
+        let client = self.ticket.client();
+        let mut told = false;
+        if let Some(pending) = self.pending.take() {
+            let strays = &client.net().world.strays;
+            told = pending.answered(client.local_queues(), strays, &reply);
+            client.releaser().heed(primitive, &reply);
+        }
+        let released = primitive.released(&reply);
+        (released.map(|reply| Released::of(reply, resent)), told)
+    }
 }
 
 impl Drop for Handover<'_> {

@@ -124,8 +124,8 @@ struct Handover<'a> {
 }
 
 impl Handover<'_> {
-    /// Processes the outcome of the release. Returns it, and whether a waiter of this client has the
-    /// object now.
+    /// Processes the outcome of the release. Returns it, and whether a waiter of this client has
+    /// the object now.
     fn answered(
         &mut self,
         primitive: &dyn Primitive,

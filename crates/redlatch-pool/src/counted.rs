@@ -100,7 +100,7 @@ impl Primitive for Counted {
     }
 
     fn tells_by_reply(&self, reply: &Value) -> bool {
-        self.grants_ahead().is_some() && ReleaseScript::tells(reply)
+        ReleaseScript::tells(reply)
     }
 
     fn last_token(&self, reply: &Value) -> Option<Token> {

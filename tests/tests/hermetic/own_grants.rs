@@ -137,6 +137,21 @@ async fn waiter_learns_from_the_reply_to_the_release() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn writer_learns_from_the_reply_to_the_release_of_the_last_reader() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let reader = client.read_write_lock("x").read().await.unwrap();
+    let waiter = queued(&backend, &client, Kind::Write).await;
+    let (before, start) = (backend.script_calls(), Instant::now());
+    assert_eq!(reader.release().await.unwrap(), Released::Free);
+    let next = waiter.await.unwrap();
+    assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
+    assert_eq!(backend.script_calls() - before, 1);
+    next.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn repeated_release_tells_the_waiter_if_the_first_reply_is_lost() {
     for kind in KINDS {
         for how in [LostReply::Cuts, LostReply::Hangs] {

@@ -119,10 +119,10 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Tells whether the waiters of this client that a release has granted to learn of it from this
-    /// reply, and get no message. For kinds that [grant ahead](Self::grants_ahead).
+    /// reply, and get no message. The release of a reader may grant to a writer.
     fn tells_by_reply(&self, reply: &Value) -> bool {
         let _ = reply;
-        self.grants_ahead().is_some()
+        true
     }
 
     /// Reads a token in a busy reply of [`acquire`](Self::acquire), for kinds that [grant

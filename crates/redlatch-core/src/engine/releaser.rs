@@ -323,10 +323,8 @@ impl Releaser {
         };
         if now >= pending.give_up_at || !self.rules.keeps(Rule::RetryReleases) {
             observe::release_given_up(&labels, pending.primitive.name(), &why);
-            if pending.primitive.grants_ahead().is_some() {
-                // It may have granted to a waiter of this client, which knows nothing of it.
-                self.local_queues.prompt_first(pending.primitive.key());
-            }
+            // It may have granted to a waiter of this client, which knows nothing of it.
+            self.local_queues.prompt_first(pending.primitive.key());
             return self.done(&pending, sent);
         }
         sent.failures += 1;

@@ -252,11 +252,10 @@ impl<'a> ReleaseScript<'a> {
         let plain = alone && self.left == 0 && self.forgotten == 0;
         let holds = first.into_iter().chain(second).chain(holds);
         let call = holds.fold(call, ScriptCall::arg);
-        match plain {
-            false => call,
-            // The client part of a crowd's holds is that of the sender.
-            true if self.attempt.is_empty() => call.merges(&RELEASE_EACH),
-            true => call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME),
+        if plain {
+            call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME)
+        } else {
+            call
         }
     }
 

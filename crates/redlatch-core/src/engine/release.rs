@@ -93,7 +93,7 @@ pub(super) fn run<'a>(
             return Err(client.closed());
         };
         let primitive = Arc::clone(&pending.primitive);
-        // The parts of the request end with it, so that the future does not keep them beside the rest.
+        // The parts of the request end here, so that the future does not keep them beside the rest.
         let (released, told) = {
             let call = pending.call(client.retention());
             let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();

@@ -1,6 +1,6 @@
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
--- `wait` and `stay`.
+-- exclusive/plain_take.lua, core/marks.lua and the wait.lua of its kind, which has `wait` and
+-- `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind

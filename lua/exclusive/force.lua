@@ -1,5 +1,5 @@
 -- Ends the hold with this token, at once or by forbidding its renewal. This script follows the
--- kind.lua of its kind, which has KIND and `wake`.
+-- wake.lua of its kind, which has `wake`.
 --
 -- KEYS  1 K, then the indexes of its waiters (optional; without them nobody is notified)
 -- ARGV  1 token   token of the hold; a later hold is not touched

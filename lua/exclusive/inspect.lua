@@ -1,5 +1,5 @@
--- Shows the holder of a name. Writes nothing. This script follows the kind.lua of its kind, which
--- has KIND and `waiting`.
+-- Shows the holder of a name. Writes nothing. This script follows the waiting.lua of its kind,
+-- which has `waiting`.
 --
 -- KEYS  1 K, then the indexes of its waiters
 -- Reply {now, 'free'}

@@ -1,7 +1,7 @@
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/plain_free.lua, core/marks.lua and the kind.lua of its kind, which has
--- KIND and `wake`.
+-- script follows exclusive/plain_free.lua, core/marks.lua and the wake.lua of its kind, which has
+-- `wake`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);

@@ -1,5 +1,5 @@
 -- Removes entries of one client's waiters that no longer wait, and notifies the next waiter. This
--- script follows the kind.lua of its kind, which has KIND and `wake`, and core/withdraw.lua.
+-- script follows the wake.lua of its kind, which has `wake`, and core/withdraw.lua.
 --
 -- KEYS  1 K, then the indexes of its waiters, first Q
 -- ARGV  1 what    'list' returns the client's waiters, 'strike' removes the named ones

@@ -1,5 +1,4 @@
--- Lists waiters of one fair lock in order. Writes nothing. This script follows core/queue.lua and
--- fair/kind.lua.
+-- Lists waiters of one fair lock in order. Writes nothing. This script follows core/queue.lua.
 --
 -- KEYS  1 K, 2 Q, 3 L
 -- ARGV  1 after   ticket of the last known waiter, or ''

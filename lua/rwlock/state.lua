@@ -1,6 +1,5 @@
--- A read-write lock on the server, and the functions that its scripts share. This part follows
--- core/queue.lua, core/give.lua and core/marks.lua, precedes each script, and does nothing by
--- itself.
+-- A read-write lock on the server, and the functions that most of its scripts share. This part
+-- follows core/queue.lua, precedes each script, and does nothing by itself.
 --
 -- K  hash, the authority
 --      k   kind, `rw:1`
@@ -89,11 +88,6 @@ local function refused(s, attempt, now)
   return nil
 end
 
--- Marks an attempt whose copies could act until `void`.
-local function mark_void(s, attempt, void, now)
-  marks_add(s.key, s.voids, 'rw:1', attempt, void, now)
-end
-
 -- Prolongs the TTL of a key to at least `ttl` ms.
 local function prolong(key, ttl)
   local left = call('PTTL', key)
@@ -145,71 +139,6 @@ local function mend(s, index)
     end
   end
   prolong(index, call('PTTL', s.key))
-end
-
--- Admits an owner as a reader, or one more of its attempts. Returns count, token, abandoned, lasts,
--- serial.
-local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
-  local ends = (now + lease) .. ''
-  local hold, held = s.own, ' '
-  local serial, token, short, abandoned = micros, s.token, '', 0
-  if lasts(hold, now) then
-    serial, held = string.sub(hold, 15, 30), string.sub(hold, 50)
-    local till = string.sub(hold, 1, 13)
-    kind = string.sub(hold, 49, 49)
-    if till > ends or kind == 'R' or kind == 'U' then
-      if till < ends then
-        short = till - now
-      end
-      ends = till
-    end
-  else
-    if serial <= s.last then
-      serial = string.format('%.0f', s.last + 1)
-    end
-    -- The ended hold was counted, unless it was ended by force.
-    if not hold or string.sub(hold, 49, 49) == 'f' then
-      s.count = s.count + 1
-    end
-    s.last = serial
-  end
-  if s.writer and s.ends <= now and s.attempts ~= ' ' then
-    abandoned = 1
-  end
-  if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
-    held = held .. attempt .. ' '
-  end
-  local write = {'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
-  if not token then
-    -- No write is known. A new token separates the data read from now on from data read before.
-    token = micros
-    write[5], write[6], write[7], write[8] = 't', token, 'k', 'rw:1'
-  elseif not s.kind then
-    write[5], write[6] = 'k', 'rw:1'
-  end
-  if kind == 'u' then
-    write[#write + 1], write[#write + 2] = 'g', owner
-    -- The previous upgradable hold may be among the dead ones removed below, and must not take this
-    -- one's mark along.
-    s.upgradable = owner
-  end
-  if s.writer and s.ends <= now and s.ends ~= OVER then
-    -- The clock of another server may be behind: an end here has to be an end there.
-    write[#write + 1], write[#write + 2] = 'u', OVER
-    s.ends = OVER
-  end
-  call('HSET', s.key, unpack(write))
-  call('ZADD', index, ends, owner)
-  if s.count > 1 then
-    -- Two removals per reader: dead readers do not accumulate where nobody writes.
-    reap(s, index, now, 2)
-    if s.reaped then
-      call('HSET', s.key, 'c', counter(s))
-    end
-  end
-  prolong(s.key, ttl)
-  prolong(index, ttl)
-  return size(held), token, abandoned, short, serial
 end
 
 -- Returns true if the readers of the batch may still come.
@@ -273,25 +202,8 @@ local function upgrading_until(s, now)
   return nil
 end
 
--- Notifies the upgradable reader that waits to write.
-local function tell_upgrader(s)
-  local verb, channel, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
-  publish(verb, channel, s.key .. ' ' .. n)
-end
-
 local function is_upgradable(member)
   return string.sub(member, -2) == ' u'
-end
-
--- Adds a waiter to its queue, and records its client as alive. Returns 1 if it was not there.
-local function wait_in(s, queue, clients, now, micros, member, waiter, called)
-  local last = queue_touch(s.key, queue, clients, now, member, (now + waiter) .. '', s.flag)
-  local entered = queue_enter(s.key, queue, now, micros, member, last, called)
-  if entered == 0 and queue_is_called(called, member) then
-    -- It came.
-    call('HDEL', s.key, 'y')
-  end
-  return entered
 end
 
 -- Notifies a waiter once.
@@ -331,119 +243,5 @@ local function first_may_enter(s, readers, index, now, first, reader)
     return not upgradable_taken(s, now)
   end
   return not batch_reader(s, readers, reader, now) and readers_are_out(s, index, now, 0)
-end
-
--- Notifies the first in Q if nobody writes or waits to upgrade, and it may enter. `reader` is the
--- first in R.
-local function call_first(s, readers, index, now, first, reader)
-  if first_may_enter(s, readers, index, now, first, reader) then
-    call_once(s, now, first)
-  end
-end
-
--- Gives the lock to the first in Q, which may enter, if it is a writer with an order that was not
--- notified before. Returns attempt and grant for the reply, or nil.
-local function give_first(s, writers, now, micros, first)
-  -- Dead readers may be counted still, and those who wait behind a dead writer may not be called.
-  local settled = not s.writer or s.batch and string.sub(s.batch, 1, 16) == s.token
-  if s.count > 0 or not settled or queue_is_called(s.called, first) then
-    return nil
-  end
-  return give(s.key, writers, first, 'rw:1', 'a', {
-    now = now, micros = micros, token = s.token, clean = not s.writer,
-    abandoned = s.writer and s.attempts ~= ' ' and 1 or 0, called = s.called, client = s.client,
-  })
-end
-
--- Gives the lock to the next writer, or notifies all waiters that may enter from now on. `ended`: a
--- write has ended. Without `micros` it gives nothing. With `s.client` the reply tells that client
--- of a grant to one of its own waiters, and no message does. A write that a full server accepts
--- precedes it. Returns attempt and grant for the reply, or nil. O(log n) and O(dead waiters, at
--- most 128), and with a waiting writer O(due readers, at most 8).
-local function go_on(s, writers, readers, clients, index, now, micros, ended, verb, channel)
-  if s.writer and s.ends > now then
-    return
-  end
-  if upgrading_until(s, now) then
-    if readers_are_out(s, index, now, 1) and not batch_reader(s, readers, queue_head(readers, clients, now), now) then
-      tell_upgrader(s)
-    end
-    return
-  end
-  local stale = s.upgrader and string.sub(s.upgrader, 1, 13) > now
-  if stale then
-    -- Its hold is over: after its next look it waits in Q, or not at all.
-    call('HDEL', s.key, 'x')
-  end
-  local first, _, many = queue_head(writers, clients, now, s.called)
-  strike_out_missing(s, readers, now)
-  local reader, _, more = queue_head(readers, clients, now)
-  local writes = first and not is_upgradable(first)
-  local announce = false
-  if ended and s.writer then
-    announce = settle_death(s, readers, clients, now)
-  end
-  -- Also after a death that was handled before: a place in Q may have gone just now.
-  if not announce and reader and (ended and not s.writer or not writes) then
-    local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
-    if not batch_open(s, now) or string.sub(s.batch, 32) < newest then
-      open_batch(s, readers, now)
-      announce = true
-    end
-  end
-  local attempt, grant
-  if first and first_may_enter(s, readers, index, now, first, reader) then
-    if micros and writes and not more then
-      attempt, grant = give_first(s, writers, now, micros, first)
-    end
-    if not attempt then
-      call_once(s, now, first)
-    end
-  end
-  if announce then
-    publish(verb, channel, '')
-  end
-  if stale then
-    tell_upgrader(s)
-  end
-  if many or more then
-    queue_call_any(s.key, many and writers or readers, clients, now)
-  end
-  return attempt, grant
-end
-
--- Removes an attempt of the writer. Returns true if the write has ended with it.
-local function end_write(s, attempt, now)
-  local from, to = string.find(s.attempts, ' ' .. attempt .. ' ', 1, true)
-  s.attempts = string.sub(s.attempts, 1, from) .. string.sub(s.attempts, to + 1)
-  if s.attempts == ' ' and s.ends > now then
-    call('HDEL', s.key, 'o', 'h', 'u', 'p')
-    s.writer, s.ends, s.attempts = false, false, false
-    return true
-  end
-  call('HDEL', s.key, '')
-  if s.attempts == ' ' then
-    -- An expired hold keeps its owner field, so that a copy of this call gets the same answer. The
-    -- clock of another server may be behind: an end here has to be an end there.
-    call('HSET', s.key, 'h', ' ', 'u', OVER)
-    s.ends = OVER
-  else
-    call('HSET', s.key, 'h', s.attempts)
-  end
-  return false
-end
-
--- Ends a write that a release gave to an attempt which knows nothing of it. If the holder before
--- never released, the next one is told so instead.
-local function end_given(s, unconfirmed)
-  if string.sub(unconfirmed, 18, 18) == '1' then
-    call('HDEL', s.key, 'p')
-    -- ` - ` is a hold without an attempt.
-    call('HSET', s.key, 'h', ' - ', 'u', OVER)
-    s.attempts, s.ends = ' - ', OVER
-  else
-    call('HDEL', s.key, 'o', 'h', 'u', 'p')
-    s.writer, s.ends, s.attempts = false, false, false
-  end
 end
 

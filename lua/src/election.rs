@@ -1,4 +1,7 @@
-use crate::{Exclusive, Source, exclusive::exclusive};
+use crate::{
+    Exclusive, Source,
+    exclusive::{exclusive, joined},
+};
 
 /// The scripts of the election.
 #[derive(Clone, Copy, Debug)]
@@ -15,20 +18,8 @@ pub struct Election {
 
 /// The scripts of the election.
 pub static ELECTION: Election = Election {
-    plain: exclusive!(
-        "election",
-        naming: "local KIND = 'election:1'\n",
-        prelude: include_str!("../core/publish.lua"), include_str!("../reentrant/kind.lua")
-    ),
-    fair: exclusive!(
-        "fair_election",
-        naming: "local KIND = 'fair_election:1'\n",
-        prelude:
-        include_str!("../core/publish.lua"),
-        include_str!("../core/queue.lua"),
-        include_str!("../core/give.lua"),
-        include_str!("../fair/kind.lua")
-    ),
+    plain: exclusive!("election", "election:1", first_come),
+    fair: exclusive!("fair_election", "fair_election:1", in_order),
     announce: source!("election/announce" follows "core/publish"),
     look: source!("election/look"),
 };

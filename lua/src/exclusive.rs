@@ -40,83 +40,77 @@ impl Exclusive {
     }
 }
 
-/// Puts `$naming`, which sets the kind, in front of each script in `exclusive`. The texts in
-/// `$prelude` follow it in those that know waiters.
+/// Makes the scripts of a kind whose field `k` is `$kind`. Waiters come in any order (`first_come`)
+/// or in that of their arrival (`in_order`).
 macro_rules! exclusive {
-    ($kind:literal, naming: $naming:expr, prelude: $($prelude:expr),+) => {
+    ($name:literal, $kind:literal, first_come) => {
+        exclusive!(
+            $name,
+            naming: concat!("local KIND = '", $kind, "'\nlocal PARTS = 2\n"),
+            wait: "reentrant/wait";
+            wake: "core/publish", "reentrant/wake";
+            waiting: "reentrant/waiting"
+        )
+    };
+    ($name:literal, $kind:literal, in_order) => {
+        exclusive!(
+            $name,
+            naming: concat!("local KIND = '", $kind, "'\nlocal PARTS = 3\n"),
+            wait: "core/publish", "core/queue", "core/queue_join", "core/unconfirmed", "fair/wait";
+            wake: "core/publish", "core/queue", "core/unconfirmed", "core/give", "fair/wake";
+            waiting: "fair/waiting"
+        )
+    };
+    // `naming` sets KIND, and PARTS, the number of keys for each name. The parts of `wait` precede
+    // the script that registers waiters, those of `wake` the scripts that may free a name, and
+    // `waiting` the one that counts waiters.
+    (
+        $name:literal,
+        naming: $naming:expr,
+        wait: $($wait:literal),+;
+        wake: $($wake:literal),+;
+        waiting: $waiting:literal
+    ) => {
         crate::Exclusive {
-            acquire: crate::Source {
-                name: concat!($kind, "/acquire"),
-                text: concat!(
-                    $naming,
-                    include_str!("../core/marks.lua"),
-                    $($prelude,)+
-                    include_str!("../exclusive/plain_take.lua"),
-                    include_str!("../exclusive/acquire.lua")
-                ),
-            },
-            acquire_each: crate::Source {
-                name: concat!($kind, "/acquire_each"),
-                text: concat!(
-                    $naming,
-                    include_str!("../exclusive/plain_take.lua"),
-                    include_str!("../core/act_before_each.lua"),
-                    include_str!("../exclusive/acquire_each.lua")
-                ),
-            },
-            renew: crate::Source {
-                name: concat!($kind, "/renew"),
-                text: concat!(
-                    $naming,
-                    include_str!("../exclusive/renewal.lua"),
-                    include_str!("../exclusive/renew.lua")
-                ),
-            },
-            renew_each: crate::Source {
-                name: concat!($kind, "/renew_each"),
-                text: concat!(
-                    $naming,
-                    include_str!("../exclusive/renewal.lua"),
-                    include_str!("../exclusive/renew_each.lua")
-                ),
-            },
-            release: crate::Source {
-                name: concat!($kind, "/release"),
-                text: concat!(
-                    $naming,
-                    include_str!("../core/marks.lua"),
-                    $($prelude,)+
-                    include_str!("../exclusive/plain_free.lua"),
-                    include_str!("../exclusive/release.lua")
-                ),
-            },
-            release_each: crate::Source {
-                name: concat!($kind, "/release_each"),
-                text: concat!(
-                    $naming,
-                    include_str!("../exclusive/plain_free.lua"),
-                    include_str!("../exclusive/release_each.lua")
-                ),
-            },
-            inspect: crate::Source {
-                name: concat!($kind, "/inspect"),
-                text: concat!($naming, $($prelude,)+ include_str!("../exclusive/inspect.lua")),
-            },
-            force: crate::Source {
-                name: concat!($kind, "/force"),
-                text: concat!($naming, $($prelude,)+ include_str!("../exclusive/force.lua")),
-            },
-            withdraw: crate::Source {
-                name: concat!($kind, "/withdraw"),
-                text: concat!(
-                    $naming,
-                    $($prelude,)+
-                    include_str!("../core/withdraw.lua"),
-                    include_str!("../exclusive/withdraw.lua")
-                ),
-            },
+            acquire: joined!(
+                $name, "acquire", $naming,
+                "core/marks", $($wait,)+ "exclusive/plain_take", "exclusive/acquire"
+            ),
+            acquire_each: joined!(
+                $name, "acquire_each", $naming,
+                "exclusive/plain_take", "core/act_before_each", "exclusive/acquire_each"
+            ),
+            renew: joined!($name, "renew", $naming, "exclusive/renewal", "exclusive/renew"),
+            renew_each: joined!(
+                $name, "renew_each", $naming,
+                "exclusive/renewal", "exclusive/renew_each"
+            ),
+            release: joined!(
+                $name, "release", $naming,
+                "core/marks", $($wake,)+ "exclusive/plain_free", "exclusive/release"
+            ),
+            release_each: joined!(
+                $name, "release_each", $naming,
+                "exclusive/plain_free", "exclusive/release_each"
+            ),
+            inspect: joined!($name, "inspect", $naming, $waiting, "exclusive/inspect"),
+            force: joined!($name, "force", $naming, $($wake,)+ "exclusive/force"),
+            withdraw: joined!(
+                $name, "withdraw", $naming,
+                $($wake,)+ "core/withdraw", "exclusive/withdraw"
+            ),
         }
     };
 }
 
-pub(crate) use exclusive;
+/// Makes one script of a kind: `$naming`, and the text of each part.
+macro_rules! joined {
+    ($kind:literal, $name:literal, $naming:expr, $($part:literal),+) => {
+        crate::Source {
+            name: concat!($kind, "/", $name),
+            text: concat!($naming, $(include_str!(concat!("../", $part, ".lua")),)+),
+        }
+    };
+}
+
+pub(crate) use {exclusive, joined};

@@ -1,4 +1,7 @@
-use crate::{Exclusive, Source, exclusive::exclusive};
+use crate::{
+    Exclusive, Source,
+    exclusive::{exclusive, joined},
+};
 
 /// The scripts of the fair lock.
 #[derive(Clone, Copy, Debug)]
@@ -13,33 +16,21 @@ pub struct Fair {
 
 /// The scripts of the fair lock.
 pub static FAIR: Fair = Fair {
-    exclusive: exclusive!(
+    exclusive: exclusive!("fair", "fair:1", in_order),
+    waiters: joined!(
         "fair",
-        naming: "local KIND = 'fair:1'\n",
-        prelude:
-        include_str!("../core/publish.lua"),
-        include_str!("../core/queue.lua"),
-        include_str!("../core/give.lua"),
-        include_str!("../fair/kind.lua")
+        "waiters",
+        "local KIND = 'fair:1'\n",
+        "core/publish",
+        "core/queue",
+        "fair/waiters"
     ),
-    waiters: Source {
-        name: "fair/waiters",
-        text: concat!(
-            "local KIND = 'fair:1'\n",
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../core/give.lua"),
-            include_str!("../fair/kind.lua"),
-            include_str!("../fair/waiters.lua")
-        ),
-    },
-    position: Source {
-        name: "fair/position",
-        text: concat!(
-            "local KIND = 'fair:1'\n",
-            include_str!("../fair/position.lua")
-        ),
-    },
+    position: joined!(
+        "fair",
+        "position",
+        "local KIND = 'fair:1'\n",
+        "fair/position"
+    ),
 };
 
 impl Fair {

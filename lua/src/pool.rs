@@ -31,23 +31,23 @@ pub struct Pool {
     pub withdraw: Source,
 }
 
-/// Makes a script that follows the parts of the pool and `$part`.
+/// Makes a script that follows the parts of the pool and each `$part`.
 macro_rules! shared {
-    ($name:literal $(, $part:literal)?) => {
+    ($name:literal $(, $part:literal)*) => {
         source!(
             $name follows
-            "core/publish", "core/queue", "core/marks", "pool/shared" $(, $part)?
+            "core/publish", "core/queue", "core/marks", "pool/shared" $(, $part)*
         )
     };
 }
 
 /// The scripts of a pool of leased permits, for the semaphores.
 pub static POOL: Pool = Pool {
-    acquire: shared!("pool/acquire", "core/act_before"),
+    acquire: shared!("pool/acquire", "core/queue_join", "core/act_before"),
     acquire_each: source!("pool/acquire_each" follows "core/act_before_each"),
     acquire_some: source!(
         "pool/acquire_some" follows
-        "core/publish", "core/queue", "pool/shared", "core/act_before_each"
+        "core/publish", "core/queue", "core/queue_join", "pool/shared", "core/act_before_each"
     ),
     renew: source!("pool/renew"),
     renew_each: source!("pool/renew_each"),

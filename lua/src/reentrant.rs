@@ -1,8 +1,7 @@
-use crate::{Exclusive, exclusive::exclusive};
+use crate::{
+    Exclusive,
+    exclusive::{exclusive, joined},
+};
 
 /// The scripts of the plain reentrant lock.
-pub static REENTRANT: Exclusive = exclusive!(
-    "reentrant",
-    naming: "local KIND = 'lock:1'\n",
-    prelude: include_str!("../core/publish.lua"), include_str!("../reentrant/kind.lua")
-);
+pub static REENTRANT: Exclusive = exclusive!("reentrant", "lock:1", first_come);

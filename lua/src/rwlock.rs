@@ -33,37 +33,64 @@ pub struct Rwlock {
     pub withdraw: Source,
 }
 
-/// Makes a script that follows the parts of the lock and `$part`.
+/// Makes a script that follows the parts of the lock and each `$part`.
 macro_rules! shared {
-    ($name:literal $(, $part:literal)?) => {
+    ($name:literal, $($part:literal),*) => {
         source!(
             $name follows
-            "core/publish", "core/queue", "core/give", "core/marks", "rwlock/state" $(, $part)?
+            "core/publish", "core/queue", "core/unconfirmed", "core/marks", "rwlock/state"
+            $(, $part)*
         )
     };
 }
 
 /// The scripts of the read-write lock.
 pub static RWLOCK: Rwlock = Rwlock {
-    read: shared!("rwlock/read", "core/act_before"),
+    read: shared!(
+        "rwlock/read",
+        "core/queue_join",
+        "rwlock/join",
+        "rwlock/let_read",
+        "core/give",
+        "rwlock/go_on",
+        "core/act_before"
+    ),
     read_each: source!("rwlock/read_each" follows "rwlock/counter", "core/act_before_each"),
-    write: shared!("rwlock/write", "core/act_before"),
+    write: shared!(
+        "rwlock/write",
+        "core/queue_join",
+        "rwlock/join",
+        "core/act_before"
+    ),
     write_each: source!(
         "rwlock/write_each" follows
         "rwlock/kind", "rwlock/counter", "exclusive/plain_take", "core/act_before_each"
     ),
-    downgrade: shared!("rwlock/downgrade", "core/act_before"),
+    downgrade: shared!(
+        "rwlock/downgrade",
+        "rwlock/let_read",
+        "rwlock/ends",
+        "core/give",
+        "rwlock/go_on",
+        "core/act_before"
+    ),
     renew: source!("rwlock/renew" follows "rwlock/renewal"),
     renew_each: source!("rwlock/renew_each" follows "rwlock/renewal"),
-    release: shared!("rwlock/release"),
+    release: shared!("rwlock/release", "rwlock/ends", "core/give", "rwlock/go_on"),
     read_release_each: source!("rwlock/read_release_each"),
     write_release_each: source!(
         "rwlock/write_release_each" follows "rwlock/counter", "exclusive/plain_free"
     ),
-    inspect: shared!("rwlock/inspect"),
-    holders: shared!("rwlock/holders"),
-    force: shared!("rwlock/force"),
-    withdraw: shared!("rwlock/withdraw", "core/withdraw"),
+    inspect: shared!("rwlock/inspect",),
+    holders: shared!("rwlock/holders",),
+    force: shared!("rwlock/force", "core/give", "rwlock/go_on"),
+    withdraw: shared!(
+        "rwlock/withdraw",
+        "rwlock/ends",
+        "core/give",
+        "rwlock/go_on",
+        "core/withdraw"
+    ),
 };
 
 impl Rwlock {

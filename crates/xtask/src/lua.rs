@@ -74,7 +74,7 @@ mod tests {
             .text;
         for part in [
             include_str!("../../../lua/core/queue.lua"),
-            include_str!("../../../lua/fair/kind.lua"),
+            include_str!("../../../lua/fair/wake.lua"),
             include_str!("../../../lua/exclusive/release.lua"),
         ] {
             assert!(release.contains(part), "{part}");

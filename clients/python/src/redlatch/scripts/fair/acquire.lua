@@ -1,4 +1,5 @@
 local KIND = 'fair:1'
+local PARTS = 3
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -158,6 +159,30 @@ local function queue_head(q, l, now, called)
   return nil, true, true
 end
 
+-- Notifies a waiter of its turn. Begins with a write that a full server accepts.
+local function queue_call(k, now, member)
+  redis.call('HDEL', k, '')
+  redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
+  local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
+  publish(verb, channel, k .. ' ' .. n)
+end
+
+-- Makes a living client look when too many dead waiters are at the front for one script: one of
+-- those that came last.
+local function queue_call_any(k, q, l, now)
+  for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
+    local verb, channel = string.match(member, '^(%u+) (%S+)')
+    local alive = redis.call('ZSCORE', l, queue_client(member))
+    if verb ~= 'NONE' and alive and alive > now then
+      publish(verb, channel, k)
+      return
+    end
+  end
+end
+
+-- How a waiter joins the queue of core/queue.lua, which precedes this part. It does nothing by
+-- itself.
+
 -- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
 -- which K certainly lives. A full server refuses the first write. O(log clients).
 local function queue_touch(k, q, l, now, member, alive, flag, ends)
@@ -199,27 +224,6 @@ local function queue_enter(k, q, now, micros, member, last, called)
   return 1, called
 end
 
--- Notifies a waiter of its turn. Begins with a write that a full server accepts.
-local function queue_call(k, now, member)
-  redis.call('HDEL', k, '')
-  redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
-  local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
-  publish(verb, channel, k .. ' ' .. n)
-end
-
--- Makes a living client look when too many dead waiters are at the front for one script: one of
--- those that came last.
-local function queue_call_any(k, q, l, now)
-  for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
-    local verb, channel = string.match(member, '^(%u+) (%S+)')
-    local alive = redis.call('ZSCORE', l, queue_client(member))
-    if verb ~= 'NONE' and alive and alive > now then
-      publish(verb, channel, k)
-      return
-    end
-  end
-end
-
 -- Returns the ms until which any of those before the first waiter of `client` counts as alive, if
 -- that waiter is among the first 16. The head is alive until `alive`. After that time, if nobody
 -- has come, the client should look. Returns nil if that waiter is the head itself. Also nil if it
@@ -253,18 +257,8 @@ local function queue_before(q, l, client, alive, now)
   return alive
 end
 
--- Grants of a name with one owner by a script that frees it: a release, a forced end, a withdrawal.
--- This part follows core/publish.lua and precedes every such script. It does nothing by itself.
---
--- Q  a member may end with an order, `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its
---    waiter accepts a hold that a release writes for it. lease and ttl are in ms; nonce is 16
---    hexadecimal digits
--- K  p, `<token> <abandoned> <n>`: the hold with this token was granted to attempt n by such an
---    order, and its holder has confirmed nothing yet. abandoned = 1 if the holder before never
---    released
-
--- Longest lease of a hold that its holder has not confirmed, in ms.
-local UNCONFIRMED = 5000
+-- Holds that a release has granted and that their holders have not confirmed, see field p in
+-- core/give.lua. This part does nothing by itself.
 
 -- Returns the number of the attempt that holds without having confirmed it, nil if there is none.
 -- `p` is the field, `token` that of the hold.
@@ -297,72 +291,10 @@ local function give_reminder(p, token, holder, asker)
   return nil
 end
 
--- Gives the name `key`, which is free, to the waiter `head` of `queue`, if it has an order, and
--- tells it. Returns attempt and grant for the reply; nil if it has no order or the server refuses
--- the message. `before` is about the hold that has ended, with the fields
---
---   now, micros  the time
---   token        its token, the last one; nil or false if there was none
---   clean        true if it was released
---   abandoned    1 if its holder never released, else 0. Field `died` keeps the token of the hold
---                after such a one
---   called       field y
---   client       the client that gets the reply, if it passes a grant on to its own waiters: they
---                get no message
---   life         ms that K has to last at least, or nil to leave that to its TTL
---   given        set to true by a grant, which has set the TTL of K
---
--- A write that a full server accepts has to precede it: a server that takes no writes has to refuse
--- before the message is out. O(log waiters): PUBLISH, HSET, PEXPIRE, ZREM, and HDEL or PTTL.
-local function give(key, queue, head, kind, died, before)
-  local verb, channel, n, owner, lease, ttl, nonce =
-    string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
-  local client = nonce and string.match(channel, '^[^{]*:([^:{]+)')
-  if not client or verb == 'NONE' or #n > 15 or #owner > 15 or #lease > 15 or #ttl > 15 then
-    return nil
-  end
-  local token, new, abandoned = before.token, before.micros, before.abandoned
-  if token and new <= token then
-    new = string.format('%.0f', token + 1)
-  end
-  local span = lease + 0
-  if span > UNCONFIRMED then
-    span = UNCONFIRMED
-  end
-  local ends = (before.now + span) .. ''
-  local grant = 'g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  if client ~= before.client and publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
-    return nil
-  end
-  if before.called then
-    redis.call('HDEL', key, 'y')
-  end
-  local attempt = client .. ':' .. n
-  local write = {'k', kind, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ', 't', new,
-    'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n}
-  if before.clean and token then
-    write[13], write[14] = 'z', token
-  elseif abandoned == 1 then
-    write[13], write[14] = died, new
-  end
-  redis.call('HSET', key, unpack(write))
-  local life = span + ttl - lease
-  local least = before.life or redis.call('PTTL', key)
-  if least + 0 > life then
-    life = least
-  end
-  if before.life or least < life then
-    redis.call('PEXPIRE', key, life)
-  end
-  redis.call('ZREM', queue, head)
-  before.given = true
-  return attempt, grant
-end
--- The fair lock's way to wait: in order. This part follows a line that sets KIND and
--- core/queue.lua and core/give.lua, and precedes the scripts in `exclusive`.
+-- The fair lock's way to wait: in order. This part follows core/queue_join.lua and
+-- core/unconfirmed.lua, and precedes exclusive/acquire.lua.
 --
 -- Q, L  of each name, see core/queue.lua; with the orders of core/give.lua
-local PARTS = 3
 
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
 -- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
@@ -441,43 +373,6 @@ local function stay(i, m, f, now)
   end
 end
 
--- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
--- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
--- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
-local function wake(i, m, now, before)
-  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
-  local called = redis.call('HGET', key, 'y')
-  local head, more = queue_head(q, l, now, called)
-  if not head then
-    if more then
-      queue_call_any(key, q, l, now)
-    else
-      redis.call('HDEL', key, 'n', 'y')
-      redis.call('DEL', l)
-    end
-  elseif not queue_is_called(called, head) then
-    before.called = called
-    local attempt, grant = give(key, q, head, KIND, 'b', before)
-    if attempt then
-      return ' granted ' .. attempt .. ' ' .. grant
-    end
-    queue_call(key, now, head)
-  end
-end
-
--- Returns ` holds <attempt>` for the reply to a repeated release, or '', see core/give.lua.
--- `holder` holds the name `key` with `token`. O(1): HGET.
-local function remind(key, token, holder, asker)
-  local attempt = give_reminder(redis.call('HGET', key, 'p'), token, holder, asker)
-  return attempt and ' holds ' .. attempt or ''
-end
-
--- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.
-local function waiting(_now)
-  return redis.call('ZCARD', KEYS[2])
-end
-
 -- The plain case of an acquisition, which most of them are. This part follows a line that sets
 -- KIND, precedes the scripts that take names, and does nothing by itself.
 
@@ -504,8 +399,8 @@ local function plain_take(key, kind, owner, token, voids, waiters, new_owner, at
 end
 
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
--- `wait` and `stay`.
+-- exclusive/plain_take.lua, core/marks.lua and the wait.lua of its kind, which has `wait` and
+-- `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind

@@ -1,4 +1,5 @@
 local KIND = 'fair:1'
+local PARTS = 3
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -158,47 +159,6 @@ local function queue_head(q, l, now, called)
   return nil, true, true
 end
 
--- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
--- which K certainly lives. A full server refuses the first write. O(log clients).
-local function queue_touch(k, q, l, now, member, alive, flag, ends)
-  local last = alive
-  if flag and flag > alive then
-    last = flag
-  end
-  redis.call('HSET', k, 'n', last)
-  if not ends or ends < last then
-    if redis.call('PTTL', k) < last - now then
-      redis.call('PEXPIRE', k, last - now)
-    end
-  end
-  redis.call('ZADD', l, alive, queue_client(member))
-  redis.call('PEXPIRE', l, last - now)
-  redis.call('PEXPIRE', q, last - now)
-  return last
-end
-
--- Adds a waiter, whose client is recorded as alive, behind all others. Returns 1, or 0 if it is
--- there already, and the new field y. Q lives until `last`. O(log n).
-local function queue_enter(k, q, now, micros, member, last, called)
-  if redis.call('ZSCORE', q, member) then
-    return 0, called
-  end
-  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
-  if newest and micros <= newest then
-    micros = string.format('%.0f', newest + 1)
-  end
-  redis.call('ZADD', q, micros, member)
-  if not newest then
-    redis.call('PEXPIRE', q, last - now)
-  end
-  if queue_is_called(called, member) then
-    -- It was notified and did not come in time: it joins at the end.
-    redis.call('HDEL', k, 'y')
-    called = false
-  end
-  return 1, called
-end
-
 -- Notifies a waiter of its turn. Begins with a write that a full server accepts.
 local function queue_call(k, now, member)
   redis.call('HDEL', k, '')
@@ -220,51 +180,8 @@ local function queue_call_any(k, q, l, now)
   end
 end
 
--- Returns the ms until which any of those before the first waiter of `client` counts as alive, if
--- that waiter is among the first 16. The head is alive until `alive`. After that time, if nobody
--- has come, the client should look. Returns nil if that waiter is the head itself. Also nil if it
--- is not among the first 16, unless `now` is given and at most 16 clients are alive: then all of
--- them may look.
-local function queue_before(q, l, client, alive, now)
-  local members = redis.call('ZRANGE', q, 0, 15)
-  local ahead, found = {}, false
-  for i = 1, #members do
-    local other = queue_client(members[i])
-    if other == client then
-      if i == 1 then
-        return nil
-      end
-      found = true
-      break
-    end
-    if i > 1 and not ahead[other] then
-      ahead[other] = true
-    end
-  end
-  if not found and (not now or redis.call('ZCOUNT', l, '(' .. now, '+inf') > 16) then
-    return nil
-  end
-  for one in pairs(ahead) do
-    local until_then = redis.call('ZSCORE', l, one)
-    if until_then and until_then > alive then
-      alive = until_then
-    end
-  end
-  return alive
-end
-
--- Grants of a name with one owner by a script that frees it: a release, a forced end, a withdrawal.
--- This part follows core/publish.lua and precedes every such script. It does nothing by itself.
---
--- Q  a member may end with an order, `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its
---    waiter accepts a hold that a release writes for it. lease and ttl are in ms; nonce is 16
---    hexadecimal digits
--- K  p, `<token> <abandoned> <n>`: the hold with this token was granted to attempt n by such an
---    order, and its holder has confirmed nothing yet. abandoned = 1 if the holder before never
---    released
-
--- Longest lease of a hold that its holder has not confirmed, in ms.
-local UNCONFIRMED = 5000
+-- Holds that a release has granted and that their holders have not confirmed, see field p in
+-- core/give.lua. This part does nothing by itself.
 
 -- Returns the number of the attempt that holds without having confirmed it, nil if there is none.
 -- `p` is the field, `token` that of the hold.
@@ -296,6 +213,19 @@ local function give_reminder(p, token, holder, asker)
   end
   return nil
 end
+
+-- Grants of a name with one owner by a script that frees it: a release, a forced end, a withdrawal.
+-- This part follows core/publish.lua and precedes every such script. It does nothing by itself.
+--
+-- Q  a member may end with an order, `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its
+--    waiter accepts a hold that a release writes for it. lease and ttl are in ms; nonce is 16
+--    hexadecimal digits
+-- K  p, `<token> <abandoned> <n>`: the hold with this token was granted to attempt n by such an
+--    order, and its holder has confirmed nothing yet. abandoned = 1 if the holder before never
+--    released
+
+-- Longest lease of a hold that its holder has not confirmed, in ms.
+local UNCONFIRMED = 5000
 
 -- Gives the name `key`, which is free, to the waiter `head` of `queue`, if it has an order, and
 -- tells it. Returns attempt and grant for the reply; nil if it has no order or the server refuses
@@ -358,88 +288,8 @@ local function give(key, queue, head, kind, died, before)
   before.given = true
   return attempt, grant
 end
--- The fair lock's way to wait: in order. This part follows a line that sets KIND and
--- core/queue.lua and core/give.lua, and precedes the scripts in `exclusive`.
---
--- Q, L  of each name, see core/queue.lua; with the orders of core/give.lua
-local PARTS = 3
-
--- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
--- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
--- holder, called, entered, last}: look = '' to leave re-checks to others; called = n of a waiter of
--- the same client that should ask: the head of the queue if the name is free, or the holder of an
--- unconfirmed hold; entered = 1 if this waiter was not in the queue before; last = token of the
--- last hold. A grant has one item more: 1 if this waiter was the first in the queue. A script that
--- finds the name free and the head not notified notifies it. O(log waiters) and O(dead, at most
--- 64), at most 30 commands and 2 for each dead one.
-local function wait(i, m, f, now, micros)
-  local held = f[2] and f[4] > now
-  if not held and f[6] <= now then
-    return nil
-  end
-  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
-  local register, member, past = ARGV[6], ARGV[7], f[3] or ''
-  local y = redis.call('HMGET', key, 'y', 'p')
-  local called = y[1]
-  local entered, last = 0, nil
-  if register ~= '' then
-    last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
-    f[6] = last
-    if held then
-      entered, called = queue_enter(key, q, now, micros, member, last, called)
-    end
-  end
-
-  local head, alive = queue_head(q, l, now, called)
-  if held then
-    local look = f[4] - now
-    if head and member ~= '' and queue_client(head) ~= queue_client(member) then
-      local before = queue_before(q, l, queue_client(member), alive, now)
-      if not before then
-        look = ''
-      elseif before > f[4] then
-        look = before - now
-      end
-    end
-    -- A waiter that has just come hears nothing of it: the message is on its way.
-    local ring = entered == 0 and give_unheard(y[2], f[3], f[2], ARGV[2]) or ''
-    return {now, 'busy', i, look, f[2], ring, entered, past}
-  end
-
-  if not head then
-    return alive and {now, 'more'}
-  elseif head == member then
-    f.place = 1
-    return nil
-  end
-  if last then
-    entered, called = queue_enter(key, q, now, micros, member, last, called)
-  end
-  if not queue_is_called(called, head) then
-    queue_call(key, now, head)
-    if now + GRACE < alive + 0 then
-      alive = (now + GRACE) .. ''
-    end
-  end
-  local look, ring = alive - now, ''
-  if member ~= '' then
-    if queue_client(head) == queue_client(member) then
-      ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
-    else
-      local before = queue_before(q, l, queue_client(member), alive, now)
-      look = before and before - now or ''
-    end
-  end
-  return {now, 'busy', i, look, '', ring, entered, past}
-end
-
--- Records that the client of this call waits for name i, if the call registers a waiter. For a call
--- that `wait` has not seen. O(log clients).
-local function stay(i, m, f, now)
-  if ARGV[6] ~= '' then
-    f[6] = queue_touch(KEYS[i], KEYS[m + i], KEYS[2 * m + i], now, ARGV[7], (now + ARGV[6]) .. '', f[6])
-  end
-end
+-- What the fair lock does with a name that is free. This part follows a line that sets KIND,
+-- core/queue.lua, core/unconfirmed.lua and core/give.lua, and precedes the scripts that free names.
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
@@ -473,11 +323,6 @@ local function remind(key, token, holder, asker)
   return attempt and ' holds ' .. attempt or ''
 end
 
--- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.
-local function waiting(_now)
-  return redis.call('ZCARD', KEYS[2])
-end
-
 -- The plain case of a release. This part precedes the scripts that release names, and does nothing
 -- by itself.
 
@@ -499,8 +344,8 @@ end
 
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/plain_free.lua, core/marks.lua and the kind.lua of its kind, which has
--- KIND and `wake`.
+-- script follows exclusive/plain_free.lua, core/marks.lua and the wake.lua of its kind, which has
+-- `wake`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);

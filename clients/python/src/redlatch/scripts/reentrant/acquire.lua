@@ -1,4 +1,5 @@
 local KIND = 'lock:1'
+local PARTS = 2
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -87,25 +88,10 @@ local function marks_add(key, v, kind, attempt, void, now)
   redis.call('HSET', key, 'k', kind, 'v', v, 'v' .. last, chunk, 'v:' .. attempt, void)
 end
 
--- Publishes messages. This part precedes every script that publishes.
-
--- Publishes `message`. Returns the server's error if it refuses, such as for a missing right. Verb
--- and channel may come from a sorted set that others can write to, so this function sends messages
--- and nothing else.
-local function publish(verb, channel, message)
-  if verb == 'PUBLISH' or verb == 'SPUBLISH' then
-    local reply = redis.pcall(verb, channel, message)
-    return type(reply) == 'table' and reply.err or nil
-  end
-  return nil
-end
-
--- The plain lock's way to wait: whoever comes first. This part follows a line that sets KIND and
--- core/publish.lua, and precedes the scripts in `exclusive`.
+-- The plain lock's way to wait: whoever comes first. This part precedes exclusive/acquire.lua.
 --
 -- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
 --    for each name
-local PARTS = 2
 
 -- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
 -- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
@@ -128,32 +114,6 @@ end
 
 -- Only kinds with an order count who is alive.
 local function stay(_i, _m, _f, _now) end
-
--- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
--- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
-local function wake(i, m, now, _before)
-  local key, queue = KEYS[i], KEYS[m + i]
-  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
-  local first = redis.call('ZPOPMIN', queue)
-  if first[1] then
-    local verb, channel = string.match(first[1], '^(%u+) (%S+)')
-    local left = redis.call('ZCARD', queue)
-    publish(verb, channel, key)
-    return ' ' .. channel .. ' ' .. left
-  else
-    redis.call('HDEL', key, 'n')
-  end
-end
-
--- Only kinds with an order give a name to a waiter.
-local function remind(_key, _token, _holder, _asker)
-  return ''
-end
-
--- Returns the number of living waiters. O(log waiters): ZCOUNT.
-local function waiting(now)
-  return redis.call('ZCOUNT', KEYS[2], now, '+inf')
-end
 
 -- The plain case of an acquisition, which most of them are. This part follows a line that sets
 -- KIND, precedes the scripts that take names, and does nothing by itself.
@@ -181,8 +141,8 @@ local function plain_take(key, kind, owner, token, voids, waiters, new_owner, at
 end
 
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
--- `wait` and `stay`.
+-- exclusive/plain_take.lua, core/marks.lua and the wait.lua of its kind, which has `wait` and
+-- `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind

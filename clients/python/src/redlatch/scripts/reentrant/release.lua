@@ -1,4 +1,5 @@
 local KIND = 'lock:1'
+local PARTS = 2
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -100,34 +101,8 @@ local function publish(verb, channel, message)
   return nil
 end
 
--- The plain lock's way to wait: whoever comes first. This part follows a line that sets KIND and
--- core/publish.lua, and precedes the scripts in `exclusive`.
---
--- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
---    for each name
-local PARTS = 2
-
--- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
--- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
-local function wait(i, m, f, now, _micros)
-  if not f[2] or f[4] <= now then
-    return nil
-  end
-  if ARGV[6] ~= '' then
-    local alive = (now + ARGV[6]) .. ''
-    local last = alive
-    if f[6] and f[6] > alive then
-      last = f[6]
-    end
-    redis.call('HSET', KEYS[i], 'n', last)
-    redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
-    redis.call('PEXPIRE', KEYS[m + i], last - now)
-  end
-  return {now, 'busy', i, f[4] - now, f[2]}
-end
-
--- Only kinds with an order count who is alive.
-local function stay(_i, _m, _f, _now) end
+-- What the plain lock does with a name that is free. This part follows core/publish.lua, and
+-- precedes the scripts that free names.
 
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
 -- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
@@ -148,11 +123,6 @@ end
 -- Only kinds with an order give a name to a waiter.
 local function remind(_key, _token, _holder, _asker)
   return ''
-end
-
--- Returns the number of living waiters. O(log waiters): ZCOUNT.
-local function waiting(now)
-  return redis.call('ZCOUNT', KEYS[2], now, '+inf')
 end
 
 -- The plain case of a release. This part precedes the scripts that release names, and does nothing
@@ -176,8 +146,8 @@ end
 
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/plain_free.lua, core/marks.lua and the kind.lua of its kind, which has
--- KIND and `wake`.
+-- script follows exclusive/plain_free.lua, core/marks.lua and the wake.lua of its kind, which has
+-- `wake`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);

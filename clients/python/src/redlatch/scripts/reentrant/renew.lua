@@ -1,4 +1,5 @@
 local KIND = 'lock:1'
+local PARTS = 2
 -- Moves the end of one hold. This part follows a line that sets KIND, and precedes the scripts that
 -- renew.
 

@@ -1,4 +1,5 @@
 local KIND = 'lock:1'
+local PARTS = 2
 -- Publishes messages. This part precedes every script that publishes.
 
 -- Publishes `message`. Returns the server's error if it refuses, such as for a missing right. Verb
@@ -12,34 +13,8 @@ local function publish(verb, channel, message)
   return nil
 end
 
--- The plain lock's way to wait: whoever comes first. This part follows a line that sets KIND and
--- core/publish.lua, and precedes the scripts in `exclusive`.
---
--- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
---    for each name
-local PARTS = 2
-
--- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
--- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
-local function wait(i, m, f, now, _micros)
-  if not f[2] or f[4] <= now then
-    return nil
-  end
-  if ARGV[6] ~= '' then
-    local alive = (now + ARGV[6]) .. ''
-    local last = alive
-    if f[6] and f[6] > alive then
-      last = f[6]
-    end
-    redis.call('HSET', KEYS[i], 'n', last)
-    redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
-    redis.call('PEXPIRE', KEYS[m + i], last - now)
-  end
-  return {now, 'busy', i, f[4] - now, f[2]}
-end
-
--- Only kinds with an order count who is alive.
-local function stay(_i, _m, _f, _now) end
+-- What the plain lock does with a name that is free. This part follows core/publish.lua, and
+-- precedes the scripts that free names.
 
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
 -- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
@@ -60,11 +35,6 @@ end
 -- Only kinds with an order give a name to a waiter.
 local function remind(_key, _token, _holder, _asker)
   return ''
-end
-
--- Returns the number of living waiters. O(log waiters): ZCOUNT.
-local function waiting(now)
-  return redis.call('ZCOUNT', KEYS[2], now, '+inf')
 end
 
 -- Entries of one client's waiters that no longer wait. A server may have them after a failover, a
@@ -117,7 +87,7 @@ local function withdraw_set(from)
 end
 
 -- Removes entries of one client's waiters that no longer wait, and notifies the next waiter. This
--- script follows the kind.lua of its kind, which has KIND and `wake`, and core/withdraw.lua.
+-- script follows the wake.lua of its kind, which has `wake`, and core/withdraw.lua.
 --
 -- KEYS  1 K, then the indexes of its waiters, first Q
 -- ARGV  1 what    'list' returns the client's waiters, 'strike' removes the named ones

@@ -1,0 +1,35 @@
+-- What the fair lock does with a name that is free. This part follows a line that sets KIND,
+-- core/queue.lua, core/unconfirmed.lua and core/give.lua, and precedes the scripts that free names.
+
+-- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
+-- that waiter, unless it was notified before. `before` is about the hold that has ended, see
+-- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
+-- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
+local function wake(i, m, now, before)
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local called = redis.call('HGET', key, 'y')
+  local head, more = queue_head(q, l, now, called)
+  if not head then
+    if more then
+      queue_call_any(key, q, l, now)
+    else
+      redis.call('HDEL', key, 'n', 'y')
+      redis.call('DEL', l)
+    end
+  elseif not queue_is_called(called, head) then
+    before.called = called
+    local attempt, grant = give(key, q, head, KIND, 'b', before)
+    if attempt then
+      return ' granted ' .. attempt .. ' ' .. grant
+    end
+    queue_call(key, now, head)
+  end
+end
+
+-- Returns ` holds <attempt>` for the reply to a repeated release, or '', see core/give.lua.
+-- `holder` holds the name `key` with `token`. O(1): HGET.
+local function remind(key, token, holder, asker)
+  local attempt = give_reminder(redis.call('HGET', key, 'p'), token, holder, asker)
+  return attempt and ' holds ' .. attempt or ''
+end
+

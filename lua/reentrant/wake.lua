@@ -1,0 +1,24 @@
+-- What the plain lock does with a name that is free. This part follows core/publish.lua, and
+-- precedes the scripts that free names.
+
+-- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
+-- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
+local function wake(i, m, now, _before)
+  local key, queue = KEYS[i], KEYS[m + i]
+  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
+  local first = redis.call('ZPOPMIN', queue)
+  if first[1] then
+    local verb, channel = string.match(first[1], '^(%u+) (%S+)')
+    local left = redis.call('ZCARD', queue)
+    publish(verb, channel, key)
+    return ' ' .. channel .. ' ' .. left
+  else
+    redis.call('HDEL', key, 'n')
+  end
+end
+
+-- Only kinds with an order give a name to a waiter.
+local function remind(_key, _token, _holder, _asker)
+  return ''
+end
+

@@ -1,0 +1,22 @@
+-- How a waiter joins a queue of a read-write lock. This part follows core/queue_join.lua and
+-- rwlock/state.lua.
+
+-- Adds a waiter to its queue, and records its client as alive. Returns 1 if it was not there.
+local function wait_in(s, queue, clients, now, micros, member, waiter, called)
+  local last = queue_touch(s.key, queue, clients, now, member, (now + waiter) .. '', s.flag)
+  local entered = queue_enter(s.key, queue, now, micros, member, last, called)
+  if entered == 0 and queue_is_called(called, member) then
+    -- It came.
+    call('HDEL', s.key, 'y')
+  end
+  return entered
+end
+
+-- Notifies the first in Q if nobody writes or waits to upgrade, and it may enter. `reader` is the
+-- first in R.
+local function call_first(s, readers, index, now, first, reader)
+  if first_may_enter(s, readers, index, now, first, reader) then
+    call_once(s, now, first)
+  end
+end
+

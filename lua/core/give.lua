@@ -24,10 +24,11 @@ local UNCONFIRMED = 5000
 --   client       the client that gets the reply, if it passes a grant on to its own waiters: they
 --                get no message
 --   life         ms that K has to last at least, or nil to leave that to its TTL
+--   written      true if the script has written before, and a full server has accepted that
 --   given        set to true by a grant, which has set the TTL of K
 --
--- A write that a full server accepts has to precede it: a server that takes no writes has to refuse
--- before the message is out. O(log waiters): PUBLISH, HSET, PEXPIRE, ZREM, and HDEL or PTTL.
+-- Begins with a write that a full server accepts, so a server that takes no writes refuses before
+-- the message is out. O(log waiters): ZREM, HSET, PEXPIRE, and HDEL, PUBLISH or PTTL.
 local function give(key, queue, head, kind, died, before)
   local verb, channel, n, owner, lease, ttl, nonce =
     string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
@@ -45,9 +46,15 @@ local function give(key, queue, head, kind, died, before)
   end
   local ends = (before.now + span) .. ''
   local grant = 'g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  if client ~= before.client and publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
-    return nil
+  if client ~= before.client then
+    if not before.written then
+      redis.call('HDEL', key, '')
+    end
+    if publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
+      return nil
+    end
   end
+  redis.call('ZREM', queue, head)
   if before.called then
     redis.call('HDEL', key, 'y')
   end
@@ -68,7 +75,6 @@ local function give(key, queue, head, kind, died, before)
   if before.life or least < life then
     redis.call('PEXPIRE', key, life)
   end
-  redis.call('ZREM', queue, head)
   before.given = true
   return attempt, grant
 end

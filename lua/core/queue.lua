@@ -6,7 +6,8 @@
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters; none if it is absent or over
+--      n  ms until which there may be waiters, none if it is absent or over; a little later than the
+--         latest time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -26,9 +27,10 @@ local function queue_is_called(called, member)
 end
 
 -- Returns the first living member, and the ms until which it is alive. Returns nil if there is
--- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
--- n) and O(dead, at most 64). Writes only if some are dead.
-local function queue_head(q, l, now, called)
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that.
+-- `known` is a client that is alive until `known_until`, or nil. O(log n) and O(dead, at most 64).
+-- Writes only if some are dead.
+local function queue_head(q, l, now, called, known, known_until)
   local removed = 0
   local count = 0
   repeat
@@ -36,7 +38,8 @@ local function queue_head(q, l, now, called)
     count = 15
     for i = 1, #members do
       local member = members[i]
-      local alive = redis.call('ZSCORE', l, queue_client(member))
+      local client = queue_client(member)
+      local alive = client == known and known_until or redis.call('ZSCORE', l, client)
       if alive and queue_is_called(called, member) then
         local patience = string.sub(called, 1, 13)
         if patience < alive then

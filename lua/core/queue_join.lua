@@ -1,37 +1,51 @@
 -- How a waiter joins the queue of core/queue.lua, which precedes this part. It does nothing by
 -- itself.
 
+-- By how much field n and the TTLs of Q and L outlast the registration that sets them, in ms, so
+-- that few registrations have to set them.
+local RESERVE = 100
+
 -- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
--- which K certainly lives. A full server refuses the first write. O(log clients).
-local function queue_touch(k, q, l, now, member, alive, flag, ends)
-  local last = alive
-  if flag and flag > alive then
-    last = flag
+-- which K certainly lives, `other` another queue of the object with the same L. Returns the new
+-- field n, and the client. A full server refuses the first write. O(log clients): ZADD, and once
+-- in RESERVE ms HSET, PTTL, PEXPIRE.
+local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
+  local client = queue_client(member)
+  local new = redis.call('ZADD', l, alive, client)
+  if flag and flag >= alive then
+    if new == 1 then
+      -- L may be new, although the field is not.
+      redis.call('PEXPIRE', l, flag - now)
+    end
+    return flag, client
   end
+  local last = (alive + RESERVE) .. ''
   redis.call('HSET', k, 'n', last)
   if not ends or ends < last then
     if redis.call('PTTL', k) < last - now then
       redis.call('PEXPIRE', k, last - now)
     end
   end
-  redis.call('ZADD', l, alive, queue_client(member))
   redis.call('PEXPIRE', l, last - now)
   redis.call('PEXPIRE', q, last - now)
-  return last
+  if other then
+    redis.call('PEXPIRE', other, last - now)
+  end
+  return last, client
 end
 
 -- Adds a waiter, whose client is recorded as alive, behind all others. Returns 1, or 0 if it is
--- there already, and the new field y. Q lives until `last`. O(log n).
+-- there already, and the new field y. Q lives until `last`. O(log n): ZADD, ZCOUNT, ZCARD.
 local function queue_enter(k, q, now, micros, member, last, called)
-  if redis.call('ZSCORE', q, member) then
+  if redis.call('ZADD', q, 'NX', micros, member) == 0 then
     return 0, called
   end
-  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
-  if newest and micros <= newest then
-    micros = string.format('%.0f', newest + 1)
-  end
-  redis.call('ZADD', q, micros, member)
-  if not newest then
+  if redis.call('ZCOUNT', q, micros, '+inf') > 1 then
+    -- The clock was ahead when one of the others came.
+    redis.call('ZREM', q, member)
+    local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
+    redis.call('ZADD', q, string.format('%.0f', newest + 1), member)
+  elseif redis.call('ZCARD', q) == 1 then
     redis.call('PEXPIRE', q, last - now)
   end
   if queue_is_called(called, member) then

@@ -16,7 +16,7 @@ end
 local function give_unheard(p, token, holder, asker)
   local n = give_unconfirmed(p, token)
   if n and string.match(holder, '^[^:]*') == string.match(asker, '^[^:]*') then
-    return n + 0
+    return n
   end
   return ''
 end

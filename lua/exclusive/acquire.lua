@@ -1,5 +1,5 @@
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/plain_take.lua, core/marks.lua and the wait.lua of its kind, which has `wait` and
+-- exclusive/acquire_plain.lua, core/marks.lua, and the wait.lua of its kind, which has `wait` and
 -- `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
@@ -28,33 +28,16 @@
 -- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share;
 --       with void marks HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 expired ones; see
 --       core/marks.lua.
---
--- Times are compared as text of equal length, which saves conversions. `..` may be used on ms,
--- which have 13 digits, and not on tokens, which have 16.
 local call = redis.call
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = string.sub('00000' .. time[2], -6)
-local now = time[1] .. string.sub(micros, 1, 3)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
-
+local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 local m = #KEYS / PARTS
 local ends = (now + lease) .. ''
 local names = {}
 for i = 1, m do
-  -- k kind, o owner, t token, u until, v voids, n waiters until
-  local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
-  if m == 1 then
-    local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], owner, ' ' .. attempt .. ' ', time[1] .. micros, ends, ttl)
-    if token then
-      return now .. ' granted 1 ' .. token .. ' 0 '
-    end
-  end
+  -- k kind, o owner, t token, u until, v voids, n waiters until, y notified waiter, p grant by a
+  -- release that is not confirmed
+  local f = only or call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
   if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
@@ -63,7 +46,7 @@ for i = 1, m do
   end
   local held = f[2] and f[4] > now
   if held and f[2] ~= owner or f[6] and not held then
-    local answer = wait(i, m, f, now, time[1] .. micros)
+    local answer = wait(i, m, f, now, micros)
     if answer then
       return answer
     end
@@ -81,7 +64,7 @@ for i = 1, m do
     life = f[6] - now
   end
   if not f[2] or f[4] <= now then
-    token = time[1] .. micros
+    token = micros
     if last and token <= last then
       token = string.format('%.0f', last + 1)
     end

@@ -18,7 +18,7 @@ local time = redis.call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local key, token = KEYS[1], ARGV[1]
-local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'n')
+local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'n', 'y')
 if f[1] and f[1] ~= KIND then
   return {now, 'kind', f[1]}
 end
@@ -42,7 +42,7 @@ if f[6] and f[6] - now > life + 0 then
 end
 redis.call('PEXPIRE', key, life)
 if f[6] and KEYS[2] then
-  local before = {now = now, micros = micros, token = token, clean = false, abandoned = 1}
+  local before = {now = now, micros = micros, token = token, clean = false, abandoned = 1, called = f[7]}
   local told = wake(1, 1, now, before)
   return now .. ' done' .. (told or '')
 end

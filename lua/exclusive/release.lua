@@ -1,7 +1,7 @@
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/plain_free.lua, core/marks.lua and the wake.lua of its kind, which has
--- `wake`.
+-- script follows exclusive/release_plain.lua, core/marks.lua, and the wake.lua of its kind, which
+-- has `wake` and `remind`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
@@ -29,9 +29,7 @@
 -- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
 -- that attempt has. Begins with writes that a full server accepts.
 local call = redis.call
-local time = call('TIME')
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
+local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local m = #ARGV - 5
 
@@ -39,13 +37,8 @@ local reply = m > 1 and {now}
 local told = ''
 for i = 1, m do
   local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
-  -- k kind, o owner, h attempts, t token, u until, n waiters until
-  local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
-  if m == 1 and void == '' and address == '' then
-    if plain_free(key, f[3], f[4], f[5], f[6], ' ' .. attempt .. ' ', token, now, (now + keep) .. '', keep) then
-      return now .. ' released 0'
-    end
-  end
+  -- k kind, o owner, h attempts, t token, u until, n waiters until, y notified waiter
+  local f = only or call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n', 'y')
   local verdict, left = 'kind', 0
   if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]
@@ -68,7 +61,6 @@ for i = 1, m do
       elseif rest == ' ' and live then
         live = false
         f[2] = false
-        call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
         if rest == ' ' then
@@ -129,14 +121,15 @@ for i = 1, m do
       if queue and f[6] then
         before = {
           now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
-          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = false,
+          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = f[7],
         }
-        if not from then
-          call('HDEL', key, '')
-        end
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
+        if not f[2] then
+          -- What the next hold does not replace.
+          call('HDEL', key, 'o', 'h', 'u', 'p')
+        end
         call('PEXPIRE', key, life)
       end
     elseif m == 1 and not from then

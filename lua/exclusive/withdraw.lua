@@ -20,8 +20,9 @@
 local time = redis.call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
--- k kind, o owner, u until, t token, h attempts, p grant by a release that is not confirmed
-local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p')
+-- k kind, o owner, u until, t token, h attempts, p grant by a release that is not confirmed, y
+-- notified waiter
+local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p', 'y')
 if f[1] ~= KIND then
   return {now, 'kind', f[1] or ''}
 end
@@ -53,8 +54,7 @@ if given and gone[given] then
   end
 end
 if not f[2] or f[3] <= now then
-  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned}
-  redis.call('HDEL', KEYS[1], '')
+  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned, called = f[7]}
   return now .. ' struck' .. (wake(1, 1, now, before) or '')
 end
 return {now, 'struck'}

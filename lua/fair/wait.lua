@@ -3,9 +3,14 @@
 --
 -- Q, L  of each name, see core/queue.lua; with the orders of core/give.lua
 
+-- Returns the answer to a caller that does not get name i, see `wait`.
+local function busy(now, i, look, holder, called, entered, last)
+  return now .. ' busy ' .. i .. ' ' .. look .. ' ' .. holder .. ' ' .. called .. ' ' .. entered .. ' ' .. last
+end
+
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
--- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
--- holder, called, entered, last}: look = '' to leave re-checks to others; called = n of a waiter of
+-- answer, and queues the waiter if the call asks for that. The answer is a text, `<now> busy <i>
+-- <look> <holder> <called> <entered> <last>`: look = '' to leave re-checks to others; called = n of a waiter of
 -- the same client that should ask: the head of the queue if the name is free, or the holder of an
 -- unconfirmed hold; entered = 1 if this waiter was not in the queue before; last = token of the
 -- last hold. A grant has one item more: 1 if this waiter was the first in the queue. A script that
@@ -18,18 +23,18 @@ local function wait(i, m, f, now, micros)
   end
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local register, member, past = ARGV[6], ARGV[7], f[3] or ''
-  local y = redis.call('HMGET', key, 'y', 'p')
-  local called = y[1]
-  local entered, last = 0, nil
+  local called = f[7]
+  local entered, last, client, alive_until = 0, nil, nil, nil
   if register ~= '' then
-    last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
+    alive_until = (now + register) .. ''
+    last, client = queue_touch(key, q, l, now, member, alive_until, f[6], held and f[4])
     f[6] = last
     if held then
       entered, called = queue_enter(key, q, now, micros, member, last, called)
     end
   end
 
-  local head, alive = queue_head(q, l, now, called)
+  local head, alive = queue_head(q, l, now, called, client, alive_until)
   if held then
     local look = f[4] - now
     if head and member ~= '' and queue_client(head) ~= queue_client(member) then
@@ -41,8 +46,8 @@ local function wait(i, m, f, now, micros)
       end
     end
     -- A waiter that has just come hears nothing of it: the message is on its way.
-    local ring = entered == 0 and give_unheard(y[2], f[3], f[2], ARGV[2]) or ''
-    return {now, 'busy', i, look, f[2], ring, entered, past}
+    local ring = entered == 0 and give_unheard(f[8], f[3], f[2], ARGV[2]) or ''
+    return busy(now, i, look, f[2], ring, entered, past)
   end
 
   if not head then
@@ -63,13 +68,13 @@ local function wait(i, m, f, now, micros)
   local look, ring = alive - now, ''
   if member ~= '' then
     if queue_client(head) == queue_client(member) then
-      ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+      ring = string.match(head, '^%u+ %S+ (%d+)')
     else
       local before = queue_before(q, l, queue_client(member), alive, now)
       look = before and before - now or ''
     end
   end
-  return {now, 'busy', i, look, '', ring, entered, past}
+  return busy(now, i, look, '', ring, entered, past)
 end
 
 -- Records that the client of this call waits for name i, if the call registers a waiter. For a call

@@ -3,11 +3,11 @@
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
+-- core/give.lua. Returns ` granted <attempt>
 -- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
 local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
-  local called = redis.call('HGET', key, 'y')
+  local called = before.called
   local head, more = queue_head(q, l, now, called)
   if not head then
     if more then
@@ -17,7 +17,6 @@ local function wake(i, m, now, before)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
-    before.called = called
     local attempt, grant = give(key, q, head, KIND, 'b', before)
     if attempt then
       return ' granted ' .. attempt .. ' ' .. grant

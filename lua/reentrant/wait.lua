@@ -19,7 +19,7 @@ local function wait(i, m, f, now, _micros)
     redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
     redis.call('PEXPIRE', KEYS[m + i], last - now)
   end
-  return {now, 'busy', i, f[4] - now, f[2]}
+  return now .. ' busy ' .. i .. ' ' .. f[4] - now .. ' ' .. f[2]
 end
 
 -- Only kinds with an order count who is alive.

@@ -18,7 +18,7 @@
 local key, index = KEYS[1], KEYS[5]
 local owner, attempt, ttl, id = ARGV[2], ARGV[3], ARGV[5], ARGV[7]
 
-local s = look(key, owner)
+local s = look(key, read_fields(key, owner))
 local refusal = refused(s, attempt, now)
 if refusal then
   return refusal

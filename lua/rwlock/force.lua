@@ -20,7 +20,7 @@ local time = call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local key, id, how = KEYS[1], ARGV[3], ARGV[4]
-local s = look(key, ARGV[2])
+local s = look(key, read_fields(key, ARGV[2]))
 if s.kind and s.kind ~= 'rw:1' then
   return {now, 'kind', s.kind}
 end

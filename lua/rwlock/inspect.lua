@@ -12,7 +12,7 @@
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, index = KEYS[1], KEYS[5]
-local s = look(key, ARGV[1])
+local s = look(key, read_fields(key, ARGV[1]))
 if s.kind and s.kind ~= 'rw:1' then
   return {now, 'kind', s.kind}
 end

@@ -1,9 +1,10 @@
 -- How a waiter joins a queue of a read-write lock. This part follows core/queue_join.lua and
 -- rwlock/state.lua.
 
--- Adds a waiter to its queue, and records its client as alive. Returns 1 if it was not there.
-local function wait_in(s, queue, clients, now, micros, member, waiter, called)
-  local last = queue_touch(s.key, queue, clients, now, member, (now + waiter) .. '', s.flag)
+-- Adds a waiter to `queue`, and records its client as alive. `other` is the other one of Q and R.
+-- Returns 1 if it was not there.
+local function wait_in(s, queue, other, clients, now, micros, member, waiter, called)
+  local last = queue_touch(s.key, queue, clients, now, member, (now + waiter) .. '', s.flag, nil, other)
   local entered = queue_enter(s.key, queue, now, micros, member, last, called)
   if entered == 0 and queue_is_called(called, member) then
     -- It came.

@@ -1,5 +1,5 @@
 -- Takes a read-write lock to read, or to read with the right to become the writer. This script
--- follows core/act_before.lua as well.
+-- follows rwlock/read_plain.lua, core/queue_join.lua, and the other parts of the lock.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 act_before  last server time in ms at which this may act
@@ -29,7 +29,8 @@
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, lease, ttl, waiter, member, kind = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
-local s = look(key, owner)
+local micros, now = began, string.sub(began, 1, 13)
+local s = look(key, lock)
 local refusal = refused(s, attempt, now)
 if refusal then
   return refusal
@@ -85,9 +86,9 @@ if not free then
   if not free then
     local entered = 0
     if waiter ~= '' then
-      local queue, summoned, ticket = readers, false, micros
+      local queue, other, summoned, ticket = readers, writers, false, micros
       if kind == 'u' then
-        queue, summoned = writers, s.called
+        queue, other, summoned = writers, readers, s.called
       else
         -- A reader that did not come in time gets a new place.
         strike_out_missing(s, readers, now)
@@ -96,12 +97,13 @@ if not free then
           ticket = string.format('%.0f', string.sub(s.batch, 32) + 1)
         end
       end
-      entered = wait_in(s, queue, clients, now, ticket, member, waiter, summoned)
+      entered = wait_in(s, queue, other, clients, now, ticket, member, waiter, summoned)
       -- The first of its queue re-checks when it may be able to enter; the first of another client
       -- does so later, in case that one does not.
       local at, alive = queue_head(queue, clients, now, summoned)
       if at and at ~= member then
-        until_ms = queue_before(queue, clients, queue_client(member), alive) or ''
+        local client = queue_client(member)
+        until_ms = queue_client(at) ~= client and queue_before(queue, clients, client, alive) or ''
       end
     end
     if until_ms ~= '' then

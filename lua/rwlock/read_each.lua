@@ -1,6 +1,6 @@
 -- Takes n read-write locks to read, each for itself and for an owner of its own. A lock that
 -- anybody holds or waits for, or on which an attempt was undone, is left as it is, and its caller
--- asks again by rwlock/read with the same attempt. This script follows rwlock/counter.lua and
+-- asks again by rwlock/read with the same attempt. This script follows rwlock/plain_read.lua and
 -- core/act_before_each.lua.
 --
 -- KEYS  1..2n     K and D of each lock, see rwlock/state.lua
@@ -17,32 +17,9 @@ for i = 1, #KEYS / 2 do
   local key, index = KEYS[2 * i - 1], KEYS[2 * i]
   -- k kind, o writer, t token, v voids, n waiters until, c counter; x is stale without n
   local f = call('HMGET', key, 'k', 'o', 't', 'v', 'n', 'c')
-  if f[2] or f[4] or f[5] or f[1] and f[1] ~= 'rw:1' or not nobody_reads(f[6]) then
-    lines[i] = ''
-  else
-    local owner, attempt = client .. ARGV[2 * i + 3], client .. ARGV[2 * i + 4]
-    local token, serial, counter = f[3], micros, f[6]
-    if not counter then
-      counter = serial .. ' 0000000000000000 1'
-    else
-      if serial <= string.sub(counter, 1, 16) then
-        serial = string.format('%.0f', string.sub(counter, 1, 16) + 1)
-      end
-      counter = serial .. string.sub(counter, 17, 34) .. '1'
-    end
-    -- No write is known without a token. A new one separates the data read from now on from data
-    -- read before.
-    local hold = ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' r ' .. attempt .. ' '
-    if token then
-      call('HSET', key, 'r' .. owner, hold, 'c', counter)
-    else
-      token = micros
-      call('HSET', key, 'r' .. owner, hold, 'c', counter, 't', token, 'k', 'rw:1')
-    end
-    call('ZADD', index, ends, owner)
-    call('PEXPIRE', key, ttl)
-    call('PEXPIRE', index, ttl)
-    lines[i] = granted .. token .. ' 0  ' .. serial
-  end
+  local owner, attempt = client .. ARGV[2 * i + 3], client .. ARGV[2 * i + 4]
+  local token, serial =
+    plain_read(key, index, f[1], f[2], f[3], f[4], f[5], f[6], owner, attempt, micros, ends, ttl)
+  lines[i] = token and granted .. token .. ' 0  ' .. serial or ''
 end
 return table.concat(lines, '\n')

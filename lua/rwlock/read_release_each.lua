@@ -1,6 +1,6 @@
 -- Ends n read holds, each for itself and of an owner of its own. A hold that is over, that has
 -- other attempts, or that somebody waits for is left as it is, and its caller asks again by
--- rwlock/release.
+-- rwlock/release. This script follows rwlock/plain_leave.lua.
 --
 -- KEYS  1..2n     K and D of each lock, see rwlock/state.lua
 -- ARGV  1 client  the part that all owners and attempts have in common
@@ -22,18 +22,9 @@ for i = 1, #KEYS / 2 do
   local owner, serial = client .. ARGV[3 * i], ARGV[3 * i + 2]
   -- n waiters until, c counter, r<owner> the hold, o writer; x is stale without n
   local f = call('HMGET', key, 'n', 'c', 'r' .. owner, 'o')
-  local c, hold = f[2], f[3]
-  if f[1] or f[4] or not c or not hold or string.sub(hold, 1, 13) <= now or string.sub(hold, 15, 30) ~= serial or string.sub(hold, 48) ~= ' r ' .. client .. ARGV[3 * i + 1] .. ' ' then
-    lines[i] = ''
-  else
-    local count = string.sub(c, 35) - 1
-    call('HDEL', key, 'r' .. owner)
-    call('HSET', key, 'c', string.sub(c, 1, 17) .. serial .. ' ' .. count)
-    call('ZREM', index, owner)
-    if count == 0 and string.sub(hold, 1, 13) > keep then
-      call('PEXPIRE', key, keep_ms)
-    end
-    lines[i] = released .. (count == 0 and '1' or '0')
-  end
+  local attempt = client .. ARGV[3 * i + 1]
+  local count =
+    plain_leave(key, index, f[1], f[4], f[2], f[3], owner, attempt, serial, now, keep, keep_ms)
+  lines[i] = count and released .. (count == 0 and '1' or '0') or ''
 end
 return table.concat(lines, '\n')

@@ -30,13 +30,11 @@
 --
 -- Needs no `act_before`: an attempt's id is never used again, so a late or repeated call ends only
 -- what that attempt has. Begins with writes that a full server accepts.
-local time = call('TIME')
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
+local micros, now = began, string.sub(began, 1, 13)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, void, keep, member, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 
-local s = look(key, owner)
+local s = look(key, lock)
 if s.kind and s.kind ~= 'rw:1' then
   return {now, 'kind', 0, 0}
 end

@@ -47,9 +47,8 @@ local NONE = '0000000000000000'
 -- An end in the past by any clock.
 local OVER = '0000000000000'
 
--- Reads K for `owner`.
-local function look(key, owner)
-  local f = call('HMGET', key, 'k', 'o', 'u', 't', 'h', 'v', 'n', 'c', 'b', 'g', 'x', 'y', 'r' .. owner)
+-- Returns the state of K as `owner` sees it, from its fields as read_fields returns them.
+local function look(key, f)
   local c = f[8] or (NONE .. ' ' .. NONE .. ' 0')
   return {
     key = key, kind = f[1], writer = f[2], ends = f[3], token = f[4], attempts = f[5], voids = f[6], flag = f[7], batch = f[9], upgradable = f[10],

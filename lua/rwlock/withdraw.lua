@@ -23,7 +23,7 @@ local time = call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local s = look(key, '')
+local s = look(key, read_fields(key, ''))
 if s.kind ~= 'rw:1' then
   return {now, 'kind', s.kind or ''}
 end

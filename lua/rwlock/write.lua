@@ -1,5 +1,5 @@
 -- Takes a read-write lock to write, also for an owner with the upgradable hold. This script follows
--- core/act_before.lua as well.
+-- rwlock/write_plain.lua and rwlock/join.lua.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 act_before  last server time in ms at which this may act
@@ -25,7 +25,8 @@
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
-local s = look(key, owner)
+local micros, now = began, string.sub(began, 1, 13)
+local s = look(key, lock)
 local refusal = refused(s, attempt, now)
 if refusal then
   return refusal
@@ -127,7 +128,7 @@ if not free or first and first ~= member then
         until_ms = held
       end
     else
-      entered = wait_in(s, writers, clients, now, micros, member, waiter, s.called)
+      entered = wait_in(s, writers, readers, clients, now, micros, member, waiter, s.called)
       if s.upgrader and string.sub(s.upgrader, 15) == member then
         call('HDEL', key, 'x')
       end
@@ -136,9 +137,13 @@ if not free or first and first ~= member then
   if first and first ~= member then
     -- Another waiter is first and re-checks when it may enter. The first of another client
     -- re-checks later, in case that one does not.
-    until_ms = waiter ~= '' and queue_before(writers, clients, queue_client(member), first_until) or ''
-    if queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
-      called = string.match(first, '^%S+ %S+ (%d+)')
+    until_ms = ''
+    if queue_client(first) == queue_client(member) then
+      if queue_is_called(s.called, first) then
+        called = string.match(first, '^%S+ %S+ (%d+)')
+      end
+    elseif waiter ~= '' then
+      until_ms = queue_before(writers, clients, queue_client(member), first_until) or ''
     end
     -- The one before it may have died, and then it was not notified.
     if not writes then

@@ -74,7 +74,8 @@ macro_rules! exclusive {
         crate::Exclusive {
             acquire: joined!(
                 $name, "acquire", $naming,
-                "core/marks", $($wait,)+ "exclusive/plain_take", "exclusive/acquire"
+                "exclusive/plain_take", "core/begin", "exclusive/acquire_plain", "core/marks",
+                $($wait,)+ "exclusive/acquire"
             ),
             acquire_each: joined!(
                 $name, "acquire_each", $naming,
@@ -87,7 +88,8 @@ macro_rules! exclusive {
             ),
             release: joined!(
                 $name, "release", $naming,
-                "core/marks", $($wake,)+ "exclusive/plain_free", "exclusive/release"
+                "exclusive/plain_free", "exclusive/release_plain", "core/marks", $($wake,)+
+                "exclusive/release"
             ),
             release_each: joined!(
                 $name, "release_each", $naming,

@@ -33,11 +33,13 @@ pub struct Rwlock {
     pub withdraw: Source,
 }
 
-/// Makes a script that follows the parts of the lock and each `$part`.
+/// Makes a script that follows the parts of the lock and each `$part`. Those of `first` stand in
+/// front of them.
 macro_rules! shared {
-    ($name:literal, $($part:literal),*) => {
+    ($name:literal $(, first: $($first:literal),+;)? $($part:literal),* $(,)?) => {
         source!(
             $name follows
+            $($($first,)+)?
             "core/publish", "core/queue", "core/unconfirmed", "core/marks", "rwlock/state"
             $(, $part)*
         )
@@ -48,19 +50,19 @@ macro_rules! shared {
 pub static RWLOCK: Rwlock = Rwlock {
     read: shared!(
         "rwlock/read",
-        "core/queue_join",
-        "rwlock/join",
-        "rwlock/let_read",
-        "core/give",
-        "rwlock/go_on",
-        "core/act_before"
+        first: "rwlock/counter", "rwlock/fields", "rwlock/plain_read", "core/begin",
+        "rwlock/read_plain";
+        "core/queue_join", "rwlock/join", "rwlock/let_read", "core/give", "rwlock/go_on"
     ),
-    read_each: source!("rwlock/read_each" follows "rwlock/counter", "core/act_before_each"),
+    read_each: source!(
+        "rwlock/read_each" follows
+        "rwlock/counter", "rwlock/plain_read", "core/act_before_each"
+    ),
     write: shared!(
         "rwlock/write",
-        "core/queue_join",
-        "rwlock/join",
-        "core/act_before"
+        first: "rwlock/kind", "rwlock/counter", "rwlock/fields", "exclusive/plain_take",
+        "core/begin", "rwlock/write_plain";
+        "core/queue_join", "rwlock/join"
     ),
     write_each: source!(
         "rwlock/write_each" follows
@@ -68,28 +70,28 @@ pub static RWLOCK: Rwlock = Rwlock {
     ),
     downgrade: shared!(
         "rwlock/downgrade",
-        "rwlock/let_read",
-        "rwlock/ends",
-        "core/give",
-        "rwlock/go_on",
-        "core/act_before"
+        first: "rwlock/fields";
+        "rwlock/let_read", "rwlock/ends", "core/give", "rwlock/go_on", "core/act_before"
     ),
     renew: source!("rwlock/renew" follows "rwlock/renewal"),
     renew_each: source!("rwlock/renew_each" follows "rwlock/renewal"),
-    release: shared!("rwlock/release", "rwlock/ends", "core/give", "rwlock/go_on"),
-    read_release_each: source!("rwlock/read_release_each"),
+    release: shared!(
+        "rwlock/release",
+        first: "rwlock/counter", "rwlock/fields", "rwlock/plain_leave", "exclusive/plain_free",
+        "rwlock/release_plain";
+        "rwlock/ends", "core/give", "rwlock/go_on"
+    ),
+    read_release_each: source!("rwlock/read_release_each" follows "rwlock/plain_leave"),
     write_release_each: source!(
         "rwlock/write_release_each" follows "rwlock/counter", "exclusive/plain_free"
     ),
-    inspect: shared!("rwlock/inspect",),
+    inspect: shared!("rwlock/inspect", first: "rwlock/fields";),
     holders: shared!("rwlock/holders",),
-    force: shared!("rwlock/force", "core/give", "rwlock/go_on"),
+    force: shared!("rwlock/force", first: "rwlock/fields"; "core/give", "rwlock/go_on"),
     withdraw: shared!(
         "rwlock/withdraw",
-        "rwlock/ends",
-        "core/give",
-        "rwlock/go_on",
-        "core/withdraw"
+        first: "rwlock/fields";
+        "rwlock/ends", "core/give", "rwlock/go_on", "core/withdraw"
     ),
 };
 

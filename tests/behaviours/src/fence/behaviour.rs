@@ -163,7 +163,8 @@ async fn value_may_expire_before_its_mark(backend: &Backend) {
     let fence = client.fence("data");
     let set = fence.set_for(token(5), "a", SECOND).await.unwrap();
     assert_eq!(set, WRITTEN);
-    assert!(backend.ttl("data").unwrap() <= SECOND);
+    let ttl = backend.ttl("data").unwrap();
+    assert!(ttl <= SECOND, "{ttl:?}");
     backend.pass(SECOND + SECOND / 10).await;
     assert_eq!(backend.string("data"), None);
     assert_eq!(fence.set(token(4), "late").await.unwrap(), refused(5));

@@ -22,8 +22,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-last-come-first-served",
         ACQUIRE,
-        "redis.call('ZADD', q, micros, member)",
-        "redis.call('ZADD', q, -micros, member)",
+        "redis.call('ZADD', q, 'NX', micros, member) == 0",
+        "redis.call('ZADD', q, 'NX', -micros, member) == 0",
     ),
     script(
         "fair-head-not-called",
@@ -40,8 +40,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-living-skipped",
         ACQUIRE,
-        "redis.call('ZADD', l, alive, queue_client(member))",
-        "redis.call('ZADD', l, 'NX', alive, queue_client(member))",
+        "redis.call('ZADD', l, alive, client)",
+        "redis.call('ZADD', l, 'NX', alive, client)",
     ),
     script(
         "fair-place-not-given-up",
@@ -58,9 +58,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-queue-without-end",
         ACQUIRE,
-        "redis.call('PEXPIRE', q, last - now)
-  end",
-        "end",
+        "elseif redis.call('ZCARD', q) == 1 then",
+        "elseif false then",
     ),
     script(
         "fair-granted-keeps-its-place",

@@ -23,13 +23,18 @@ pub(super) const ALL: &[Mutant] = &[
         "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
     ),
     script("void-ignored", ACQUIRE, "return {now, 'void'}", ""),
-    script("late-accepted", ACQUIRE, "if now > ARGV[1] or", "if"),
+    script(
+        "late-accepted",
+        ACQUIRE,
+        "if string.sub(began, 1, 13) > ARGV[1] or",
+        "if",
+    ),
     script(
         "token-repeats",
         ACQUIRE,
-        "token = time[1] .. micros
+        "token = micros
     if last and token <= last then",
-        "token = last or time[1] .. micros
+        "token = last or micros
     if false then",
     ),
     script(

@@ -26,5 +26,10 @@ pub(super) const ALL: &[Mutant] = &[
         "if held and f[2] ~= owner or",
         "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
     ),
-    script("red-late-accepted", ACQUIRE, "if now > ARGV[1] or", "if"),
+    script(
+        "red-late-accepted",
+        ACQUIRE,
+        "if string.sub(began, 1, 13) > ARGV[1] or",
+        "if",
+    ),
 ];

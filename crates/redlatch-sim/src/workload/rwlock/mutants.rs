@@ -88,7 +88,12 @@ pub(super) const ALL: &[Mutant] = &[
         "s.count = s.count - 1\n    end\n    if live then",
         "end\n    if live then",
     ),
-    script("rwlock-late-accepted", WRITE, "if now > ARGV[1] or", "if"),
+    script(
+        "rwlock-late-accepted",
+        WRITE,
+        "if string.sub(began, 1, 13) > ARGV[1] or",
+        "if",
+    ),
     script("rwlock-void-ignored", READ, "return {now, 'void'}", ""),
     script(
         "rwlock-renewal-shortens",
@@ -105,8 +110,9 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "rwlock-hold-without-end",
         WRITE,
-        "call('PEXPIRE', key, math.max(left, ttl))",
-        "",
+        "redis.call('PEXPIRE', key, ttl)
+  return new",
+        "return new",
     ),
     script(
         "rwlock-granted-ahead-keeps-its-place",

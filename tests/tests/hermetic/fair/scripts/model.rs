@@ -26,6 +26,9 @@ pub(super) struct Fair {
 /// How long somebody who is called may take to come, in ms.
 const GRACE: u64 = 5_000;
 
+/// By how much the flag outlasts the registration that sets it, in ms.
+const RESERVE: u64 = 100;
+
 /// How long a hold lasts that nobody has confirmed, in ms.
 const UNCONFIRMED: u64 = 5_000;
 
@@ -249,9 +252,11 @@ impl Fair {
 
     fn touch(&mut self, now: u64, call: &Acquire) {
         if let Some(register) = call.register {
-            self.flag = self.flag.max(Some(now + register));
-            let client = client(&call.address).to_owned();
-            self.lives.insert(client, now + register);
+            let (client, alive) = (client(&call.address), now + register);
+            if self.flag < Some(alive) {
+                self.flag = Some(alive + RESERVE);
+            }
+            self.lives.insert(client.to_owned(), alive);
         }
     }
 

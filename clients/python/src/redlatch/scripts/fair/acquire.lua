@@ -1,5 +1,66 @@
 local KIND = 'fair:1'
 local PARTS = 3
+-- The plain case of an acquisition, which most of them are. This part follows a line that sets
+-- KIND, precedes the scripts that take names, and does nothing by itself.
+
+-- Takes a name that nobody holds or waits for, and on which no attempt was undone: its fields are
+-- kind, owner, token, voids, waiters. `micros` is the time in µs. Returns the token of the new
+-- hold, or nil without a write if the name is not plain. `attempts` is ` <attempt> `. O(1): HSET,
+-- PEXPIRE.
+local function plain_take(key, kind, owner, token, voids, waiters, new_owner, attempts, micros, ends, ttl)
+  if owner or voids or waiters or kind and kind ~= KIND then
+    return nil
+  end
+  local new = micros
+  if token then
+    if new <= token then
+      new = string.format('%.0f', token + 1)
+    end
+    -- A token without an owner was released; z keeps it for a repeated release.
+    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'z', token)
+  else
+    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends)
+  end
+  redis.call('PEXPIRE', key, ttl)
+  return new
+end
+
+-- The beginning of scripts that must not act late, and of which most calls are plain: reads the
+-- server's time, and refuses a request that comes too late. It precedes the functions of the other
+-- cases, since the server executes their definitions in every call.
+--
+-- ARGV  1 act_before  last server time in ms at which the script may act
+-- Reply {now, 'late'}   `act_before` has passed
+--       an error `CLOCK …` if the server's clock cannot be compared as text
+--
+-- Leaves `began`, the time in µs with 16 digits. Its first 13 digits are ms. Times are compared as
+-- text of equal length, which saves conversions. `..` may be used on ms, and not on µs, which have
+-- too many digits.
+local time = redis.call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local began = time[1] .. string.sub('00000' .. time[2], -6)
+if string.sub(began, 1, 13) > ARGV[1] or #ARGV[1] ~= 13 then
+  return {string.sub(began, 1, 13), 'late'}
+end
+
+-- The plain case of exclusive/acquire.lua, which describes keys, arguments and replies. This part
+-- follows exclusive/plain_take.lua, core/begin.lua and a line that sets KIND and PARTS.
+--
+-- Leaves `only`: if the call is about one name, its fields.
+local only
+if #KEYS == PARTS then
+  local now = string.sub(began, 1, 13)
+  local f = redis.call('HMGET', KEYS[1], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
+  local attempts, ends = ' ' .. ARGV[3] .. ' ', (now + ARGV[4]) .. ''
+  local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], ARGV[2], attempts, began, ends, ARGV[5])
+  if token then
+    return now .. ' granted 1 ' .. token .. ' 0 '
+  end
+  only = f
+end
+
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -109,7 +170,8 @@ end
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters; none if it is absent or over
+--      n  ms until which there may be waiters, none if it is absent or over; a little later than the
+--         latest time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -129,9 +191,10 @@ local function queue_is_called(called, member)
 end
 
 -- Returns the first living member, and the ms until which it is alive. Returns nil if there is
--- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
--- n) and O(dead, at most 64). Writes only if some are dead.
-local function queue_head(q, l, now, called)
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that.
+-- `known` is a client that is alive until `known_until`, or nil. O(log n) and O(dead, at most 64).
+-- Writes only if some are dead.
+local function queue_head(q, l, now, called, known, known_until)
   local removed = 0
   local count = 0
   repeat
@@ -139,7 +202,8 @@ local function queue_head(q, l, now, called)
     count = 15
     for i = 1, #members do
       local member = members[i]
-      local alive = redis.call('ZSCORE', l, queue_client(member))
+      local client = queue_client(member)
+      local alive = client == known and known_until or redis.call('ZSCORE', l, client)
       if alive and queue_is_called(called, member) then
         local patience = string.sub(called, 1, 13)
         if patience < alive then
@@ -183,37 +247,51 @@ end
 -- How a waiter joins the queue of core/queue.lua, which precedes this part. It does nothing by
 -- itself.
 
+-- By how much field n and the TTLs of Q and L outlast the registration that sets them, in ms, so
+-- that few registrations have to set them.
+local RESERVE = 100
+
 -- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
--- which K certainly lives. A full server refuses the first write. O(log clients).
-local function queue_touch(k, q, l, now, member, alive, flag, ends)
-  local last = alive
-  if flag and flag > alive then
-    last = flag
+-- which K certainly lives, `other` another queue of the object with the same L. Returns the new
+-- field n, and the client. A full server refuses the first write. O(log clients): ZADD, and once
+-- in RESERVE ms HSET, PTTL, PEXPIRE.
+local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
+  local client = queue_client(member)
+  local new = redis.call('ZADD', l, alive, client)
+  if flag and flag >= alive then
+    if new == 1 then
+      -- L may be new, although the field is not.
+      redis.call('PEXPIRE', l, flag - now)
+    end
+    return flag, client
   end
+  local last = (alive + RESERVE) .. ''
   redis.call('HSET', k, 'n', last)
   if not ends or ends < last then
     if redis.call('PTTL', k) < last - now then
       redis.call('PEXPIRE', k, last - now)
     end
   end
-  redis.call('ZADD', l, alive, queue_client(member))
   redis.call('PEXPIRE', l, last - now)
   redis.call('PEXPIRE', q, last - now)
-  return last
+  if other then
+    redis.call('PEXPIRE', other, last - now)
+  end
+  return last, client
 end
 
 -- Adds a waiter, whose client is recorded as alive, behind all others. Returns 1, or 0 if it is
--- there already, and the new field y. Q lives until `last`. O(log n).
+-- there already, and the new field y. Q lives until `last`. O(log n): ZADD, ZCOUNT, ZCARD.
 local function queue_enter(k, q, now, micros, member, last, called)
-  if redis.call('ZSCORE', q, member) then
+  if redis.call('ZADD', q, 'NX', micros, member) == 0 then
     return 0, called
   end
-  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
-  if newest and micros <= newest then
-    micros = string.format('%.0f', newest + 1)
-  end
-  redis.call('ZADD', q, micros, member)
-  if not newest then
+  if redis.call('ZCOUNT', q, micros, '+inf') > 1 then
+    -- The clock was ahead when one of the others came.
+    redis.call('ZREM', q, member)
+    local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
+    redis.call('ZADD', q, string.format('%.0f', newest + 1), member)
+  elseif redis.call('ZCARD', q) == 1 then
     redis.call('PEXPIRE', q, last - now)
   end
   if queue_is_called(called, member) then
@@ -275,7 +353,7 @@ end
 local function give_unheard(p, token, holder, asker)
   local n = give_unconfirmed(p, token)
   if n and string.match(holder, '^[^:]*') == string.match(asker, '^[^:]*') then
-    return n + 0
+    return n
   end
   return ''
 end
@@ -296,9 +374,14 @@ end
 --
 -- Q, L  of each name, see core/queue.lua; with the orders of core/give.lua
 
+-- Returns the answer to a caller that does not get name i, see `wait`.
+local function busy(now, i, look, holder, called, entered, last)
+  return now .. ' busy ' .. i .. ' ' .. look .. ' ' .. holder .. ' ' .. called .. ' ' .. entered .. ' ' .. last
+end
+
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
--- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
--- holder, called, entered, last}: look = '' to leave re-checks to others; called = n of a waiter of
+-- answer, and queues the waiter if the call asks for that. The answer is a text, `<now> busy <i>
+-- <look> <holder> <called> <entered> <last>`: look = '' to leave re-checks to others; called = n of a waiter of
 -- the same client that should ask: the head of the queue if the name is free, or the holder of an
 -- unconfirmed hold; entered = 1 if this waiter was not in the queue before; last = token of the
 -- last hold. A grant has one item more: 1 if this waiter was the first in the queue. A script that
@@ -311,18 +394,18 @@ local function wait(i, m, f, now, micros)
   end
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local register, member, past = ARGV[6], ARGV[7], f[3] or ''
-  local y = redis.call('HMGET', key, 'y', 'p')
-  local called = y[1]
-  local entered, last = 0, nil
+  local called = f[7]
+  local entered, last, client, alive_until = 0, nil, nil, nil
   if register ~= '' then
-    last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
+    alive_until = (now + register) .. ''
+    last, client = queue_touch(key, q, l, now, member, alive_until, f[6], held and f[4])
     f[6] = last
     if held then
       entered, called = queue_enter(key, q, now, micros, member, last, called)
     end
   end
 
-  local head, alive = queue_head(q, l, now, called)
+  local head, alive = queue_head(q, l, now, called, client, alive_until)
   if held then
     local look = f[4] - now
     if head and member ~= '' and queue_client(head) ~= queue_client(member) then
@@ -334,8 +417,8 @@ local function wait(i, m, f, now, micros)
       end
     end
     -- A waiter that has just come hears nothing of it: the message is on its way.
-    local ring = entered == 0 and give_unheard(y[2], f[3], f[2], ARGV[2]) or ''
-    return {now, 'busy', i, look, f[2], ring, entered, past}
+    local ring = entered == 0 and give_unheard(f[8], f[3], f[2], ARGV[2]) or ''
+    return busy(now, i, look, f[2], ring, entered, past)
   end
 
   if not head then
@@ -356,13 +439,13 @@ local function wait(i, m, f, now, micros)
   local look, ring = alive - now, ''
   if member ~= '' then
     if queue_client(head) == queue_client(member) then
-      ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+      ring = string.match(head, '^%u+ %S+ (%d+)')
     else
       local before = queue_before(q, l, queue_client(member), alive, now)
       look = before and before - now or ''
     end
   end
-  return {now, 'busy', i, look, '', ring, entered, past}
+  return busy(now, i, look, '', ring, entered, past)
 end
 
 -- Records that the client of this call waits for name i, if the call registers a waiter. For a call
@@ -373,33 +456,8 @@ local function stay(i, m, f, now)
   end
 end
 
--- The plain case of an acquisition, which most of them are. This part follows a line that sets
--- KIND, precedes the scripts that take names, and does nothing by itself.
-
--- Takes a name that nobody holds or waits for, and on which no attempt was undone: its fields are
--- kind, owner, token, voids, waiters. `micros` is the time in µs. Returns the token of the new
--- hold, or nil without a write if the name is not plain. `attempts` is ` <attempt> `. O(1): HSET,
--- PEXPIRE.
-local function plain_take(key, kind, owner, token, voids, waiters, new_owner, attempts, micros, ends, ttl)
-  if owner or voids or waiters or kind and kind ~= KIND then
-    return nil
-  end
-  local new = micros
-  if token then
-    if new <= token then
-      new = string.format('%.0f', token + 1)
-    end
-    -- A token without an owner was released; z keeps it for a repeated release.
-    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'z', token)
-  else
-    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends)
-  end
-  redis.call('PEXPIRE', key, ttl)
-  return new
-end
-
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/plain_take.lua, core/marks.lua and the wait.lua of its kind, which has `wait` and
+-- exclusive/acquire_plain.lua, core/marks.lua, and the wait.lua of its kind, which has `wait` and
 -- `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
@@ -428,33 +486,16 @@ end
 -- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share;
 --       with void marks HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 expired ones; see
 --       core/marks.lua.
---
--- Times are compared as text of equal length, which saves conversions. `..` may be used on ms,
--- which have 13 digits, and not on tokens, which have 16.
 local call = redis.call
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = string.sub('00000' .. time[2], -6)
-local now = time[1] .. string.sub(micros, 1, 3)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
-
+local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 local m = #KEYS / PARTS
 local ends = (now + lease) .. ''
 local names = {}
 for i = 1, m do
-  -- k kind, o owner, t token, u until, v voids, n waiters until
-  local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
-  if m == 1 then
-    local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], owner, ' ' .. attempt .. ' ', time[1] .. micros, ends, ttl)
-    if token then
-      return now .. ' granted 1 ' .. token .. ' 0 '
-    end
-  end
+  -- k kind, o owner, t token, u until, v voids, n waiters until, y notified waiter, p grant by a
+  -- release that is not confirmed
+  local f = only or call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
   if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
@@ -463,7 +504,7 @@ for i = 1, m do
   end
   local held = f[2] and f[4] > now
   if held and f[2] ~= owner or f[6] and not held then
-    local answer = wait(i, m, f, now, time[1] .. micros)
+    local answer = wait(i, m, f, now, micros)
     if answer then
       return answer
     end
@@ -481,7 +522,7 @@ for i = 1, m do
     life = f[6] - now
   end
   if not f[2] or f[4] <= now then
-    token = time[1] .. micros
+    token = micros
     if last and token <= last then
       token = string.format('%.0f', last + 1)
     end

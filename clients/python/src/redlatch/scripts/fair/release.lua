@@ -1,5 +1,44 @@
 local KIND = 'fair:1'
 local PARTS = 3
+-- The plain case of a release. This part precedes the scripts that release names, and does nothing
+-- by itself.
+
+-- Ends a hold that lasts, has this token and only this attempt, and that nobody waits for. The
+-- fields h, t, u, n of the name are held, current, until_ms, waiters; `attempts` is ` <attempt> `.
+-- An attempt is never used again, so it alone tells the kind and the owner. Returns false without
+-- a write if the name is not plain. O(1): HDEL, and PEXPIRE if the lease would have outlasted
+-- `keep`, that is now + keep_ms.
+local function plain_free(key, held, current, until_ms, waiters, attempts, token, now, keep, keep_ms)
+  if current ~= token or held ~= attempts or waiters or not until_ms or until_ms <= now then
+    return false
+  end
+  redis.call('HDEL', key, 'o', 'h', 'u')
+  if until_ms > keep then
+    redis.call('PEXPIRE', key, keep_ms)
+  end
+  return true
+end
+
+-- The plain case of exclusive/release.lua, which describes keys, arguments and replies. It precedes
+-- the functions of the other cases, since the server executes their definitions in every call. This
+-- part follows exclusive/plain_free.lua.
+--
+-- Leaves `began`, the server's time in µs, and `only`: if the call is about one name, its fields.
+local time = redis.call('TIME')
+local began = time[1] .. string.sub('00000' .. time[2], -6)
+local only
+if #ARGV == 6 then
+  local now = string.sub(began, 1, 13)
+  local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'h', 't', 'u', 'n', 'y')
+  if ARGV[3] == '' and ARGV[5] == '' then
+    local attempts, keep = ' ' .. ARGV[2] .. ' ', ARGV[4]
+    if plain_free(KEYS[1], f[3], f[4], f[5], f[6], attempts, ARGV[6], now, (now + keep) .. '', keep) then
+      return now .. ' released 0'
+    end
+  end
+  only = f
+end
+
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -109,7 +148,8 @@ end
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters; none if it is absent or over
+--      n  ms until which there may be waiters, none if it is absent or over; a little later than the
+--         latest time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -129,9 +169,10 @@ local function queue_is_called(called, member)
 end
 
 -- Returns the first living member, and the ms until which it is alive. Returns nil if there is
--- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
--- n) and O(dead, at most 64). Writes only if some are dead.
-local function queue_head(q, l, now, called)
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that.
+-- `known` is a client that is alive until `known_until`, or nil. O(log n) and O(dead, at most 64).
+-- Writes only if some are dead.
+local function queue_head(q, l, now, called, known, known_until)
   local removed = 0
   local count = 0
   repeat
@@ -139,7 +180,8 @@ local function queue_head(q, l, now, called)
     count = 15
     for i = 1, #members do
       local member = members[i]
-      local alive = redis.call('ZSCORE', l, queue_client(member))
+      local client = queue_client(member)
+      local alive = client == known and known_until or redis.call('ZSCORE', l, client)
       if alive and queue_is_called(called, member) then
         local patience = string.sub(called, 1, 13)
         if patience < alive then
@@ -198,7 +240,7 @@ end
 local function give_unheard(p, token, holder, asker)
   local n = give_unconfirmed(p, token)
   if n and string.match(holder, '^[^:]*') == string.match(asker, '^[^:]*') then
-    return n + 0
+    return n
   end
   return ''
 end
@@ -240,10 +282,11 @@ local UNCONFIRMED = 5000
 --   client       the client that gets the reply, if it passes a grant on to its own waiters: they
 --                get no message
 --   life         ms that K has to last at least, or nil to leave that to its TTL
+--   written      true if the script has written before, and a full server has accepted that
 --   given        set to true by a grant, which has set the TTL of K
 --
--- A write that a full server accepts has to precede it: a server that takes no writes has to refuse
--- before the message is out. O(log waiters): PUBLISH, HSET, PEXPIRE, ZREM, and HDEL or PTTL.
+-- Begins with a write that a full server accepts, so a server that takes no writes refuses before
+-- the message is out. O(log waiters): ZREM, HSET, PEXPIRE, and HDEL, PUBLISH or PTTL.
 local function give(key, queue, head, kind, died, before)
   local verb, channel, n, owner, lease, ttl, nonce =
     string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
@@ -261,9 +304,15 @@ local function give(key, queue, head, kind, died, before)
   end
   local ends = (before.now + span) .. ''
   local grant = 'g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  if client ~= before.client and publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
-    return nil
+  if client ~= before.client then
+    if not before.written then
+      redis.call('HDEL', key, '')
+    end
+    if publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
+      return nil
+    end
   end
+  redis.call('ZREM', queue, head)
   if before.called then
     redis.call('HDEL', key, 'y')
   end
@@ -284,7 +333,6 @@ local function give(key, queue, head, kind, died, before)
   if before.life or least < life then
     redis.call('PEXPIRE', key, life)
   end
-  redis.call('ZREM', queue, head)
   before.given = true
   return attempt, grant
 end
@@ -293,11 +341,11 @@ end
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
+-- core/give.lua. Returns ` granted <attempt>
 -- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
 local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
-  local called = redis.call('HGET', key, 'y')
+  local called = before.called
   local head, more = queue_head(q, l, now, called)
   if not head then
     if more then
@@ -307,7 +355,6 @@ local function wake(i, m, now, before)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
-    before.called = called
     local attempt, grant = give(key, q, head, KIND, 'b', before)
     if attempt then
       return ' granted ' .. attempt .. ' ' .. grant
@@ -323,29 +370,10 @@ local function remind(key, token, holder, asker)
   return attempt and ' holds ' .. attempt or ''
 end
 
--- The plain case of a release. This part precedes the scripts that release names, and does nothing
--- by itself.
-
--- Ends a hold that lasts, has this token and only this attempt, and that nobody waits for. The
--- fields h, t, u, n of the name are held, current, until_ms, waiters; `attempts` is ` <attempt> `.
--- An attempt is never used again, so it alone tells the kind and the owner. Returns false without
--- a write if the name is not plain. O(1): HDEL, and PEXPIRE if the lease would have outlasted
--- `keep`, that is now + keep_ms.
-local function plain_free(key, held, current, until_ms, waiters, attempts, token, now, keep, keep_ms)
-  if current ~= token or held ~= attempts or waiters or not until_ms or until_ms <= now then
-    return false
-  end
-  redis.call('HDEL', key, 'o', 'h', 'u')
-  if until_ms > keep then
-    redis.call('PEXPIRE', key, keep_ms)
-  end
-  return true
-end
-
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/plain_free.lua, core/marks.lua and the wake.lua of its kind, which has
--- `wake`.
+-- script follows exclusive/release_plain.lua, core/marks.lua, and the wake.lua of its kind, which
+-- has `wake` and `remind`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
@@ -373,9 +401,7 @@ end
 -- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
 -- that attempt has. Begins with writes that a full server accepts.
 local call = redis.call
-local time = call('TIME')
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
+local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local m = #ARGV - 5
 
@@ -383,13 +409,8 @@ local reply = m > 1 and {now}
 local told = ''
 for i = 1, m do
   local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
-  -- k kind, o owner, h attempts, t token, u until, n waiters until
-  local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
-  if m == 1 and void == '' and address == '' then
-    if plain_free(key, f[3], f[4], f[5], f[6], ' ' .. attempt .. ' ', token, now, (now + keep) .. '', keep) then
-      return now .. ' released 0'
-    end
-  end
+  -- k kind, o owner, h attempts, t token, u until, n waiters until, y notified waiter
+  local f = only or call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n', 'y')
   local verdict, left = 'kind', 0
   if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]
@@ -412,7 +433,6 @@ for i = 1, m do
       elseif rest == ' ' and live then
         live = false
         f[2] = false
-        call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
         if rest == ' ' then
@@ -473,14 +493,15 @@ for i = 1, m do
       if queue and f[6] then
         before = {
           now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
-          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = false,
+          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = f[7],
         }
-        if not from then
-          call('HDEL', key, '')
-        end
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
+        if not f[2] then
+          -- What the next hold does not replace.
+          call('HDEL', key, 'o', 'h', 'u', 'p')
+        end
         call('PEXPIRE', key, life)
       end
     elseif m == 1 and not from then

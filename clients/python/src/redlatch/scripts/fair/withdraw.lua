@@ -21,7 +21,8 @@ end
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters; none if it is absent or over
+--      n  ms until which there may be waiters, none if it is absent or over; a little later than the
+--         latest time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -41,9 +42,10 @@ local function queue_is_called(called, member)
 end
 
 -- Returns the first living member, and the ms until which it is alive. Returns nil if there is
--- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
--- n) and O(dead, at most 64). Writes only if some are dead.
-local function queue_head(q, l, now, called)
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that.
+-- `known` is a client that is alive until `known_until`, or nil. O(log n) and O(dead, at most 64).
+-- Writes only if some are dead.
+local function queue_head(q, l, now, called, known, known_until)
   local removed = 0
   local count = 0
   repeat
@@ -51,7 +53,8 @@ local function queue_head(q, l, now, called)
     count = 15
     for i = 1, #members do
       local member = members[i]
-      local alive = redis.call('ZSCORE', l, queue_client(member))
+      local client = queue_client(member)
+      local alive = client == known and known_until or redis.call('ZSCORE', l, client)
       if alive and queue_is_called(called, member) then
         local patience = string.sub(called, 1, 13)
         if patience < alive then
@@ -110,7 +113,7 @@ end
 local function give_unheard(p, token, holder, asker)
   local n = give_unconfirmed(p, token)
   if n and string.match(holder, '^[^:]*') == string.match(asker, '^[^:]*') then
-    return n + 0
+    return n
   end
   return ''
 end
@@ -152,10 +155,11 @@ local UNCONFIRMED = 5000
 --   client       the client that gets the reply, if it passes a grant on to its own waiters: they
 --                get no message
 --   life         ms that K has to last at least, or nil to leave that to its TTL
+--   written      true if the script has written before, and a full server has accepted that
 --   given        set to true by a grant, which has set the TTL of K
 --
--- A write that a full server accepts has to precede it: a server that takes no writes has to refuse
--- before the message is out. O(log waiters): PUBLISH, HSET, PEXPIRE, ZREM, and HDEL or PTTL.
+-- Begins with a write that a full server accepts, so a server that takes no writes refuses before
+-- the message is out. O(log waiters): ZREM, HSET, PEXPIRE, and HDEL, PUBLISH or PTTL.
 local function give(key, queue, head, kind, died, before)
   local verb, channel, n, owner, lease, ttl, nonce =
     string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
@@ -173,9 +177,15 @@ local function give(key, queue, head, kind, died, before)
   end
   local ends = (before.now + span) .. ''
   local grant = 'g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  if client ~= before.client and publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
-    return nil
+  if client ~= before.client then
+    if not before.written then
+      redis.call('HDEL', key, '')
+    end
+    if publish(verb, channel, key .. ' ' .. n .. ' ' .. grant) then
+      return nil
+    end
   end
+  redis.call('ZREM', queue, head)
   if before.called then
     redis.call('HDEL', key, 'y')
   end
@@ -196,7 +206,6 @@ local function give(key, queue, head, kind, died, before)
   if before.life or least < life then
     redis.call('PEXPIRE', key, life)
   end
-  redis.call('ZREM', queue, head)
   before.given = true
   return attempt, grant
 end
@@ -205,11 +214,11 @@ end
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua; a write that a full server accepts precedes this. Returns ` granted <attempt>
+-- core/give.lua. Returns ` granted <attempt>
 -- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
 local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
-  local called = redis.call('HGET', key, 'y')
+  local called = before.called
   local head, more = queue_head(q, l, now, called)
   if not head then
     if more then
@@ -219,7 +228,6 @@ local function wake(i, m, now, before)
       redis.call('DEL', l)
     end
   elseif not queue_is_called(called, head) then
-    before.called = called
     local attempt, grant = give(key, q, head, KIND, 'b', before)
     if attempt then
       return ' granted ' .. attempt .. ' ' .. grant
@@ -306,8 +314,9 @@ end
 local time = redis.call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
--- k kind, o owner, u until, t token, h attempts, p grant by a release that is not confirmed
-local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p')
+-- k kind, o owner, u until, t token, h attempts, p grant by a release that is not confirmed, y
+-- notified waiter
+local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p', 'y')
 if f[1] ~= KIND then
   return {now, 'kind', f[1] or ''}
 end
@@ -339,8 +348,7 @@ if given and gone[given] then
   end
 end
 if not f[2] or f[3] <= now then
-  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned}
-  redis.call('HDEL', KEYS[1], '')
+  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned, called = f[7]}
   return now .. ' struck' .. (wake(1, 1, now, before) or '')
 end
 return {now, 'struck'}

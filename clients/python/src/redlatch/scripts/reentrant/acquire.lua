@@ -1,5 +1,66 @@
 local KIND = 'lock:1'
 local PARTS = 2
+-- The plain case of an acquisition, which most of them are. This part follows a line that sets
+-- KIND, precedes the scripts that take names, and does nothing by itself.
+
+-- Takes a name that nobody holds or waits for, and on which no attempt was undone: its fields are
+-- kind, owner, token, voids, waiters. `micros` is the time in µs. Returns the token of the new
+-- hold, or nil without a write if the name is not plain. `attempts` is ` <attempt> `. O(1): HSET,
+-- PEXPIRE.
+local function plain_take(key, kind, owner, token, voids, waiters, new_owner, attempts, micros, ends, ttl)
+  if owner or voids or waiters or kind and kind ~= KIND then
+    return nil
+  end
+  local new = micros
+  if token then
+    if new <= token then
+      new = string.format('%.0f', token + 1)
+    end
+    -- A token without an owner was released; z keeps it for a repeated release.
+    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'z', token)
+  else
+    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends)
+  end
+  redis.call('PEXPIRE', key, ttl)
+  return new
+end
+
+-- The beginning of scripts that must not act late, and of which most calls are plain: reads the
+-- server's time, and refuses a request that comes too late. It precedes the functions of the other
+-- cases, since the server executes their definitions in every call.
+--
+-- ARGV  1 act_before  last server time in ms at which the script may act
+-- Reply {now, 'late'}   `act_before` has passed
+--       an error `CLOCK …` if the server's clock cannot be compared as text
+--
+-- Leaves `began`, the time in µs with 16 digits. Its first 13 digits are ms. Times are compared as
+-- text of equal length, which saves conversions. `..` may be used on ms, and not on µs, which have
+-- too many digits.
+local time = redis.call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local began = time[1] .. string.sub('00000' .. time[2], -6)
+if string.sub(began, 1, 13) > ARGV[1] or #ARGV[1] ~= 13 then
+  return {string.sub(began, 1, 13), 'late'}
+end
+
+-- The plain case of exclusive/acquire.lua, which describes keys, arguments and replies. This part
+-- follows exclusive/plain_take.lua, core/begin.lua and a line that sets KIND and PARTS.
+--
+-- Leaves `only`: if the call is about one name, its fields.
+local only
+if #KEYS == PARTS then
+  local now = string.sub(began, 1, 13)
+  local f = redis.call('HMGET', KEYS[1], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
+  local attempts, ends = ' ' .. ARGV[3] .. ' ', (now + ARGV[4]) .. ''
+  local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], ARGV[2], attempts, began, ends, ARGV[5])
+  if token then
+    return now .. ' granted 1 ' .. token .. ' 0 '
+  end
+  only = f
+end
+
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -109,39 +170,14 @@ local function wait(i, m, f, now, _micros)
     redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
     redis.call('PEXPIRE', KEYS[m + i], last - now)
   end
-  return {now, 'busy', i, f[4] - now, f[2]}
+  return now .. ' busy ' .. i .. ' ' .. f[4] - now .. ' ' .. f[2]
 end
 
 -- Only kinds with an order count who is alive.
 local function stay(_i, _m, _f, _now) end
 
--- The plain case of an acquisition, which most of them are. This part follows a line that sets
--- KIND, precedes the scripts that take names, and does nothing by itself.
-
--- Takes a name that nobody holds or waits for, and on which no attempt was undone: its fields are
--- kind, owner, token, voids, waiters. `micros` is the time in µs. Returns the token of the new
--- hold, or nil without a write if the name is not plain. `attempts` is ` <attempt> `. O(1): HSET,
--- PEXPIRE.
-local function plain_take(key, kind, owner, token, voids, waiters, new_owner, attempts, micros, ends, ttl)
-  if owner or voids or waiters or kind and kind ~= KIND then
-    return nil
-  end
-  local new = micros
-  if token then
-    if new <= token then
-      new = string.format('%.0f', token + 1)
-    end
-    -- A token without an owner was released; z keeps it for a repeated release.
-    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'z', token)
-  else
-    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends)
-  end
-  redis.call('PEXPIRE', key, ttl)
-  return new
-end
-
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/plain_take.lua, core/marks.lua and the wait.lua of its kind, which has `wait` and
+-- exclusive/acquire_plain.lua, core/marks.lua, and the wait.lua of its kind, which has `wait` and
 -- `stay`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
@@ -170,33 +206,16 @@ end
 -- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share;
 --       with void marks HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 expired ones; see
 --       core/marks.lua.
---
--- Times are compared as text of equal length, which saves conversions. `..` may be used on ms,
--- which have 13 digits, and not on tokens, which have 16.
 local call = redis.call
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = string.sub('00000' .. time[2], -6)
-local now = time[1] .. string.sub(micros, 1, 3)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
-
+local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 local m = #KEYS / PARTS
 local ends = (now + lease) .. ''
 local names = {}
 for i = 1, m do
-  -- k kind, o owner, t token, u until, v voids, n waiters until
-  local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
-  if m == 1 then
-    local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], owner, ' ' .. attempt .. ' ', time[1] .. micros, ends, ttl)
-    if token then
-      return now .. ' granted 1 ' .. token .. ' 0 '
-    end
-  end
+  -- k kind, o owner, t token, u until, v voids, n waiters until, y notified waiter, p grant by a
+  -- release that is not confirmed
+  local f = only or call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
   if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
@@ -205,7 +224,7 @@ for i = 1, m do
   end
   local held = f[2] and f[4] > now
   if held and f[2] ~= owner or f[6] and not held then
-    local answer = wait(i, m, f, now, time[1] .. micros)
+    local answer = wait(i, m, f, now, micros)
     if answer then
       return answer
     end
@@ -223,7 +242,7 @@ for i = 1, m do
     life = f[6] - now
   end
   if not f[2] or f[4] <= now then
-    token = time[1] .. micros
+    token = micros
     if last and token <= last then
       token = string.format('%.0f', last + 1)
     end

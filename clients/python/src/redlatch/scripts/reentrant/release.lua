@@ -1,5 +1,44 @@
 local KIND = 'lock:1'
 local PARTS = 2
+-- The plain case of a release. This part precedes the scripts that release names, and does nothing
+-- by itself.
+
+-- Ends a hold that lasts, has this token and only this attempt, and that nobody waits for. The
+-- fields h, t, u, n of the name are held, current, until_ms, waiters; `attempts` is ` <attempt> `.
+-- An attempt is never used again, so it alone tells the kind and the owner. Returns false without
+-- a write if the name is not plain. O(1): HDEL, and PEXPIRE if the lease would have outlasted
+-- `keep`, that is now + keep_ms.
+local function plain_free(key, held, current, until_ms, waiters, attempts, token, now, keep, keep_ms)
+  if current ~= token or held ~= attempts or waiters or not until_ms or until_ms <= now then
+    return false
+  end
+  redis.call('HDEL', key, 'o', 'h', 'u')
+  if until_ms > keep then
+    redis.call('PEXPIRE', key, keep_ms)
+  end
+  return true
+end
+
+-- The plain case of exclusive/release.lua, which describes keys, arguments and replies. It precedes
+-- the functions of the other cases, since the server executes their definitions in every call. This
+-- part follows exclusive/plain_free.lua.
+--
+-- Leaves `began`, the server's time in µs, and `only`: if the call is about one name, its fields.
+local time = redis.call('TIME')
+local began = time[1] .. string.sub('00000' .. time[2], -6)
+local only
+if #ARGV == 6 then
+  local now = string.sub(began, 1, 13)
+  local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'h', 't', 'u', 'n', 'y')
+  if ARGV[3] == '' and ARGV[5] == '' then
+    local attempts, keep = ' ' .. ARGV[2] .. ' ', ARGV[4]
+    if plain_free(KEYS[1], f[3], f[4], f[5], f[6], attempts, ARGV[6], now, (now + keep) .. '', keep) then
+      return now .. ' released 0'
+    end
+  end
+  only = f
+end
+
 -- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
 -- precedes the scripts that set or read marks, and does nothing by itself.
 --
@@ -125,29 +164,10 @@ local function remind(_key, _token, _holder, _asker)
   return ''
 end
 
--- The plain case of a release. This part precedes the scripts that release names, and does nothing
--- by itself.
-
--- Ends a hold that lasts, has this token and only this attempt, and that nobody waits for. The
--- fields h, t, u, n of the name are held, current, until_ms, waiters; `attempts` is ` <attempt> `.
--- An attempt is never used again, so it alone tells the kind and the owner. Returns false without
--- a write if the name is not plain. O(1): HDEL, and PEXPIRE if the lease would have outlasted
--- `keep`, that is now + keep_ms.
-local function plain_free(key, held, current, until_ms, waiters, attempts, token, now, keep, keep_ms)
-  if current ~= token or held ~= attempts or waiters or not until_ms or until_ms <= now then
-    return false
-  end
-  redis.call('HDEL', key, 'o', 'h', 'u')
-  if until_ms > keep then
-    redis.call('PEXPIRE', key, keep_ms)
-  end
-  return true
-end
-
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/plain_free.lua, core/marks.lua and the wake.lua of its kind, which has
--- `wake`.
+-- script follows exclusive/release_plain.lua, core/marks.lua, and the wake.lua of its kind, which
+-- has `wake` and `remind`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
@@ -175,9 +195,7 @@ end
 -- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
 -- that attempt has. Begins with writes that a full server accepts.
 local call = redis.call
-local time = call('TIME')
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
+local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local m = #ARGV - 5
 
@@ -185,13 +203,8 @@ local reply = m > 1 and {now}
 local told = ''
 for i = 1, m do
   local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
-  -- k kind, o owner, h attempts, t token, u until, n waiters until
-  local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
-  if m == 1 and void == '' and address == '' then
-    if plain_free(key, f[3], f[4], f[5], f[6], ' ' .. attempt .. ' ', token, now, (now + keep) .. '', keep) then
-      return now .. ' released 0'
-    end
-  end
+  -- k kind, o owner, h attempts, t token, u until, n waiters until, y notified waiter
+  local f = only or call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n', 'y')
   local verdict, left = 'kind', 0
   if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]
@@ -214,7 +227,6 @@ for i = 1, m do
       elseif rest == ' ' and live then
         live = false
         f[2] = false
-        call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
         if rest == ' ' then
@@ -275,14 +287,15 @@ for i = 1, m do
       if queue and f[6] then
         before = {
           now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
-          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = false,
+          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = f[7],
         }
-        if not from then
-          call('HDEL', key, '')
-        end
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
+        if not f[2] then
+          -- What the next hold does not replace.
+          call('HDEL', key, 'o', 'h', 'u', 'p')
+        end
         call('PEXPIRE', key, life)
       end
     elseif m == 1 and not from then

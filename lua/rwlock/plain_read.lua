@@ -1,0 +1,33 @@
+-- The plain case of an acquisition to read. This part follows rwlock/counter.lua, precedes the
+-- scripts that admit readers, and does nothing by itself.
+
+-- Admits a reader to a lock that nobody holds or waits for, and on which no attempt was undone: its
+-- fields are kind, writer, token, voids, waiters, counter. `micros` is the time in µs. Returns token
+-- and serial, or nil without a write if the lock is not plain. O(log holds): HSET, ZADD, twice
+-- PEXPIRE.
+local function plain_read(key, index, kind, writer, token, voids, waiters, counter, owner, attempt, micros, ends, ttl)
+  if writer or voids or waiters or kind and kind ~= 'rw:1' or not nobody_reads(counter) then
+    return nil
+  end
+  local serial, new = micros, micros .. ' 0000000000000000 1'
+  if counter then
+    if serial <= string.sub(counter, 1, 16) then
+      serial = string.format('%.0f', string.sub(counter, 1, 16) + 1)
+    end
+    new = serial .. string.sub(counter, 17, 34) .. '1'
+  end
+  -- No write is known without a token. A new one separates the data read from now on from data read
+  -- before.
+  local hold = ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' r ' .. attempt .. ' '
+  if token then
+    redis.call('HSET', key, 'r' .. owner, hold, 'c', new)
+  else
+    token = micros
+    redis.call('HSET', key, 'r' .. owner, hold, 'c', new, 't', token, 'k', 'rw:1')
+  end
+  redis.call('ZADD', index, ends, owner)
+  redis.call('PEXPIRE', key, ttl)
+  redis.call('PEXPIRE', index, ttl)
+  return token, serial
+end
+

@@ -2,11 +2,14 @@
 -- precedes the scripts that free names.
 
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
--- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
+-- waiters, dead waiters): ZPOPMIN, ZCARD, PUBLISH; with dead ones ZREMRANGEBYSCORE, ZPOPMIN.
 local function wake(i, m, now, _before)
   local key, queue = KEYS[i], KEYS[m + i]
-  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
   local first = redis.call('ZPOPMIN', queue)
+  if first[1] and first[2] <= now then
+    redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
+    first = redis.call('ZPOPMIN', queue)
+  end
   if first[1] then
     local verb, channel = string.match(first[1], '^(%u+) (%S+)')
     local left = redis.call('ZCARD', queue)

@@ -14,7 +14,7 @@
 -- Reply {now, 'granted', count, token, abandoned, lasts, serial}
 --                token of the last write; abandoned = 1 if its holder never released; lasts = ms
 --                from now if that is less than requested (renewal is forbidden), else ''; serial
---                names the read hold
+--                names the read hold. In the plain case as a text
 --       {now, 'busy', remaining, holder, called, entered}
 --                remaining = ms until the next re-check, or ''; holder = the writer, or ''; called
 --                = n of a waiter of this client that may enter, or ''; entered = 1 if the waiter

@@ -1,6 +1,6 @@
 -- Ends everything that one attempt has on a read-write lock: its hold, its place among the waiters,
 -- its late copies. Release, undo of an abandoned acquire, and leave of a waiter are the same
--- operation.
+-- operation. This script follows rwlock/release_plain.lua, rwlock/ends.lua and rwlock/go_on.lua.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 optional (a slot on the move);
 --       without them nobody is notified
@@ -15,7 +15,7 @@
 -- Reply {now, verdict, left, idle}, and if the lock was given to the next writer {…, 'granted',
 --       attempt, grant}; to a repeated release {…, 'holds', attempt}; see core/give.lua
 --                left = attempts of the owner that still hold on this side; idle = 1 if no hold is
---                known
+--                known. In the plain case as a text
 --       released  this call ended the attempt's hold
 --       expired   the same, but the lease had already ended
 --       already   the hold had ended cleanly before

@@ -12,7 +12,7 @@
 --       8 serial  the upgradable hold that becomes the writer, or '' for any of the owner's or none
 --       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, token}
---                as for a plain lock; the token names the hold, too
+--                as for a plain lock; the token names the hold, too. In the plain case as a text
 --       {now, 'busy', remaining, holder, called, entered, last}
 --                as for an upgradable waiter of rwlock/read; entered = 2 if it waits as an upgrade
 --                and not in the queue; last = token of the last write, or ''

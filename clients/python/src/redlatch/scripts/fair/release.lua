@@ -414,7 +414,7 @@ for i = 1, m do
   local verdict, left = 'kind', 0
   if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]
-    local from, to
+    local from, to, ended
     if f[2] == owner and attempt ~= '' then
       from, to = string.find(rest, ' ' .. attempt .. ' ', 1, true)
     end
@@ -431,7 +431,7 @@ for i = 1, m do
         call('HDEL', key, 'p')
         call('HSET', key, 'h', rest, 'u', '0000000000000')
       elseif rest == ' ' and live then
-        live = false
+        live, ended = false, true
         f[2] = false
       else
         call('HDEL', key, '')
@@ -498,11 +498,14 @@ for i = 1, m do
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
-        if not f[2] then
-          -- What the next hold does not replace.
+        if ended then
+          -- If the name was given, the next hold has replaced these.
           call('HDEL', key, 'o', 'h', 'u', 'p')
         end
-        call('PEXPIRE', key, life)
+        -- K lives longer than the lease by `keep`, which is long enough but after a long lease.
+        if not ended or life ~= keep or f[5] > (now + keep) .. '' then
+          call('PEXPIRE', key, life)
+        end
       end
     elseif m == 1 and not from then
       told = remind(key, f[4], f[2], owner)

@@ -144,11 +144,14 @@ end
 -- precedes the scripts that free names.
 
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
--- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
+-- waiters, dead waiters): ZPOPMIN, ZCARD, PUBLISH; with dead ones ZREMRANGEBYSCORE, ZPOPMIN.
 local function wake(i, m, now, _before)
   local key, queue = KEYS[i], KEYS[m + i]
-  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
   local first = redis.call('ZPOPMIN', queue)
+  if first[1] and first[2] <= now then
+    redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
+    first = redis.call('ZPOPMIN', queue)
+  end
   if first[1] then
     local verb, channel = string.match(first[1], '^(%u+) (%S+)')
     local left = redis.call('ZCARD', queue)
@@ -208,7 +211,7 @@ for i = 1, m do
   local verdict, left = 'kind', 0
   if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]
-    local from, to
+    local from, to, ended
     if f[2] == owner and attempt ~= '' then
       from, to = string.find(rest, ' ' .. attempt .. ' ', 1, true)
     end
@@ -225,7 +228,7 @@ for i = 1, m do
         call('HDEL', key, 'p')
         call('HSET', key, 'h', rest, 'u', '0000000000000')
       elseif rest == ' ' and live then
-        live = false
+        live, ended = false, true
         f[2] = false
       else
         call('HDEL', key, '')
@@ -292,11 +295,14 @@ for i = 1, m do
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
-        if not f[2] then
-          -- What the next hold does not replace.
+        if ended then
+          -- If the name was given, the next hold has replaced these.
           call('HDEL', key, 'o', 'h', 'u', 'p')
         end
-        call('PEXPIRE', key, life)
+        -- K lives longer than the lease by `keep`, which is long enough but after a long lease.
+        if not ended or life ~= keep or f[5] > (now + keep) .. '' then
+          call('PEXPIRE', key, life)
+        end
       end
     elseif m == 1 and not from then
       told = remind(key, f[4], f[2], owner)

@@ -6,8 +6,8 @@
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters, none if it is absent or over; a little later than the
---         latest time in L
+--      n  ms until which there may be waiters, none if it is absent or over; later than the latest
+--         time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.

@@ -12,7 +12,8 @@ local RESERVE = 100
 local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
   local client = queue_client(member)
   local new = redis.call('ZADD', l, alive, client)
-  if flag and flag >= alive then
+  local ahead = flag and flag - alive
+  if ahead and ahead >= 0 and ahead <= RESERVE then
     if new == 1 then
       -- L may be new, although the field is not.
       redis.call('PEXPIRE', l, flag - now)
@@ -20,6 +21,10 @@ local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
     return flag, client
   end
   local last = (alive + RESERVE) .. ''
+  if flag and flag > last then
+    -- Somebody stays longer, and need not have prolonged all keys.
+    last = flag
+  end
   redis.call('HSET', k, 'n', last)
   if not ends or ends < last then
     if redis.call('PTTL', k) < last - now then

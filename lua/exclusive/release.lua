@@ -61,6 +61,7 @@ for i = 1, m do
       elseif rest == ' ' and live then
         live, ended = false, true
         f[2] = false
+        call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
         if rest == ' ' then
@@ -122,14 +123,11 @@ for i = 1, m do
         before = {
           now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
           client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = f[7],
+          written = from,
         }
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
-        if ended then
-          -- If the name was given, the next hold has replaced these.
-          call('HDEL', key, 'o', 'h', 'u', 'p')
-        end
         -- K lives longer than the lease by `keep`, which is long enough but after a long lease.
         if not ended or life ~= keep or f[5] > (now + keep) .. '' then
           call('PEXPIRE', key, life)

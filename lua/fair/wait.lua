@@ -10,12 +10,12 @@ end
 
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
 -- answer, and queues the waiter if the call asks for that. The answer is a text, `<now> busy <i>
--- <look> <holder> <called> <entered> <last>`: look = '' to leave re-checks to others; called = n of a waiter of
--- the same client that should ask: the head of the queue if the name is free, or the holder of an
--- unconfirmed hold; entered = 1 if this waiter was not in the queue before; last = token of the
--- last hold. A grant has one item more: 1 if this waiter was the first in the queue. A script that
--- finds the name free and the head not notified notifies it. O(log waiters) and O(dead, at most
--- 64), at most 30 commands and 2 for each dead one.
+-- <look> <holder> <called> <entered> <last>`: look = '' to leave re-checks to others; called = n of
+-- a waiter of the same client that should ask: the head of the queue if the name is free, or the
+-- holder of an unconfirmed hold; entered = 1 if this waiter was not in the queue before; last =
+-- token of the last hold. A grant has one item more: 1 if this waiter was the first in the queue. A
+-- script that finds the name free and the head not notified notifies it. O(log waiters) and O(dead,
+-- at most 64), at most 36 commands and 2 for each dead one.
 local function wait(i, m, f, now, micros)
   local held = f[2] and f[4] > now
   if not held and f[6] <= now then

@@ -3,8 +3,8 @@
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua. Returns ` granted <attempt>
--- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
+-- core/give.lua. Returns ` granted <attempt> <grant>` if the name was given. O(log waiters) and
+-- O(dead, at most 64).
 local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = before.called

@@ -2,9 +2,9 @@
 -- scripts that admit readers, and does nothing by itself.
 
 -- Admits a reader to a lock that nobody holds or waits for, and on which no attempt was undone: its
--- fields are kind, writer, token, voids, waiters, counter. `micros` is the time in µs. Returns token
--- and serial, or nil without a write if the lock is not plain. O(log holds): HSET, ZADD, twice
--- PEXPIRE.
+-- fields are kind, writer, token, voids, waiters, counter. `micros` is the time in µs. Returns
+-- token and serial, or nil without a write if the lock is not plain. O(log holds): HSET, ZADD,
+-- twice PEXPIRE.
 local function plain_read(key, index, kind, writer, token, voids, waiters, counter, owner, attempt, micros, ends, ttl)
   if writer or voids or waiters or kind and kind ~= 'rw:1' or not nobody_reads(counter) then
     return nil

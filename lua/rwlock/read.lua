@@ -23,9 +23,9 @@
 --       {now, 'more'}         too many dead waiters: ask again
 --       {now, 'reader'}       the owner holds the read lock and asks for an upgradable one
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HSET, ZADD, and per key PTTL and PEXPIRE; with other readers +
---       ZRANGEBYSCORE, 3 for each of at most two due ones; with waiters + queue_head of Q and R,
---       and the removal from the queue.
+-- Cost  O(log n): TIME, HMGET, HSET, ZADD, and per key PEXPIRE, and PTTL if not plain; with other
+--       readers + ZRANGEBYSCORE, 3 for each of at most two due ones; with waiters + queue_head of Q
+--       and R, and the removal from the queue.
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, lease, ttl, waiter, member, kind = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 

@@ -15,11 +15,11 @@ local granted = now .. ' granted 1 '
 local lines = {}
 for i = 1, #KEYS / 2 do
   local key, index = KEYS[2 * i - 1], KEYS[2 * i]
-  -- k kind, o writer, t token, v voids, n waiters until, c counter; x is stale without n
+  -- k kind, o writer, t token, v voids, n waiters until, c counter
   local f = call('HMGET', key, 'k', 'o', 't', 'v', 'n', 'c')
   local owner, attempt = client .. ARGV[2 * i + 3], client .. ARGV[2 * i + 4]
   local token, serial =
-    plain_read(key, index, f[1], f[2], f[3], f[4], f[5], f[6], owner, attempt, micros, ends, ttl)
+    plain_read(key, index, f[1], f[2], f[3], f[4], may_wait(f[5], now), f[6], owner, attempt, micros, ends, ttl)
   lines[i] = token and granted .. token .. ' 0  ' .. serial or ''
 end
 return table.concat(lines, '\n')

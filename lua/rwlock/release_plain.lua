@@ -12,12 +12,12 @@ if ARGV[3] == '' and ARGV[5] == '' then
   local keep_until = (now + keep) .. ''
   if ARGV[6] == 'w' then
     local attempts = ' ' .. ARGV[2] .. ' '
-    if nobody_reads(f[8]) and plain_free(KEYS[1], f[5], f[4], f[3], f[7], attempts, ARGV[7], now, keep_until, keep) then
+    if nobody_reads(f[8]) and plain_free(KEYS[1], f[5], f[4], f[3], may_wait(f[7], now), attempts, ARGV[7], now, keep_until, keep) then
       return now .. ' released 0 1'
     end
   elseif KEYS[5] then
     local count =
-      plain_leave(KEYS[1], KEYS[5], f[7], f[2], f[8], f[13], ARGV[1], ARGV[2], ARGV[7], now, keep_until, keep)
+      plain_leave(KEYS[1], KEYS[5], may_wait(f[7], now), f[2], f[8], f[13], ARGV[1], ARGV[2], ARGV[7], now, keep_until, keep)
     if count then
       return now .. ' released 0 ' .. (count == 0 and '1' or '0')
     end

@@ -20,8 +20,9 @@
 --       {now, 'reader'}       the owner holds the read lock, and would wait for itself
 --       {now, 'lost'}         the upgradable hold is over
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HSET, PTTL, PEXPIRE; with readers + ZCARD, ZRANGEBYSCORE and 2 for
---       each of at most 64 due ones; with waiters + queue_head of Q and R, and the removal from Q.
+-- Cost  O(log n): TIME, HMGET, HSET, PEXPIRE, and PTTL if not plain; with readers + ZCARD,
+--       ZRANGEBYSCORE and 2 for each of at most 64 due ones; with waiters + queue_head of Q and R,
+--       and the removal from Q.
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 

@@ -15,12 +15,12 @@ local attempts = ' ' .. client
 local lines = {}
 for i = 1, #KEYS do
   local key = KEYS[i]
-  -- k kind, o writer, t token, v voids, n waiters until, c counter; x is stale without n
+  -- k kind, o writer, t token, v voids, n waiters until, c counter
   local f = redis.call('HMGET', key, 'k', 'o', 't', 'v', 'n', 'c')
   local token
   if nobody_reads(f[6]) then
     local owner, attempt = client .. ARGV[2 * i + 3], attempts .. ARGV[2 * i + 4] .. ' '
-    token = plain_take(key, f[1], f[2], f[3], f[4], f[5], owner, attempt, micros, ends, ttl)
+    token = plain_take(key, f[1], f[2], f[3], f[4], may_wait(f[5], now), owner, attempt, micros, ends, ttl)
   end
   lines[i] = token and granted .. token .. ' 0  ' .. token or ''
 end

@@ -1,5 +1,5 @@
--- The plain case of rwlock/write.lua, which describes keys, arguments and replies. This part follows
--- rwlock/kind.lua, rwlock/counter.lua, rwlock/fields.lua, exclusive/plain_take.lua and
+-- The plain case of rwlock/write.lua, which describes keys, arguments and replies. This part
+-- follows rwlock/kind.lua, rwlock/counter.lua, rwlock/fields.lua, exclusive/plain_take.lua and
 -- core/begin.lua.
 --
 -- Leaves `lock`, its fields.
@@ -7,7 +7,7 @@ local lock = read_fields(KEYS[1], ARGV[2])
 if ARGV[8] == '' and nobody_reads(lock[8]) then
   local now, f, attempts = string.sub(began, 1, 13), lock, ' ' .. ARGV[3] .. ' '
   local ends = (now + ARGV[4]) .. ''
-  local token = plain_take(KEYS[1], f[1], f[2], f[4], f[6], f[7], ARGV[2], attempts, began, ends, ARGV[5])
+  local token = plain_take(KEYS[1], f[1], f[2], f[4], f[6], may_wait(f[7], now), ARGV[2], attempts, began, ends, ARGV[5])
   if token then
     return now .. ' granted 1 ' .. token .. ' 0  ' .. token
   end

@@ -19,7 +19,7 @@ for i = 1, #KEYS do
   local f = redis.call('HMGET', key, 'h', 't', 'u', 'n', 'c')
   local attempt = attempts .. ARGV[2 * i + 1] .. ' '
   local free = nobody_reads(f[5])
-    and plain_free(key, f[1], f[2], f[3], f[4], attempt, ARGV[2 * i + 2], now, keep, keep_ms)
+    and plain_free(key, f[1], f[2], f[3], may_wait(f[4], now), attempt, ARGV[2 * i + 2], now, keep, keep_ms)
   lines[i] = free and released or ''
 end
 return table.concat(lines, '\n')

@@ -81,7 +81,9 @@ pub static RWLOCK: Rwlock = Rwlock {
         "rwlock/release_plain";
         "rwlock/ends", "core/give", "rwlock/go_on"
     ),
-    read_release_each: source!("rwlock/read_release_each" follows "rwlock/plain_leave"),
+    read_release_each: source!(
+        "rwlock/read_release_each" follows "rwlock/counter", "rwlock/plain_leave"
+    ),
     write_release_each: source!(
         "rwlock/write_release_each" follows "rwlock/counter", "exclusive/plain_free"
     ),

@@ -429,6 +429,59 @@ fn granting_release_costs_the_same_however_many_wait() {
 }
 
 #[test]
+fn queue_outlasts_its_waiters_beside_an_upgrade_that_may_wait_longer() {
+    let mut bed = Bed::new(Model::default());
+    let serial = look(&mut bed, "a:1", 1)[6].clone();
+    read(&mut bed, "a:2", 2);
+    assert_eq!(write(&mut bed, "b:1", 3)[1], "busy");
+    let mut patient = ask(&bed, "a:1", 4, true);
+    patient.register = Some(20_000);
+    assert_eq!(bed.ask(&patient.write(&serial))[1], "busy");
+    let key = bed::key("x");
+    for _ in 0..4 {
+        bed.pass(2_000 * MS);
+        assert_eq!(write(&mut bed, "b:1", 3)[5], "0", "it keeps its place");
+        for part in ["q", "l"] {
+            let ttl = bed.ttl(&format!("{key}:{part}"));
+            assert!(ttl >= Some(5_000), "{part} lasts for {ttl:?}");
+        }
+    }
+}
+
+#[test]
+fn lock_is_plain_again_once_nobody_can_wait_any_more() {
+    let mut bed = Bed::new(Model::default());
+    let token = write(&mut bed, "a:1", 1)[3].clone();
+    assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
+    assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "released");
+    let token = write(&mut bed, "b:1", 2)[3].clone();
+    assert_eq!(release(&mut bed, "b:1", 2, "w", &token)[1], "released");
+    bed.pass(5_101 * MS);
+    for (side, cost) in [("w", 4), ("r", 6)] {
+        let mut call = ask(&bed, "a:1", 3, true);
+        call.lease = 1_000;
+        let call = if side == "w" {
+            call.write("")
+        } else {
+            call.read("r")
+        };
+        let (verdict, commands) = counted(&mut bed, &call);
+        assert_eq!((verdict.as_str(), commands), ("granted", cost));
+        let fields = bed.hash(&bed::key("x"));
+        let id = if side == "w" {
+            &fields["t"]
+        } else {
+            &fields["c"][..16]
+        };
+        let call = calls::release("a:1", "a:3", None, "", side, id.parse().ok());
+        let (verdict, commands) = counted(&mut bed, &call);
+        // After a lease that is shorter than the retention, the TTL stays as it is.
+        assert_eq!((verdict.as_str(), commands), ("released", cost - 1));
+        bed.pass(MS);
+    }
+}
+
+#[test]
 fn undo_of_an_unheard_grant_passes_the_abandonment_on_also_when_its_time_is_over() {
     for ends in ["lapses", "is forced", "is undone in time"] {
         let mut bed = Bed::new(Model::default());

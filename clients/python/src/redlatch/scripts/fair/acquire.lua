@@ -170,8 +170,8 @@ end
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters, none if it is absent or over; a little later than the
---         latest time in L
+--      n  ms until which there may be waiters, none if it is absent or over; later than the latest
+--         time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -258,7 +258,8 @@ local RESERVE = 100
 local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
   local client = queue_client(member)
   local new = redis.call('ZADD', l, alive, client)
-  if flag and flag >= alive then
+  local ahead = flag and flag - alive
+  if ahead and ahead >= 0 and ahead <= RESERVE then
     if new == 1 then
       -- L may be new, although the field is not.
       redis.call('PEXPIRE', l, flag - now)
@@ -266,6 +267,10 @@ local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
     return flag, client
   end
   local last = (alive + RESERVE) .. ''
+  if flag and flag > last then
+    -- Somebody stays longer, and need not have prolonged all keys.
+    last = flag
+  end
   redis.call('HSET', k, 'n', last)
   if not ends or ends < last then
     if redis.call('PTTL', k) < last - now then
@@ -381,12 +386,12 @@ end
 
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
 -- answer, and queues the waiter if the call asks for that. The answer is a text, `<now> busy <i>
--- <look> <holder> <called> <entered> <last>`: look = '' to leave re-checks to others; called = n of a waiter of
--- the same client that should ask: the head of the queue if the name is free, or the holder of an
--- unconfirmed hold; entered = 1 if this waiter was not in the queue before; last = token of the
--- last hold. A grant has one item more: 1 if this waiter was the first in the queue. A script that
--- finds the name free and the head not notified notifies it. O(log waiters) and O(dead, at most
--- 64), at most 30 commands and 2 for each dead one.
+-- <look> <holder> <called> <entered> <last>`: look = '' to leave re-checks to others; called = n of
+-- a waiter of the same client that should ask: the head of the queue if the name is free, or the
+-- holder of an unconfirmed hold; entered = 1 if this waiter was not in the queue before; last =
+-- token of the last hold. A grant has one item more: 1 if this waiter was the first in the queue. A
+-- script that finds the name free and the head not notified notifies it. O(log waiters) and O(dead,
+-- at most 64), at most 36 commands and 2 for each dead one.
 local function wait(i, m, f, now, micros)
   local held = f[2] and f[4] > now
   if not held and f[6] <= now then
@@ -476,9 +481,9 @@ end
 --                For one name whose kind adds nothing: the same items as one text, separated by
 --                spaces. A list costs the server more than a µs to write, and the client as much
 --                to read.
---       `<now> busy <i> <look ms> <holder> …`, a text
---                another owner has name i, or it is another's turn; look = ms until the next
---                re-check is useful; see the kind
+--       {now, 'busy', i, look ms, holder, …}
+--                as a text. Another owner has name i, or it is another's turn; look = ms until
+--                the next re-check is useful; see the kind
 --       {now, 'more'}           too much to remove in one call: ask again at once
 --       {now, 'late'}           `by` has passed
 --       {now, 'void'}           this attempt was undone

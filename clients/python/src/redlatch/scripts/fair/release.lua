@@ -148,8 +148,8 @@ end
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters, none if it is absent or over; a little later than the
---         latest time in L
+--      n  ms until which there may be waiters, none if it is absent or over; later than the latest
+--         time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -341,8 +341,8 @@ end
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua. Returns ` granted <attempt>
--- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
+-- core/give.lua. Returns ` granted <attempt> <grant>` if the name was given. O(log waiters) and
+-- O(dead, at most 64).
 local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = before.called
@@ -433,6 +433,7 @@ for i = 1, m do
       elseif rest == ' ' and live then
         live, ended = false, true
         f[2] = false
+        call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
         if rest == ' ' then
@@ -494,14 +495,11 @@ for i = 1, m do
         before = {
           now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
           client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = f[7],
+          written = from,
         }
         told = wake(i, m, now, before) or ''
       end
       if not before or not before.given then
-        if ended then
-          -- If the name was given, the next hold has replaced these.
-          call('HDEL', key, 'o', 'h', 'u', 'p')
-        end
         -- K lives longer than the lease by `keep`, which is long enough but after a long lease.
         if not ended or life ~= keep or f[5] > (now + keep) .. '' then
           call('PEXPIRE', key, life)

@@ -21,8 +21,8 @@ end
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
 --    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields
---      n  ms until which there may be waiters, none if it is absent or over; a little later than the
---         latest time in L
+--      n  ms until which there may be waiters, none if it is absent or over; later than the latest
+--         time in L
 --      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
 -- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
@@ -214,8 +214,8 @@ end
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
 -- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua. Returns ` granted <attempt>
--- <grant>` if the name was given. O(log waiters) and O(dead, at most 64).
+-- core/give.lua. Returns ` granted <attempt> <grant>` if the name was given. O(log waiters) and
+-- O(dead, at most 64).
 local function wake(i, m, now, before)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = before.called

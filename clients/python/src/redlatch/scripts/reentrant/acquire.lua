@@ -196,9 +196,9 @@ local function stay(_i, _m, _f, _now) end
 --                For one name whose kind adds nothing: the same items as one text, separated by
 --                spaces. A list costs the server more than a µs to write, and the client as much
 --                to read.
---       `<now> busy <i> <look ms> <holder> …`, a text
---                another owner has name i, or it is another's turn; look = ms until the next
---                re-check is useful; see the kind
+--       {now, 'busy', i, look ms, holder, …}
+--                as a text. Another owner has name i, or it is another's turn; look = ms until
+--                the next re-check is useful; see the kind
 --       {now, 'more'}           too much to remove in one call: ask again at once
 --       {now, 'late'}           `by` has passed
 --       {now, 'void'}           this attempt was undone

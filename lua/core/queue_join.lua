@@ -13,10 +13,10 @@ local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
   local client = queue_client(member)
   local new = redis.call('ZADD', l, alive, client)
   local ahead = flag and flag - alive
-  if ahead and ahead >= 0 and ahead <= RESERVE then
+  if ahead and ahead > 0 and ahead <= RESERVE then
     if new == 1 then
       -- L may be new, although the field is not.
-      redis.call('PEXPIRE', l, flag - now)
+      redis.call('PEXPIRE', l, flag - now - 1)
     end
     return flag, client
   end
@@ -31,10 +31,11 @@ local function queue_touch(k, q, l, now, member, alive, flag, ends, other)
       redis.call('PEXPIRE', k, last - now)
     end
   end
-  redis.call('PEXPIRE', l, last - now)
-  redis.call('PEXPIRE', q, last - now)
+  -- When the field is over, the queues are gone.
+  redis.call('PEXPIRE', l, last - now - 1)
+  redis.call('PEXPIRE', q, last - now - 1)
   if other then
-    redis.call('PEXPIRE', other, last - now)
+    redis.call('PEXPIRE', other, last - now - 1)
   end
   return last, client
 end
@@ -51,7 +52,7 @@ local function queue_enter(k, q, now, micros, member, last, called)
     local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
     redis.call('ZADD', q, string.format('%.0f', newest + 1), member)
   elseif redis.call('ZCARD', q) == 1 then
-    redis.call('PEXPIRE', q, last - now)
+    redis.call('PEXPIRE', q, last - now - 1)
   end
   if queue_is_called(called, member) then
     -- It was notified and did not come in time: it joins at the end.

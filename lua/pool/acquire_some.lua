@@ -183,7 +183,7 @@ if busy[1] then
   end
   local entered = call('ZADD', q, 'NX', unpack(join))
   if not newest then
-    call('PEXPIRE', q, (last or f[5]) - now)
+    call('PEXPIRE', q, (last or f[5]) - now - 1)
   end
   local low
   for j = 1, #busy do

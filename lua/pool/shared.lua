@@ -388,7 +388,7 @@ local function pool_enter(q, now, micros, member, last, rung)
     return 0, redis.call('ZSCORE', q, member)
   end
   if not newest then
-    redis.call('PEXPIRE', q, last - now)
+    redis.call('PEXPIRE', q, last - now - 1)
   end
   return 1, ticket
 end

@@ -253,7 +253,7 @@ impl Fair {
     fn touch(&mut self, now: u64, call: &Acquire) {
         if let Some(register) = call.register {
             let (client, alive) = (client(&call.address), now + register);
-            if self.flag < Some(alive) {
+            if self.flag <= Some(alive) {
                 self.flag = Some(alive + RESERVE);
             }
             self.lives.insert(client.to_owned(), alive);

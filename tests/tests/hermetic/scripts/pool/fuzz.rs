@@ -270,7 +270,9 @@ impl World<Counted> {
         match expected {
             Some(Found::Copy) => self.kind.pool.renew(&attempt.id, now + attempt.lease),
             Some(Found::Free) => {
-                let placed = queue.iter().any(|waiter| waiter.member == member);
+                // A place is gone if its waiter was notified and did not come in time.
+                let placed = |waiter: &Waiter| waiter.member == member && waiter.alive > now;
+                let placed = queue.iter().any(placed);
                 // A copy without an address has a place, and cannot say so.
                 let known = u8::from(waits && placed).to_string();
                 assert_eq!(answer[5], known, "{}", self.story());

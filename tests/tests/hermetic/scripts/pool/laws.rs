@@ -370,8 +370,8 @@ fn every_key_but_the_size_has_a_ttl() {
     set(&mut bed, "c:1", 1);
     acquire(&mut bed, "h:1", 1);
     wait(&mut bed, 1, "a", 1);
-    assert_eq!(bed.ttl(&tickets()), Some(5_100));
-    assert_eq!(bed.ttl(&clients()), Some(5_100));
+    assert_eq!(bed.ttl(&tickets()), Some(5_099));
+    assert_eq!(bed.ttl(&clients()), Some(5_099));
     bed.pass(100 * SECOND);
     bed.ask(&inspect(None));
     let left: Vec<_> = bed.dump().into_iter().map(|dump| dump.key).collect();

@@ -58,6 +58,9 @@ pub(crate) struct TaskDone {
     pub(crate) latencies: Vec<u64>,
     /// The holds; empty except with [`Names::One`] and [`Names::Pool`].
     pub(crate) holds: Vec<Held>,
+    /// The times from the call of a release to its return, in ns; empty except with
+    /// [`Names::One`] and [`Names::Pool`], and with programs that do not measure them.
+    pub(crate) releases: Vec<u64>,
 }
 
 /// The results of all tasks.
@@ -102,6 +105,12 @@ impl Done {
     pub(crate) fn latencies(&self) -> Vec<u64> {
         let latencies = self.tasks.iter().flat_map(|task| &task.latencies);
         latencies.copied().collect()
+    }
+
+    /// Returns the durations of all calls of a release.
+    pub(crate) fn releases(&self) -> Vec<u64> {
+        let releases = self.tasks.iter().flat_map(|task| &task.releases);
+        releases.copied().collect()
     }
 
     /// Returns the ratio of the most to the fewest holds of a task; infinite if one task had none.

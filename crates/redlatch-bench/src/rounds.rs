@@ -153,6 +153,10 @@ pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     };
     sample.insert("p50 µs", micros(&seen, 0.5));
     sample.insert("p99 µs", micros(&seen, 0.99));
+    let releases = done.releases();
+    if !releases.is_empty() {
+        sample.insert("release p99 µs", micros(&releases, 0.99));
+    }
     Ok(sample)
 }
 

@@ -123,6 +123,7 @@ async fn pooled(
         rest(hold).await?;
         let left = clock::monotonic();
         lock.release().await?;
+        done.releases.push(clock::monotonic() - left);
         done.latencies.push(got - called);
         done.holds.push(Held { got, left, task });
         done.pairs += 1;

@@ -9,6 +9,7 @@
 //! | benchmark | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with this number of tasks at once, each for `<ms>` ms, or `<pairs>` times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `pool`: all the name `<key>`; `mixed`: the first 180 tasks the name `<key>:<task>`, the others one of 20 more; with `one` and `pool`, each holds it for `<hold>` µs |
 //! | program | `latency <ns> …` | except with `one`, any number of lines: the times from the call of acquisitions to the return of their releases, or with `pool` of the acquisitions |
 //! | program | `hold <task> <got> <left>` | with `one` and `pool`: a hold, from the return of its acquisition to the call of its release, in ns of `CLOCK_MONOTONIC` |
+//! | program | `release <ns> …` | with `one` and `pool`, any number of lines, or none: the times from the call of releases to their return |
 //! | program | `task <pairs>` | one line for each task: how often it locked and unlocked |
 //! | program | `done <ns>` | the duration of the round; the round is over |
 //! | program | `failed <why>` | the round is over; so is the whole run |
@@ -174,9 +175,11 @@ pub(crate) fn answer(done: &Done) -> String {
     let mut text = String::new();
     // Writing to a `String` does not fail.
     for task in &done.tasks {
-        for some in task.latencies.chunks(100) {
-            let some: Vec<_> = some.iter().map(u64::to_string).collect();
-            let _ = writeln!(text, "latency {}", some.join(" "));
+        for (verb, times) in [("latency", &task.latencies), ("release", &task.releases)] {
+            for some in times.chunks(100) {
+                let some: Vec<_> = some.iter().map(u64::to_string).collect();
+                let _ = writeln!(text, "{verb} {}", some.join(" "));
+            }
         }
         for hold in &task.holds {
             let _ = writeln!(text, "hold {} {} {}", hold.task, hold.got, hold.left);
@@ -203,6 +206,7 @@ impl Answer {
         let numbers = numbers.map_err(|_| format!("not a line of an answer: {line:?}"))?;
         match (verb, numbers.as_slice()) {
             ("latency", latencies) => self.task.latencies.extend(latencies),
+            ("release", releases) => self.task.releases.extend(releases),
             ("hold", &[task, got, left]) => {
                 let task = u32::try_from(task)?;
                 self.task.holds.push(Held { got, left, task });
@@ -212,9 +216,10 @@ impl Answer {
                 self.done.tasks.push(std::mem::take(&mut self.task));
             }
             ("done", &[nanos]) => {
-                // Latencies and holds after the last `task` line belong to that task.
+                // Times and holds after the last `task` line belong to that task.
                 if let Some(last) = self.done.tasks.last_mut() {
                     last.latencies.append(&mut self.task.latencies);
+                    last.releases.append(&mut self.task.releases);
                     last.holds.append(&mut self.task.holds);
                 }
                 self.done.wall = Duration::from_nanos(nanos);
@@ -253,6 +258,7 @@ mod tests {
                 left: 9,
                 task: 3,
             }],
+            releases: (0..110).collect(),
         };
         let done = Done {
             wall: Duration::from_nanos(17),

@@ -64,8 +64,9 @@ pub(crate) trait Lock: Send {
 /// The built-in contenders, in the order of the tables.
 pub(crate) const KNOWN: [&str; 4] = [RAW, "redlatch", "rslock", "polling"];
 
-/// Other primitives of redlatch with one holder at a time.
-pub(crate) const KINDS: [&str; 2] = ["fair", "write"];
+/// Other primitives of redlatch with one holder at a time. `permit` and `permit-id` are semaphores
+/// with one permit.
+pub(crate) const KINDS: [&str; 4] = ["fair", "write", "permit", "permit-id"];
 
 /// All primitives of redlatch without contention. `roomy` and `permits` are semaphores with a
 /// permit for each task, of a name per task; `one-` of one name for all.
@@ -101,6 +102,8 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
         "polling" => Arc::new(polling::Polling::connect(url).await?),
         "fair" => redlatch::session::<FairLock>(url).await?,
         "write" => redlatch::session::<redlatch::Writers>(url).await?,
+        "permit" => redlatch::session::<redlatch::Single>(url).await?,
+        "permit-id" => redlatch::session::<redlatch::SingleId>(url).await?,
         "read" => redlatch::session::<redlatch::Readers>(url).await?,
         "roomy" => redlatch::session::<redlatch::Roomy>(url).await?,
         "one-roomy" => redlatch::session::<redlatch::OneRoomy>(url).await?,

@@ -30,6 +30,12 @@ pub(super) struct Writers(ReadWriteLock);
 /// A read-write lock that all tasks acquire for reading.
 pub(super) struct Readers(ReadWriteLock);
 
+/// A semaphore with one permit.
+pub(super) struct Single(Semaphore);
+
+/// A semaphore with one permit that has an id.
+pub(super) struct SingleId(Permits);
+
 /// A semaphore with a permit for each task.
 pub(super) struct Roomy(Semaphore);
 
@@ -198,6 +204,39 @@ impl Kind for Roomy {
 
     async fn give(permit: SemaphorePermit) -> Result<Released, Error> {
         permit.release().await
+    }
+}
+
+impl Kind for Single {
+    type Guard = SemaphorePermit;
+
+    fn named(client: &Client, name: &str) -> Self {
+        Self(client.semaphore(name).permits_if_unset(1))
+    }
+
+    async fn take(&self) -> Result<SemaphorePermit, Error> {
+        self.0.acquire().await
+    }
+
+    async fn give(permit: SemaphorePermit) -> Result<Released, Error> {
+        permit.release().await
+    }
+}
+
+impl Kind for SingleId {
+    type Guard = (PermitExpirableSemaphore, PermitId);
+
+    fn named(client: &Client, name: &str) -> Self {
+        let semaphore = client.permit_expirable_semaphore(name);
+        Self(Permits(semaphore.permits_if_unset(1)))
+    }
+
+    async fn take(&self) -> Result<Self::Guard, Error> {
+        self.0.take().await
+    }
+
+    async fn give(guard: Self::Guard) -> Result<Released, Error> {
+        Permits::give(guard).await
     }
 }
 

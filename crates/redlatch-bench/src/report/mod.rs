@@ -195,10 +195,11 @@ impl Target {
 
 /// All measures, in the order of the tables' columns. Values per pair are per acquisition and its
 /// release.
-const MEASURES: [&str; 19] = [
+const MEASURES: [&str; 20] = [
     "pairs/s",
     "p50 µs",
     "p99 µs",
+    "release p99 µs",
     "client µs",
     "server µs",
     "commands",

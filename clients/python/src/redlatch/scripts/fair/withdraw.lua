@@ -209,7 +209,7 @@ local function give(key, queue, head, kind, died, before)
   before.given = true
   return attempt, grant
 end
--- What the fair lock does with a name that is free. This part follows a line that sets KIND,
+-- The fair lock's way to go on when a name is free. This part follows a line that sets KIND,
 -- core/queue.lua, core/unconfirmed.lua and core/give.lua, and precedes the scripts that free names.
 
 -- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies

@@ -13,7 +13,7 @@ local function publish(verb, channel, message)
   return nil
 end
 
--- What the plain lock does with a name that is free. This part follows core/publish.lua, and
+-- The plain lock's way to go on when a name is free. This part follows core/publish.lua, and
 -- precedes the scripts that free names.
 
 -- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log

@@ -24,7 +24,7 @@
 //! # Where tests go
 //!
 //! * `redlatch-behaviours`, in `tests/behaviours`: the behaviours of every server, embedded or
-//!   real. Each test binary runs them.
+//!   real. The program `behaviours` runs them.
 //! * `tests/hermetic`: tests that need only this process.
 //! * `tests/server`: tests that need a real server.
 //! * `tests/servers`: tests that need a group of real servers.

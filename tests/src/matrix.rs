@@ -84,34 +84,6 @@ where
     }
 }
 
-/// Runs `test` on every server at the same time in this task, and prints the server on which it
-/// failed. It is for futures that must stay on one thread.
-///
-/// # Panics
-///
-/// Panics as soon as one of the runs fails.
-pub async fn beside_each_other(test: impl AsyncFn(ServerBinary)) {
-    let runs = ServerBinary::all().into_iter().map(|binary| {
-        let test = &test;
-        async move {
-            let _name = Name(binary.clone());
-            test(binary).await;
-        }
-    });
-    futures_util::future::join_all(runs).await;
-}
-
-/// Prints the name of its server if a panic drops it.
-struct Name(ServerBinary);
-
-impl Drop for Name {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed on, or while others did: {}", self.0);
-        }
-    }
-}
-
 /// Generates a test of each `async fn(ServerBinary)`, which runs on every server at the same time.
 #[macro_export]
 macro_rules! on_every_server {

@@ -1,20 +1,25 @@
-//! Clusters and sentinels that take too long to start for each test. There is one of each per
-//! server program, and one test at a time uses it.
+//! Clusters and sentinels that take too long to start for each test. There are a few of each per
+//! server program, and each serves one test at a time.
 
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, LazyLock, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::server::{Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerOptions};
 
 /// Servers that belong to one test until this value is dropped. They are empty at first.
 #[derive(Debug)]
-pub struct Shared(OwnedMutexGuard<Group>);
+pub struct Shared {
+    /// Present until the drop.
+    group: Option<Group>,
+    pool: Arc<Pool>,
+    _permit: OwnedSemaphorePermit,
+}
 
 #[derive(Debug)]
 enum Group {
@@ -22,13 +27,33 @@ enum Group {
     Sentinel(SentinelGroup),
 }
 
-type Pool = LazyLock<std::sync::Mutex<BTreeMap<PathBuf, Arc<OnceCell<Arc<Mutex<Group>>>>>>>;
+/// The groups of one program that no test has, and permits for all that there may be.
+#[derive(Debug)]
+struct Pool {
+    idle: Mutex<Vec<Group>>,
+    permits: Arc<Semaphore>,
+}
 
-static CLUSTERS: Pool = LazyLock::new(Default::default);
-static SENTINELS: Pool = LazyLock::new(Default::default);
+/// So many groups of one program are up at most. Tests mostly wait for leases, so more groups than
+/// cores are busy.
+const GROUPS: usize = 4;
+
+type Pools = LazyLock<Mutex<BTreeMap<PathBuf, Arc<Pool>>>>;
+
+static CLUSTERS: Pools = LazyLock::new(Default::default);
+static SENTINELS: Pools = LazyLock::new(Default::default);
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self {
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(GROUPS)),
+        }
+    }
+}
 
 impl Shared {
-    /// Takes the cluster of three masters, once no other test has it.
+    /// Takes a cluster of three masters, once one is free.
     pub async fn cluster(binary: &ServerBinary) -> Self {
         Self::take(&CLUSTERS, binary, |binary| {
             let options = ClusterOptions {
@@ -40,7 +65,7 @@ impl Shared {
         .await
     }
 
-    /// Takes the sentinels, once no other test has them.
+    /// Takes sentinels with a master and a replica, once they are free.
     pub async fn sentinel(binary: &ServerBinary) -> Self {
         Self::take(&SENTINELS, binary, |binary| {
             // No server fails here: the long time-out is for machines that stall for a while.
@@ -52,7 +77,7 @@ impl Shared {
 
     /// Returns the URL of the group.
     pub fn url(&self) -> String {
-        match &*self.0 {
+        match self.group() {
             Group::Cluster(cluster) => cluster.url(),
             Group::Sentinel(group) => group.url(),
         }
@@ -60,7 +85,7 @@ impl Shared {
 
     /// Returns all servers except sentinels.
     pub fn servers(&self) -> &[Server] {
-        match &*self.0 {
+        match self.group() {
             Group::Cluster(cluster) => cluster.nodes(),
             Group::Sentinel(group) => group.replicated().servers(),
         }
@@ -68,7 +93,7 @@ impl Shared {
 
     /// Returns the masters.
     pub fn masters(&self) -> Vec<&Server> {
-        match &*self.0 {
+        match self.group() {
             Group::Cluster(cluster) => cluster.masters(),
             Group::Sentinel(group) => vec![group.master()],
         }
@@ -76,7 +101,7 @@ impl Shared {
 
     /// Returns the master of `key`.
     pub fn owner(&self, key: &str) -> &Server {
-        match &*self.0 {
+        match self.group() {
             Group::Cluster(cluster) => cluster.owner(key),
             Group::Sentinel(group) => group.master(),
         }
@@ -88,35 +113,40 @@ impl Shared {
     ///
     /// Panics if the group is not a cluster.
     pub fn as_cluster(&self) -> &Cluster {
-        match &*self.0 {
+        match self.group() {
             Group::Cluster(cluster) => cluster,
             Group::Sentinel(_) => panic!("this needs a cluster"),
         }
     }
 
+    fn group(&self) -> &Group {
+        self.group.as_ref().unwrap()
+    }
+
     async fn take(
-        pool: &Pool,
+        pools: &Pools,
         binary: &ServerBinary,
         start: impl FnOnce(&ServerBinary) -> Group + Send + 'static,
     ) -> Self {
-        let cell = {
-            let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(pool.entry(binary.path.clone()).or_default())
+        let pool = {
+            let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(pools.entry(binary.path.clone()).or_default())
         };
-        let group = cell.get_or_init(|| async {
-            let binary = binary.clone();
-            // Other futures of this task must make progress meanwhile.
-            let starting = tokio::task::spawn_blocking(move || {
-                let began = Instant::now();
-                let group = start(&binary);
-                let took = began.elapsed();
-                println!("{binary}: a shared group of servers is up after {took:?}");
-                group
-            });
-            Arc::new(Mutex::new(starting.await.unwrap()))
-        });
-        let group = Arc::clone(group.await);
-        let shared = Self(group.lock_owned().await);
+        let permit = Arc::clone(&pool.permits).acquire_owned().await.unwrap();
+        let idle = pool
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let group = match idle {
+            Some(group) => group,
+            None => started(binary.clone(), start).await,
+        };
+        let shared = Self {
+            group: Some(group),
+            pool,
+            _permit: permit,
+        };
         for server in shared.servers() {
             // The clients of the test before may still send releases, which would write after the
             // flush.
@@ -127,5 +157,33 @@ impl Shared {
             server.reset_stats();
         }
         shared
+    }
+}
+
+/// Starts a group, while other futures of the task make progress.
+async fn started(
+    binary: ServerBinary,
+    start: impl FnOnce(&ServerBinary) -> Group + Send + 'static,
+) -> Group {
+    let starting = tokio::task::spawn_blocking(move || {
+        let began = Instant::now();
+        let group = start(&binary);
+        let took = began.elapsed();
+        println!("{binary}: a shared group of servers is up after {took:?}");
+        group
+    });
+    starting.await.unwrap()
+}
+
+/// Gives the group back. The permit is dropped after it.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let group = self.group.take().unwrap();
+        let mut idle = self
+            .pool
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        idle.push(group);
     }
 }

@@ -1,6 +1,7 @@
-//! Waits for conditions, and unique names.
+//! Waits for conditions, unique names, and what differs by night.
 
 use std::{
+    env,
     future::Future,
     panic::Location,
     process,
@@ -72,6 +73,12 @@ pub fn eventually_blocking<T>(
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Tells whether this run is one by night, with the variable `REDLATCH_NIGHT`: everything runs on
+/// every server, and crowds are whole.
+pub fn is_night() -> bool {
+    env::var_os("REDLATCH_NIGHT").is_some()
 }
 
 /// Returns a name that no other test, and no earlier run against the same server, uses.

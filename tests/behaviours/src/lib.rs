@@ -1,74 +1,37 @@
-//! What every server has to do, embedded or real, alone or one of several: each behaviour is
-//! written once, and each test binary runs all of them on the servers that it has.
+//! What every server has to do, embedded or real, alone or one of several. Each behaviour is
+//! written once; the test program `behaviours` runs them on the servers that there are.
 //!
 //! A behaviour is an `async fn(&Backend)`, or `async fn(&Fleet)` where it needs several servers
-//! that do not know of each other. A module names its behaviours with `behaviours!` or
-//! `fleet_behaviours!`, a folder names its modules with `modules!`, and `kinds!` names the folders.
-//! The behaviours are compiled here and once: a binary calls them as boxed futures.
+//! that do not know of each other. A module lists its behaviours with `behaviours!` or
+//! `fleet_behaviours!`, and [`all`] lists the modules.
 
 // Behaviours say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-/// Exports the behaviours of a module of this crate: boxed, and as a list, a macro of the given
-/// name that passes them to the macro `on_backends!` of the crate that calls it.
+use futures_util::future::LocalBoxFuture;
+use redlatch_tests::backend::Backend;
+
+/// Lists the behaviours of a module, each below its [`Place`].
 macro_rules! behaviours {
-    ($($module:ident)::+ as $list:ident: $($behaviour:ident),+ $(,)?) => {
-        /// The behaviours of this module.
-        pub mod boxed {
-            use futures_util::future::LocalBoxFuture;
-            use redlatch_tests::backend::Backend;
-
-            $(pub fn $behaviour(backend: &Backend) -> LocalBoxFuture<'_, ()> {
-                Box::pin(super::$behaviour(backend))
-            })+
-        }
-
-        #[doc(hidden)]
-        #[macro_export]
-        macro_rules! $list {
-            () => {
-                on_backends! { [$crate::$($module)::+::boxed] $($behaviour),+ }
-            };
-        }
+    ($($place:ident: $($behaviour:ident),+);+ $(;)?) => {
+        pub(crate) const CASES: &[crate::Case] = &[$($(crate::Case {
+            module: module_path!(),
+            function: stringify!($behaviour),
+            run: crate::Run::Backend(crate::Place::$place, |backend| {
+                Box::pin($behaviour(backend))
+            }),
+        }),+),+];
     };
 }
 
-/// Does the same for behaviours of a fleet of so many servers, which go to the macro `on_fleets!`.
+/// Lists the behaviours of a module for a fleet of so many servers.
 macro_rules! fleet_behaviours {
-    ($($module:ident)::+ as $list:ident, $count:literal: $($behaviour:ident),+ $(,)?) => {
-        /// The behaviours of this module.
-        pub mod boxed {
-            use futures_util::future::LocalBoxFuture;
-
-            use crate::multi::Fleet;
-
-            $(pub fn $behaviour(fleet: &Fleet) -> LocalBoxFuture<'_, ()> {
-                Box::pin(super::$behaviour(fleet))
-            })+
-        }
-
-        #[doc(hidden)]
-        #[macro_export]
-        macro_rules! $list {
-            () => {
-                on_fleets! { $count [$crate::$($module)::+::boxed] $($behaviour),+ }
-            };
-        }
-    };
-}
-
-/// Exports the behaviours of a folder: a macro of its name, which passes on those of its modules.
-macro_rules! modules {
-    ($folder:ident: $($module:ident as $list:ident),+ $(,)?) => {
-        #[doc(hidden)]
-        #[macro_export]
-        macro_rules! $folder {
-            () => {
-                $(mod $module {
-                    $crate::$list!();
-                })+
-            };
-        }
+    ($count:literal; $($behaviour:ident),+ $(,)?) => {
+        pub(crate) const CASES: &[crate::Case] = &[$(crate::Case {
+            module: module_path!(),
+            function: stringify!($behaviour),
+            run: crate::Run::Fleet($count, |fleet| Box::pin($behaviour(fleet))),
+        }),+];
     };
 }
 
@@ -88,45 +51,106 @@ pub mod releases;
 pub mod rwlock;
 pub mod semaphore;
 
-use futures_util::future::LocalBoxFuture;
-use redlatch_tests::backend::Backend;
-
 /// A behaviour of one backend.
 pub type Behaviour = for<'a> fn(&'a Backend) -> LocalBoxFuture<'a, ()>;
 
 /// A behaviour of several servers that do not know of each other.
 pub type FleetBehaviour = for<'a> fn(&'a multi::Fleet) -> LocalBoxFuture<'a, ()>;
 
-/// Exports `all!`, which calls the macro of each of these modules.
-macro_rules! kinds {
-    ($($kind:ident),+ $(,)?) => {
-        /// Makes a module for each module with behaviours, and passes its behaviours to the macros
-        /// `on_backends!` and `on_fleets!`, which the caller defines.
-        #[macro_export]
-        macro_rules! all {
-            () => {
-                $(mod $kind {
-                    $crate::$kind!();
-                })+
-            };
-        }
-    };
+/// The backends on which a behaviour runs for each change. By night every behaviour runs on every
+/// backend. Scripts do not know where they run, so most behaviours need no group of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// On the embedded server, and on each server alone.
+    Single,
+    /// Also on a cluster: what depends on slots, sharded channels, or calls about several names.
+    Cluster,
+    /// Also on sentinels: what connections, messages and leases do for each kind.
+    Everywhere,
 }
 
-kinds! {
-    compat,
-    election,
-    fair,
-    fence,
-    latch,
-    lock,
-    merging,
-    multi,
-    notes,
-    objects,
-    once,
-    permits,
-    releases,
-    rwlock,
-    semaphore,
+/// How a behaviour is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// On one backend.
+    Backend(Place, Behaviour),
+    /// On so many servers.
+    Fleet(usize, FleetBehaviour),
+}
+
+/// One behaviour.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    module: &'static str,
+    function: &'static str,
+    /// What it does, and where.
+    pub run: Run,
+}
+
+impl Case {
+    /// Returns the name, such as `lock::loss::run_ends_with_the_hold`.
+    pub fn name(&self) -> String {
+        let module = self.module.trim_start_matches("redlatch_behaviours::");
+        format!("{module}::{}", self.function)
+    }
+
+    /// Returns where the behaviour runs. A fleet is no group of servers.
+    pub fn place(&self) -> Place {
+        match self.run {
+            Run::Backend(place, _) => place,
+            Run::Fleet(..) => Place::Single,
+        }
+    }
+
+    /// Tells whether the behaviour needs several servers that do not know of each other.
+    pub fn needs_fleet(&self) -> bool {
+        matches!(self.run, Run::Fleet(..))
+    }
+}
+
+/// Returns all behaviours.
+pub fn all() -> impl Iterator<Item = Case> {
+    let modules = [
+        compat::redisson::CASES,
+        compat::set_nx::CASES,
+        election::failing::CASES,
+        election::leading::CASES,
+        election::observing::CASES,
+        election::tasks::CASES,
+        election::wrong_input::CASES,
+        fair::dead::CASES,
+        fair::load::CASES,
+        fair::order::CASES,
+        fair::surface::CASES,
+        fence::behaviour::CASES,
+        fence::wrong_input::CASES,
+        latch::behaviour::CASES,
+        latch::waiting::CASES,
+        latch::wrong_input::CASES,
+        lock::behaviour::CASES,
+        lock::loss::CASES,
+        lock::waiting::CASES,
+        lock::wrong_input::CASES,
+        merging::CASES,
+        multi::mixes::CASES,
+        multi::multi_lock::CASES,
+        multi::red_lock::CASES,
+        multi::striped::CASES,
+        notes::CASES,
+        objects::CASES,
+        once::behaviour::CASES,
+        once::serve::CASES,
+        once::wrong_input::CASES,
+        permits::behaviour::CASES,
+        permits::many::CASES,
+        releases::CASES,
+        rwlock::behaviour::CASES,
+        rwlock::crowd::CASES,
+        rwlock::fairness::CASES,
+        rwlock::upgrade::CASES,
+        semaphore::behaviour::CASES,
+        semaphore::waiting::CASES,
+        semaphore::wrong_input::CASES,
+    ];
+    modules.into_iter().flatten().copied()
 }

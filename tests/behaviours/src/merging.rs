@@ -11,12 +11,13 @@ use redlatch_tests::{
 
 use crate::releases::{Way, guarded};
 
-behaviours!(merging as merging:
-    dropped_guards_free_their_names_for_the_next_tries_of_their_client,
-    common_calls_survive_flushed_scripts,
-    name_of_another_type_fails_alone,
-    cancelled_call_leaves_nothing_and_the_others_go_on,
-);
+behaviours! {
+    Cluster:
+        dropped_guards_free_their_names_for_the_next_tries_of_their_client,
+        common_calls_survive_flushed_scripts,
+        name_of_another_type_fails_alone,
+        cancelled_call_leaves_nothing_and_the_others_go_on;
+}
 
 /// Names in one slot, so that their calls merge in a cluster too.
 fn names(what: &str) -> Vec<String> {

@@ -3,13 +3,16 @@
 use redlatch::{Client, ErrorKind, Object};
 use redlatch_tests::{backend::Backend, fixture::SECOND, wait::unique_name};
 
-behaviours!(notes as notes:
-    notes_of_all_kinds_are_shown_with_their_holders,
-    notes_that_are_too_long_or_empty_are_refused_before_anything_is_sent,
-    note_is_not_shown_with_a_later_hold_of_its_owner,
-    clients_with_and_without_notes_share_a_server,
-    notes_go_with_later_notes_and_with_their_client,
-);
+behaviours! {
+    Everywhere:
+        notes_of_all_kinds_are_shown_with_their_holders;
+    Cluster:
+        clients_with_and_without_notes_share_a_server;
+    Single:
+        notes_that_are_too_long_or_empty_are_refused_before_anything_is_sent,
+        note_is_not_shown_with_a_later_hold_of_its_owner,
+        notes_go_with_later_notes_and_with_their_client;
+}
 
 /// Returns the only holder's note.
 fn note(object: &Object) -> Option<&str> {

@@ -9,15 +9,18 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually, unique_name},
 };
 
-behaviours!(objects as objects:
-    walk_finds_objects_of_all_kinds_with_their_holders,
-    free_names_are_left_out_and_unknown_kinds_are_not,
-    objects_that_cannot_be_read_are_told_and_the_walk_goes_on,
-    patterns_select_names,
-    waiters_are_counted,
-    job_under_way_and_its_last_run_are_shown,
-    revoked_permits_are_free_and_their_holder_learns_of_it,
-);
+behaviours! {
+    Everywhere:
+        walk_finds_objects_of_all_kinds_with_their_holders;
+    Cluster:
+        objects_that_cannot_be_read_are_told_and_the_walk_goes_on,
+        patterns_select_names,
+        waiters_are_counted;
+    Single:
+        free_names_are_left_out_and_unknown_kinds_are_not,
+        job_under_way_and_its_last_run_are_shown,
+        revoked_permits_are_free_and_their_holder_learns_of_it;
+}
 
 /// Returns the objects of a walk by name. A walk may return one twice.
 async fn all(client: &Client, pattern: &str) -> BTreeMap<String, Object> {

@@ -6,7 +6,10 @@ use futures_util::future::join_all;
 use redlatch::{Client, Error, PermitExpirableSemaphore, PermitId};
 use redlatch_tests::{backend::Backend, wait::unique_name};
 
-behaviours!(releases as releases: dropped_guard_frees_the_name_for_the_next_try_of_its_client);
+behaviours! {
+    Everywhere:
+        dropped_guard_frees_the_name_for_the_next_try_of_its_client;
+}
 
 pub type Guard = Box<dyn std::any::Any + Send>;
 pub type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Guard>, Error>> + Send>>;

@@ -1,10 +1,8 @@
-//! Tests that need nothing but this process: a module per subject, and all behaviours on the
-//! embedded server.
+//! Tests that need nothing but this process: a module per subject.
 
 // Tests say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-mod behaviours;
 mod blocking;
 mod cancel;
 mod clock_allowance;

@@ -7,7 +7,6 @@
 
 mod addresses;
 mod answers;
-mod behaviours;
 mod clock_set;
 mod clocks;
 mod compat;

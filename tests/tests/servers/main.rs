@@ -6,7 +6,6 @@
 #![cfg(unix)]
 
 mod access;
-mod behaviours;
 mod churn;
 mod clocks_apart;
 mod cluster_faults;

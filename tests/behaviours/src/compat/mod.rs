@@ -2,8 +2,3 @@
 
 pub mod redisson;
 pub mod set_nx;
-
-modules! { compat:
-    redisson as compat_redisson,
-    set_nx as compat_set_nx,
-}

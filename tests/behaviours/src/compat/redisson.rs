@@ -6,17 +6,19 @@ use redlatch::{ErrorKind, HoldState, LossCause, Released, compat::Redisson};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::time::Instant;
 
-behaviours!(compat::redisson as compat_redisson:
-    hold_of_java_excludes_and_its_message_is_heard,
-    hold_is_written_as_java_writes_it,
-    re_entries_are_counted_in_the_hash,
-    lease_of_a_dead_java_process_ends,
-    hold_is_renewed_and_a_forced_end_is_told,
-    forced_end_ends_the_hold_of_anybody,
-    hash_that_is_no_rlock_is_wrong_kind,
-    value_of_another_type_in_place_of_a_hold_is_told_and_stays,
-    old_and_new_are_held_as_one,
-);
+behaviours! {
+    Cluster:
+        hold_of_java_excludes_and_its_message_is_heard,
+        forced_end_ends_the_hold_of_anybody,
+        old_and_new_are_held_as_one;
+    Single:
+        hold_is_written_as_java_writes_it,
+        re_entries_are_counted_in_the_hash,
+        lease_of_a_dead_java_process_ends,
+        hold_is_renewed_and_a_forced_end_is_told,
+        hash_that_is_no_rlock_is_wrong_kind,
+        value_of_another_type_in_place_of_a_hold_is_told_and_stays;
+}
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

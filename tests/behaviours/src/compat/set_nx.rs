@@ -6,18 +6,20 @@ use redlatch::{ErrorKind, HoldState, LossCause, Released, compat::SetNx};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::time::Instant;
 
-behaviours!(compat::set_nx as compat_set_nx:
-    value_of_another_library_excludes,
-    hold_is_found_by_another_library,
-    waiters_of_this_family_are_told,
-    lease_of_a_dead_holder_ends,
-    hold_is_renewed,
-    value_of_a_later_holder_stays,
-    value_of_another_type_is_wrong_kind,
-    value_of_another_type_in_place_of_a_hold_is_told_and_stays,
-    old_and_new_are_held_as_one,
-    names_with_a_tag_are_kept_as_they_are,
-);
+behaviours! {
+    Cluster:
+        waiters_of_this_family_are_told,
+        old_and_new_are_held_as_one,
+        names_with_a_tag_are_kept_as_they_are;
+    Single:
+        value_of_another_library_excludes,
+        hold_is_found_by_another_library,
+        lease_of_a_dead_holder_ends,
+        hold_is_renewed,
+        value_of_a_later_holder_stays,
+        value_of_another_type_is_wrong_kind,
+        value_of_another_type_in_place_of_a_hold_is_told_and_stays;
+}
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

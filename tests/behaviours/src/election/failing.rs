@@ -12,15 +12,16 @@ use tokio::time::Instant;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(election::failing as election_failing:
-    failed_work_resigns_and_campaigns_again,
-    failed_work_is_retried_in_the_same_term,
-    others_lead_while_a_resigned_candidate_pauses,
-    tasks_of_a_failed_run_end_before_the_next,
-    retry_that_is_lost_campaigns_again,
-    boxed_work_fails_alike,
-    pause_out_of_bounds_is_refused,
-);
+behaviours! {
+    Single:
+        failed_work_resigns_and_campaigns_again,
+        failed_work_is_retried_in_the_same_term,
+        others_lead_while_a_resigned_candidate_pauses,
+        tasks_of_a_failed_run_end_before_the_next,
+        retry_that_is_lost_campaigns_again,
+        boxed_work_fails_alike,
+        pause_out_of_bounds_is_refused;
+}
 
 /// An error of the work.
 #[derive(Debug)]

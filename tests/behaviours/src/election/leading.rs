@@ -19,21 +19,24 @@ use super::{Candidate, LEASE, Working, vacant};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(election::leading as election_leading:
-    one_candidate_leads_at_a_time,
-    work_that_returns_gives_the_name_back,
-    lost_term_drops_the_work_and_campaigns_again,
-    renewed_term_outlives_its_lease,
-    forced_release_ends_the_term_and_its_work,
-    fair_candidates_lead_in_order,
-    work_that_steps_down_campaigns_again,
-    closing_client_lets_the_work_finish,
-    closing_client_drops_work_that_does_not_finish,
-    panic_of_the_work_gives_the_name_back,
-    dropped_call_gives_the_name_back,
-    owner_of_a_scope_does_not_lead_twice,
-    work_may_borrow_and_change_local_data,
-);
+behaviours! {
+    Everywhere:
+        one_candidate_leads_at_a_time;
+    Cluster:
+        forced_release_ends_the_term_and_its_work,
+        fair_candidates_lead_in_order;
+    Single:
+        work_that_returns_gives_the_name_back,
+        lost_term_drops_the_work_and_campaigns_again,
+        renewed_term_outlives_its_lease,
+        work_that_steps_down_campaigns_again,
+        closing_client_lets_the_work_finish,
+        closing_client_drops_work_that_does_not_finish,
+        panic_of_the_work_gives_the_name_back,
+        dropped_call_gives_the_name_back,
+        owner_of_a_scope_does_not_lead_twice,
+        work_may_borrow_and_change_local_data;
+}
 
 async fn one_candidate_leads_at_a_time(backend: &Backend) {
     let clients = [backend.client().await, backend.client().await];

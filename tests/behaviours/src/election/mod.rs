@@ -21,14 +21,6 @@ use tokio::{
     task::JoinHandle,
 };
 
-modules! { election:
-    failing as election_failing,
-    leading as election_leading,
-    observing as election_observing,
-    tasks as election_tasks,
-    wrong_input as election_wrong_input,
-}
-
 /// The shortest lease that is renewed.
 pub const LEASE: Duration = Duration::from_secs(1);
 

@@ -14,13 +14,15 @@ use super::Candidate;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(election::observing as election_observing:
-    observer_sees_each_leader_with_its_value,
-    observer_sees_candidates_of_either_order,
-    value_of_an_earlier_term_is_not_shown,
-    observer_shares_its_looks_with_others,
-    observer_ends_with_its_client,
-);
+behaviours! {
+    Cluster:
+        observer_sees_each_leader_with_its_value,
+        observer_sees_candidates_of_either_order;
+    Single:
+        value_of_an_earlier_term_is_not_shown,
+        observer_shares_its_looks_with_others,
+        observer_ends_with_its_client;
+}
 
 async fn observer_sees_each_leader_with_its_value(backend: &Backend) {
     let (client, other) = (backend.client().await, backend.client().await);

@@ -18,13 +18,14 @@ use super::{LEASE, Working};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(election::tasks as election_tasks:
-    awaited_tasks_give_their_output,
-    tasks_end_before_the_name_is_given_back,
-    lost_term_ends_its_tasks_before_the_next,
-    handle_of_a_stopped_task_gives_none,
-    panic_of_a_task_reaches_its_handle_only,
-);
+behaviours! {
+    Single:
+        awaited_tasks_give_their_output,
+        tasks_end_before_the_name_is_given_back,
+        lost_term_ends_its_tasks_before_the_next,
+        handle_of_a_stopped_task_gives_none,
+        panic_of_a_task_reaches_its_handle_only;
+}
 
 async fn awaited_tasks_give_their_output(backend: &Backend) {
     let client = backend.client().await;

@@ -7,11 +7,12 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(election::wrong_input as election_wrong_input:
-    options_out_of_bounds_are_refused_before_anything_is_sent,
-    name_of_another_kind_is_refused,
-    candidates_of_different_orders_are_refused,
-);
+behaviours! {
+    Single:
+        options_out_of_bounds_are_refused_before_anything_is_sent,
+        name_of_another_kind_is_refused,
+        candidates_of_different_orders_are_refused;
+}
 
 async fn refused(election: Election) -> ErrorKind {
     let lead = election.lead(async |_: &Term| panic!("it must not lead"));

@@ -17,19 +17,21 @@ use super::support::{Grants, clients, queued, queued_as};
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(fair::dead as fair_dead:
-    dead_first_waiter_delays_the_next_by_its_deadline_at_most,
-    waiters_that_died_together_delay_the_next_by_one_deadline,
-    dead_client_with_forty_places_delays_the_queue_by_one_deadline,
-    waiter_that_dies_after_its_notification_is_skipped,
-    unpolled_first_waiter_loses_its_place_and_queues_again,
-    unpolled_first_waiter_of_a_client_does_not_stall_the_others,
-    waiter_dropped_after_its_notification_lets_the_next_in,
-    release_of_an_expired_hold_notifies_nobody,
-    waiters_queue_again_after_the_server_was_flushed,
-    closing_client_leaves_the_queue,
-    waiter_that_is_not_subscribed_yet_misses_no_notification,
-);
+behaviours! {
+    Cluster:
+        dead_first_waiter_delays_the_next_by_its_deadline_at_most,
+        waiter_dropped_after_its_notification_lets_the_next_in,
+        waiters_queue_again_after_the_server_was_flushed;
+    Single:
+        waiters_that_died_together_delay_the_next_by_one_deadline,
+        dead_client_with_forty_places_delays_the_queue_by_one_deadline,
+        waiter_that_dies_after_its_notification_is_skipped,
+        unpolled_first_waiter_loses_its_place_and_queues_again,
+        unpolled_first_waiter_of_a_client_does_not_stall_the_others,
+        release_of_an_expired_hold_notifies_nobody,
+        closing_client_leaves_the_queue,
+        waiter_that_is_not_subscribed_yet_misses_no_notification;
+}
 
 type Waiting = Pin<Box<dyn Future<Output = Result<FairLockGuard, redlatch::Error>> + Send>>;
 

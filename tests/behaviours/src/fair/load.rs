@@ -21,10 +21,11 @@ const MS: Duration = Duration::from_millis(1);
 /// How many of a long queue are served before the others leave.
 const SERVED: u64 = 100;
 
-behaviours!(fair::load as fair_load:
-    commands_per_acquisition_stay_flat_as_waiters_grow,
-    queue_of_ten_thousand_is_served_and_left,
-);
+behaviours! {
+    Cluster:
+        commands_per_acquisition_stay_flat_as_waiters_grow,
+        queue_of_ten_thousand_is_served_and_left;
+}
 
 // L8
 async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {

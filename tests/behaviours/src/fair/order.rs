@@ -9,16 +9,19 @@ use super::support::{Grants, clients, queued, queued_as};
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(fair::order as fair_order:
-    grants_come_in_order_of_arrival,
-    try_lock_does_not_overtake_waiters,
-    newcomer_queues_behind_waiters_although_the_lock_is_free,
-    re_entry_does_not_queue,
-    timed_out_waiter_leaves_the_queue_at_once,
-    dropped_waiter_leaves_the_queue_at_once,
-    polling_waiters_are_served_in_order,
-    idle_queue_costs_one_request_per_client_and_two_seconds,
-);
+behaviours! {
+    Everywhere:
+        grants_come_in_order_of_arrival;
+    Cluster:
+        dropped_waiter_leaves_the_queue_at_once,
+        polling_waiters_are_served_in_order,
+        idle_queue_costs_one_request_per_client_and_two_seconds;
+    Single:
+        try_lock_does_not_overtake_waiters,
+        newcomer_queues_behind_waiters_although_the_lock_is_free,
+        re_entry_does_not_queue,
+        timed_out_waiter_leaves_the_queue_at_once;
+}
 
 async fn grants_come_in_order_of_arrival(backend: &Backend) {
     let clients = clients(backend, 4).await;

@@ -12,17 +12,19 @@ use super::support::{clients, queued};
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(fair::surface as fair_surface:
-    a_free_lock_is_taken_and_freed_with_two_commands,
-    every_acquisition_excludes_every_other,
-    guards_of_one_owner_share_a_hold,
-    next_holder_learns_that_the_lease_before_expired,
-    forced_release_notifies_the_next_waiter,
-    name_of_another_kind_is_a_typed_error,
-    waiters_are_listed_in_order_with_their_clients,
-    scans_find_holders_and_fair_locks,
-    names_with_braces_lock_independently,
-);
+behaviours! {
+    Cluster:
+        forced_release_notifies_the_next_waiter,
+        waiters_are_listed_in_order_with_their_clients,
+        scans_find_holders_and_fair_locks,
+        names_with_braces_lock_independently;
+    Single:
+        a_free_lock_is_taken_and_freed_with_two_commands,
+        every_acquisition_excludes_every_other,
+        guards_of_one_owner_share_a_hold,
+        next_holder_learns_that_the_lease_before_expired,
+        name_of_another_kind_is_a_typed_error;
+}
 
 async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
     let client = backend.client().await;

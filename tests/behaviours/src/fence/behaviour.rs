@@ -13,20 +13,22 @@ use super::{refused, token};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(fence::behaviour as fence_behaviour:
-    late_writer_is_refused,
-    fields_are_written_behind_the_same_mark,
-    script_runs_behind_the_check,
-    failing_script_of_a_late_writer_is_refused_first,
-    raised_mark_refuses_earlier_writers,
-    reset_lets_lower_tokens_in_again,
-    value_may_expire_before_its_mark,
-    mark_expires_if_it_shall,
-    fences_of_other_keys_are_apart,
-    fence_and_lock_of_one_name_are_apart,
-    terms_of_leaders_fence_each_other,
-    binary_data_are_kept_as_they_are,
-);
+behaviours! {
+    Cluster:
+        late_writer_is_refused,
+        fields_are_written_behind_the_same_mark,
+        script_runs_behind_the_check,
+        fence_and_lock_of_one_name_are_apart;
+    Single:
+        failing_script_of_a_late_writer_is_refused_first,
+        raised_mark_refuses_earlier_writers,
+        reset_lets_lower_tokens_in_again,
+        value_may_expire_before_its_mark,
+        mark_expires_if_it_shall,
+        fences_of_other_keys_are_apart,
+        terms_of_leaders_fence_each_other,
+        binary_data_are_kept_as_they_are;
+}
 
 const WRITTEN: Fenced = Fenced::Written(());
 

@@ -5,11 +5,6 @@ pub mod wrong_input;
 
 use redlatch::{Token, fence::Fenced};
 
-modules! { fence:
-    behaviour as fence_behaviour,
-    wrong_input as fence_wrong_input,
-}
-
 /// Returns the token `number`.
 pub fn token(number: u64) -> Token {
     Token::from_u64(number)

@@ -9,11 +9,13 @@ use super::token;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(fence::wrong_input as fence_wrong_input:
-    keys_that_have_no_slot_of_their_own_are_refused,
-    options_out_of_bounds_are_refused_before_anything_is_sent,
-    foreign_mark_is_a_typed_error,
-);
+behaviours! {
+    Cluster:
+        keys_that_have_no_slot_of_their_own_are_refused;
+    Single:
+        options_out_of_bounds_are_refused_before_anything_is_sent,
+        foreign_mark_is_a_typed_error;
+}
 
 async fn keys_that_have_no_slot_of_their_own_are_refused(backend: &Backend) {
     let client = backend.client().await;

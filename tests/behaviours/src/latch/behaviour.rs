@@ -11,25 +11,27 @@ use super::{listening, waiting};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(latch::behaviour as latch_behaviour:
-    latch_opens_at_zero,
-    wait_on_an_open_latch_returns_at_once,
-    one_of_several_concurrent_sets_succeeds,
-    open_latch_can_be_set_again,
-    waiter_passes_although_the_latch_was_set_again,
-    parties_count_down_and_wait_round_after_round,
-    count_down_below_zero_stops_at_zero,
-    latch_set_to_zero_is_open,
-    largest_count_is_exact,
-    unset_latch_is_a_typed_error,
-    deletion_ends_waits_with_a_typed_error,
-    waiter_of_a_deleted_generation_does_not_wait_for_the_next,
-    deletion_of_an_open_latch_lets_its_waiters_pass,
-    expired_latch_ends_waits_with_a_typed_error,
-    only_setting_a_latch_changes_its_ttl,
-    info_describes_a_latch,
-    clients_share_latches_and_prefixes_separate_them,
-);
+behaviours! {
+    Cluster:
+        latch_opens_at_zero,
+        deletion_ends_waits_with_a_typed_error;
+    Single:
+        wait_on_an_open_latch_returns_at_once,
+        one_of_several_concurrent_sets_succeeds,
+        open_latch_can_be_set_again,
+        waiter_passes_although_the_latch_was_set_again,
+        parties_count_down_and_wait_round_after_round,
+        count_down_below_zero_stops_at_zero,
+        latch_set_to_zero_is_open,
+        largest_count_is_exact,
+        unset_latch_is_a_typed_error,
+        waiter_of_a_deleted_generation_does_not_wait_for_the_next,
+        deletion_of_an_open_latch_lets_its_waiters_pass,
+        expired_latch_ends_waits_with_a_typed_error,
+        only_setting_a_latch_changes_its_ttl,
+        info_describes_a_latch,
+        clients_share_latches_and_prefixes_separate_them;
+}
 
 async fn latch_opens_at_zero(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);

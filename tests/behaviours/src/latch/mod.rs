@@ -8,12 +8,6 @@ use redlatch::{Client, CountDownLatch, Error};
 use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::task::JoinHandle;
 
-modules! { latch:
-    behaviour as latch_behaviour,
-    waiting as latch_waiting,
-    wrong_input as latch_wrong_input,
-}
-
 /// Starts to wait in a task of its own.
 pub fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
     tokio::spawn(async move { latch.wait().await })

@@ -12,16 +12,19 @@ use super::{listening, waiting};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(latch::waiting as latch_waiting:
-    a_bounded_wait_ends_at_its_time,
-    idle_waiter_sends_nothing_between_rechecks,
-    rechecks_do_not_grow_with_the_waiters_of_a_client,
-    ten_thousand_waiters_are_released_by_one_message,
-    deadline_of_one_waiter_does_not_end_another,
-    polling_never_subscribes,
-    subscription_ends_with_the_last_waiter,
-    many_latches_are_waited_for_at_once,
-);
+behaviours! {
+    Everywhere:
+        subscription_ends_with_the_last_waiter;
+    Cluster:
+        ten_thousand_waiters_are_released_by_one_message,
+        many_latches_are_waited_for_at_once;
+    Single:
+        a_bounded_wait_ends_at_its_time,
+        idle_waiter_sends_nothing_between_rechecks,
+        rechecks_do_not_grow_with_the_waiters_of_a_client,
+        deadline_of_one_waiter_does_not_end_another,
+        polling_never_subscribes;
+}
 
 async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
     backend.preload();

@@ -5,15 +5,16 @@ use std::time::Duration;
 use redlatch::{Client, CountDownLatch, ErrorKind};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-behaviours!(latch::wrong_input as latch_wrong_input:
-    names_out_of_bounds_are_refused,
-    ttl_out_of_bounds_is_refused,
-    foreign_type_under_the_key_is_a_typed_error,
-    name_of_another_kind_is_a_typed_error,
-    lock_and_latch_of_one_name_are_typed_errors,
-    too_many_waiters_are_refused,
-    close_ends_waits_and_refuses_calls,
-);
+behaviours! {
+    Single:
+        names_out_of_bounds_are_refused,
+        ttl_out_of_bounds_is_refused,
+        foreign_type_under_the_key_is_a_typed_error,
+        name_of_another_kind_is_a_typed_error,
+        lock_and_latch_of_one_name_are_typed_errors,
+        too_many_waiters_are_refused,
+        close_ends_waits_and_refuses_calls;
+}
 
 async fn names_out_of_bounds_are_refused(backend: &Backend) {
     let client = backend.client().await;

@@ -9,32 +9,35 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(lock::behaviour as lock_behaviour:
-    a_free_lock_is_taken_and_freed_with_two_commands,
-    every_acquisition_excludes_every_other,
-    an_owner_re_enters_and_the_last_guard_frees,
-    nested_calls_pick_up_the_owner_of_a_scope,
-    guards_of_one_hold_end_in_any_order,
-    a_token_is_stable_over_re_entry_and_rises_with_each_hold,
-    a_token_rises_after_its_counter_has_expired,
-    re_entry_with_a_shorter_lease_does_not_shorten,
-    a_lease_belongs_to_one_acquisition,
-    every_key_has_an_end,
-    extend_never_shortens_a_lease,
-    release_reports_the_state_of_the_hold,
-    info_shows_holder_count_and_remaining_time,
-    holders_show_their_metadata,
-    scan_finds_locks_by_pattern,
-    a_forced_release_ends_one_hold_and_tells_its_holder,
-    forbidding_renewal_ends_a_hold_with_its_lease,
-    next_holder_learns_that_the_holder_before_died,
-    names_with_braces_lock_independently,
-    random_operations_leave_nothing_behind,
-    closing_releases_and_refuses,
-    closing_waits_for_a_release_in_progress,
-    closing_leaves_a_dropped_release_to_the_releaser,
-    prefixes_separate_locks,
-);
+behaviours! {
+    Everywhere:
+        a_free_lock_is_taken_and_freed_with_two_commands,
+        closing_releases_and_refuses;
+    Cluster:
+        every_key_has_an_end,
+        scan_finds_locks_by_pattern,
+        a_forced_release_ends_one_hold_and_tells_its_holder,
+        names_with_braces_lock_independently,
+        random_operations_leave_nothing_behind,
+        prefixes_separate_locks;
+    Single:
+        every_acquisition_excludes_every_other,
+        an_owner_re_enters_and_the_last_guard_frees,
+        nested_calls_pick_up_the_owner_of_a_scope,
+        guards_of_one_hold_end_in_any_order,
+        a_token_is_stable_over_re_entry_and_rises_with_each_hold,
+        a_token_rises_after_its_counter_has_expired,
+        re_entry_with_a_shorter_lease_does_not_shorten,
+        a_lease_belongs_to_one_acquisition,
+        extend_never_shortens_a_lease,
+        release_reports_the_state_of_the_hold,
+        info_shows_holder_count_and_remaining_time,
+        holders_show_their_metadata,
+        forbidding_renewal_ends_a_hold_with_its_lease,
+        next_holder_learns_that_the_holder_before_died,
+        closing_waits_for_a_release_in_progress,
+        closing_leaves_a_dropped_release_to_the_releaser;
+}
 
 async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
     let client = backend.client().await;

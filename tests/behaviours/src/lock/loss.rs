@@ -9,18 +9,20 @@ use tokio::time::Instant;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(lock::loss as lock_loss:
-    a_fixed_lease_ends_and_says_so_before_the_key_does,
-    renewed_hold_outlives_its_lease,
-    renewal_notices_a_deleted_key_and_does_not_create_it,
-    value_of_another_type_in_its_place_is_told_at_the_next_renewal,
-    run_ends_with_the_hold,
-    ending_comes_before_the_loss_of_a_hold_that_nothing_renews,
-    ending_of_a_renewed_hold_waits_for_trouble,
-    ending_comes_when_the_client_closes,
-    max_hold_ends_renewal,
-    dropped_guard_is_not_renewed,
-);
+behaviours! {
+    Everywhere:
+        renewed_hold_outlives_its_lease,
+        renewal_notices_a_deleted_key_and_does_not_create_it;
+    Single:
+        a_fixed_lease_ends_and_says_so_before_the_key_does,
+        value_of_another_type_in_its_place_is_told_at_the_next_renewal,
+        run_ends_with_the_hold,
+        ending_comes_before_the_loss_of_a_hold_that_nothing_renews,
+        ending_of_a_renewed_hold_waits_for_trouble,
+        ending_comes_when_the_client_closes,
+        max_hold_ends_renewal,
+        dropped_guard_is_not_renewed;
+}
 
 async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
     let client = backend.client().await;

@@ -14,21 +14,24 @@ use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(lock::waiting as lock_waiting:
-    a_release_wakes_a_waiter_of_another_client,
-    a_waiter_takes_over_when_the_lease_ends,
-    a_bounded_wait_ends_at_its_time,
-    idle_waiter_sends_nothing_between_rechecks,
-    tasks_of_one_client_are_served_in_order,
-    commands_per_acquisition_stay_flat_as_waiters_grow,
-    deadline_of_one_waiter_does_not_end_another,
-    ten_thousand_names_are_waited_for_at_once,
-    polling_never_subscribes,
-    polling_ends_after_its_attempts,
-    waiters_of_the_holding_owner_do_not_queue,
-    unpolled_waiter_does_not_stall_others,
-    concurrent_increments_under_the_lock_are_all_counted,
-);
+behaviours! {
+    Everywhere:
+        a_release_wakes_a_waiter_of_another_client;
+    Cluster:
+        a_waiter_takes_over_when_the_lease_ends,
+        idle_waiter_sends_nothing_between_rechecks,
+        commands_per_acquisition_stay_flat_as_waiters_grow,
+        ten_thousand_names_are_waited_for_at_once;
+    Single:
+        a_bounded_wait_ends_at_its_time,
+        tasks_of_one_client_are_served_in_order,
+        deadline_of_one_waiter_does_not_end_another,
+        polling_never_subscribes,
+        polling_ends_after_its_attempts,
+        waiters_of_the_holding_owner_do_not_queue,
+        unpolled_waiter_does_not_stall_others,
+        concurrent_increments_under_the_lock_are_all_counted;
+}
 
 async fn a_release_wakes_a_waiter_of_another_client(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);

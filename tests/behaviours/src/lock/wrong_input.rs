@@ -5,14 +5,15 @@ use std::time::Duration;
 use redlatch::{Client, ErrorKind};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-behaviours!(lock::wrong_input as lock_wrong_input:
-    names_out_of_bounds_are_refused,
-    leases_out_of_bounds_are_refused,
-    foreign_type_under_the_key_is_a_typed_error,
-    name_of_another_kind_is_a_typed_error,
-    owner_of_another_client_is_refused,
-    too_many_waiters_are_refused,
-);
+behaviours! {
+    Single:
+        names_out_of_bounds_are_refused,
+        leases_out_of_bounds_are_refused,
+        foreign_type_under_the_key_is_a_typed_error,
+        name_of_another_kind_is_a_typed_error,
+        owner_of_another_client_is_refused,
+        too_many_waiters_are_refused;
+}
 
 async fn names_out_of_bounds_are_refused(backend: &Backend) {
     let client = backend.client().await;

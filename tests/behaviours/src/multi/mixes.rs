@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::{Fleet, MS, SECOND};
 
-fleet_behaviours!(multi::mixes as multi_mixes, 2:
+fleet_behaviours! { 2;
     every_kind_is_held_and_released_as_one,
     an_owner_re_enters_every_kind,
     both_sides_of_one_name_count_as_the_write_side,
@@ -16,7 +16,7 @@ fleet_behaviours!(multi::mixes as multi_mixes, 2:
     reader_that_asks_to_write_takes_no_member,
     loss_of_a_member_of_any_kind_is_loss_of_all,
     mixed_members_in_opposite_orders_do_not_deadlock,
-);
+}
 
 /// One member of each kind, over two servers.
 fn mix(clients: &[Client]) -> MultiLock {

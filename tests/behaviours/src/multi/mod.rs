@@ -10,13 +10,6 @@ use std::time::Duration;
 use redlatch::Client;
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-modules! { multi:
-    mixes as multi_mixes,
-    multi_lock as multi_multi_lock,
-    red_lock as multi_red_lock,
-    striped as multi_striped,
-}
-
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::{Fleet, MS, SECOND};
 
-fleet_behaviours!(multi::multi_lock as multi_multi_lock, 2:
+fleet_behaviours! { 2;
     all_members_are_held_and_released_as_one,
     a_busy_member_leaves_nothing_held,
     members_are_taken_in_one_order,
@@ -26,7 +26,7 @@ fleet_behaviours!(multi::multi_lock as multi_multi_lock, 2:
     a_busy_member_costs_one_command_and_nothing_to_undo,
     members_around_a_busy_one_are_taken_together,
     waiters_of_the_same_process_are_not_overtaken,
-);
+}
 
 async fn wait_of_zero_tries_once(fleet: &Fleet) {
     let clients = fleet.clients().await;

@@ -9,7 +9,7 @@ use redlatch::{
 
 use super::{Fleet, MS, SECOND};
 
-fleet_behaviours!(multi::red_lock as multi_red_lock, 5:
+fleet_behaviours! { 5;
     a_quorum_holds_and_all_are_released,
     two_red_locks_exclude_each_other,
     a_minority_held_by_another_does_not_matter,
@@ -19,7 +19,7 @@ fleet_behaviours!(multi::red_lock as multi_red_lock, 5:
     each_attempt_costs_one_command_per_node,
     hold_is_lost_when_a_majority_was_released_by_force,
     young_nodes_are_not_counted,
-);
+}
 
 fn locks(clients: &[Client]) -> Vec<Lock> {
     clients.iter().map(|client| client.lock("x")).collect()

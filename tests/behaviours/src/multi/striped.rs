@@ -3,11 +3,13 @@
 use redlatch::{ErrorKind, Lockable};
 use redlatch_tests::backend::Backend;
 
-behaviours!(multi::striped as multi_striped:
-    keys_of_one_stripe_exclude_each_other_and_no_others,
-    all_stripes_together_are_every_key,
-    wrong_stripes_and_names_are_refused,
-);
+behaviours! {
+    Cluster:
+        keys_of_one_stripe_exclude_each_other_and_no_others,
+        all_stripes_together_are_every_key;
+    Single:
+        wrong_stripes_and_names_are_refused;
+}
 
 async fn keys_of_one_stripe_exclude_each_other_and_no_others(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);

@@ -14,28 +14,31 @@ use tokio::sync::Notify;
 
 use super::{DAY, daily, day, fail, succeed};
 
-behaviours!(once::behaviour as once_behaviour:
-    slot_runs_once_and_is_done_for_all,
-    earlier_slot_than_the_last_success_is_done,
-    change_of_the_period_neither_blocks_nor_repeats,
-    other_process_is_told_of_the_run_under_way,
-    failed_slot_is_open_while_retries_remain,
-    job_has_three_retries_by_default,
-    closing_client_lets_a_run_finish,
-    closing_client_drops_a_run_that_does_not_finish,
-    tokens_rise_from_attempt_to_attempt,
-    each_key_is_a_slot,
-    gap_begins_at_the_end_of_a_run,
-    run_that_takes_too_long_is_dropped_and_has_failed,
-    dropped_run_uses_up_its_attempt,
-    panic_of_the_work_uses_up_its_attempt,
-    reset_opens_all_slots,
-    run_during_a_reset_records_its_outcome,
-    many_processes_run_a_slot_once,
-    run_may_be_spawned_and_may_borrow,
-    run_leaves_one_key_with_an_end,
-    nothing_is_on_record_at_first,
-);
+behaviours! {
+    Everywhere:
+        many_processes_run_a_slot_once;
+    Cluster:
+        run_leaves_one_key_with_an_end;
+    Single:
+        slot_runs_once_and_is_done_for_all,
+        earlier_slot_than_the_last_success_is_done,
+        change_of_the_period_neither_blocks_nor_repeats,
+        other_process_is_told_of_the_run_under_way,
+        failed_slot_is_open_while_retries_remain,
+        job_has_three_retries_by_default,
+        closing_client_lets_a_run_finish,
+        closing_client_drops_a_run_that_does_not_finish,
+        tokens_rise_from_attempt_to_attempt,
+        each_key_is_a_slot,
+        gap_begins_at_the_end_of_a_run,
+        run_that_takes_too_long_is_dropped_and_has_failed,
+        dropped_run_uses_up_its_attempt,
+        panic_of_the_work_uses_up_its_attempt,
+        reset_opens_all_slots,
+        run_during_a_reset_records_its_outcome,
+        run_may_be_spawned_and_may_borrow,
+        nothing_is_on_record_at_first;
+}
 
 async fn slot_runs_once_and_is_done_for_all(backend: &Backend) {
     let clients = [backend.client().await, backend.client().await];

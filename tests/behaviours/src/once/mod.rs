@@ -14,12 +14,6 @@ use redlatch::{
     once::{Job, JobRun, Once, Slot},
 };
 
-modules! { once:
-    behaviour as once_behaviour,
-    serve as once_serve,
-    wrong_input as once_wrong_input,
-}
-
 /// A day.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -17,13 +17,15 @@ use tokio::task::JoinHandle;
 
 use super::{DAY, day};
 
-behaviours!(once::serve as once_serve:
-    replicas_run_each_slot_once,
-    failed_slot_is_tried_again_by_any_replica,
-    served_job_with_a_gap_runs_again_and_again,
-    served_cron_expression_runs_at_its_times,
-    scheduler_that_is_ahead_misses_no_slot,
-);
+behaviours! {
+    Cluster:
+        replicas_run_each_slot_once;
+    Single:
+        failed_slot_is_tried_again_by_any_replica,
+        served_job_with_a_gap_runs_again_and_again,
+        served_cron_expression_runs_at_its_times,
+        scheduler_that_is_ahead_misses_no_slot;
+}
 
 /// The slots that ran, with their attempts and outcomes.
 type Log = Arc<Mutex<Vec<(SystemTime, u32, bool)>>>;

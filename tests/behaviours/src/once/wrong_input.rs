@@ -10,16 +10,17 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 use super::{DAY, daily, day, succeed};
 
-behaviours!(once::wrong_input as once_wrong_input:
-    options_out_of_bounds_are_refused,
-    names_out_of_bounds_are_refused,
-    slot_far_ahead_of_the_server_is_refused,
-    job_that_cannot_be_served_says_so,
-    name_of_another_kind_is_a_typed_error,
-    job_and_lock_of_one_name_are_typed_errors,
-    further_keyed_slot_than_a_thousand_is_refused,
-    closed_client_refuses_jobs,
-);
+behaviours! {
+    Single:
+        options_out_of_bounds_are_refused,
+        names_out_of_bounds_are_refused,
+        slot_far_ahead_of_the_server_is_refused,
+        job_that_cannot_be_served_says_so,
+        name_of_another_kind_is_a_typed_error,
+        job_and_lock_of_one_name_are_typed_errors,
+        further_keyed_slot_than_a_thousand_is_refused,
+        closed_client_refuses_jobs;
+}
 
 async fn error_of(job: &Job) -> Error {
     let ran = job.run(async |_: &JobRun| Ok::<_, String>(())).await;

@@ -11,18 +11,20 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(permits::behaviour as permits_behaviour:
-    an_id_is_extended_looked_at_and_given_back_from_another_process,
-    release_of_several_ids_reports_each,
-    nothing_renews_a_permit,
-    totals_follow_changes_of_the_number,
-    waiters_for_ids_are_served_in_order,
-    unknown_ids_change_nothing,
-    wrong_counts_leases_and_names_are_refused,
-    shortest_and_longest_leases_work,
-    holders_are_listed_by_id,
-    ttl_of_a_semaphore_bounds_its_permits,
-);
+behaviours! {
+    Cluster:
+        an_id_is_extended_looked_at_and_given_back_from_another_process,
+        waiters_for_ids_are_served_in_order,
+        holders_are_listed_by_id;
+    Single:
+        release_of_several_ids_reports_each,
+        nothing_renews_a_permit,
+        totals_follow_changes_of_the_number,
+        unknown_ids_change_nothing,
+        wrong_counts_leases_and_names_are_refused,
+        shortest_and_longest_leases_work,
+        ttl_of_a_semaphore_bounds_its_permits;
+}
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind()

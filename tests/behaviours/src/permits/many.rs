@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use redlatch_tests::backend::Backend;
 
-behaviours!(permits::many as permits_many:
-    a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps);
+behaviours! {
+    Single:
+        a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps;
+}
 
 // L34
 async fn a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps(backend: &Backend) {

@@ -12,24 +12,27 @@ use super::{assert_quiet, waiting};
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(rwlock::behaviour as rwlock_behaviour:
-    readers_share_and_writers_exclude,
-    uncontended_read_and_write_cost_two_commands,
-    holders_re_enter_either_side,
-    reader_that_asks_to_write_is_refused_at_once,
-    writer_that_also_reads_is_a_reader_after_its_write,
-    downgrade_wakes_readers_and_admits_no_writer,
-    a_lost_write_cannot_be_downgraded,
-    lease_of_a_dead_reader_ends_while_others_read,
-    tokens_of_readers_tell_stale_data,
-    reader_learns_of_its_loss_before_the_next_write,
-    holders_show_their_metadata,
-    forced_release_ends_one_holder_or_all,
-    renewal_is_forbidden_without_breaking_exclusion,
-    another_kind_under_the_name_is_a_typed_error,
-    names_with_braces_are_locks_of_their_own,
-    closing_releases_readers_and_writers,
-);
+behaviours! {
+    Everywhere:
+        readers_share_and_writers_exclude;
+    Cluster:
+        uncontended_read_and_write_cost_two_commands,
+        names_with_braces_are_locks_of_their_own;
+    Single:
+        holders_re_enter_either_side,
+        reader_that_asks_to_write_is_refused_at_once,
+        writer_that_also_reads_is_a_reader_after_its_write,
+        downgrade_wakes_readers_and_admits_no_writer,
+        a_lost_write_cannot_be_downgraded,
+        lease_of_a_dead_reader_ends_while_others_read,
+        tokens_of_readers_tell_stale_data,
+        reader_learns_of_its_loss_before_the_next_write,
+        holders_show_their_metadata,
+        forced_release_ends_one_holder_or_all,
+        renewal_is_forbidden_without_breaking_exclusion,
+        another_kind_under_the_name_is_a_typed_error,
+        closing_releases_readers_and_writers;
+}
 
 async fn readers_share_and_writers_exclude(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);

@@ -12,12 +12,14 @@ use super::{assert_quiet, waiting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(rwlock::crowd as rwlock_crowd:
-    ten_thousand_readers_hold_one_name,
-    cost_of_a_waiting_reader_does_not_grow_with_their_number,
-    commands_per_write_stay_flat_as_waiters_grow,
-    lost_message_costs_waiting_readers_one_recheck,
-);
+behaviours! {
+    Cluster:
+        ten_thousand_readers_hold_one_name,
+        commands_per_write_stay_flat_as_waiters_grow,
+        lost_message_costs_waiting_readers_one_recheck;
+    Single:
+        cost_of_a_waiting_reader_does_not_grow_with_their_number;
+}
 
 /// Returns how many commands `lock`'s holds cost the server per pair of acquire and release.
 async fn cost_of_a_read(backend: &Backend, lock: &redlatch::ReadWriteLock) -> u64 {

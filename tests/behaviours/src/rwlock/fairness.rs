@@ -15,14 +15,16 @@ use super::{assert_quiet, waiting};
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(rwlock::fairness as rwlock_fairness:
-    readers_in_a_loop_do_not_starve_a_writer,
-    writers_in_a_loop_do_not_starve_a_reader,
-    writers_are_served_in_order_of_arrival,
-    waiting_readers_go_before_the_next_writer,
-    timed_out_writer_lets_waiting_readers_in,
-    notified_readers_that_do_not_come_delay_the_writer_once,
-);
+behaviours! {
+    Cluster:
+        waiting_readers_go_before_the_next_writer;
+    Single:
+        readers_in_a_loop_do_not_starve_a_writer,
+        writers_in_a_loop_do_not_starve_a_reader,
+        writers_are_served_in_order_of_arrival,
+        timed_out_writer_lets_waiting_readers_in,
+        notified_readers_that_do_not_come_delay_the_writer_once;
+}
 
 /// Keeps `tasks` tasks at it until told to stop; each notes its grants in the counter.
 fn in_a_loop(

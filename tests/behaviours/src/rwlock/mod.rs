@@ -11,13 +11,6 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
-modules! { rwlock:
-    behaviour as rwlock_behaviour,
-    crowd as rwlock_crowd,
-    fairness as rwlock_fairness,
-    upgrade as rwlock_upgrade,
-}
-
 /// Waits until the server knows of so many waiters.
 pub async fn waiting(client: &Client, name: &str, writers: u64, readers: u64) {
     eventually("waiters to be known", GENEROUS, async || {

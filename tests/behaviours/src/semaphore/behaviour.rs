@@ -9,19 +9,21 @@ use super::{KEY, assert_all_back};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(semaphore::behaviour as semaphore_behaviour:
-    permits_are_given_out_and_come_back,
-    a_guard_is_split_and_merged,
-    forgotten_permits_are_gone_exactly_once,
-    unset_semaphore_is_a_typed_error,
-    number_of_permits_can_be_changed,
-    drain_takes_the_available_permits,
-    expired_semaphore_takes_its_permits_along,
-    deletion_forgets_held_permits,
-    holders_show_their_metadata,
-    a_lease_is_fixed_renewed_and_extended,
-    acquisitions_inside_of_a_scope_exclude_each_other,
-);
+behaviours! {
+    Cluster:
+        permits_are_given_out_and_come_back;
+    Single:
+        a_guard_is_split_and_merged,
+        forgotten_permits_are_gone_exactly_once,
+        unset_semaphore_is_a_typed_error,
+        number_of_permits_can_be_changed,
+        drain_takes_the_available_permits,
+        expired_semaphore_takes_its_permits_along,
+        deletion_forgets_held_permits,
+        holders_show_their_metadata,
+        a_lease_is_fixed_renewed_and_extended,
+        acquisitions_inside_of_a_scope_exclude_each_other;
+}
 
 async fn permits_are_given_out_and_come_back(backend: &Backend) {
     let client = backend.client().await;

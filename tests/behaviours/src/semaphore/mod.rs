@@ -10,12 +10,6 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
-modules! { semaphore:
-    behaviour as semaphore_behaviour,
-    waiting as semaphore_waiting,
-    wrong_input as semaphore_wrong_input,
-}
-
 /// The key that decides about the semaphore `x`.
 pub const KEY: &str = "redlatch:{x}";
 

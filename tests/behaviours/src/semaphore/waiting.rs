@@ -15,18 +15,21 @@ use super::{assert_all_back, queued};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-behaviours!(semaphore::waiting as semaphore_waiting:
-    waiters_are_served_in_order_whatever_their_sizes,
-    waiters_of_several_clients_are_served_in_order,
-    raised_number_wakes_waiters_at_once,
-    timed_out_waiter_lets_the_next_one_in,
-    a_dropped_waiter_lets_the_next_one_in,
-    bounded_wait_ends_at_its_time,
-    a_waiter_for_many_is_served_while_others_come_and_go,
-    deletion_ends_waits_with_a_typed_error,
-    places_from_before_a_deletion_block_nobody,
-    held_permits_never_exceed_their_number,
-);
+behaviours! {
+    Everywhere:
+        waiters_of_several_clients_are_served_in_order;
+    Cluster:
+        raised_number_wakes_waiters_at_once,
+        deletion_ends_waits_with_a_typed_error;
+    Single:
+        waiters_are_served_in_order_whatever_their_sizes,
+        timed_out_waiter_lets_the_next_one_in,
+        a_dropped_waiter_lets_the_next_one_in,
+        bounded_wait_ends_at_its_time,
+        a_waiter_for_many_is_served_while_others_come_and_go,
+        places_from_before_a_deletion_block_nobody,
+        held_permits_never_exceed_their_number;
+}
 
 type Log = Arc<Mutex<Vec<usize>>>;
 

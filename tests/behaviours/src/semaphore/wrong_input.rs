@@ -7,11 +7,12 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 const MS: Duration = Duration::from_millis(1);
 
-behaviours!(semaphore::wrong_input as semaphore_wrong_input:
-    wrong_names_leases_and_counts_are_refused_and_send_nothing,
-    name_of_another_kind_is_a_typed_error,
-    shortest_and_longest_leases_work,
-);
+behaviours! {
+    Single:
+        wrong_names_leases_and_counts_are_refused_and_send_nothing,
+        name_of_another_kind_is_a_typed_error,
+        shortest_and_longest_leases_work;
+}
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind()

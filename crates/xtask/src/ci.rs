@@ -7,7 +7,8 @@ use crate::{
     members::{self, Member},
     servers::Wanted,
     steps::Steps,
-    suite::{self, Verdict},
+    suite::{self, Depth, Verdict},
+    tally::Tally,
 };
 
 /// Runs the tests, then all other checks, and finally prints the times and the result lines of the
@@ -15,28 +16,50 @@ use crate::{
 ///
 /// A failed check does not stop the others, so one run reports all problems.
 pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
-    let members = members::all()?;
+    println!("The gate: about 20 minutes on two idle cores.");
     let mut steps = Steps::default();
-    let tally = suite::run(wanted, &mut steps)?;
+    let tally = suite::run(wanted, Depth::Ci, &mut steps)?;
     suite::python(wanted, &mut steps)?;
-    steps.run("formatting", formatting);
-    steps.run("lints", lints);
-    steps.run("documentation", documentation);
-    steps.run("features", || features(&members));
-    steps.run("packaging", || packaging(&members));
-    println!();
-    for line in tally.failures() {
-        println!("{line}");
-    }
-    for line in tally.lines() {
-        println!("{line}");
-    }
+    static_checks(&mut steps);
+    steps.run("features", || features(false));
+    close(&tally, &steps);
     println!(
-        "\n{steps}\n\nnot run, since they take long:\n{}",
+        "not run, since they take long:\n  cargo xtask nightly\n{}",
         check::list()
     );
     println!("{tally}");
     Ok(steps.verdict())
+}
+
+/// Runs everything on everything: every behaviour on every backend, the heavy checks, and more
+/// seeds and cases.
+pub(crate) fn nightly(wanted: &Wanted) -> Result<Verdict, String> {
+    println!("Everything on everything: about three hours on two idle cores.");
+    let mut steps = Steps::default();
+    let tally = suite::run(wanted, Depth::Night, &mut steps)?;
+    suite::python(wanted, &mut steps)?;
+    static_checks(&mut steps);
+    steps.run("features", || features(true));
+    check::all(&mut steps);
+    close(&tally, &steps);
+    println!("{tally}");
+    Ok(steps.verdict())
+}
+
+fn close(tally: &Tally, steps: &Steps) {
+    suite::print_failures(tally);
+    for line in tally.lines() {
+        println!("{line}");
+    }
+    println!("\n{steps}\n");
+}
+
+/// Runs the checks that need no server.
+fn static_checks(steps: &mut Steps) {
+    steps.run("formatting", formatting);
+    steps.run("lints", lints);
+    steps.run("documentation", documentation);
+    steps.run("packaging", packaging);
 }
 
 fn formatting() -> Result<(), String> {
@@ -62,14 +85,21 @@ fn documentation() -> Result<(), String> {
     facade::check()
 }
 
-/// Builds each published crate alone: without features, with each feature, and with all. In a
-/// workspace build, crates share the features of their dependencies, which hides a missing one.
-fn features(members: &[Member]) -> Result<(), String> {
-    for member in members.iter().filter(|member| member.published) {
+/// Checks published crates alone: in a workspace build, crates share the features of their
+/// dependencies, which hides a missing one. By day the facade and the core without features, and
+/// the facade with each feature, since its features are those of the other crates; by night each
+/// crate without features, with each, and with all.
+fn features(night: bool) -> Result<(), String> {
+    let members = members::all()?;
+    let published = members.iter().filter(|member| member.published);
+    let by_day = |member: &&Member| ["redlatch", "redlatch-core"].contains(&member.name.as_str());
+    for member in published.filter(|member| night || by_day(member)) {
         let alone = ["check", "--package", &member.name, "--no-default-features"];
         run_cargo(&alone)?;
-        for feature in &member.features {
-            run_cargo(&[&alone[..], &["--features", feature]].concat())?;
+        if night || member.name == "redlatch" {
+            for feature in &member.features {
+                run_cargo(&[&alone[..], &["--features", feature]].concat())?;
+            }
         }
         if member.features.len() > 1 {
             run_cargo(&["check", "--package", &member.name, "--all-features"])?;
@@ -78,18 +108,15 @@ fn features(members: &[Member]) -> Result<(), String> {
     Ok(())
 }
 
-/// Packages all published crates together, and builds them from their packages. Cargo resolves
-/// dependencies among them that the registry does not have yet to the new packages. The packages
-/// contain the working copy, committed or not.
-fn packaging(members: &[Member]) -> Result<(), String> {
-    let mut args = vec!["package", "--workspace", "--allow-dirty"];
+/// Packs all published crates together, from the working copy, committed or not. `check archives`
+/// also builds what it packs.
+fn packaging() -> Result<(), String> {
+    let members = members::all()?;
+    let mut args = vec!["package", "--workspace", "--allow-dirty", "--no-verify"];
     for member in members.iter().filter(|member| !member.published) {
         args.extend(["--exclude", &member.name]);
     }
-    // Cargo caches unpacked crates by the path of its target directory, even if the package has
-    // changed since. Hence each run has its own directory.
-    let folder = format!("target/packaging-{}", std::process::id());
-    command::run(cargo(&args).env("CARGO_TARGET_DIR", folder))
+    run_cargo(&args)
 }
 
 fn run_cargo(args: &[&str]) -> Result<(), String> {

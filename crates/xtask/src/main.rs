@@ -10,6 +10,7 @@
 //! * `items`: counts the public items of the core.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then all other checks that a change must pass.
+//! * `nightly`: everything on everything, the heavy checks included.
 //!
 //! It depends only on std and the scripts, so that it builds in a moment on a machine without any
 //! build artifacts.
@@ -28,6 +29,7 @@ mod items;
 mod libraries;
 mod lua;
 mod members;
+mod programs;
 mod python;
 mod servers;
 mod sim;
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         }
         Task::Test(wanted) => suite::test(&wanted),
         Task::Ci(wanted) => ci::run(&wanted),
+        Task::Nightly(wanted) => ci::nightly(&wanted),
         Task::Sim(args) => sim::forward(&args),
         Task::Soak(args) => soak::forward(&args),
         Task::Bench(args) => bench::forward(&args),
@@ -80,6 +83,7 @@ enum Task {
     Help,
     Test(Wanted),
     Ci(Wanted),
+    Nightly(Wanted),
     Sim(Vec<String>),
     Soak(Vec<String>),
     Bench(Vec<String>),
@@ -111,13 +115,16 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     for arg in args {
         match (arg.as_str(), arg.strip_prefix("--servers=")) {
             ("help" | "--help" | "-h", _) => return Ok(Task::Help),
-            ("test" | "ci" | "items" | "vectors", _) if task.is_none() => task = Some(arg),
+            ("test" | "ci" | "nightly" | "items" | "vectors", _) if task.is_none() => {
+                task = Some(arg)
+            }
             (_, Some(list)) => wanted = Wanted::from_list(list)?,
             _ => return Err(format!("unknown argument {arg:?}")),
         }
     }
     match task.as_deref() {
         Some("test") => Ok(Task::Test(wanted)),
+        Some("nightly") => Ok(Task::Nightly(wanted)),
         Some("items") => Ok(Task::Items),
         Some("vectors") => Ok(Task::Vectors),
         Some(_) => Ok(Task::Ci(wanted)),
@@ -134,7 +141,8 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask check [name] …
 
 tasks:
-  test   runs all tests of the workspace, those against real servers included
+  test   runs all tests of the workspace, those against real servers included, in about 11
+         minutes: on the oldest and the newest server, groups of servers on the newest
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
@@ -143,7 +151,9 @@ tasks:
   vectors  records the vectors of docs/PROTOCOL.md into the folder vectors
   items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them
-  ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
+  ci     runs test on every server and with more seeds, the Python client, then fmt, clippy,
+         docs, features, packaging, in about 20 minutes
+  nightly  runs everything on everything, the heavy checks included, in hours
 
 servers to test against, the first of these that is given:
   --servers=path,path     exactly these programs
@@ -164,6 +174,7 @@ mod tests {
     fn tasks_are_parsed() {
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
+        assert_eq!(parsed("nightly"), Ok(Task::Nightly(Wanted::default())));
         let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
         assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
         let minutes = vec!["--minutes".to_owned(), "9".to_owned()];

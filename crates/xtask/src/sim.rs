@@ -7,7 +7,7 @@ use std::env;
 use crate::{
     command::{self, cargo},
     steps::Steps,
-    suite::Verdict,
+    suite::{Depth, Verdict},
 };
 
 /// Runs the simulator with these arguments.
@@ -16,13 +16,28 @@ pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
     run(&args).map(|()| Verdict::Passed)
 }
 
-/// Runs the simulator as every full test run does: the unchanged library, every planted fault, the
-/// scenarios that the library must pass, and the expected violations.
-pub(crate) fn all(steps: &mut Steps) {
-    steps.run("simulator", || run(&["--seeds", "5000"]));
-    steps.run("planted faults", || run(&["--mutants"]));
-    steps.run("scenarios", || run(&["--scenarios"]));
-    steps.run("expected violations", || run(&["--expected"]));
+/// Runs the simulator as the suite does: the unchanged library, the planted faults, the scenarios
+/// that the library must pass, and the expected violations.
+pub(crate) fn all(depth: Depth, steps: &mut Steps) {
+    let [seeds, faults, scenarios] = match depth {
+        Depth::Fast => ["1000", "100", "60"],
+        Depth::Ci => ["5000", "300", "60"],
+        Depth::Night => ["200000", "2000", "500"],
+    };
+    // Some planted faults need more seeds than the bound by day. The simulator lists them.
+    if steps.run("simulator, built", || run(&["--help"])).is_none() {
+        return;
+    }
+    steps.run("simulator, seeds", || run(&["--seeds", seeds]));
+    steps.run("simulator, planted faults", || {
+        run(&["--mutants", "--at-most", faults])
+    });
+    steps.run("simulator, scenarios", || {
+        run(&["--scenarios", "--seeds", scenarios])
+    });
+    steps.run("simulator, expected violations", || {
+        run(&["--expected", "--seeds", scenarios])
+    });
 }
 
 fn run(args: &[&str]) -> Result<(), String> {

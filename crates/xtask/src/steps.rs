@@ -8,8 +8,20 @@ use std::{
 use crate::suite::Verdict;
 
 /// The completed steps, in order. A failed step does not stop later ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Steps(Vec<Step>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Steps {
+    done: Vec<Step>,
+    begun: Instant,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self {
+            done: Vec::new(),
+            begun: Instant::now(),
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
@@ -19,6 +31,23 @@ struct Step {
 }
 
 impl Steps {
+    /// Announces a step with the time that it usually takes, and runs it as [`run`](Self::run)
+    /// does.
+    pub(crate) fn announced<T>(
+        &mut self,
+        name: &'static str,
+        usually: &str,
+        work: impl FnOnce() -> Result<T, String>,
+    ) -> Option<T> {
+        println!("\n{name}: about {usually} on two idle cores");
+        self.run(name, work)
+    }
+
+    /// Adds steps that ran beside others.
+    pub(crate) fn add(&mut self, others: Self) {
+        self.done.extend(others.done);
+    }
+
     /// Runs a step, measures it, and returns its value if it succeeds.
     pub(crate) fn run<T>(
         &mut self,
@@ -33,7 +62,7 @@ impl Steps {
             Ok(value) => (Some(value), None),
             Err(message) => (None, Some(message)),
         };
-        self.0.push(Step {
+        self.done.push(Step {
             name,
             took,
             failure,
@@ -43,7 +72,7 @@ impl Steps {
 
     /// Returns whether all steps succeeded. No step at all is a failure.
     pub(crate) fn verdict(&self) -> Verdict {
-        if !self.0.is_empty() && self.0.iter().all(|step| step.failure.is_none()) {
+        if !self.done.is_empty() && self.done.iter().all(|step| step.failure.is_none()) {
             Verdict::Passed
         } else {
             Verdict::Failed
@@ -51,12 +80,12 @@ impl Steps {
     }
 }
 
-/// Formats a table of one line per step, and the sum of the times.
+/// Formats a table of one line per step, and the time of all. Steps may have run beside others.
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.0.iter().map(|step| step.name.chars().count());
+        let names = self.done.iter().map(|step| step.name.chars().count());
         let width = names.max().unwrap_or_default().max("total".len());
-        for step in &self.0 {
+        for step in &self.done {
             let took = minutes(step.took);
             write!(f, "{:width$}  {took:>12}  ", step.name)?;
             match &step.failure {
@@ -64,13 +93,13 @@ impl fmt::Display for Steps {
                 Some(message) => writeln!(f, "FAILED: {message}")?,
             }
         }
-        let total = minutes(self.0.iter().map(|step| step.took).sum());
+        let total = minutes(self.begun.elapsed());
         write!(f, "{:width$}  {total:>12}", "total")
     }
 }
 
 /// Writes `12 min 05.3 s`.
-fn minutes(time: Duration) -> String {
+pub(crate) fn minutes(time: Duration) -> String {
     let tenths = (time.as_millis() + 50) / 100;
     let (minutes, rest) = (tenths / 600, tenths % 600);
     if minutes == 0 {
@@ -102,14 +131,17 @@ mod tests {
             took: Duration::from_millis(millis),
             failure: failure.map(str::to_owned),
         };
-        let steps = Steps(vec![
-            step("test programs", 725_340, None),
-            step("tests", 59_960, Some("2 tests failed")),
-        ]);
+        let steps = Steps {
+            done: vec![
+                step("test programs", 725_340, None),
+                step("tests", 59_960, Some("2 tests failed")),
+            ],
+            ..Steps::default()
+        };
         let table = "\
 test programs  12 min 05.3 s  ok
 tests          1 min 00.0 s  FAILED: 2 tests failed
-total          13 min 05.3 s";
+total                 0.0 s";
         assert_eq!(steps.to_string(), table);
         assert_eq!(minutes(Duration::from_millis(59_940)), "59.9 s");
     }

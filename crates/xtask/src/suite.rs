@@ -1,7 +1,6 @@
 //! The test suite.
 
 use std::{
-    env,
     io::{self, BufRead, BufReader, Write},
     num::NonZero,
     process::{Command, Stdio},
@@ -9,9 +8,11 @@ use std::{
 };
 
 use crate::{
-    command::{self, cannot_run, cargo, show},
-    libraries, python,
-    servers::{self, Wanted},
+    command::{cannot_run, cargo, show},
+    libraries,
+    programs::{self, Program, Run, WHOLE},
+    python,
+    servers::{self, Server, Wanted},
     sim,
     steps::Steps,
     tally::Tally,
@@ -24,38 +25,132 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// The variable that sets the number of tests that a test program runs at the same time.
-const THREADS: &str = "RUST_TEST_THREADS";
+/// How much a run covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// What finds most faults per minute: on the oldest and the newest server, with groups of
+    /// servers of the newest.
+    Fast,
+    /// Every server, and more seeds.
+    Ci,
+    /// Everything on everything.
+    Night,
+}
+
+/// The variables that tests read by night.
+const NIGHT: [(&str, &str); 4] = [
+    ("REDLATCH_NIGHT", "1"),
+    ("REDLATCH_SEEDS", "600"),
+    ("REDLATCH_CASES", "120000"),
+    ("PROPTEST_CASES", "20000"),
+];
+
+/// The programs whose tests mostly wait for leases and processes. They run beside the others, the
+/// longest first.
+const WAITING: [&str; 5] = [
+    GROUPS,
+    "redlatch-tests/server",
+    "redlatch-tests/behaviours",
+    "redlatch-cli/servers",
+    "redlatch-cli/cli",
+];
+
+/// The tests with faults of clusters, sentinels and replicas.
+const GROUPS: &str = "redlatch-tests/servers";
 
 /// Runs all tests, and finally prints the times of the steps and the sums.
 pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
+    println!("All tests: about 11 minutes on two idle cores.");
     let mut steps = Steps::default();
-    let tally = run(wanted, &mut steps)?;
+    let tally = run(wanted, Depth::Fast, &mut steps)?;
+    print_failures(&tally);
+    println!("\n{steps}\n\n{tally}");
+    Ok(steps.verdict())
+}
+
+/// Prints what is known of the failed tests, and the command that runs each of them alone.
+pub(crate) fn print_failures(tally: &Tally) {
     println!();
     for line in tally.failures() {
         println!("{line}");
     }
-    println!("{steps}\n\n{tally}");
-    Ok(steps.verdict())
+    if !tally.again().is_empty() {
+        println!("\nto run a failed test alone:");
+    }
+    for command in tally.again() {
+        println!("  {command}");
+    }
 }
 
-/// Runs all tests as steps. The tally holds the results of `cargo test`.
+/// Runs all tests as steps, and the simulator beside them. The tally holds the results of the
+/// tests.
 ///
 /// # Errors
 ///
 /// Returns an error if there is no server to test against.
-pub(crate) fn run(wanted: &Wanted, steps: &mut Steps) -> Result<Tally, String> {
-    let servers = servers::list(&servers::find(wanted)?);
+pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
+    let found = servers::find(wanted)?;
     let mut tally = Tally::default();
-    // A separate build keeps its time out of the time of the tests.
-    let built = steps.run("test programs", || {
-        command::run(&mut tests(&servers, &["--no-run"]))
+    let built = steps.announced("test programs", "4 min", programs::build);
+    let simulated = thread::scope(|scope| {
+        let simulator = scope.spawn(|| {
+            let mut own = Steps::default();
+            sim::all(depth, &mut own);
+            own
+        });
+        if let Some(built) = built {
+            let lanes = lanes(&built, &found, depth);
+            steps.announced("tests", "6 min", || programs::run_lanes(lanes, &mut tally));
+        }
+        simulator.join()
     });
-    let tested = built.and_then(|()| steps.run("tests", || run_tests(&servers, &mut tally)));
-    if tested.is_some() {
-        sim::all(steps);
-    }
+    steps.add(simulated.map_err(|_| "the simulator's steps panicked")?);
     Ok(tally)
+}
+
+/// Returns the runs of one whole test, in lanes.
+pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Vec<Run>> {
+    let newest = servers::newest(found);
+    let chosen = match depth {
+        Depth::Fast => servers::list(&servers::oldest_and_newest(found)),
+        Depth::Ci | Depth::Night => servers::list(found),
+    };
+    let groups = match depth {
+        Depth::Fast => servers::list(&[newest]),
+        Depth::Ci | Depth::Night => chosen.clone(),
+    };
+    let cores = thread::available_parallelism().map_or(2, NonZero::get);
+    let run = |program: &Program, threads| {
+        let servers = if program.name == GROUPS {
+            &groups
+        } else {
+            &chosen
+        };
+        let mut run = program.run(servers, threads);
+        if depth == Depth::Night {
+            run.command.envs(NIGHT);
+        }
+        run
+    };
+    let waits = |program: &&Program| WAITING.contains(&program.name.as_str());
+    let mut waiting: Vec<_> = built.iter().filter(waits).collect();
+    waiting.sort_by_key(|program| WAITING.iter().position(|name| *name == program.name));
+    let computing = built.iter().filter(|program| !waits(program));
+    let mut computing: Vec<_> = computing.map(|program| run(program, cores)).collect();
+    computing.push(documentation());
+    let waiting = waiting.into_iter().map(|program| run(program, 8 * cores));
+    vec![computing, waiting.collect()]
+}
+
+/// Returns the run of the examples in the documentation.
+fn documentation() -> Run {
+    let mut command = cargo(&WHOLE);
+    command.args(["--doc", "--no-fail-fast"]);
+    Run {
+        name: "documentation".to_owned(),
+        command,
+        again: format!("cargo {} --doc --", WHOLE.join(" ")),
+    }
 }
 
 /// Runs the tests of the Python client, a few hundred holds of both clients side by side, and a
@@ -76,25 +171,6 @@ pub(crate) fn python(wanted: &Wanted, steps: &mut Steps) -> Result<(), String> {
         });
     }
     Ok(())
-}
-
-/// Returns the command that runs all tests of the workspace.
-pub(crate) fn tests(servers: &str, more: &[&str]) -> Command {
-    let all = ["test", "--workspace", "--all-features", "--no-fail-fast"];
-    let mut command = cargo(&[&all[..], more].concat());
-    command.env("REDLATCH_TEST_SERVERS", servers);
-    if env::var_os(THREADS).is_none() {
-        // Most tests on real servers wait for leases to end, so more of them than cores can run at
-        // a time.
-        let cores = thread::available_parallelism().map_or(2, NonZero::get);
-        command.env(THREADS, (3 * cores).to_string());
-    }
-    command
-}
-
-/// Runs all tests of the workspace once and counts them.
-pub(crate) fn run_tests(servers: &str, tally: &mut Tally) -> Result<(), String> {
-    counted(&mut tests(servers, &[]), tally)
 }
 
 /// Runs a command of `cargo test` and counts its tests. No test at all is an error.

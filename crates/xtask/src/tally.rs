@@ -12,6 +12,7 @@ pub(crate) struct Tally {
     lines: Vec<String>,
     failures: Vec<String>,
     failed_tests: Vec<String>,
+    again: Vec<String>,
     failing: bool,
     passed: u64,
     failed: u64,
@@ -43,6 +44,25 @@ impl Tally {
         self.passed += passed;
         self.failed += failed;
         self.lines.push(line.trim_end().to_owned());
+    }
+
+    /// Adds the results of a run. `again` is the command that runs one test of the run, without the
+    /// name.
+    pub(crate) fn add(&mut self, other: Self, again: &str) {
+        let commands = other.failed_tests.iter();
+        self.again
+            .extend(commands.map(|name| format!("{again} {name}")));
+        self.lines.extend(other.lines);
+        let room = MOST.saturating_sub(self.failures.len());
+        self.failures.extend(other.failures.into_iter().take(room));
+        self.failed_tests.extend(other.failed_tests);
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+
+    /// Returns a command for each failed test, which runs the test alone.
+    pub(crate) fn again(&self) -> &[String] {
+        &self.again
     }
 
     /// Returns the number of passed tests.

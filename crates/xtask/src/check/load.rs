@@ -16,10 +16,11 @@ use std::{
 
 use crate::{
     command::{self, cargo},
+    programs::{self, Program},
     servers::{self, Server, Wanted},
     soak,
     steps::Steps,
-    suite::{self, Verdict},
+    suite::{self, Depth, Verdict},
     tally::Tally,
 };
 
@@ -34,11 +35,11 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let mut steps = Steps::default();
     let mut failures = Failures::default();
     // The test programs are built without load, because a slow compiler shows nothing.
-    let built = steps.run("test programs", || options.build(&servers));
-    if built.is_some() {
+    let built = steps.run("test programs", || options.build());
+    if let Some(programs) = built {
         beside_busy_loops(options.busy, || {
             for _ in 0..options.rounds {
-                steps.run("tests", || round(&servers, &mut failures));
+                steps.run("tests", || round(&programs, &found, &mut failures));
             }
             if options.connections != "0" {
                 steps.run("connections", || tower::run(&options.connections));
@@ -64,9 +65,10 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 }
 
 /// Runs all tests once and records the failed ones.
-fn round(servers: &str, failures: &mut Failures) -> Result<(), String> {
+fn round(programs: &[Program], found: &[Server], failures: &mut Failures) -> Result<(), String> {
     let mut tally = Tally::default();
-    let outcome = suite::run_tests(servers, &mut tally);
+    let lanes = suite::lanes(programs, found, Depth::Ci);
+    let outcome = programs::run_lanes(lanes, &mut tally);
     failures.add_round(&tally);
     outcome
 }
@@ -169,11 +171,12 @@ impl Options {
         Ok(Some(options))
     }
 
-    /// Builds what will run.
-    fn build(&self, servers: &str) -> Result<(), String> {
-        if self.rounds > 0 {
-            command::run(&mut suite::tests(servers, &["--no-run"]))?;
-        }
+    /// Builds what will run, and returns the test programs.
+    fn build(&self) -> Result<Vec<Program>, String> {
+        let programs = match self.rounds {
+            0 => Vec::new(),
+            _ => programs::build()?,
+        };
         if self.histories > 0 {
             command::run(cargo(&HISTORIES).arg("--no-run"))?;
         }
@@ -186,7 +189,7 @@ impl Options {
         if self.minutes != "0" {
             soak::build()?;
         }
-        Ok(())
+        Ok(programs)
     }
 
     fn soak(&self, topology: &str) -> Vec<String> {

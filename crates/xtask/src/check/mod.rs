@@ -13,7 +13,7 @@ mod peers;
 mod recipes;
 mod semver;
 
-use crate::suite::Verdict;
+use crate::{steps::Steps, suite::Verdict};
 
 /// A heavy check.
 struct Check {
@@ -80,6 +80,19 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         "there is no check {name:?}; there are:\n{}",
         list()
     ))
+}
+
+/// Runs all checks as steps. The load runs all tests once, since the rest of the night has run them
+/// without.
+pub(crate) fn all(steps: &mut Steps) {
+    let once = ["--rounds", "1", "--minutes", "5"].map(str::to_owned);
+    for check in CHECKS {
+        let args = if check.name == "load" { &once[..] } else { &[] };
+        steps.run(check.name, || match (check.run)(args)? {
+            Verdict::Passed => Ok(()),
+            Verdict::Failed => Err("its own table says what failed".to_owned()),
+        });
+    }
 }
 
 /// Lists all checks, one per line.

@@ -57,6 +57,15 @@ impl Server {
             version,
         })
     }
+
+    /// Returns the parts of the version.
+    fn number(&self) -> Vec<u32> {
+        let number = self.version.rsplit(' ').next().unwrap_or_default();
+        number
+            .split('.')
+            .map_while(|part| part.parse().ok())
+            .collect()
+    }
 }
 
 impl fmt::Display for Server {
@@ -91,6 +100,24 @@ pub(crate) fn list(servers: &[Server]) -> String {
         .map(|server| server.path.to_string_lossy())
         .collect();
     paths.join(",")
+}
+
+/// Returns the newest of the servers.
+///
+/// # Panics
+///
+/// Panics if there is none.
+pub(crate) fn newest(servers: &[Server]) -> Server {
+    let newest = servers.iter().max_by_key(|server| server.number());
+    newest.unwrap_or(&servers[0]).clone()
+}
+
+/// Returns the oldest and the newest of the servers, or the only one.
+pub(crate) fn oldest_and_newest(servers: &[Server]) -> Vec<Server> {
+    let newest = newest(servers);
+    let oldest = servers.iter().min_by_key(|server| server.number());
+    let others = oldest.filter(|oldest| **oldest != newest).cloned();
+    others.into_iter().chain([newest]).collect()
 }
 
 fn these(paths: &[PathBuf]) -> Result<Vec<Server>, String> {
@@ -159,6 +186,23 @@ const NO_SERVER: &str = "no server to test against. Install redis-server or valk
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn oldest_and_newest_servers_are_chosen_by_their_numbers() {
+        let server = |version: &str| Server {
+            path: PathBuf::from("/a"),
+            version: version.to_owned(),
+        };
+        let (old, middle, new) = (
+            server("Redis 7.0.15"),
+            server("Redis 7.2.1"),
+            server("Valkey 10.1.2"),
+        );
+        let all = [middle, new.clone(), old.clone()];
+        assert_eq!(newest(&all), new);
+        assert_eq!(oldest_and_newest(&all), [old.clone(), new]);
+        assert_eq!(oldest_and_newest(std::slice::from_ref(&old)), [old]);
+    }
 
     #[test]
     fn lists_are_read() {

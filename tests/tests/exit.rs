@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use redlatch::{
     blocking::{Client, LockGuard},
     runtime::TokioRuntime,
@@ -137,41 +138,13 @@ fn main() -> ExitCode {
         (case.child)();
         return ExitCode::SUCCESS;
     }
-    let filters: Vec<_> = env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    let chosen =
-        |case: &&Case| filters.is_empty() || filters.iter().any(|word| case.name.contains(word));
-    let cases: Vec<_> = CASES.iter().filter(chosen).collect();
-    if env::args().any(|word| word == "--list") {
-        cases
-            .iter()
-            .for_each(|case| println!("{}: test", case.name));
-        return ExitCode::SUCCESS;
-    }
-    // The words of the usual harness, which `cargo xtask test` counts.
-    println!("\nrunning {} tests", cases.len());
-    let mut failed = 0;
-    for case in &cases {
-        match run(case) {
-            Ok(()) => println!("test {} ... ok", case.name),
-            Err(why) => {
-                failed += 1;
-                println!("test {} ... FAILED\n{why}", case.name);
-            }
-        }
-    }
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    let passed = cases.len() - failed;
-    println!(
-        "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out\n",
-        CASES.len() - cases.len()
-    );
-    ExitCode::from(u8::from(failed > 0))
+    let trials = CASES
+        .iter()
+        .map(|case| Trial::test(case.name, || run(case)));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-fn run(case: &Case) -> Result<(), String> {
+fn run(case: &Case) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
     let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
@@ -183,19 +156,17 @@ fn run(case: &Case) -> Result<(), String> {
         .unwrap();
     let said = String::from_utf8_lossy(&stderr);
     if status.code() != Some(case.code) {
-        return Err(format!("it ended with {status}: {said}"));
+        return Err(format!("it ended with {status}: {said}").into());
     }
     if (case.code == 101) != said.contains("panicked") {
-        return Err(format!("it said: {said}"));
+        return Err(format!("it said: {said}").into());
     }
     let client = Client::connect(&listening.url()).unwrap();
     for (names, free) in [(case.free, true), (case.held, false)] {
         for name in names {
             if client.lock(name).is_locked().unwrap() == free {
-                return Err(format!(
-                    "{name} should be {}",
-                    if free { "free" } else { "held" }
-                ));
+                let wanted = if free { "free" } else { "held" };
+                return Err(format!("{name} should be {wanted}").into());
             }
         }
     }

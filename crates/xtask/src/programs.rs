@@ -168,9 +168,9 @@ impl Run {
         let mut own = Tally::default();
         text.lines().for_each(|line| own.read(line));
         self.report(&own, begun.elapsed());
-        let is_empty = own.is_empty();
+        let is_mute = own.lines().is_empty();
         lock(sum).add(own, &self.again);
-        match (status.success(), is_empty) {
+        match (status.success(), is_mute) {
             (true, false) => Ok(()),
             (true, true) => Err(format!("no result; the output is in {}", log.display())),
             (false, _) => Err(format!("{status}; the output is in {}", log.display())),

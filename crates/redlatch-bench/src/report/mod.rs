@@ -1,4 +1,4 @@
-//! The results as a table, as JSON and as a plot.
+//! The results as a table, as data and as a plot.
 
 mod json;
 mod plot;
@@ -124,25 +124,14 @@ impl Report {
         });
     }
 
-    /// Writes table, JSON and plot into `folder`, and returns the table.
+    /// Writes data and plot into `folder`, and returns the table.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<String> {
-        let table = table::table(self);
-        let file = |ending: &str| folder.join(format!("{}.{ending}", self.id()));
+        let id = id(self.workload, self.latency);
+        let file = |ending: &str| folder.join(format!("{id}.{ending}"));
         fs::create_dir_all(folder)?;
-        fs::write(file("json"), json::json(self))?;
-        fs::write(file("md"), &table)?;
+        fs::write(file("json"), json::json(self)?)?;
         fs::write(file("svg"), plot::plot(self))?;
-        Ok(table)
-    }
-
-    /// Returns the base name of this report's files.
-    fn id(&self) -> String {
-        if self.latency.is_zero() {
-            self.workload.to_owned()
-        } else {
-            let away = span(self.latency).replace(' ', "").replace('µ', "u");
-            format!("{}-{away}", self.workload)
-        }
+        Ok(table::table(self))
     }
 
     fn heading(&self) -> String {
@@ -163,23 +152,14 @@ impl Report {
     }
 }
 
-/// Writes `tables.md`: the tables of all workloads whose results are in `folder`, in the form of
-/// `docs/PERFORMANCE.md`.
-pub(crate) fn collect(folder: &Path) -> io::Result<()> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.starts_with('W') && name.ends_with(".md") {
-            names.push(name);
-        }
+/// Returns the base name of the files of a workload.
+fn id(workload: &str, latency: Duration) -> String {
+    if latency.is_zero() {
+        workload.to_owned()
+    } else {
+        let away = span(latency).replace(' ', "").replace('µ', "u");
+        format!("{workload}-{away}")
     }
-    // Results of distant servers come after all others.
-    names.sort_by_key(|name| (name.contains('-'), name.clone()));
-    let mut tables = Vec::new();
-    for name in names {
-        tables.push(fs::read_to_string(folder.join(name))?);
-    }
-    fs::write(folder.join("tables.md"), tables.join("\n"))
 }
 
 impl Target {
@@ -223,24 +203,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_a_server_that_is_away_come_last_and_under_their_own_name() {
+    fn results_of_a_server_that_is_away_have_a_name_of_their_own() {
         let folder = std::env::temp_dir().join(format!("redlatch-bench-{}", std::process::id()));
-        let away = Duration::from_millis(1);
-        for (workload, latency) in [("W2", Duration::ZERO), ("W1", away), ("W1", Duration::ZERO)] {
-            let report = Report::new(workload, "nothing", latency);
-            report.write(&folder).unwrap();
+        for (latency, heading) in [(0, "## W1: nothing\n"), (1, "## W1, 1 ms away: nothing\n")] {
+            let report = Report::new("W1", "nothing", Duration::from_millis(latency));
+            assert!(report.write(&folder).unwrap().starts_with(heading));
         }
-        collect(&folder).unwrap();
-        let tables = fs::read_to_string(folder.join("tables.md")).unwrap();
-        let headings = tables.lines().filter(|line| line.starts_with("## "));
-        let wanted = [
-            "## W1: nothing",
-            "## W2: nothing",
-            "## W1, 1 ms away: nothing",
-        ];
-        assert_eq!(headings.collect::<Vec<_>>(), wanted);
-        assert!(tables.contains("![W1-1ms](performance/W1-1ms.svg)"));
-        assert!(folder.join("W1-1ms.svg").exists() && folder.join("W1-1ms.json").exists());
+        for name in ["W1.json", "W1.svg", "W1-1ms.json", "W1-1ms.svg"] {
+            assert!(folder.join(name).exists(), "{name}");
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 

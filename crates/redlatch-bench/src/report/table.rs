@@ -51,8 +51,6 @@ pub(super) fn table(report: &Report) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "\n{note}");
     }
-    let id = report.id();
-    let _ = writeln!(text, "\n![{id}](performance/{id}.svg)");
     text
 }
 

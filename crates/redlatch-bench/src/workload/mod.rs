@@ -18,7 +18,7 @@ use crate::{
     cli::Plan,
     clock,
     contender::{Contender, External, Failure, KNOWN},
-    report::{self, Report},
+    report::Report,
     rig::Rig,
 };
 
@@ -72,7 +72,6 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
         ));
         println!("\n{}", report.write(&plan.folder)?);
     }
-    report::collect(&plan.folder)?;
     println!("written to {}", plan.folder.display());
     Ok(())
 }

@@ -219,12 +219,6 @@ impl Client {
         CountDownLatch::new(&self.0, name)
     }
 
-    /// The same as [`count_down_latch`](Self::count_down_latch).
-    #[deprecated(note = "use `count_down_latch`, which is spelled as its type is")]
-    pub fn countdown_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
-        self.count_down_latch(name)
-    }
-
     /// Returns the job called `name`: 1 to 512 bytes of UTF-8. Each slot of its schedule runs once,
     /// over all processes. Needs the feature `once`.
     ///

@@ -210,14 +210,8 @@ fn every_tool_uses_every_constructor_of_the_facade() {
             .trim_start()
             .strip_prefix("pub fn ")?
             .split_once("(&self, ")?;
-        // Searches, a set of plain locks, a short form of `RedLock::builder`, a deprecated name.
-        let others = [
-            "locks",
-            "fair_locks",
-            "striped_lock",
-            "red_lock",
-            "countdown_latch",
-        ];
+        // Searches, a set of plain locks, a short form of `RedLock::builder`.
+        let others = ["locks", "fair_locks", "striped_lock", "red_lock"];
         (!others.contains(&name)).then_some(name)
     });
     let constructors: Vec<_> = constructors.collect();

@@ -99,30 +99,40 @@ async fn quickstart() -> Result {
         "{WORKERS} processes add 1 to the balance of one ledger file, {UPDATES} times each.\n"
     );
 
-    println!("UNDER THE LOCK");
+    let expected = WORKERS * UPDATES;
     let ledger = new_ledger(&scratch, "locked")?;
     let updates = race(Some(server.url()), &ledger).await?;
-    print_timeline(&updates);
-    let (balance, expected) = (last_balance(&ledger)?, WORKERS * UPDATES);
+    let scale = span(&updates) / 40 + 1;
+    println!(
+        "UNDER THE LOCK (one █ is {:.1} ms, here and below)",
+        millis(scale)
+    );
+    print_timeline(&updates, scale);
+    let balance = last_balance(&ledger)?;
     let overlaps = updates.windows(2).filter(|two| two[1].from < two[0].to);
     if balance != expected || overlaps.count() > 0 || !updates.is_sorted_by_key(|u| u.token) {
         return Err(format!("the lock did not hold: balance {balance} of {expected}").into());
     }
     println!(
-        "The balance is {balance}, as it should be. No two held at a time, and tokens rise.\n"
+        "The balance is {balance}, as it should be. No two held at a time, and tokens rise.\n\
+         A plain lock goes to whichever process asks first; `fair_lock` keeps the order.\n"
     );
 
     println!("WITHOUT THE LOCK");
     let ledger = new_ledger(&scratch, "unlocked")?;
-    let updates = race(None, &ledger).await?;
-    print_timeline(&updates);
+    print_timeline(&race(None, &ledger).await?, scale);
     let balance = last_balance(&ledger)?;
     match expected.saturating_sub(balance) {
         0 => println!("The balance is {balance}: nothing was lost this time. Luck; run it again."),
         lost => println!(
-            "The balance is {balance} instead of {expected}: {lost} of {expected} updates are lost, and nobody got an error."
+            "The balance is {balance} instead of {expected}: {lost} of {expected} updates are \
+             lost, and nobody got an error."
         ),
     }
+    println!(
+        "\nNext: REDIS_URL=redis://localhost cargo run --example quickstart   with your own server\n      \
+         docs/book/src/introduction.md                                 the book"
+    );
     Ok(())
 }
 
@@ -192,32 +202,49 @@ async fn race(url: Option<&str>, ledger: &Path) -> Result<Vec<Update>> {
     Ok(updates)
 }
 
-fn print_timeline(updates: &[Update]) {
-    let start = updates.iter().map(|u| u.from).min().unwrap_or_default();
-    let end = updates.iter().map(|u| u.to).max().unwrap_or_default();
-    let column = |at: u64| usize::try_from((at - start) * 40 / (end - start).max(1)).unwrap_or(0);
-    let ms = |at: u64| (at - start) as f64 / 1000.0;
-    println!(
-        "  {:>7}  {:<16}  {:>8}    {:>8}  {:>8}",
-        "process", "token", "from", "to", "balance"
-    );
+/// Draws the updates; each column of the bars is `scale` microseconds.
+fn print_timeline(updates: &[Update], scale: u64) {
+    let Some(first) = updates.first() else {
+        return;
+    };
+    if first.token > 0 {
+        println!(
+            "  Times are ms since the first lock, tokens what {} grew by.",
+            first.token
+        );
+    } else {
+        println!("  Times are ms since the first update.");
+    }
+    println!("  process     token  from ms    to ms   balance");
     for update in updates {
-        let (left, right) = (column(update.from), column(update.to));
+        let (from, to) = (update.from - first.from, update.to - first.from);
         let token = match update.token {
             0 => "none".to_owned(),
-            token => token.to_string(),
+            token => format!("+{}", token.saturating_sub(first.token)),
         };
+        let (left, right) = ((from / scale) as usize, (to / scale) as usize);
         println!(
-            "  {:>7}  {token:<16}  {:>5.1} ms – {:>5.1} ms  {:>2} → {:<2}  {:left$}{}",
+            "  {:>7}  {token:>8}  {:>7.1}  {:>7.1}  {:>2} → {:<2}  {:left$}{}",
             update.pid,
-            ms(update.from),
-            ms(update.to),
+            millis(from),
+            millis(to),
             update.before,
             update.after,
             "",
             "█".repeat((right - left).max(1)),
         );
     }
+}
+
+/// Returns the time from the first beginning to the last end.
+fn span(updates: &[Update]) -> u64 {
+    let from = updates.iter().map(|update| update.from).min();
+    let to = updates.iter().map(|update| update.to).max();
+    to.zip(from).map_or(0, |(to, from)| to - from)
+}
+
+fn millis(micros: u64) -> f64 {
+    micros as f64 / 1000.0
 }
 
 fn micros() -> u64 {

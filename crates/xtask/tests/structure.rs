@@ -237,6 +237,19 @@ fn every_tool_uses_every_constructor_of_the_facade() {
     }
 }
 
+/// The others need TLS and time zones, of which `cargo run --example quickstart` is free.
+#[test]
+fn plain_cargo_test_runs_every_library() {
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, members) = workspace.split_once("default-members = [").unwrap();
+    let (members, _) = members.split_once(']').unwrap();
+    for (name, _) in manifests() {
+        let heavy = ["redlatch-bench", "redlatch-cli", "redlatch-soak"].contains(&name.as_str());
+        let included = members.contains(&format!("\"crates/{name}\""));
+        assert_eq!(included, !heavy, "{name}");
+    }
+}
+
 #[test]
 fn simulator_depends_on_every_sibling() {
     let manifests = manifests();

@@ -23,7 +23,6 @@ behaviours! {
     Single:
         failed_slot_is_tried_again_by_any_replica,
         served_job_with_a_gap_runs_again_and_again,
-        served_cron_expression_runs_at_its_times,
         scheduler_that_is_ahead_misses_no_slot;
 }
 
@@ -120,23 +119,6 @@ async fn served_job_with_a_gap_runs_again_and_again(backend: &Backend) {
     for two in ran.windows(2) {
         assert!(two[1].0.duration_since(two[0].0).unwrap() >= gap, "{ran:?}");
     }
-}
-
-async fn served_cron_expression_runs_at_its_times(backend: &Backend) {
-    let clients = clients(backend, 2).await;
-    let log = Log::default();
-    let job = |client: &Client| client.once("x").cron("* * * * * *", "Europe/Berlin");
-    let tasks = clients
-        .iter()
-        .map(|client| serving(job(client), &log, |_| false));
-    let tasks = tasks.collect();
-    let ran = until(&log, 3).await;
-    stop(tasks, &clients).await;
-    for two in ran.windows(2) {
-        assert!(two[0].0 < two[1].0, "{ran:?}");
-    }
-    let whole = |at: SystemTime| at.duration_since(day(0)).unwrap().subsec_nanos() == 0;
-    assert!(ran.iter().all(|run| whole(run.0)), "{ran:?}");
 }
 
 /// Schedulers whose clocks are ahead of the server's, or behind, each call once per slot, with the

@@ -27,6 +27,7 @@ async fn addresses_and_options_that_are_wrong() {
         builder().token_retention(Duration::from_secs(1)),
         builder().patience(Duration::ZERO),
         builder().connect_timeout(Duration::ZERO),
+        #[cfg(feature = "tls")]
         builder().tls(Default::default()),
     ] {
         assert_eq!(

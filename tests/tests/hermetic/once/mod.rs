@@ -3,6 +3,7 @@
 mod cancel;
 mod clock;
 mod crash;
+#[cfg(feature = "cron")]
+mod cron;
 mod loss;
 mod serve;
-mod summer_time;

@@ -1,11 +1,15 @@
-//! Cron expressions over changes of local time, on the server's clock.
+//! Cron expressions: wrong ones, and changes of local time on the server's clock.
 
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, UNIX_EPOCH},
 };
 
-use redlatch::{once::JobRun, runtime::Runtime};
+use redlatch::{
+    ErrorKind::{InvalidOption, OutOfRange},
+    once::JobRun,
+    runtime::Runtime,
+};
 use redlatch_embedded::{
     EmbeddedServer, SteppedRuntime,
     engine::{Model, ServerTime},
@@ -69,4 +73,26 @@ async fn doubled_hour_is_one_slot() {
     let ran = minutes("doubled", "*/30 * * * *", from, 5).await;
     // 0:30, 1:00, 1:30, 2:00, 2:30, and after the second 2:00 to 3:00: 3:00, 3:30, 4:00
     assert_eq!(ran, [29, 59, 89, 119, 149, 239, 269, 299]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expressions_without_a_time_are_refused() {
+    let client = Backend::embedded().client().await;
+    for (expression, zone, kind, said) in [
+        ("whenever", "UTC", InvalidOption, "\"whenever\" is invalid"),
+        (
+            "0 3 * * *",
+            "Berlin",
+            InvalidOption,
+            "\"Berlin\" is no time zone",
+        ),
+        ("0 0 30 2 *", "UTC", InvalidOption, "has no time"),
+        ("0 0 0 1 1 * 2007", "UTC", OutOfRange, "no further time"),
+    ] {
+        let job = client.once("x").cron(expression, zone).retries(1);
+        let served = job.serve(async |_: &JobRun| Ok::<_, String>(())).await;
+        let error = served.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+    }
 }

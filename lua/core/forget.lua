@@ -1,3 +1,4 @@
+-- uses core/act_before
 -- Removes the record of a name that nobody uses, so that the name may become an object of another
 -- kind. A tool of administrators. This script follows core/act_before.lua.
 --

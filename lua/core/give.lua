@@ -1,3 +1,4 @@
+-- uses core/publish
 -- Grants of a name with one owner by a script that frees it: a release, a forced end, a withdrawal.
 -- This part follows core/publish.lua and precedes every such script. It does nothing by itself.
 --

@@ -1,3 +1,4 @@
+-- uses core/publish
 -- The waiters of one object, served in order of arrival. This part follows core/publish.lua and
 -- precedes every script that uses such a queue. It does nothing by itself.
 --

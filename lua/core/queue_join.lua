@@ -1,3 +1,4 @@
+-- uses core/queue
 -- How a waiter joins the queue of core/queue.lua, which precedes this part. It does nothing by
 -- itself.
 

@@ -1,3 +1,4 @@
+-- uses core/publish
 -- Tells the value of the leader, for others to read. This script follows core/publish.lua.
 --
 -- KEYS  1 K, the hash of the name; see exclusive/acquire.lua

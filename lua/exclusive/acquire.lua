@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, exclusive/acquire_plain, core/marks, $like/wait
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
 -- exclusive/acquire_plain.lua, core/marks.lua, and the wait.lua of its kind, which has `wait` and
 -- `stay`.

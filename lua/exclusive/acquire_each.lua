@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, exclusive/plain_take, core/act_before_each
 -- Takes n names, each for itself and for an owner of its own. A name that is not plain, see
 -- exclusive/plain_take.lua, is left as it is, and its caller asks again by exclusive/acquire with
 -- the same attempt. This script follows exclusive/plain_take.lua and core/act_before_each.lua.

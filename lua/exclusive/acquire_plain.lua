@@ -1,3 +1,4 @@
+-- uses exclusive/plain_take, core/begin
 -- The plain case of exclusive/acquire.lua, which describes keys, arguments and replies. This part
 -- follows exclusive/plain_take.lua, core/begin.lua and a line that sets KIND and PARTS.
 --

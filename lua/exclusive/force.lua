@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, $like/wake
 -- Ends the hold with this token, at once or by forbidding its renewal. This script follows the
 -- wake.lua of its kind, which has `wake`.
 --

@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, $like/waiting
 -- Shows the holder of a name. Writes nothing. This script follows the waiting.lua of its kind,
 -- which has `waiting`.
 --

@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, exclusive/release_plain, core/marks, $like/wake
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
 -- script follows exclusive/release_plain.lua, core/marks.lua, and the wake.lua of its kind, which

@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, exclusive/plain_free
 -- Ends n holds, each for itself. A hold that is not plain, see
 -- exclusive/plain_free.lua, is left as it is, and its caller asks again by exclusive/release. This
 -- script follows exclusive/plain_free.lua.

@@ -1,3 +1,4 @@
+-- uses exclusive/plain_free
 -- The plain case of exclusive/release.lua, which describes keys, arguments and replies. It precedes
 -- the functions of the other cases, since the server executes their definitions in every call. This
 -- part follows exclusive/plain_free.lua.

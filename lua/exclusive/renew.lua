@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, exclusive/renewal
 -- Moves the end of m holds of one owner, each by itself. This script follows exclusive/renewal.lua.
 --
 -- KEYS  1..m      K of each name

@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, exclusive/renewal
 -- Moves the end of n holds, each by itself and of an owner of its own. This script follows
 -- exclusive/renewal.lua.
 --

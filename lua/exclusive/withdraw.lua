@@ -1,3 +1,4 @@
+-- uses $kind/exclusive, $like/wake, core/withdraw
 -- Removes entries of one client's waiters that no longer wait, and notifies the next waiter. This
 -- script follows the wake.lua of its kind, which has `wake`, and core/withdraw.lua.
 --

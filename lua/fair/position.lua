@@ -1,3 +1,4 @@
+-- uses fair/kind
 -- Returns the number of waiters before one waiter of a fair lock. Writes nothing. This script
 -- follows a line that sets KIND.
 --

@@ -1,3 +1,4 @@
+-- uses core/queue_join, core/unconfirmed
 -- The fair lock's way to wait: in order. This part follows core/queue_join.lua and
 -- core/unconfirmed.lua, and precedes exclusive/acquire.lua.
 --

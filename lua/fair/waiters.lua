@@ -1,3 +1,4 @@
+-- uses fair/kind, core/queue
 -- Lists waiters of one fair lock in order. Writes nothing. This script follows core/queue.lua.
 --
 -- KEYS  1 K, 2 Q, 3 L

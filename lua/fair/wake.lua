@@ -1,3 +1,4 @@
+-- uses core/queue, core/unconfirmed, core/give
 -- The fair lock's way to go on when a name is free. This part follows a line that sets KIND,
 -- core/queue.lua, core/unconfirmed.lua and core/give.lua, and precedes the scripts that free names.
 

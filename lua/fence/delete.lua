@@ -1,3 +1,4 @@
+-- uses fence/shared
 -- Deletes the data, and keeps the mark. This script follows fence/shared.lua.
 --
 -- Reply {now, 'written'}, or an answer of fence/shared.lua

@@ -1,3 +1,4 @@
+-- uses core/remember, fence/sample, fence/shared
 -- Runs a body of the user on the data. This script follows the function `body`, which is made of
 -- the user's text, and fence/shared.lua.
 --

@@ -1,3 +1,4 @@
+-- uses fence/shared
 -- Sets fields of the data, a hash. This script follows fence/shared.lua.
 --
 -- ARGV  6.. field, value, …  up to 1,000 pairs

@@ -1,3 +1,4 @@
+-- uses fence/shared
 -- Advances the mark and leaves the data as it is. This script follows fence/shared.lua.
 --
 -- Reply {now, 'written'}, or an answer of fence/shared.lua

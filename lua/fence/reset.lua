@@ -1,3 +1,4 @@
+-- uses core/remember, core/act_before
 -- Removes the mark. This script follows core/remember.lua and core/act_before.lua.
 --
 -- KEYS  1 D, 2 M, 3 O; see fence/shared.lua

@@ -1,3 +1,4 @@
+-- uses fence/shared
 -- Sets the data to a string. This script follows fence/shared.lua.
 --
 -- ARGV  6 value

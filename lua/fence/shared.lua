@@ -1,3 +1,4 @@
+-- uses core/remember, core/act_before
 -- What a fence is on the server, and the beginning of every script that changes fenced data. This
 -- part follows core/remember.lua and core/act_before.lua, directly before such a script.
 --

@@ -1,3 +1,4 @@
+-- uses core/publish, latch/shared, core/act_before
 -- Counts a latch down by n, and opens it at zero. This script follows latch/shared.lua and
 -- core/act_before.lua.
 --

@@ -1,3 +1,4 @@
+-- uses core/publish, latch/shared, core/act_before
 -- Removes a latch, and tells its waiters. This script follows latch/shared.lua and
 -- core/act_before.lua.
 --

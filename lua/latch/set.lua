@@ -1,3 +1,4 @@
+-- uses latch/shared, core/act_before
 -- Sets the count of a latch that is not set, open or deleted. The setting begins a new generation.
 -- This script follows latch/shared.lua and core/act_before.lua.
 --

@@ -1,3 +1,4 @@
+-- uses core/remember
 -- What a latch is on the server, and the functions that the scripts which change it share. This
 -- part follows core/remember.lua, precedes them and does nothing by itself.
 --

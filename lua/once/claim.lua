@@ -1,3 +1,4 @@
+-- uses core/marks, once/shared, core/act_before
 -- Claims a slot of a job for one run. This script follows core/marks.lua, once/shared.lua and
 -- core/act_before.lua.
 --

@@ -1,3 +1,4 @@
+-- uses once/shared
 -- Shows a job. This script follows once/shared.lua. Writes nothing.
 --
 -- KEYS  1 K; see once/shared.lua

@@ -1,3 +1,4 @@
+-- uses core/marks, once/shared
 -- Ends everything that one attempt has: its claim, with the outcome of the run, and its late
 -- copies. Release and undo of an abandoned claim are the same operation. This script follows
 -- core/marks.lua and once/shared.lua.

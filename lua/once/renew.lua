@@ -1,3 +1,4 @@
+-- uses once/shared, core/act_before
 -- Moves the end of a claim. This script follows once/shared.lua and core/act_before.lua.
 --
 -- KEYS  1 K; see once/shared.lua

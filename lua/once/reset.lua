@@ -1,3 +1,4 @@
+-- uses once/shared, core/act_before
 -- Forgets all records of a job, so that its slots are open again. A run that is under way goes on,
 -- and records its outcome. This script follows once/shared.lua and core/act_before.lua.
 --

@@ -1,3 +1,4 @@
+-- uses core/queue, core/marks, pool/shared, core/queue_join, core/act_before
 -- Gives out n permits, as one hold or as n holds of one each, or queues a waiter. This script
 -- follows core/act_before.lua as well.
 --

@@ -1,3 +1,4 @@
+-- uses core/act_before_each
 -- Gives out permits of n pools, each for itself. A pool that has too few, that somebody waits for,
 -- that has an end, or on which an attempt was undone is left as it is, and its caller asks again by
 -- pool/acquire with the same attempt. A pool may stand among them several times. This script

@@ -1,3 +1,4 @@
+-- uses core/queue_join, pool/shared, core/act_before_each
 -- Gives out permits of one pool that clients wait for to n waiters of one client, each by itself,
 -- and queues those that cannot be served. Whatever is out of the ordinary is left as it is, and its
 -- caller asks again by pool/acquire with the same attempt. This script follows

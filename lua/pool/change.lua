@@ -1,3 +1,4 @@
+-- uses core/queue, core/marks, pool/shared, core/act_before
 -- Changes the number of permits, or deletes the pool. Each operation counts once, however often it
 -- is sent. This script follows core/act_before.lua as well.
 --

@@ -1,3 +1,4 @@
+-- uses core/queue, core/marks, pool/shared
 -- Takes permits back: of each hold all but those that it may keep. Release, undo of an abandoned
 -- acquire, and leave of a waiter are the same operation.
 --

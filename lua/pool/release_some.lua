@@ -1,3 +1,4 @@
+-- uses pool/shared
 -- Takes back all permits of n holds of one pool, each for itself, and notifies the waiters that can
 -- be served then. A hold that is over is left as it is, and its caller asks again by pool/release.
 --

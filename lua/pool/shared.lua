@@ -1,3 +1,4 @@
+-- uses core/queue
 -- The functions that the scripts of a pool share. This part follows core/queue.lua and
 -- core/marks.lua, and precedes the scripts that give out or take back permits.
 --

@@ -1,3 +1,4 @@
+-- uses core/queue, core/marks, pool/shared, core/withdraw
 -- Removes entries of one client's waiters that no longer wait, and notifies those that can be
 -- served. This script follows core/withdraw.lua as well.
 --

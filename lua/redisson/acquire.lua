@@ -1,3 +1,4 @@
+-- uses core/marks, redisson/shared, core/act_before
 -- Takes a name in the layout of Redisson's RLock, or enters it again. This script follows
 -- core/marks.lua, redisson/shared.lua and core/act_before.lua.
 --

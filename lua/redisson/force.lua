@@ -1,3 +1,4 @@
+-- uses core/remember, redisson/tell, redisson/shared, core/act_before
 -- Ends the hold of one owner by force, as Redisson's forceUnlock does. This script follows
 -- core/remember.lua, core/publish.lua, redisson/tell.lua, redisson/shared.lua and
 -- core/act_before.lua.

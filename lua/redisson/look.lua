@@ -1,3 +1,4 @@
+-- uses redisson/shared
 -- Shows the holder of a name in the layout of Redisson's RLock. Writes nothing. This script follows
 -- redisson/shared.lua.
 --

@@ -1,3 +1,4 @@
+-- uses core/marks, redisson/tell, redisson/shared
 -- Ends everything that one attempt has, see redisson/acquire.lua: one count of its owner's hold,
 -- and what late copies of its acquisition could do. This script follows core/marks.lua,
 -- core/publish.lua, redisson/tell.lua and redisson/shared.lua.

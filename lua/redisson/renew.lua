@@ -1,3 +1,4 @@
+-- uses redisson/shared, core/act_before
 -- Makes a hold last longer, see redisson/acquire.lua. This script follows redisson/shared.lua and
 -- core/act_before.lua.
 --

@@ -1,3 +1,4 @@
+-- uses core/publish
 -- Tells those who wait in Redisson that a name is free. This part follows core/publish.lua and
 -- precedes every script that frees a name.
 

@@ -1,3 +1,4 @@
+-- uses core/publish
 -- The plain lock's way to go on when a name is free. This part follows core/publish.lua, and
 -- precedes the scripts that free names.
 

@@ -1,3 +1,4 @@
+-- uses rwlock/fields, rwlock/let_read, rwlock/ends, rwlock/go_on, core/act_before
 -- Turns a writer into a reader, in one step: admits its owner as a reader and ends the write of one
 -- attempt. This script follows core/act_before.lua as well.
 --

@@ -1,3 +1,4 @@
+-- uses rwlock/state
 -- The end of a write hold, and of an attempt. This part follows core/marks.lua and
 -- rwlock/state.lua.
 

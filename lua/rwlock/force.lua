@@ -1,3 +1,4 @@
+-- uses rwlock/fields, rwlock/go_on
 -- Ends one hold of a read-write lock, at once or by forbidding its renewal.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 optional, then nobody is notified

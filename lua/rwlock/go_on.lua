@@ -1,3 +1,4 @@
+-- uses rwlock/state, core/give
 -- Who has a read-write lock next. This part follows core/give.lua and rwlock/state.lua.
 
 -- Notifies the upgradable reader that waits to write.

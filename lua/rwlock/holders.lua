@@ -1,3 +1,4 @@
+-- uses rwlock/state
 -- Lists read holds of one read-write lock, a step at a time. Writes nothing.
 --
 -- KEYS  1 K, see rwlock/state.lua

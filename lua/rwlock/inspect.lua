@@ -1,3 +1,4 @@
+-- uses rwlock/fields, rwlock/state
 -- Shows one read-write lock, and the holds of one owner. Writes nothing.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua

@@ -1,3 +1,4 @@
+-- uses rwlock/state, core/queue_join
 -- How a waiter joins a queue of a read-write lock. This part follows core/queue_join.lua and
 -- rwlock/state.lua.
 

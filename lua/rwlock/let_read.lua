@@ -1,3 +1,4 @@
+-- uses rwlock/state
 -- A new read hold. This part follows rwlock/state.lua.
 
 -- Admits an owner as a reader, or one more of its attempts. Returns count, token, abandoned, lasts,

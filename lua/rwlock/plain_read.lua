@@ -1,3 +1,4 @@
+-- uses rwlock/counter
 -- The plain case of an acquisition to read. This part follows rwlock/counter.lua, precedes the
 -- scripts that admit readers, and does nothing by itself.
 

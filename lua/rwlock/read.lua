@@ -1,3 +1,4 @@
+-- uses rwlock/read_plain, rwlock/join, rwlock/let_read, rwlock/go_on
 -- Takes a read-write lock to read, or to read with the right to become the writer. This script
 -- follows rwlock/read_plain.lua, core/queue_join.lua, and the other parts of the lock.
 --

@@ -1,3 +1,4 @@
+-- uses rwlock/counter, rwlock/plain_read, core/act_before_each
 -- Takes n read-write locks to read, each for itself and for an owner of its own. A lock that
 -- anybody holds or waits for, or on which an attempt was undone, is left as it is, and its caller
 -- asks again by rwlock/read with the same attempt. This script follows rwlock/plain_read.lua and

@@ -1,3 +1,4 @@
+-- uses rwlock/counter, rwlock/fields, rwlock/plain_read, core/begin
 -- The plain case of rwlock/read.lua, which describes keys, arguments and replies. This part follows
 -- rwlock/plain_read.lua, rwlock/fields.lua and core/begin.lua.
 --

@@ -1,3 +1,4 @@
+-- uses rwlock/counter, rwlock/plain_leave
 -- Ends n read holds, each for itself and of an owner of its own. A hold that is over, that has
 -- other attempts, or that somebody waits for is left as it is, and its caller asks again by
 -- rwlock/release. This script follows rwlock/counter.lua and

@@ -1,3 +1,4 @@
+-- uses rwlock/release_plain, rwlock/ends, rwlock/go_on
 -- Ends everything that one attempt has on a read-write lock: its hold, its place among the waiters,
 -- its late copies. Release, undo of an abandoned acquire, and leave of a waiter are the same
 -- operation. This script follows rwlock/release_plain.lua, rwlock/ends.lua and rwlock/go_on.lua.

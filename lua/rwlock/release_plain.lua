@@ -1,3 +1,4 @@
+-- uses rwlock/counter, rwlock/fields, rwlock/plain_leave, exclusive/plain_free
 -- The plain cases of rwlock/release.lua, which describes keys, arguments and replies. They precede
 -- the functions of the other cases, since the server executes their definitions in every call. This
 -- part follows rwlock/counter.lua, rwlock/fields.lua, rwlock/plain_leave.lua and

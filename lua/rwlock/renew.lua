@@ -1,3 +1,4 @@
+-- uses rwlock/renewal
 -- Moves the end of one hold of a read-write lock. This script follows rwlock/renewal.lua.
 --
 -- KEYS  1 K, see rwlock/state.lua

@@ -1,3 +1,4 @@
+-- uses rwlock/renewal
 -- Moves the end of n holds of read-write locks, each by itself and of an owner of its own. This
 -- script follows rwlock/renewal.lua.
 --

@@ -1,3 +1,4 @@
+-- uses core/queue, core/unconfirmed, core/marks
 -- A read-write lock on the server, and the functions that most of its scripts share. This part
 -- follows core/queue.lua, precedes each script, and does nothing by itself.
 --

@@ -1,3 +1,4 @@
+-- uses rwlock/fields, rwlock/ends, rwlock/go_on, core/withdraw
 -- Removes entries of one client's waiters that no longer wait, and notifies those that may enter.
 -- This script follows core/withdraw.lua as well.
 --

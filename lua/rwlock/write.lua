@@ -1,3 +1,4 @@
+-- uses rwlock/write_plain, rwlock/join
 -- Takes a read-write lock to write, also for an owner with the upgradable hold. This script follows
 -- rwlock/write_plain.lua and rwlock/join.lua.
 --

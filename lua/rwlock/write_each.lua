@@ -1,3 +1,4 @@
+-- uses rwlock/kind, rwlock/counter, exclusive/plain_take, core/act_before_each
 -- Takes n read-write locks to write, each for itself and for an owner of its own. A lock that
 -- anybody holds or waits for, or on which an attempt was undone, is left as it is, and its caller
 -- asks again by rwlock/write with the same attempt. This script follows rwlock/kind.lua,

@@ -1,3 +1,4 @@
+-- uses rwlock/kind, rwlock/counter, rwlock/fields, exclusive/plain_take, core/begin
 -- The plain case of rwlock/write.lua, which describes keys, arguments and replies. This part
 -- follows rwlock/kind.lua, rwlock/counter.lua, rwlock/fields.lua, exclusive/plain_take.lua and
 -- core/begin.lua.

@@ -1,3 +1,4 @@
+-- uses rwlock/counter, exclusive/plain_free
 -- Ends n write holds, each for itself. A lock that somebody else reads or waits for is left as it
 -- is, and its caller asks again by rwlock/release. This script follows rwlock/counter.lua and
 -- exclusive/plain_free.lua.

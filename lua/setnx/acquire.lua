@@ -1,3 +1,4 @@
+-- uses core/marks, setnx/shared, core/act_before
 -- Takes a name in the layout of setnx/shared.lua. This script follows core/marks.lua,
 -- setnx/shared.lua and core/act_before.lua.
 --

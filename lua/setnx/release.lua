@@ -1,3 +1,4 @@
+-- uses core/marks, core/publish, setnx/shared
 -- Ends everything that one attempt has, see setnx/acquire.lua: its hold, and what late copies of
 -- its acquisition have done or could do. This script follows core/marks.lua, core/publish.lua and
 -- setnx/shared.lua.

@@ -1,3 +1,4 @@
+-- uses setnx/shared, core/act_before
 -- Makes a hold last longer, see setnx/acquire.lua. This script follows setnx/shared.lua and
 -- core/act_before.lua.
 --

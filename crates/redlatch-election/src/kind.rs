@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use redlatch_core::family::{Discipline, Kind};
-use redlatch_lua::ELECTION;
+use redlatch_lua::{ELECTION, FAIR_ELECTION};
 
 /// Any candidate may lead next.
 pub(crate) static PLAIN: LazyLock<Kind> = LazyLock::new(|| {
@@ -13,7 +13,7 @@ pub(crate) static PLAIN: LazyLock<Kind> = LazyLock::new(|| {
         "election:1",
         discipline,
         &["q"],
-        &ELECTION.plain,
+        &ELECTION.exclusive,
     )
 });
 
@@ -25,6 +25,6 @@ pub(crate) static FAIR: LazyLock<Kind> = LazyLock::new(|| {
         "fair_election:1",
         discipline,
         &["q", "l"],
-        &ELECTION.fair,
+        &FAIR_ELECTION,
     )
 });

@@ -56,7 +56,7 @@ impl FencedScript {
         }
         let body: &'static str = Box::leak(body.into());
         let source: &'static Source = Box::leak(Box::new(Source {
-            name: FENCE.sample.name,
+            name: FENCE.eval.name,
             text: Box::leak(FENCE.eval(body).into()),
         }));
         let new: &'static Known = Box::leak(Box::new(Known {

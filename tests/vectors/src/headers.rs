@@ -21,7 +21,10 @@ pub fn declared(source: &Source) -> BTreeSet<String> {
     if text.contains(include_str!("../../../lua/core/act_before.lua")) {
         kinds.insert("late".to_owned());
     }
-    if text.contains(include_str!("../../../lua/fence/shared.lua")) {
+    let (_, shared) = include_str!("../../../lua/fence/shared.lua")
+        .split_once('\n')
+        .expect("a line of parts");
+    if text.contains(shared) {
         kinds.extend(of_file("fence/shared"));
     }
     for (script, kind) in NEVER {

@@ -1,7 +1,7 @@
 //! Common calls as the calls for which they stand.
 
 use redlatch_core::family::Objects;
-use redlatch_lua::{ELECTION, Exclusive, FAIR, POOL, REENTRANT, RWLOCK, Source};
+use redlatch_lua::{ELECTION, Exclusive, FAIR, FAIR_ELECTION, POOL, REENTRANT, RWLOCK, Source};
 
 /// How the arguments of a common call belong to those of the single calls. Positions count from 0
 /// and include the limit of time, if there is one.
@@ -24,11 +24,16 @@ pub(super) struct Layout {
 
 /// Returns the layout of a script that serves several calls.
 pub(super) fn layout(source: &Source) -> Option<Layout> {
-    [&REENTRANT, &FAIR.exclusive, &ELECTION.plain, &ELECTION.fair]
-        .into_iter()
-        .find_map(|sources| exclusive(sources, source))
-        .or_else(|| rwlock(source))
-        .or_else(|| pool(source))
+    [
+        &REENTRANT,
+        &FAIR.exclusive,
+        &ELECTION.exclusive,
+        &FAIR_ELECTION,
+    ]
+    .into_iter()
+    .find_map(|sources| exclusive(sources, source))
+    .or_else(|| rwlock(source))
+    .or_else(|| pool(source))
 }
 
 fn exclusive(sources: &'static Exclusive, source: &Source) -> Option<Layout> {

@@ -283,7 +283,7 @@ fn call(operation: &Operation, by: u64) -> Call {
         }
         What::Delete => (&FENCE.delete, vec![]),
         What::Raise => (&FENCE.raise, vec![]),
-        What::Read => (&FENCE.sample, vec![]),
+        What::Read => (&FENCE.eval, vec![]),
         What::Reset => (&FENCE.reset, vec![]),
     };
     let mut args = vec![by.to_string(), operation.id.clone()];

@@ -9,13 +9,13 @@ use crate::mutants::{Mutant, client, script};
 pub(super) const ALL: &[Mutant] = &[
     script(
         "election-early-grant",
-        &ELECTION.plain.acquire,
+        &ELECTION.exclusive.acquire,
         "if held and f[2] ~= owner or",
         "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
     ),
     script(
         "election-token-repeats",
-        &ELECTION.plain.acquire,
+        &ELECTION.exclusive.acquire,
         "local new = micros
   if token then
     if new <= token then",
@@ -25,7 +25,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     script(
         "election-not-renewed",
-        &ELECTION.plain.renew,
+        &ELECTION.exclusive.renew,
         "redis.call('HSET', key, 'u', later)",
         "",
     ),

@@ -1,0 +1,3 @@
+-- uses fair/kind
+-- waits like fair
+local PARTS = 3

@@ -1,0 +1,1 @@
+local KIND = 'fair:1'

@@ -1,0 +1,3 @@
+-- waits like fair
+local KIND = 'fair_election:1'
+local PARTS = 3

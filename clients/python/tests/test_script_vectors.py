@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis.exceptions import ResponseError
 
-from redlatch._calls import script_text
+from redlatch._scripts import script_text
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 SCRIPTS = ["acquire", "renew", "release", "inspect", "withdraw"]

@@ -1,21 +1,16 @@
 //! The Lua scripts as servers run them: each is joined with the parts that scripts share.
 
-use std::{fs, path::PathBuf};
-
 use redlatch_lua::Source;
 
-use crate::{command, suite::Verdict};
+use crate::suite::Verdict;
 
-/// Prints the whole text of one script, or the names of all scripts with `--list`. Copies the
-/// scripts of the Python client into its package with `--python`.
+/// Prints the whole text of one script, or the names of all scripts with `--list`.
 pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let [name] = args else {
-        return Err("lua: name one script, or say --list or --python".to_owned());
+        return Err("lua: name one script, or say --list".to_owned());
     };
     if name == "--list" {
         print!("{}", list());
-    } else if name == "--python" {
-        copy()?;
     } else {
         print!("{}", find(name)?.text);
     }
@@ -35,34 +30,6 @@ fn list() -> String {
     names.into_iter().map(|name| format!("{name}\n")).collect()
 }
 
-/// The scripts that the Python client has.
-const PYTHON: &[(&str, &[&str])] = &[("reentrant", OF_PYTHON), ("fair", OF_PYTHON)];
-const OF_PYTHON: &[&str] = &["acquire", "renew", "release", "inspect", "withdraw"];
-
-/// Returns the file of each script in the Python package.
-fn python() -> Result<Vec<(PathBuf, &'static Source)>, String> {
-    let folder = command::root().join("clients/python/src/redlatch/scripts");
-    let mut files = Vec::new();
-    for (kind, scripts) in PYTHON {
-        for script in *scripts {
-            let path = folder.join(kind).join(format!("{script}.lua"));
-            files.push((path, find(&format!("{kind}/{script}"))?));
-        }
-    }
-    Ok(files)
-}
-
-fn copy() -> Result<(), String> {
-    for (path, source) in python()? {
-        let failed = |error| format!("{} cannot be written: {error}", path.display());
-        path.parent()
-            .map_or(Ok(()), fs::create_dir_all)
-            .map_err(failed)?;
-        fs::write(&path, source.text).map_err(failed)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,16 +46,6 @@ mod tests {
         ] {
             let (_, body) = part.split_once('\n').expect("a line of parts");
             assert!(release.contains(body), "{body}");
-        }
-    }
-
-    #[test]
-    fn python_package_has_the_scripts_as_servers_run_them() {
-        for (path, source) in python().expect("scripts that exist") {
-            let copied = fs::read_to_string(&path).unwrap_or_default();
-            let same = copied == source.text;
-            let path = path.display();
-            assert!(same, "{path} differs: run `cargo xtask lua --python`");
         }
     }
 

@@ -137,7 +137,7 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
        cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
-       cargo xtask lua <script>|--list|--python
+       cargo xtask lua <script>|--list
        cargo xtask check [name] …
 
 tasks:
@@ -147,7 +147,7 @@ tasks:
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   lua    prints a script as servers run it, joined with the parts it shares with others;
-         with --python, copies those of the Python client into its package
+         with --list, names them all
   vectors  records the vectors of docs/PROTOCOL.md into the folder vectors
   items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them

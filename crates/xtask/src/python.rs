@@ -8,6 +8,8 @@ use std::{
     process::Command,
 };
 
+use redlatch_lua::{Exclusive, FAIR, REENTRANT};
+
 use crate::command::{self, cargo, root, which};
 
 /// The packages of the environment. The wheel is built without isolation, so that its build tool is
@@ -37,9 +39,32 @@ pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
     install(&python, &["--no-deps", "--force-reinstall"], &[&wheel])?;
     let fresh = make_environment(FRESH, &["--clear"])?;
     install(&fresh, &[], &[&wheel])?;
+    check_scripts(&mut Command::new(&fresh))?;
+    let checkout = client.join("src");
+    check_scripts(Command::new(&python).env("PYTHONPATH", checkout))?;
     pytest(&python, &fresh, servers)?;
     Ok(python)
 }
+
+/// Checks that the client which a Python imports joins its scripts as the Rust client does.
+fn check_scripts(python: &mut Command) -> Result<(), String> {
+    let of = |of: &Exclusive| [of.acquire, of.renew, of.release, of.inspect, of.withdraw];
+    let scripts = [of(&REENTRANT), of(&FAIR.exclusive)].concat();
+    let names = scripts.iter().map(|script| script.name);
+    python.env("PYTHONDONTWRITEBYTECODE", "1");
+    command::show(python.args(["-c", JOIN]).args(names));
+    let texts = scripts.iter().map(|script| script.text).collect();
+    if command::output(python) == Some(texts) {
+        Ok(())
+    } else {
+        Err("the Python client does not have the scripts of the Rust client".to_owned())
+    }
+}
+
+const JOIN: &str = "\
+import sys
+from redlatch._scripts import script_text
+print(*map(script_text, sys.argv[1:]), sep='', end='')";
 
 /// Runs the tests again, on each server but the first, in the environments that [`test()`] made.
 pub(crate) fn test_on_others(python: &Path, servers: &str) -> Result<(), String> {

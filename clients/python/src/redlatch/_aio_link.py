@@ -11,7 +11,8 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ._calls import Call, script_text
+from ._calls import Call
+from ._scripts import script_text
 from ._time import ServerClock, now
 from ._wire import connection_kwargs, error_of
 

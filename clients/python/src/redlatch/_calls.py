@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any, Optional
 
 from ._names import key_of
@@ -34,13 +33,6 @@ class Call:
     script: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
-
-
-def script_text(script: str) -> str:
-    """Returns the text of a script, such as `fair/acquire`."""
-    folder, name = script.split("/")
-    path = resources.files(__package__).joinpath("scripts", folder, f"{name}.lua")
-    return path.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ._calls import Call, script_text
+from ._calls import Call
+from ._scripts import script_text
 from ._time import ServerClock, now
 from ._wire import NoAnswer, connection_kwargs, error_of
 

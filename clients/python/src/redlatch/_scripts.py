@@ -1,0 +1,42 @@
+"""Joins the scripts as `lua/build.rs` does: a file stands behind the parts that its first lines
+name."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+# The package has the files that it needs. A checkout has them at its root.
+_PACKAGED = resources.files(__package__) / "lua"
+_FILES = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[4] / "lua"
+
+_FIRST_LINE = re.compile(r"-- (uses|waits like) (.*)\n")
+
+
+def script_text(script: str) -> str:
+    """Returns the text of a script that kinds share, such as `fair/acquire`."""
+    kind, name = script.split("/")
+    like = _read(f"{kind}/exclusive")[0]["waits like"][0]
+    texts: dict[str, str] = {}
+
+    def join(part: str) -> None:
+        part = part.replace("$kind", kind).replace("$like", like)
+        if part not in texts:
+            names, text = _read(part)
+            for used in names["uses"]:
+                join(used)
+            texts[part] = text
+
+    join(f"exclusive/{name}")
+    return "".join(texts.values())
+
+
+def _read(name: str) -> tuple[dict[str, list[str]], str]:
+    """Returns the names in the first lines of a file, and the rest of its text."""
+    text = (_FILES / f"{name}.lua").read_text(encoding="utf-8")
+    names: dict[str, list[str]] = {"uses": [], "waits like": []}
+    while line := _FIRST_LINE.match(text):
+        names[line[1]] += line[2].split(", ")
+        text = text[line.end() :]
+    return names, text

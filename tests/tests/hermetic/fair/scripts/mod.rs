@@ -4,5 +4,4 @@ mod channels;
 mod costs;
 mod fuzz;
 mod model;
-mod versions;
 mod words;

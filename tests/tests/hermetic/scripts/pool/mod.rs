@@ -5,5 +5,4 @@ mod costs;
 mod fuzz;
 mod laws;
 mod model;
-mod versions;
 mod waiters;

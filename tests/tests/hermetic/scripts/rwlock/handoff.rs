@@ -8,8 +8,7 @@ use redlatch_embedded::engine::Model;
 
 use super::{
     calls::{self, BROADCAST},
-    laws::{ask, read, release, subscribe, write},
-    versions::with_order,
+    laws::{ask, read, release, subscribe, with_order, write},
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS},

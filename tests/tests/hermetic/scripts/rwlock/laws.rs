@@ -5,9 +5,9 @@ use std::time::Duration;
 use redlatch::runtime::Command;
 use redlatch_embedded::engine::Model;
 
-use super::calls::{self, Ask, BROADCAST};
+use super::calls::{self, Ask, BROADCAST, RETENTION};
 use crate::scripts::{
-    bed::{self, Bed, CHANNELS},
+    bed::{self, Bed, CHANNELS, Call},
     costs::counted,
 };
 
@@ -33,6 +33,15 @@ pub(super) fn read(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
 pub(super) fn write(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
     let call = ask(bed, owner, n, true).write("");
     bed.ask(&call)
+}
+
+/// Returns the request of a writer to which a release may give the lock.
+pub(super) fn with_order(bed: &Bed, owner: &str, n: u32) -> Call {
+    let mut ask = ask(bed, owner, n, true);
+    let own = owner.rsplit(':').next().unwrap();
+    let ttl = ask.lease + RETENTION;
+    ask.member = format!("{} {own} g{}.{ttl}.{n:016x}", ask.member, ask.lease);
+    ask.write("")
 }
 
 pub(super) fn release(bed: &mut Bed, owner: &str, n: u32, side: &str, id: &str) -> Vec<String> {

@@ -6,4 +6,3 @@ mod handoff;
 mod laws;
 mod model;
 mod told;
-mod versions;

@@ -50,7 +50,7 @@ fn assert_apart(slots: &[SystemTime], period: Duration) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_slots_run_once_each_over_twenty_replicas() {
+async fn every_slot_runs_once_over_twenty_replicas() {
     let backend = Backend::embedded();
     let log = Log::default();
     let mut tasks = Vec::new();
@@ -61,8 +61,8 @@ async fn two_hundred_slots_run_once_each_over_twenty_replicas() {
     // The slot that is under way runs at once.
     backend.pass(SECOND).await;
     assert_eq!(taken(&log).len(), 1);
-    backend.pass(200 * HOUR).await;
-    assert_eq!(assert_apart(&taken(&log), HOUR), 200);
+    backend.pass(20 * HOUR).await;
+    assert_eq!(assert_apart(&taken(&log), HOUR), 20);
     for task in tasks {
         task.abort();
     }

@@ -1,10 +1,19 @@
 //! An engine, a clock that tests step, and calls of scripts in the words of their headers.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fmt,
+    ops::{Deref, DerefMut},
+    thread,
+    time::Duration,
+};
 
 use redlatch::runtime::{Command, Push, Reply, ServerError, Value};
 use redlatch_core::family::listed;
-use redlatch_embedded::engine::{Engine, KeyDump, Model, ServerTime, SessionId, SessionKind};
+use redlatch_embedded::engine::{
+    Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind,
+};
 use redlatch_lua::{REENTRANT, Source};
 
 /// One call of a script.
@@ -15,20 +24,27 @@ pub(crate) struct Call {
     pub(crate) args: Vec<String>,
 }
 
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} {:?}", self.script.name, self.keys, self.args)
+    }
+}
+
 /// The items of a reply, numbers as their text, and nothing as an empty text.
 pub(crate) type Answer = Result<Vec<String>, ServerError>;
 
 pub(crate) struct Bed {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Lent,
     pub(crate) now: ServerTime,
     session: SessionId,
+    /// Of the scripts that this bed has loaded, by name.
     digests: BTreeMap<&'static str, String>,
 }
 
 impl Bed {
     pub(crate) fn new(model: Model) -> Self {
         let now = ServerTime::from_micros(1_700_000_000_123_456);
-        let mut engine = Engine::new(model, now);
+        let mut engine = Lent::new(model, now);
         let session = engine.open(SessionKind::Command);
         let ears = engine.open(SessionKind::PubSub);
         let channels = CHANNELS
@@ -36,22 +52,15 @@ impl Bed {
             .fold(Command::new("SUBSCRIBE"), Command::arg);
         engine.execute(ears, &channels, now).unwrap();
         engine.take_deliveries();
-        let mut bed = Self {
+        Self {
             engine,
             now,
             session,
             digests: BTreeMap::new(),
-        };
-        for source in redlatch_lua::all() {
-            let load = Command::new("SCRIPT").arg("LOAD").arg(source.text);
-            let digest = bed.execute(&load).unwrap();
-            bed.digests
-                .insert(source.name, digest.as_str().unwrap().to_owned());
         }
-        bed
     }
 
-    /// Gives the script `name` another text.
+    /// Gives the script `name` another text, in this bed only.
     pub(crate) fn replace(&mut self, name: &'static str, text: &str) {
         let load = Command::new("SCRIPT").arg("LOAD").arg(text);
         let digest = self.execute(&load).unwrap();
@@ -84,8 +93,12 @@ impl Bed {
     }
 
     fn reply(&mut self, call: &Call) -> Reply {
+        let script = call.script;
+        if !self.digests.contains_key(script.name) {
+            self.replace(script.name, script.text);
+        }
         let head = Command::new("EVALSHA")
-            .arg(&self.digests[call.script.name])
+            .arg(&self.digests[script.name])
             .arg(call.keys.len().to_string());
         let command = call.keys.iter().chain(&call.args).fold(head, Command::arg);
         self.execute(&command)
@@ -142,6 +155,49 @@ impl Bed {
 
     pub(crate) fn dump(&self) -> Vec<KeyDump> {
         self.engine.dump(self.now)
+    }
+}
+
+/// An engine that goes to the next bed of its thread. The scripts that it has compiled cost more
+/// than a world; nothing else outlasts its bed.
+pub(crate) struct Lent(Option<Engine>);
+
+thread_local! {
+    static USED: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Lent {
+    fn new(model: Model, now: ServerTime) -> Self {
+        let used = USED.with_borrow_mut(|used| {
+            let at = used.iter().position(|engine| engine.model() == model)?;
+            Some(used.swap_remove(at))
+        });
+        let mut engine = used.unwrap_or_else(|| Engine::new(model, now));
+        engine.start_over(now);
+        Self(Some(engine))
+    }
+}
+
+impl Deref for Lent {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Engine {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // After a panic the engine may be in the middle of a command.
+        if let Some(engine) = self.0.take().filter(|_| !thread::panicking()) {
+            USED.with_borrow_mut(|used| used.push(engine));
+        }
     }
 }
 
@@ -276,3 +332,37 @@ fn with_queues(names: &[&str]) -> Vec<String> {
 
 /// The channels that wakes in these tests go to.
 pub(crate) const CHANNELS: [&str; 2] = ["w:a", "w:b"];
+
+#[test]
+fn bed_on_a_used_engine_is_as_empty_as_the_first_one() {
+    let look = inspect("x");
+    let hello = Command::new("PUBLISH").arg("other").arg("hello");
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        let (session, begun) = (bed.session, bed.now);
+        assert_eq!(bed.ask(&look)[1], "free");
+        bed.replace(look.script.name, "return {'0', 'planted'}");
+        assert_eq!(bed.ask(&look)[1], "planted");
+        let planted = bed.digests[look.script.name].clone();
+        bed.pass(Duration::from_secs(60));
+        bed.execute(&Command::new("SET").arg("p:{t}y").arg("1"))
+            .unwrap();
+        let (ears, now) = (bed.engine.open(SessionKind::PubSub), bed.now);
+        let other = Command::new("SUBSCRIBE").arg("other");
+        bed.engine.execute(ears, &other, now).unwrap();
+        bed.engine.set_condition(Condition::Full, true);
+        bed.engine.set_script_step(Duration::ZERO);
+        drop(bed);
+
+        let mut bed = Bed::new(model);
+        assert_eq!((bed.session, bed.now), (session, begun));
+        assert_eq!(bed.dump(), []);
+        assert_eq!(bed.engine.command_counts().len(), 1, "SUBSCRIBE");
+        let stale = Command::new("EVALSHA").arg(planted).arg("0");
+        assert_eq!(bed.execute(&stale).unwrap_err().code, "NOSCRIPT");
+        assert_eq!(bed.ask(&look)[1], "free", "as its text says");
+        assert_eq!(bed.execute(&hello), Ok(Value::Int(0)), "nobody listens");
+        let write = Command::new("SET").arg("p:{t}y").arg("1");
+        assert!(bed.execute(&write).is_ok(), "it has room");
+    }
+}

@@ -2,7 +2,7 @@
 //! sent again, and copies that come late. The kind contributes its operations, and a model that
 //! says what each reply and the data have to be.
 
-use std::{ops::Range, time::Duration};
+use std::{fmt, ops::Range, time::Duration};
 
 use fastrand::Rng;
 use redlatch_embedded::engine::{Condition, Model, ServerTime};
@@ -15,7 +15,7 @@ pub(crate) const REACH: u64 = 5_000;
 /// Returns the seeds to run: those of the variable `REDLATCH_SEEDS`, a number or a range; else a
 /// few, and more where tests may take their time.
 pub(crate) fn seeds() -> Range<u64> {
-    let few = if cfg!(feature = "servers") { 600 } else { 40 };
+    let few = if cfg!(feature = "servers") { 100 } else { 20 };
     let Ok(text) = std::env::var("REDLATCH_SEEDS") else {
         return 0..few;
     };
@@ -106,7 +106,28 @@ pub(crate) struct World<K: Kind> {
     numbers: u32,
     /// Whether each script first runs on a server in trouble.
     probing: bool,
-    history: Vec<String>,
+    history: Vec<Event>,
+}
+
+/// A line of the story. Only a failure reads it, so its text is made then.
+pub(crate) enum Event {
+    Passed(Duration),
+    Asked(u64, Call),
+    Answered(Vec<String>),
+    Told(Vec<(String, String)>),
+    LostKey,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed(span) => write!(f, "pass {span:?}"),
+            Self::Asked(now, call) => write!(f, "{now} {call}"),
+            Self::Answered(answer) => write!(f, "    {answer:?}"),
+            Self::Told(messages) => write!(f, "    told: {messages:?}"),
+            Self::LostKey => write!(f, "loses the key"),
+        }
+    }
 }
 
 impl<K: Kind> World<K> {
@@ -201,7 +222,7 @@ impl<K: Kind> World<K> {
 
     /// Lets this much time pass.
     pub(crate) fn pass_exactly(&mut self, span: Duration) {
-        self.note(format!("pass {span:?}"));
+        self.note(Event::Passed(span));
         self.bed.pass(span);
         K::passed(self);
     }
@@ -209,12 +230,12 @@ impl<K: Kind> World<K> {
     /// Runs a script, before that on a server in trouble if the world is probing.
     pub(crate) fn ask(&mut self, call: &Call) -> Vec<String> {
         let now = self.bed.millis();
-        self.note(format!("{now} {} {:?}", call.script.name, call.args));
+        self.note(Event::Asked(now, call.clone()));
         if self.probing {
             self.probe(call);
         }
         let answer = self.bed.ask(call);
-        self.note(format!("    {answer:?}"));
+        self.note(Event::Answered(answer.clone()));
         answer
     }
 
@@ -249,14 +270,15 @@ impl<K: Kind> World<K> {
     }
 
     /// Adds a line to the story.
-    pub(crate) fn note(&mut self, line: String) {
-        self.history.push(line);
+    pub(crate) fn note(&mut self, event: Event) {
+        self.history.push(event);
     }
 
     /// Tells how to repeat the run, and what happened last.
     pub(crate) fn story(&self) -> String {
         let from = self.history.len().saturating_sub(40);
-        let told = self.history[from..].join("\n");
+        let told: Vec<_> = self.history[from..].iter().map(Event::to_string).collect();
+        let told = told.join("\n");
         let model: Model = self.bed.engine.model();
         format!("{model:?}, seed {}, after\n{told}", self.seed)
     }

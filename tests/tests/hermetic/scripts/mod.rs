@@ -3,7 +3,7 @@
 
 pub(crate) mod bed;
 pub(crate) mod costs;
-mod driver;
+pub(crate) mod driver;
 mod fence;
 mod fuzz;
 mod latch;

@@ -11,7 +11,10 @@ use super::{
         Data, data, items, with_ranks_for_tickets, without_expired_holds, without_stale_upgradables,
     },
 };
-use crate::scripts::bed::{Bed, Call, key};
+use crate::scripts::{
+    bed::{Bed, Call, key},
+    driver::Event,
+};
 
 /// By script, the calls that it served, and those that it left alone.
 #[derive(Debug, Default)]
@@ -41,7 +44,7 @@ pub(super) struct History {
     keeps_expired: bool,
     attempts: Vec<Attempt>,
     numbers: u32,
-    story: Vec<String>,
+    story: Vec<Event>,
     /// Of the common scripts of `kind`.
     pub(super) counts: Counts,
 }
@@ -91,7 +94,8 @@ impl History {
             let checked = self.step();
             checked.map_err(|difference| {
                 let from = self.story.len().saturating_sub(30);
-                format!("{difference}\nafter\n{}", self.story[from..].join("\n"))
+                let told: Vec<_> = self.story[from..].iter().map(Event::to_string).collect();
+                format!("{difference}\nafter\n{}", told.join("\n"))
             })?;
         }
         Ok(())
@@ -128,7 +132,7 @@ impl History {
         if self.rng.bool() {
             span = Duration::from_millis(LEASES[self.rng.usize(..LEASES.len())]);
         }
-        self.story.push(format!("pass {span:?}"));
+        self.story.push(Event::Passed(span));
         for bed in [&mut self.merged, &mut self.single, &mut self.branchless] {
             bed.pass(span);
         }
@@ -426,7 +430,7 @@ impl History {
         if answer != other {
             return Err(format!(
                 "{}: {answer:?} with a plain branch, {other:?} without",
-                told(call)
+                call
             ));
         }
         let (with, without) = (data(&self.single), data(&self.branchless));
@@ -445,10 +449,7 @@ impl History {
             _ => &[],
         };
         differ(&with, &without, free, may).map_err(|difference| {
-            format!(
-                "{}, with and without a plain branch: {difference}",
-                told(call)
-            )
+            format!("{}, with and without a plain branch: {difference}", call)
         })?;
         self.branchless
             .engine
@@ -473,7 +474,7 @@ impl History {
             lines.resize(calls.len(), "");
         }
         if lines.len() != calls.len() {
-            return Err(format!("{}: {text:?}", told(&common)));
+            return Err(format!("{}: {text:?}", common));
         }
         self.note(&common, &[text.to_owned()]);
         let (mut served, mut alone) = (Vec::new(), Vec::new());
@@ -544,13 +545,13 @@ impl History {
         match answer {
             Err(_) if gives && untouched => Ok(()),
             Ok(_) if !gives || untouched => Ok(()),
-            answer => Err(format!("{} on a full server: {answer:?}", told(common))),
+            answer => Err(format!("{} on a full server: {answer:?}", common)),
         }
     }
 
     fn note(&mut self, call: &Call, answer: &[String]) {
-        let line = format!("{} {}\n    {answer:?}", self.now(), told(call));
-        self.story.push(line);
+        let asked = Event::Asked(self.now(), call.clone());
+        self.story.extend([asked, Event::Answered(answer.to_vec())]);
     }
 
     /// Compares the answers of the server with common calls and of the one without.
@@ -562,7 +563,7 @@ impl History {
             return if single[1] == "busy" && merged[4] == single[4] {
                 Ok(())
             } else {
-                Err(format!("{}: {merged:?}, {single:?}", told(call)))
+                Err(format!("{}: {merged:?}, {single:?}", call))
             };
         }
         let equal = merged.len() == single.len()
@@ -574,7 +575,7 @@ impl History {
         } else {
             Err(format!(
                 "{}: {merged:?} of a common call, {single:?} of a single one",
-                told(call)
+                call
             ))
         }
     }
@@ -660,10 +661,6 @@ fn bed(model: Model) -> Bed {
     let mut bed = Bed::new(model);
     bed.engine.set_script_step(Duration::ZERO);
     bed
-}
-
-fn told(call: &Call) -> String {
-    format!("{} {:?} {:?}", call.script.name, call.keys, call.args)
 }
 
 fn listed_line(line: &str) -> redlatch::runtime::Value {

@@ -24,8 +24,6 @@ mod calls;
 mod history;
 mod server;
 
-use std::ops::Range;
-
 use redlatch_embedded::engine::Model;
 
 use self::{
@@ -60,12 +58,9 @@ fn agree(kind: Kind) {
     assert_eq!(counts.0.len(), 3, "{counts:?}");
 }
 
-/// Returns the seeds to run for each server.
-fn seeds() -> Range<u64> {
-    match std::env::var_os("REDLATCH_SEEDS") {
-        Some(_) => driver::seeds(),
-        None => 0..12,
-    }
+/// Returns the seeds to run for each server. A history is as long as many worlds of other models.
+fn seeds() -> impl Iterator<Item = u64> {
+    driver::seeds().step_by(8)
 }
 
 /// Runs histories of `kind` with a common script that has `wrong` instead of `right`, until one

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
-    driver::{Holding, Kind, Sent, World, seeds},
+    driver::{Event, Holding, Kind, Sent, World, seeds},
 };
 
 // L23
@@ -782,7 +782,7 @@ impl World<ReadWrite> {
     fn check_told(&mut self, before: &Waiting, could: &BTreeSet<String>) {
         let messages = self.bed.published();
         if !messages.is_empty() {
-            self.note(format!("    told: {messages:?}"));
+            self.note(Event::Told(messages.clone()));
         }
         let after = self.waiting();
         self.kind.told.hear(&messages, before);

@@ -14,6 +14,7 @@ mod errors;
 mod fair;
 mod fence;
 mod forget;
+mod grants;
 #[cfg(unix)]
 mod identity;
 mod latch;
@@ -24,7 +25,6 @@ mod multi;
 mod once;
 mod operate;
 mod outages;
-mod own_grants;
 mod permits;
 mod polling;
 mod releases;

@@ -2,6 +2,5 @@
 
 mod cancel;
 mod full;
-mod grants;
 mod scripts;
 mod trouble;

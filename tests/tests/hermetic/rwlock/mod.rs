@@ -1,4 +1,3 @@
 //! The read-write lock.
 
 mod cancel;
-mod grants;

@@ -2,6 +2,5 @@
 
 mod cancel;
 mod fairness;
-mod grants;
 mod resize;
 mod trouble;

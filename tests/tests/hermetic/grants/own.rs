@@ -1,121 +1,18 @@
-//! Grants by a release to a waiter of the same client. The waiter learns of them from the reply.
+//! Grants to a waiter of the same client, which learns of them from the reply.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::{Pin, pin},
-    time::Duration,
-};
-
-use futures_util::poll;
-use redlatch::{
-    Client, Error, FairLockGuard, Released, SemaphorePermit, WriteGuard, runtime::Command,
-};
 use redlatch_embedded::{LostReply, calls};
-use redlatch_lua::{FAIR, POOL, RWLOCK};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::{
-    task::{JoinHandle, yield_now},
-    time::Instant,
-};
+use redlatch_tests::backend::assert_tables_empty;
+use tokio::{task::yield_now, time::Instant};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const QUEUE: &str = "redlatch:{x}:q";
-
-/// The kinds whose releases grant.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Fair,
-    Write,
-    Semaphore,
-}
-
-const KINDS: [Kind; 3] = [Kind::Fair, Kind::Write, Kind::Semaphore];
-
-#[derive(Debug)]
-enum Guard {
-    Fair(FairLockGuard),
-    Write(WriteGuard),
-    Semaphore(SemaphorePermit),
-}
-
-type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
-
-impl Kind {
-    fn acquire(self, client: &Client) -> Acquiring {
-        match self {
-            Self::Fair => {
-                let acquire = client.fair_lock("x").lock().into_future();
-                Box::pin(async { acquire.await.map(Guard::Fair) })
-            }
-            Self::Write => {
-                let acquire = client.read_write_lock("x").write().into_future();
-                Box::pin(async { acquire.await.map(Guard::Write) })
-            }
-            Self::Semaphore => {
-                let acquire = client.semaphore("x").acquire().into_future();
-                Box::pin(async { acquire.await.map(Guard::Semaphore) })
-            }
-        }
-    }
-
-    /// Returns the text of its release script.
-    fn release(self) -> &'static str {
-        match self {
-            Self::Fair => FAIR.exclusive.release.text,
-            Self::Write => RWLOCK.release.text,
-            Self::Semaphore => POOL.release.text,
-        }
-    }
-}
-
-impl Guard {
-    async fn release(self) -> Result<Released, Error> {
-        match self {
-            Self::Fair(guard) => guard.release().await,
-            Self::Write(guard) => guard.release().await,
-            Self::Semaphore(guard) => guard.release().await,
-        }
-    }
-
-    fn is_after_abandonment(&self) -> bool {
-        match self {
-            Self::Fair(guard) => guard.is_after_abandonment(),
-            Self::Write(guard) => guard.is_after_abandonment(),
-            Self::Semaphore(_) => false,
-        }
-    }
-}
-
-/// Returns a backend, a client, and its guard.
-async fn held(kind: Kind) -> (Backend, Client, Guard) {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    if let Kind::Semaphore = kind {
-        client.semaphore("x").set_permits(1).await.unwrap();
-    }
-    let guard = kind.acquire(&client).await.unwrap();
-    (backend, client, guard)
-}
-
-/// Starts a task that waits, and returns when it is in the queue.
-async fn queued(backend: &Backend, client: &Client, kind: Kind) -> JoinHandle<Guard> {
-    let before = backend.members(QUEUE);
-    let acquire = kind.acquire(client);
-    let task = tokio::spawn(async move { acquire.await.unwrap() });
-    while backend.members(QUEUE) == before {
-        backend.pass(MS).await;
-    }
-    task
-}
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn waiter_learns_from_the_reply_to_the_release() {
     for kind in KINDS {
         for dropped in [false, true] {
-            let (backend, client, guard) = held(kind).await;
-            let waiter = queued(&backend, &client, kind).await;
+            let (backend, clients, guard) = held(kind, 1).await;
+            let client = &clients[0];
+            let waiter = queued(&backend, client, kind).await;
             backend.embedded_server().drop_messages(9);
             let (before, start) = (backend.script_calls(), Instant::now());
             if dropped {
@@ -131,18 +28,17 @@ async fn waiter_learns_from_the_reply_to_the_release() {
             // No late message makes the client look for a waiter that it does not have.
             backend.pass(SECOND).await;
             assert_eq!(backend.script_calls() - before, 2, "{kind:?}");
-            assert_tables_empty(&client).await;
+            assert_tables_empty(client).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn writer_learns_from_the_reply_to_the_release_of_the_last_reader() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
+    let (backend, clients) = clients(1).await;
+    let client = &clients[0];
     let reader = client.read_write_lock("x").read().await.unwrap();
-    let waiter = queued(&backend, &client, Kind::Write).await;
+    let waiter = queued(&backend, client, Kind::Write).await;
     let (before, start) = (backend.script_calls(), Instant::now());
     assert_eq!(reader.release().await.unwrap(), Released::Free);
     let next = waiter.await.unwrap();
@@ -155,10 +51,11 @@ async fn writer_learns_from_the_reply_to_the_release_of_the_last_reader() {
 async fn repeated_release_tells_the_waiter_if_the_first_reply_is_lost() {
     for kind in KINDS {
         for how in [LostReply::Cuts, LostReply::Hangs] {
-            let (backend, client, guard) = held(kind).await;
-            let waiter = queued(&backend, &client, kind).await;
+            let (backend, clients, guard) = held(kind, 1).await;
+            let client = &clients[0];
+            let waiter = queued(&backend, client, kind).await;
             let server = backend.embedded_server();
-            server.drop_reply(calls::of_script(kind.release()), how);
+            server.drop_reply(calls::of_script(kind.release_script()), how);
             let start = Instant::now();
             let released = guard.release().await.unwrap();
             // A pool keeps nothing of a hold that is over.
@@ -176,8 +73,9 @@ async fn repeated_release_tells_the_waiter_if_the_first_reply_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn dropped_release_serves_the_waiter() {
     for kind in KINDS {
-        let (backend, client, guard) = held(kind).await;
-        let waiter = queued(&backend, &client, kind).await;
+        let (backend, clients, guard) = held(kind, 1).await;
+        let client = &clients[0];
+        let waiter = queued(&backend, client, kind).await;
         let before = backend.script_calls();
         {
             let mut releasing = pin!(guard.release());
@@ -190,7 +88,7 @@ async fn dropped_release_serves_the_waiter() {
         let next = waiter.await.unwrap();
         assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
         next.release().await.unwrap();
-        assert_tables_empty(&client).await;
+        assert_tables_empty(client).await;
     }
 }
 
@@ -198,11 +96,12 @@ async fn dropped_release_serves_the_waiter() {
 /// client gives the release up, and a waiter asks.
 #[tokio::test(start_paused = true)]
 async fn release_that_is_given_up_makes_the_first_waiter_ask() {
-    let (backend, client, guard) = held(Kind::Fair).await;
+    let (backend, clients, guard) = held(Kind::Fair, 1).await;
+    let client = &clients[0];
     guard.release().await.unwrap();
     let lock = client.fair_lock("x");
     let guard = lock.lock().lease(SECOND).await.unwrap();
-    let waiter = queued(&backend, &client, Kind::Fair).await;
+    let waiter = queued(&backend, client, Kind::Fair).await;
     let server = backend.embedded_server();
     server.drop_reply(
         calls::of_script(FAIR.exclusive.release.text),
@@ -220,12 +119,10 @@ async fn release_that_is_given_up_makes_the_first_waiter_ask() {
 #[tokio::test(start_paused = true)]
 async fn release_ends_although_nobody_polls_the_waiter() {
     for kind in KINDS {
-        let (backend, client, guard) = held(kind).await;
-        let mut waiting = pin!(kind.acquire(&client));
-        while backend.members(QUEUE) == 0 {
-            assert!(poll!(&mut waiting).is_pending());
-            backend.pass(MS).await;
-        }
+        let (backend, clients, guard) = held(kind, 1).await;
+        let client = &clients[0];
+        let mut waiting = pin!(kind.acquire(client));
+        polled_into_the_queue(&backend, waiting.as_mut()).await;
         assert_eq!(guard.release().await.unwrap(), Released::Free);
         let next = waiting.await.unwrap();
         assert_eq!(next.release().await.unwrap(), Released::Free);
@@ -236,9 +133,10 @@ async fn release_ends_although_nobody_polls_the_waiter() {
 #[tokio::test(start_paused = true)]
 async fn grant_to_a_waiter_that_has_gone_passes_on() {
     for kind in KINDS {
-        let (backend, client, guard) = held(kind).await;
-        let leaves = queued(&backend, &client, kind).await;
-        let next = queued(&backend, &client, kind).await;
+        let (backend, clients, guard) = held(kind, 1).await;
+        let client = &clients[0];
+        let leaves = queued(&backend, client, kind).await;
+        let next = queued(&backend, client, kind).await;
         let start = Instant::now();
         let releasing = tokio::spawn(guard.release());
         leaves.abort();
@@ -246,15 +144,16 @@ async fn grant_to_a_waiter_that_has_gone_passes_on() {
         assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
         assert!(releasing.await.unwrap().unwrap().is_clean());
         next.release().await.unwrap();
-        assert_tables_empty(&client).await;
+        assert_tables_empty(client).await;
     }
 }
 
 /// Another client ends the hold. Only a message can tell the waiter.
 #[tokio::test(start_paused = true)]
 async fn revoked_hold_of_a_semaphore_serves_a_waiter_of_its_client() {
-    let (backend, client, guard) = held(Kind::Semaphore).await;
-    let waiter = queued(&backend, &client, Kind::Semaphore).await;
+    let (backend, clients, guard) = held(Kind::Semaphore, 1).await;
+    let client = &clients[0];
+    let waiter = queued(&backend, client, Kind::Semaphore).await;
     let other = backend.client().await.semaphore("x");
     let holders = other.holders().await.unwrap();
     let start = Instant::now();
@@ -268,11 +167,10 @@ async fn revoked_hold_of_a_semaphore_serves_a_waiter_of_its_client() {
 /// Nobody makes a holder of a waiter by a wrong word in a reply: the waiter asks.
 #[tokio::test(start_paused = true)]
 async fn waiter_that_is_told_to_hold_asks() {
-    let (backend, client, guard) = held(Kind::Fair).await;
-    let waiter = queued(&backend, &client, Kind::Fair).await;
-    let range = Command::new("ZRANGE").arg(QUEUE).arg("0").arg("0");
-    let entry = backend.embedded_server().execute(&range).unwrap();
-    let entry = entry.as_array().unwrap()[0].as_str().unwrap().to_owned();
+    let (backend, clients, guard) = held(Kind::Fair, 1).await;
+    let client = &clients[0];
+    let waiter = queued(&backend, client, Kind::Fair).await;
+    let entry = first_entry(&backend);
     // Another client ends the hold, so that the message is lost and nothing tells of the grant.
     backend.embedded_server().drop_messages(1);
     let other = backend.client().await;
@@ -282,7 +180,11 @@ async fn waiter_that_is_told_to_hold_asks() {
     // The release finds the later hold of its own client.
     assert_eq!(guard.release().await.unwrap(), Released::Revoked);
     let next = waiter.await.unwrap();
-    assert!(start.elapsed() < 50 * MS, "{:?}, {entry}", start.elapsed());
+    assert!(
+        start.elapsed() < 50 * MS,
+        "{:?}, {entry:?}",
+        start.elapsed()
+    );
     let calls = backend.script_calls() - before;
     assert_eq!(calls, 2, "the release and a request");
     assert!(next.is_after_abandonment());

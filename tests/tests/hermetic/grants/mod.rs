@@ -1,0 +1,233 @@
+//! Grants that a release makes ahead: the waiter holds without a request of its own. The kinds
+//! whose releases grant, and what the tests need of each.
+
+mod apart;
+mod own;
+mod permits;
+mod told;
+mod write;
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::{Pin, pin},
+    time::Duration,
+};
+
+use futures_util::poll;
+use redlatch::{
+    Backoff, Client, Error, FairLockGuard, HoldState, LossCause, Released, SemaphorePermit,
+    WaitStrategy, WriteGuard, runtime::Command,
+};
+use redlatch_lua::{FAIR, POOL, RWLOCK};
+use redlatch_tests::backend::Backend;
+use tokio::task::JoinHandle;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const KEY: &str = "redlatch:{x}";
+const QUEUE: &str = "redlatch:{x}:q";
+const POLL: WaitStrategy = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(100)));
+
+/// The kinds whose releases grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Fair,
+    Write,
+    Semaphore,
+}
+
+const KINDS: [Kind; 3] = [Kind::Fair, Kind::Write, Kind::Semaphore];
+
+#[derive(Debug)]
+enum Guard {
+    Fair(FairLockGuard),
+    Write(WriteGuard),
+    Semaphore(SemaphorePermit),
+}
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+
+/// Makes an acquisition of a builder.
+macro_rules! acquiring {
+    ($acquire:expr, $kind:ident) => {{
+        let acquire = $acquire.into_future();
+        Box::pin(async { acquire.await.map(Guard::$kind) }) as Acquiring
+    }};
+}
+
+use acquiring;
+
+impl Kind {
+    fn acquire(self, client: &Client) -> Acquiring {
+        match self {
+            Self::Fair => acquiring!(client.fair_lock("x").lock(), Fair),
+            Self::Write => acquiring!(client.read_write_lock("x").write(), Write),
+            Self::Semaphore => acquiring!(client.semaphore("x").acquire(), Semaphore),
+        }
+    }
+
+    /// Returns the text of its acquire script.
+    fn acquire_script(self) -> &'static str {
+        match self {
+            Self::Fair => FAIR.exclusive.acquire.text,
+            Self::Write => RWLOCK.write.text,
+            Self::Semaphore => POOL.acquire.text,
+        }
+    }
+
+    /// Returns the text of its release script.
+    fn release_script(self) -> &'static str {
+        match self {
+            Self::Fair => FAIR.exclusive.release.text,
+            Self::Write => RWLOCK.release.text,
+            Self::Semaphore => POOL.release.text,
+        }
+    }
+
+    /// Returns the words of the hold of a semaphore: its end, and more.
+    fn permit(backend: &Backend) -> Vec<String> {
+        let mut fields = backend.hash(KEY).into_iter();
+        let (_, hold) = fields.find(|(field, _)| field.starts_with("h:")).unwrap();
+        hold.split(' ').map(str::to_owned).collect()
+    }
+
+    /// Returns the end of the only hold, in milliseconds of the server's clock.
+    fn ends(self, backend: &Backend) -> u64 {
+        match self {
+            Self::Semaphore => Self::permit(backend)[0].parse().unwrap(),
+            _ => backend.hash(KEY)["u"].parse().unwrap(),
+        }
+    }
+
+    /// Returns the milliseconds that the only hold lasts on the server.
+    fn lasts(self, backend: &Backend) -> u64 {
+        self.ends(backend) - backend.embedded_server().now().millis()
+    }
+
+    /// Tells whether the only hold was granted and its holder has not been heard of since.
+    fn is_unconfirmed(self, backend: &Backend) -> bool {
+        match self {
+            Self::Semaphore => Self::permit(backend).last().unwrap() == "g",
+            _ => backend.hash(KEY).contains_key("p"),
+        }
+    }
+
+    /// Returns the message about the only hold to the waiter with this entry.
+    fn message(self, backend: &Backend, entry: &[String]) -> String {
+        let nonce = entry[4].rsplit('.').next().unwrap();
+        let token = match self {
+            Self::Semaphore => backend.embedded_server().now().micros().to_string(),
+            _ => backend.hash(KEY)["t"].clone(),
+        };
+        format!(
+            "{KEY} {} g{nonce}.{token}.{}.0",
+            entry[2],
+            self.ends(backend)
+        )
+    }
+}
+
+/// Calls a method of each kind of guard.
+macro_rules! each {
+    ($guard:expr, $name:ident => $call:expr) => {
+        match $guard {
+            Guard::Fair($name) => $call,
+            Guard::Write($name) => $call,
+            Guard::Semaphore($name) => $call,
+        }
+    };
+}
+
+impl Guard {
+    async fn release(self) -> Result<Released, Error> {
+        each!(self, guard => guard.release().await)
+    }
+
+    async fn lost(&self) -> LossCause {
+        each!(self, guard => guard.lost().await)
+    }
+
+    async fn ending(&self, before: Duration) {
+        each!(self, guard => guard.ending(before).await);
+    }
+
+    fn state(&self) -> HoldState {
+        each!(self, guard => guard.state())
+    }
+
+    fn remaining(&self) -> Duration {
+        each!(self, guard => guard.remaining())
+    }
+
+    /// Returns the token, which a semaphore does not have.
+    fn token(&self) -> u64 {
+        match self {
+            Self::Fair(guard) => guard.token().as_u64(),
+            Self::Write(guard) => guard.token().as_u64(),
+            Self::Semaphore(_) => 0,
+        }
+    }
+
+    fn is_after_abandonment(&self) -> bool {
+        match self {
+            Self::Fair(guard) => guard.is_after_abandonment(),
+            Self::Write(guard) => guard.is_after_abandonment(),
+            Self::Semaphore(_) => false,
+        }
+    }
+}
+
+/// Returns a backend with all scripts, and `n` clients of it.
+async fn clients(n: usize) -> (Backend, Vec<Client>) {
+    let backend = Backend::embedded();
+    backend.preload();
+    let mut clients = Vec::new();
+    for _ in 0..n {
+        clients.push(backend.client().await);
+    }
+    (backend, clients)
+}
+
+/// Returns a backend, `n` clients, and the guard of the first.
+async fn held(kind: Kind, n: usize) -> (Backend, Vec<Client>, Guard) {
+    let (backend, clients) = clients(n).await;
+    if let Kind::Semaphore = kind {
+        clients[0].semaphore("x").set_permits(1).await.unwrap();
+    }
+    let guard = kind.acquire(&clients[0]).await.unwrap();
+    (backend, clients, guard)
+}
+
+/// Starts a task that acquires, and returns when it is in the queue.
+async fn queues<T: Send + 'static>(
+    backend: &Backend,
+    acquire: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> JoinHandle<T> {
+    let before = backend.members(QUEUE);
+    let task = tokio::spawn(async move { acquire.await.unwrap() });
+    while backend.members(QUEUE) == before {
+        backend.pass(MS).await;
+    }
+    task
+}
+
+/// Starts a task that waits, and returns when it is in the queue.
+async fn queued(backend: &Backend, client: &Client, kind: Kind) -> JoinHandle<Guard> {
+    queues(backend, kind.acquire(client)).await
+}
+
+/// Polls an acquisition until it is in the queue.
+async fn polled_into_the_queue(backend: &Backend, mut acquiring: Pin<&mut Acquiring>) {
+    while backend.members(QUEUE) == 0 {
+        assert!(poll!(acquiring.as_mut()).is_pending());
+        backend.pass(MS).await;
+    }
+}
+
+/// Returns the words of the first waiter's entry.
+fn first_entry(backend: &Backend) -> Vec<String> {
+    let range = Command::new("ZRANGE").arg(QUEUE).arg("0").arg("0");
+    let reply = backend.embedded_server().execute(&range).unwrap();
+    let member = reply.as_array().unwrap()[0].as_str().unwrap();
+    member.split(' ').map(str::to_owned).collect()
+}

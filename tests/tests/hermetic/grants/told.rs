@@ -1,0 +1,255 @@
+//! Grants to a waiter of another client, which learns of them from a message.
+
+use redlatch_embedded::{LostReply, calls};
+use redlatch_tests::backend::assert_tables_empty;
+use tokio::time::Instant;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn hand_over_costs_no_request_of_the_next_holder() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let waiter = queued(&backend, &clients[1], kind).await;
+        let before = backend.script_calls();
+        let token = guard.token();
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        let next = waiter.await.unwrap();
+        assert_eq!(backend.script_calls() - before, 1, "only the release");
+        assert!(next.token() > token || kind == Kind::Semaphore);
+        assert!(!next.is_after_abandonment());
+        assert!(next.remaining() <= 5 * SECOND && next.remaining() > 4 * SECOND);
+        // A release before the confirmation is the only other request.
+        assert_eq!(next.release().await.unwrap(), Released::Free);
+        backend.pass(2 * SECOND).await;
+        assert_eq!(backend.script_calls() - before, 2, "{kind:?}");
+        assert_tables_empty(&clients[1]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_renewal_makes_a_granted_hold_whole() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let waiter = queued(&backend, &clients[1], kind).await;
+        guard.release().await.unwrap();
+        let next = waiter.await.unwrap();
+        assert!(kind.lasts(&backend) <= 5_000 && kind.is_unconfirmed(&backend));
+        {
+            // A time that is longer than the first lease does not end the work before the first
+            // renewal.
+            let mut ending = pin!(next.ending(10 * SECOND));
+            assert!(poll!(&mut ending).is_pending());
+            backend.pass(510 * MS).await;
+            assert!(poll!(&mut ending).is_pending(), "{kind:?}");
+        }
+        assert!(kind.lasts(&backend) > 29_000 && !kind.is_unconfirmed(&backend));
+        assert!(next.remaining() > 28 * SECOND);
+        backend.pass(60 * SECOND).await;
+        assert_eq!(next.state(), HoldState::Held);
+        assert_eq!(next.release().await.unwrap(), Released::Free);
+    }
+}
+
+/// Nobody becomes a holder by a message to the waiter's channel.
+#[tokio::test(start_paused = true)]
+async fn message_without_the_nonce_makes_no_holder() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let waiter = queued(&backend, &clients[1], kind).await;
+        let entry = first_entry(&backend);
+        let (channel, n) = (&entry[1], &entry[2]);
+        let ends = backend.embedded_server().now().millis() + 5_000;
+        let token = u64::max(guard.token(), backend.embedded_server().now().micros()) + 1;
+        for forged in [
+            format!("{KEY} {n}"),
+            format!("{KEY} {n} g{:016x}.{token}.{ends}.0", 7),
+            format!("{KEY} {n} g.{token}.{ends}.0"),
+            format!("{KEY} {n} g{:016x}.{token}", 7),
+        ] {
+            backend.command(&["PUBLISH", channel, &forged]);
+            backend.pass(20 * MS).await;
+            assert!(!waiter.is_finished(), "{kind:?}: {forged}");
+        }
+        assert_eq!(guard.state(), HoldState::Held);
+        guard.release().await.unwrap();
+        waiter.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// The message about a grant that has lapsed comes when another holds.
+#[tokio::test(start_paused = true)]
+async fn message_about_a_lapsed_grant_makes_no_holder() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 3).await;
+        let mut slow = pin!(kind.acquire(&clients[1]));
+        polled_into_the_queue(&backend, slow.as_mut()).await;
+        let entry = first_entry(&backend);
+        let next = queued(&backend, &clients[2], kind).await;
+        backend.embedded_server().drop_messages(1);
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        let late = kind.message(&backend, &entry);
+        // Nobody polls the first waiter, so its grant lapses. That costs the others 5 s.
+        let next = next.await.unwrap();
+        assert!(start.elapsed() >= 5 * SECOND && start.elapsed() < 5_100 * MS);
+        // Nobody knows what the first one did.
+        assert!(next.is_after_abandonment() || kind == Kind::Semaphore);
+        backend.command(&["PUBLISH", &entry[1], &late]);
+        for _ in 0..20 {
+            assert!(poll!(&mut slow).is_pending());
+            backend.pass(5 * MS).await;
+        }
+        assert_eq!(next.state(), HoldState::Held);
+        next.release().await.unwrap();
+        slow.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// A second copy of the message finds no waiter. It ends nothing.
+#[tokio::test(start_paused = true)]
+async fn copy_of_the_message_leaves_the_hold() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 3).await;
+        let waiter = queued(&backend, &clients[1], kind).await;
+        let entry = first_entry(&backend);
+        let behind = queued(&backend, &clients[2], kind).await;
+        guard.release().await.unwrap();
+        let copy = kind.message(&backend, &entry);
+        let next = waiter.await.unwrap();
+        backend.command(&["PUBLISH", &entry[1], &copy]);
+        backend.pass(100 * MS).await;
+        assert!(kind.is_unconfirmed(&backend), "{kind:?}");
+        assert_eq!(next.state(), HoldState::Held);
+        assert!(!behind.is_finished());
+        assert_eq!(next.release().await.unwrap(), Released::Free);
+    }
+}
+
+/// A grant whose message was lost, and whose waiter then gave up, goes to the next at once. If the
+/// holder before had not finished, the next learns that.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_leaves_before_it_hears_passes_the_grant_on() {
+    for (kind, forced) in KINDS
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        let (backend, clients, guard) = held(kind, 3).await;
+        let leaves = queued(&backend, &clients[1], kind).await;
+        let next = queued(&backend, &clients[2], kind).await;
+        backend.embedded_server().drop_messages(1);
+        match (forced, kind) {
+            (false, _) => {}
+            (true, Kind::Fair) => {
+                assert!(clients[2].fair_lock("x").force_release().await.unwrap());
+            }
+            (true, Kind::Write) => {
+                let lock = clients[2].read_write_lock("x");
+                assert_eq!(lock.force_release().await.unwrap(), 1);
+            }
+            (true, Kind::Semaphore) => continue,
+        }
+        let released = guard.release().await.unwrap();
+        assert_eq!(released == Released::Revoked, forced, "{released:?}");
+        let start = Instant::now();
+        leaves.abort();
+        let next = next.await.unwrap();
+        assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
+        assert_eq!(next.is_after_abandonment(), forced, "{kind:?}");
+        next.release().await.unwrap();
+        assert_tables_empty(&clients[1]).await;
+    }
+}
+
+/// The waiter asks again as it would for any lost message, and learns that it holds.
+#[tokio::test(start_paused = true)]
+async fn lost_message_costs_a_re_check_and_no_turn() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let first = queued(&backend, &clients[1], kind).await;
+        let second = queued(&backend, &clients[1], kind).await;
+        backend.embedded_server().drop_messages(1);
+        guard.release().await.unwrap();
+        let start = Instant::now();
+        let guard = first.await.unwrap();
+        assert!(
+            start.elapsed() < 5 * SECOND,
+            "{kind:?}: {:?}",
+            start.elapsed()
+        );
+        assert!(guard.remaining() > 25 * SECOND, "it has asked");
+        assert!(!second.is_finished());
+        guard.release().await.unwrap();
+        second.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// The server stops right after it has granted, or no longer answers. The holder knows of the loss
+/// before the grant lapses.
+#[tokio::test(start_paused = true)]
+async fn silent_server_ends_a_granted_hold_before_it_lapses() {
+    for (kind, stops) in KINDS
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let server = backend.embedded_server();
+        let waiter = queued(&backend, &clients[1], kind).await;
+        guard.release().await.unwrap();
+        let next = waiter.await.unwrap();
+        let ends = kind.ends(&backend);
+        if stops {
+            server.stop();
+        } else {
+            server.drop_replies(100, LostReply::Hangs);
+        }
+        assert_eq!(next.lost().await, LossCause::Unreachable);
+        if stops {
+            let now = server.now().millis();
+            assert!(now < ends && now + 400 > ends, "{kind:?}: {now} {ends}");
+        }
+        assert!(matches!(next.state(), HoldState::Lost(_)));
+        server.clear_trouble();
+        server.resume();
+    }
+}
+
+/// The registration's reply is lost, and its copy comes when the hold that a release granted is
+/// over.
+#[tokio::test(start_paused = true)]
+async fn lost_reply_to_the_registration_leaves_one_hold_and_no_entry() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 3).await;
+        let server = backend.embedded_server();
+        server.drop_reply(calls::of_script(kind.acquire_script()), LostReply::Cuts);
+        let waiter = queued(&backend, &clients[1], kind).await;
+        guard.release().await.unwrap();
+        let next = waiter.await.unwrap();
+        assert_eq!(next.release().await.unwrap(), Released::Free);
+        clients[1].settled().await;
+        assert_eq!(backend.members(QUEUE), 0);
+        let start = Instant::now();
+        kind.acquire(&clients[2]).await.unwrap();
+        assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
+    }
+}
+
+/// The future is polled again after the grant has lapsed. It waits for its turn once more.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_is_polled_too_late_asks() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let mut waiting = pin!(kind.acquire(&clients[1]));
+        polled_into_the_queue(&backend, waiting.as_mut()).await;
+        guard.release().await.unwrap();
+        backend.pass(6 * SECOND).await;
+        assert!(poll!(&mut waiting).is_pending(), "the grant has lapsed");
+        let next = waiting.await.unwrap();
+        assert!(
+            kind.lasts(&backend) > 29_000,
+            "it asked for its whole lease"
+        );
+        assert!(next.is_after_abandonment() || kind == Kind::Semaphore);
+        next.release().await.unwrap();
+    }
+}

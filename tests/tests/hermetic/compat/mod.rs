@@ -1,15 +1,30 @@
 //! Locks in the layouts of other libraries.
 
+mod both;
 mod cancel;
 mod message;
 mod redisson;
 mod set_nx;
+
+use std::time::Duration;
 
 use redlatch::{
     Client,
     runtime::{Command, Reply},
 };
 use redlatch_tests::backend::Backend;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A thread of a Java process.
+const JAVA: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";
+
+/// Takes `x` as Redisson does.
+fn java_holds(backend: &Backend, lease: &str) {
+    other(backend, &["HINCRBY", "x", JAVA, "1"]).unwrap();
+    other(backend, &["PEXPIRE", "x", lease]).unwrap();
+}
 
 /// Executes a command of another library on the embedded server.
 fn other(backend: &Backend, words: &[&str]) -> Reply {
@@ -28,4 +43,12 @@ async fn assert_tables_empty_but(client: &Client, held: usize) {
         (held, 0),
         "{tables:?}"
     );
+}
+
+/// Returns a backend that knows all scripts, and a client.
+async fn bed() -> (Backend, Client) {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    (backend, client)
 }

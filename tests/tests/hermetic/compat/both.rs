@@ -1,0 +1,363 @@
+//! What both layouts have in common.
+
+use redlatch::{
+    Acquire, Client, ErrorKind, HoldState, LossCause, Released, TryAcquire, TryAcquireFor,
+    compat::{Redisson, SetNx, UnfencedGuard},
+    runtime::Value,
+};
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::{REDISSON, SETNX, Source};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    copies::Copies,
+};
+use tokio::time::Instant;
+
+use super::{MS, SECOND, assert_tables_empty_but, bed, java_holds, other};
+
+/// A layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    SetNx,
+    Redisson,
+}
+
+use Layout::{Redisson as OfRedisson, SetNx as OfSetNx};
+
+const LAYOUTS: [Layout; 2] = [OfSetNx, OfRedisson];
+
+impl Layout {
+    fn lock(self, client: &Client, name: &str) -> Acquire<UnfencedGuard> {
+        match self {
+            Self::SetNx => SetNx::new(client, name).lock(),
+            Self::Redisson => Redisson::new(client, name).lock(),
+        }
+    }
+
+    fn try_lock(self, client: &Client, name: &str) -> TryAcquire<UnfencedGuard> {
+        match self {
+            Self::SetNx => SetNx::new(client, name).try_lock(),
+            Self::Redisson => Redisson::new(client, name).try_lock(),
+        }
+    }
+
+    /// Tries for a moment.
+    fn try_briefly(self, client: &Client) -> TryAcquireFor<UnfencedGuard> {
+        match self {
+            Self::SetNx => SetNx::new(client, "x").try_lock_for(50 * MS),
+            Self::Redisson => Redisson::new(client, "x").try_lock_for(50 * MS),
+        }
+    }
+
+    /// Returns the scripts that acquire, renew and release.
+    fn scripts(self) -> [&'static Source; 3] {
+        match self {
+            Self::SetNx => [&SETNX.acquire, &SETNX.renew, &SETNX.release],
+            Self::Redisson => [&REDISSON.acquire, &REDISSON.renew, &REDISSON.release],
+        }
+    }
+
+    /// Takes `x` as another library does.
+    fn theirs(self, backend: &Backend, lease: &str) {
+        match self {
+            Self::SetNx => drop(other(backend, &["SET", "x", "t", "NX", "PX", lease]).unwrap()),
+            Self::Redisson => java_holds(backend, lease),
+        }
+    }
+}
+
+fn is_there(backend: &Backend) -> bool {
+    other(backend, &["EXISTS", "x"]).unwrap() == Value::Int(1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_gets_in_when_the_lease_of_a_dead_holder_ends() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        layout.theirs(&backend, "1234");
+        let start = Instant::now();
+        let guard = layout.lock(&client, "x").await.unwrap();
+        let waited = start.elapsed();
+        assert!(waited >= 1234 * MS && waited < 1284 * MS, "{waited:?}");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_of_another_kind_is_an_error_and_stays() {
+    for (layout, create) in [
+        (OfSetNx, &["HSET", "x", "field", "1"][..]),
+        (
+            OfRedisson,
+            &["HSET", "x", "mode", "write", "a:1:write", "1"],
+        ),
+        (OfRedisson, &["HSET", "x", "field", "value"]),
+        (OfRedisson, &["HSET", "x", "a:1", "none"]),
+        (OfRedisson, &["SET", "x", "text"]),
+    ] {
+        let (backend, client) = bed().await;
+        other(&backend, create).unwrap();
+        let contents = || {
+            let all = backend.embedded_server().dump().into_iter();
+            let own = all.filter(|key| key.key.as_slice() == b"x");
+            own.map(|key| key.contents).collect::<Vec<_>>()
+        };
+        let before = contents();
+        let mut errors = vec![
+            layout.lock(&client, "x").await.unwrap_err(),
+            layout.try_lock(&client, "x").await.unwrap_err(),
+        ];
+        let start = match layout {
+            OfSetNx => {
+                errors.push(SetNx::new(&client, "x").info().await.unwrap_err());
+                "set nx \"x\": "
+            }
+            OfRedisson => {
+                let lock = Redisson::new(&client, "x");
+                errors.push(lock.info().await.unwrap_err());
+                errors.push(lock.force_release().await.unwrap_err());
+                "redisson \"x\": "
+            }
+        };
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::WrongKind, "{create:?}");
+            assert!(error.to_string().starts_with(start), "{error}");
+        }
+        assert_eq!(contents(), before);
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquisition_and_release_whose_replies_are_lost_count_once() {
+    for (layout, how) in [
+        (OfSetNx, LostReply::Hangs),
+        (OfSetNx, LostReply::Cuts),
+        (OfRedisson, LostReply::Hangs),
+        (OfRedisson, LostReply::Cuts),
+    ] {
+        let (backend, client) = bed().await;
+        let server = backend.embedded_server();
+        let [acquire, _, release] = layout.scripts();
+        server.drop_reply(calls::of_script(acquire.text), how);
+        let first = layout.lock(&client, "x").await.unwrap();
+        if layout == OfRedisson {
+            server.drop_reply(calls::of_script(acquire.text), how);
+            let second = layout
+                .lock(&client, "x")
+                .owner(first.owner())
+                .await
+                .unwrap();
+            let lock = Redisson::new(&client, "x");
+            assert_eq!(lock.info().await.unwrap().unwrap().count, 2);
+            server.drop_reply(calls::of_script(release.text), how);
+            assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
+        }
+        server.drop_reply(calls::of_script(release.text), how);
+        assert_eq!(first.release().await.unwrap(), Released::Free);
+        assert!(!is_there(&backend));
+        assert!(layout.try_lock(&client, "x").await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_copies_of_an_undone_acquisition_take_nothing() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        let server = backend.embedded_server();
+        let acquire = layout.scripts()[0].text;
+        let copies = Copies::of_script(server, acquire);
+        server.drop_reply(calls::of_script(acquire), LostReply::Hangs);
+        let short = layout.try_briefly(&client).await;
+        assert!(short.is_err(), "{short:?}");
+        assert_tables_empty(&client).await;
+        for expected in ["void", "late"] {
+            let verdicts = copies.deliver();
+            let all = verdicts.iter().all(|verdict| verdict == expected);
+            assert!(all && !verdicts.is_empty(), "{layout:?}: {verdicts:?}");
+            assert!(!is_there(&backend));
+            backend.pass(6 * SECOND).await;
+        }
+        backend.pass(60 * SECOND).await;
+        assert_eq!(backend.keys(), [""; 0], "the marks have an end");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_that_a_late_copy_brings_back_is_no_hold() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        let copies = Copies::of_script(backend.embedded_server(), layout.scripts()[0].text);
+        let guard = layout
+            .lock(&client, "x")
+            .renewed_lease(3 * SECOND)
+            .await
+            .unwrap();
+        // Another program ends the hold. It may have held the name itself before the copy arrives.
+        let value = (layout == OfSetNx).then(|| backend.string("x"));
+        other(&backend, &["DEL", "x"]).unwrap();
+        assert_eq!(copies.deliver(), ["granted"]);
+        assert!(value.is_none_or(|value| backend.string("x") != value));
+        backend.pass(2 * SECOND).await;
+        assert_eq!(guard.state(), HoldState::Lost(LossCause::Taken));
+        assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+        assert!(!is_there(&backend), "what the copy took is free");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_renewals_and_releases_touch_no_later_hold() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        let server = backend.embedded_server();
+        let [_, renew, release] = layout.scripts();
+        let renewals = Copies::of_script(server, renew.text);
+        let releases = Copies::of_script(server, release.text);
+        let guard = layout.lock(&client, "x").await.unwrap();
+        let owner = guard.owner().clone();
+        guard.extend(60 * SECOND).await.unwrap();
+        guard.release().await.unwrap();
+        // A later hold of the same owner.
+        let later = layout
+            .lock(&client, "x")
+            .owner(&owner)
+            .lease(10 * SECOND)
+            .await
+            .unwrap();
+        assert_eq!(renewals.deliver(), ["taken"]);
+        assert_eq!(releases.deliver(), ["already"]);
+        assert!(backend.ttl("x").unwrap() <= 10 * SECOND + MS);
+        later.check().unwrap();
+        assert_eq!(later.release().await.unwrap(), Released::Free);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_hold_of_an_owner_counts_although_the_clock_was_set_back() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        let first = layout.lock(&client, "x").await.unwrap();
+        other(&backend, &["DEL", "x"]).unwrap();
+        backend.embedded_server().set_back(600 * SECOND);
+        let second = layout
+            .lock(&client, "x")
+            .owner(first.owner())
+            .await
+            .unwrap();
+        assert_eq!(first.state(), HoldState::Lost(LossCause::Taken));
+        assert_eq!(second.state(), HoldState::Held);
+        let expected = match layout {
+            OfSetNx => Released::TakenOver,
+            OfRedisson => Released::Forgotten,
+        };
+        assert_eq!(first.release().await.unwrap(), expected);
+        assert_eq!(second.release().await.unwrap(), Released::Free);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        let server = backend.embedded_server();
+        let guard = layout
+            .lock(&client, "held")
+            .renewed_lease(3 * SECOND)
+            .await
+            .unwrap();
+        let again = match layout {
+            OfSetNx => None,
+            OfRedisson => Some(
+                layout
+                    .lock(&client, "held")
+                    .owner(guard.owner())
+                    .await
+                    .unwrap(),
+            ),
+        };
+        let undone = layout.try_briefly(&client);
+        let acquire = layout.scripts()[0].text;
+        server.drop_reply(calls::of_script(acquire), LostReply::Hangs);
+        let undone = tokio::spawn(async move { undone.await });
+        backend.pass(10 * MS).await;
+        assert!(is_there(&backend));
+        server.set_full(true);
+        assert!(undone.await.unwrap().is_err());
+        assert_tables_empty_but(&client, 1).await;
+        assert!(!is_there(&backend), "the undo was accepted");
+        let keys = backend.keys();
+        let mut refused = vec![layout.lock(&client, "x").await.unwrap_err()];
+        if layout == OfRedisson {
+            refused.push(
+                layout
+                    .lock(&client, "held")
+                    .owner(guard.owner())
+                    .await
+                    .unwrap_err(),
+            );
+        }
+        for refused in refused {
+            assert_eq!(refused.kind(), ErrorKind::ServerFull);
+            assert!(refused.is_not_executed());
+        }
+        assert!(layout.try_lock(&client, "held").await.unwrap().is_none());
+        assert_eq!(backend.keys(), keys, "nothing was written");
+        guard.extend(5 * SECOND).await.unwrap();
+        backend.pass(20 * SECOND).await;
+        guard.check().unwrap();
+        if let Some(again) = again {
+            assert_eq!(backend.hash("held").values().next().unwrap(), "2");
+            assert_eq!(again.release().await.unwrap(), Released::StillHeld(1));
+        }
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        assert!(!backend.keys().contains(&"held".to_owned()));
+        if layout == OfRedisson {
+            server.set_full(false);
+            java_holds(&backend, "30000");
+            server.set_full(true);
+            let lock = Redisson::new(&client, "x");
+            assert!(lock.force_release().await.unwrap());
+        }
+        assert!(backend.keys().iter().all(|key| backend.ends(key)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_whose_reply_is_lost_is_sent_again() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        for layout in LAYOUTS {
+            let (backend, client) = bed().await;
+            let guard = layout
+                .lock(&client, "x")
+                .renewed_lease(3 * SECOND)
+                .await
+                .unwrap();
+            let server = backend.embedded_server();
+            let renew = layout.scripts()[1].text;
+            server.drop_reply(calls::of_script(renew), how);
+            guard.extend(3 * SECOND).await.unwrap();
+            server.drop_reply(calls::of_script(renew), how);
+            backend.pass(10 * SECOND).await;
+            assert_eq!(guard.state(), HoldState::Held, "{layout:?}, {how:?}");
+            assert_eq!(guard.release().await.unwrap(), Released::Free);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn loss_is_told_before_the_lease_ends_on_a_server_that_is_away() {
+    for layout in LAYOUTS {
+        let (backend, client) = bed().await;
+        let guard = layout.lock(&client, "x").await.unwrap();
+        backend.pass(45 * SECOND).await;
+        assert_eq!(guard.state(), HoldState::Held, "it is renewed");
+        let server = backend.embedded_server();
+        server.stop();
+        let cause = guard.lost().await;
+        assert!([LossCause::Unreachable, LossCause::Expired].contains(&cause));
+        assert!(server.ttl("x").is_some(), "it still lasts");
+        server.resume();
+        drop(guard);
+        assert_tables_empty(&client).await;
+    }
+}

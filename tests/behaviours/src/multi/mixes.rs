@@ -167,7 +167,7 @@ async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
     let write = others[1].read_write_lock("x").write_side();
     let writing = others[0].multi_lock(&[&others[0].lock("c"), &write]);
     assert!(writing.try_lock().await.unwrap().is_none());
-    let waiting = writing.try_lock_for(fleet.0[0].at_leisure(100 * MS)).await;
+    let waiting = writing.try_lock_for(100 * MS).await;
     fleet.0[0].assert_not_granted(waiting.map(|guard| guard.is_some()));
     let waiting = tokio::spawn(writing.lock().into_future());
     fleet.pass(50 * MS).await;

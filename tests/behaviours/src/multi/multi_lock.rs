@@ -3,6 +3,7 @@
 use std::{future::IntoFuture, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, LossCause, MultiLock, Released};
+use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::sync::Mutex;
 
 use super::{Fleet, MS, SECOND};
@@ -74,7 +75,7 @@ async fn a_busy_member_leaves_nothing_held(fleet: &Fleet) {
     let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
     let both = clients[0].multi_lock(&[&a, &b]);
     assert!(both.try_lock().await.unwrap().is_none());
-    let waiting = both.try_lock_for(fleet.0[0].at_leisure(1000 * MS)).await;
+    let waiting = both.try_lock_for(300 * MS).await;
     fleet.0[0].assert_not_granted(waiting.map(|guard| guard.is_some()));
     clients[0].settled().await;
     assert!(!a.is_locked().await.unwrap());
@@ -150,7 +151,7 @@ async fn one_deadline_bounds_all_members(fleet: &Fleet) {
     );
     let (a, b) = (clients[0].lock("a"), clients[0].lock("b"));
     let both = clients[0].multi_lock(&[&a, &b]);
-    let span = fleet.0[0].at_leisure(3 * SECOND);
+    let span = SECOND;
     let started = tokio::time::Instant::now();
     let waiting = tokio::spawn(both.try_lock_for(span).into_future());
     fleet.pass(10 * MS).await;
@@ -390,16 +391,17 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     let all = clients[0].multi_lock(&members);
     all.lock().await.unwrap().release().await.unwrap();
     // The connection for wakes is there already, so that waiting costs no second look.
-    let warm = clients[0].lock("warm");
-    let first = warm.lock().await.unwrap();
-    let waiting = warm.try_lock_for(fleet.0[0].at_leisure(10 * MS)).await;
-    fleet.0[0].assert_not_granted(waiting.map(|guard| guard.is_some()));
+    let (warm, theirs) = (clients[0].lock("warm"), others[0].lock("warm"));
+    let first = theirs.lock().await.unwrap();
+    let waiting = tokio::spawn(warm.lock().into_future());
+    eventually("a waiter to register", GENEROUS, async || {
+        theirs.info().await.unwrap().unwrap().waiters == 1
+    })
+    .await;
     first.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
     clients[0].settled().await;
     let busy = others[0].lock("n001").lock().await.unwrap();
-    // The release may have called the waiter that had just given up; its client looks once whether
-    // that one waits.
-    fleet.pass(300 * MS).await;
     let before = fleet.0[0].script_calls();
     let began = tokio::time::Instant::now();
     let waiting = tokio::spawn(all.lock().into_future());

@@ -42,13 +42,13 @@ async fn readers_share_and_writers_exclude(backend: &Backend) {
     assert!(ours.try_write().await.unwrap().is_none());
     assert_eq!(ours.info().await.unwrap().readers, 2);
     assert_eq!(one.release().await.unwrap(), Released::Free);
-    let waiting = theirs.try_write_for(backend.at_leisure(1000 * MS)).await;
+    let waiting = theirs.try_write_for(300 * MS).await;
     backend.assert_not_granted(waiting.map(|guard| guard.is_some()));
     drop(two);
     let writer = ours.write().await.unwrap();
     assert!(theirs.try_read().await.unwrap().is_none());
     assert!(theirs.try_upgradable_read().await.unwrap().is_none());
-    let waiting = theirs.try_write_for(backend.at_leisure(1000 * MS)).await;
+    let waiting = theirs.try_write_for(300 * MS).await;
     backend.assert_not_granted(waiting.map(|guard| guard.is_some()));
     // Whoever gave up has left the queue.
     b.settled().await;

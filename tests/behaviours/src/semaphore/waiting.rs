@@ -116,8 +116,9 @@ async fn timed_out_waiter_lets_the_next_one_in(backend: &Backend) {
     let semaphore = client.semaphore("x").permits_if_unset(5);
     let guard = semaphore.acquire_many(3).await.unwrap();
     let (all, asking) = (backend.client().await, Log::default());
-    let (patient, wait) = (all.semaphore("x"), backend.at_leisure(300 * MS));
-    let first = tokio::spawn(async move { patient.try_acquire_many_for(5, wait).await });
+    let patient = all.semaphore("x");
+    // Long enough for the second one to come.
+    let first = tokio::spawn(async move { patient.try_acquire_many_for(5, 2 * SECOND).await });
     queued(&semaphore, 1).await;
     let second = waiter(&semaphore, 2, 1, &asking, Duration::ZERO);
     queued(&semaphore, 2).await;
@@ -148,7 +149,7 @@ async fn bounded_wait_ends_at_its_time(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(1);
     let guard = semaphore.acquire().await.unwrap();
-    let waits = [0, 1, 50, 300].map(|ms| semaphore.try_acquire_for(backend.at_leisure(ms * MS)));
+    let waits = [0, 1, 50, 300].map(|ms| semaphore.try_acquire_for(ms * MS));
     for wait in waits {
         backend.assert_not_granted(wait.await.map(|permit| permit.is_some()));
     }

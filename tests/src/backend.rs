@@ -215,7 +215,11 @@ impl Backend {
             Self::Embedded { .. } => (2_000, None),
             #[cfg(unix)]
             Self::Real(_) | Self::Shared(_) => {
-                let many = if is_night() { 10_000 } else { 1_000 };
+                let many = if crate::wait::is_night() {
+                    10_000
+                } else {
+                    1_000
+                };
                 (many, Some(Arc::clone(&TURN).lock_owned().await))
             }
         }
@@ -451,11 +455,6 @@ fn script_calls(server: &crate::server::Server) -> u64 {
 fn subscribers(server: &crate::server::Server, channel: &str) -> i64 {
     let mut reply = server.command(&["PUBSUB", "NUMSUB", channel]).array();
     reply.remove(1).int()
-}
-
-/// Tells whether tests may take long: whether the variable `REDLATCH_NIGHT` is set.
-pub fn is_night() -> bool {
-    std::env::var_os("REDLATCH_NIGHT").is_some()
 }
 
 /// Checks that the tables of `client` are empty once its releases are answered.

@@ -31,7 +31,7 @@ pub async fn on_servers_with<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (with, without) = sorted(feature, ServerBinary::all(), has);
+    let (with, without) = sorted(feature, ServerBinary::every(), has);
     println!(
         "with {feature}: {}; without: {}",
         list(&with),

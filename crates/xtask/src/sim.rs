@@ -2,7 +2,10 @@
 //!
 //! The flag `--cfg redlatch_sim` compiles the switches into the library by which rules are broken.
 
-use std::env;
+use std::{
+    env,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use crate::{
     command::{self, cargo},
@@ -22,13 +25,24 @@ pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     let [seeds, faults, scenarios] = match depth {
         Depth::Fast => ["1000", "100", "60"],
         Depth::Ci => ["5000", "300", "60"],
-        Depth::Night => ["200000", "2000", "500"],
+        Depth::Night => ["50000", "2000", "500"],
     };
     // Some planted faults need more seeds than the bound by day. The simulator lists them.
-    if steps.run("simulator, built", || run(&["--help"])).is_none() {
+    if steps
+        .run("simulator, built", || call("build", &[]))
+        .is_none()
+    {
         return;
     }
-    steps.run("simulator, seeds", || run(&["--seeds", seeds]));
+    // Each night has seeds of its own; a failure names its seed.
+    let first = match depth {
+        Depth::Fast | Depth::Ci => 0,
+        Depth::Night => night() * 50_000,
+    };
+    let first = first.to_string();
+    steps.run("simulator, seeds", || {
+        run(&["--seed", &first, "--seeds", seeds])
+    });
     steps.run("simulator, planted faults", || {
         run(&["--mutants", "--at-most", faults])
     });
@@ -40,9 +54,20 @@ pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     });
 }
 
+/// Returns the number of the day.
+fn night() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() / 86_400)
+}
+
 fn run(args: &[&str]) -> Result<(), String> {
+    call("run", &[&["--"], args].concat())
+}
+
+/// Calls cargo for the simulator: optimised, with the checks of an unoptimised build.
+fn call(what: &str, args: &[&str]) -> Result<(), String> {
     let cargo_args = [
-        "run",
+        what,
         "--quiet",
         "--release",
         "--package",
@@ -50,10 +75,11 @@ fn run(args: &[&str]) -> Result<(), String> {
         // In a shared target directory, the different flags would make other builds start anew.
         "--target-dir",
         "target/sim",
-        "--",
     ];
     let mut cargo = cargo(&[&cargo_args[..], args].concat());
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
-    cargo.env("RUSTFLAGS", format!("{flags} --cfg redlatch_sim"));
+    cargo
+        .env("RUSTFLAGS", format!("{flags} --cfg redlatch_sim"))
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
     command::run(&mut cargo)
 }

@@ -28,8 +28,7 @@ pub(crate) enum Verdict {
 /// How much a run covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// What finds most faults per minute: on the oldest and the newest server, with groups of
-    /// servers of the newest.
+    /// What finds most faults per minute. Tests that wait run on the oldest and the newest server.
     Fast,
     /// Every server, and more seeds.
     Ci,
@@ -48,15 +47,12 @@ const NIGHT: [(&str, &str); 4] = [
 /// The programs whose tests mostly wait for leases and processes. They run beside the others, the
 /// longest first.
 const WAITING: [&str; 5] = [
-    GROUPS,
+    "redlatch-tests/servers",
     "redlatch-tests/server",
     "redlatch-tests/behaviours",
     "redlatch-cli/servers",
     "redlatch-cli/cli",
 ];
-
-/// The tests with faults of clusters, sentinels and replicas.
-const GROUPS: &str = "redlatch-tests/servers";
 
 /// Runs all tests, and finally prints the times of the steps and the sums.
 pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
@@ -110,23 +106,16 @@ pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Ta
 
 /// Returns the runs of one whole test, in lanes.
 pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Vec<Run>> {
-    let newest = servers::newest(found);
+    let all = servers::list(found);
     let chosen = match depth {
         Depth::Fast => servers::list(&servers::oldest_and_newest(found)),
-        Depth::Ci | Depth::Night => servers::list(found),
-    };
-    let groups = match depth {
-        Depth::Fast => servers::list(&[newest]),
-        Depth::Ci | Depth::Night => chosen.clone(),
+        Depth::Ci | Depth::Night => all.clone(),
     };
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
-    let run = |program: &Program, threads| {
-        let servers = if program.name == GROUPS {
-            &groups
-        } else {
-            &chosen
-        };
+    let run = |program: &Program, servers: &str, threads| {
         let mut run = program.run(servers, threads);
+        // What only some servers have is tested on each that has it.
+        run.command.env("REDLATCH_ALL_SERVERS", &all);
         if depth == Depth::Night {
             run.command.envs(NIGHT);
         }
@@ -136,9 +125,11 @@ pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Ve
     let mut waiting: Vec<_> = built.iter().filter(waits).collect();
     waiting.sort_by_key(|program| WAITING.iter().position(|name| *name == program.name));
     let computing = built.iter().filter(|program| !waits(program));
-    let mut computing: Vec<_> = computing.map(|program| run(program, cores)).collect();
+    let mut computing: Vec<_> = computing.map(|program| run(program, &all, cores)).collect();
     computing.push(documentation());
-    let waiting = waiting.into_iter().map(|program| run(program, 8 * cores));
+    let waiting = waiting
+        .into_iter()
+        .map(|program| run(program, &chosen, 8 * cores));
     vec![computing, waiting.collect()]
 }
 

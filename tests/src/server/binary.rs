@@ -53,6 +53,19 @@ impl ServerBinary {
         }
     }
 
+    /// Returns all servers of the variable `REDLATCH_ALL_SERVERS`, or else [`all`](Self::all): some
+    /// features are those of few servers.
+    pub fn every() -> Vec<Self> {
+        let listed = env::var("REDLATCH_ALL_SERVERS").unwrap_or_default();
+        match &split_list(&listed)[..] {
+            [] => Self::all(),
+            paths => {
+                let found = paths.iter().map(Self::inspect);
+                found.collect::<Result<_, _>>().unwrap()
+            }
+        }
+    }
+
     /// Returns the first of [`all`](Self::all), for tests that any server can serve.
     pub fn any() -> Self {
         Self::all().swap_remove(0)

@@ -13,8 +13,9 @@ behaviours! {
     Everywhere:
         renewed_hold_outlives_its_lease,
         renewal_notices_a_deleted_key_and_does_not_create_it;
+    Cluster:
+        a_fixed_lease_ends_and_says_so_before_the_key_does;
     Single:
-        a_fixed_lease_ends_and_says_so_before_the_key_does,
         value_of_another_type_in_its_place_is_told_at_the_next_renewal,
         run_ends_with_the_hold,
         ending_comes_before_the_loss_of_a_hold_that_nothing_renews,

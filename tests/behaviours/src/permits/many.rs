@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch_tests::backend::{Backend, is_night};
+use redlatch_tests::{backend::Backend, wait::is_night};
 
 behaviours! {
     Single:

@@ -17,7 +17,8 @@ const MS: Duration = Duration::from_millis(1);
 
 behaviours! {
     Cluster:
-        an_upgrade_waits_for_readers_and_holds_back_new_ones;
+        an_upgrade_waits_for_readers_and_holds_back_new_ones,
+        waiting_writer_that_loses_its_read_joins_the_queue;
     Single:
         one_upgradable_reader_shares_with_plain_readers,
         timed_out_upgrade_keeps_the_read,
@@ -25,7 +26,6 @@ behaviours! {
         an_upgrade_goes_before_waiting_writers,
         two_upgrades_of_one_owner_are_one_write,
         upgradable_reader_may_ask_to_write,
-        waiting_writer_that_loses_its_read_joins_the_queue,
         upgrade_fails_when_its_hold_expires,
         upgrades_in_a_loop_do_not_starve_a_reader,
         an_upgraded_writer_downgrades;

@@ -20,8 +20,8 @@
 --
 -- Left as they are: a pool of another kind, without a size, with an end or with void marks; all
 -- waiters if a dead one is in front of them; a copy of a granted attempt; a waiter that needs more
--- than the size; those that cannot be served if an expired hold has to be removed, or if nobody
--- waits yet.
+-- than the size; those that cannot be served if an expired hold has to be removed, if the one in
+-- front of them is dead or needs more than the size, or if nobody waits yet.
 --
 -- Those who are in the queue are served in its order, and then those who are not: as if each had
 -- asked by itself in this order. A full server refuses the first write.
@@ -83,6 +83,7 @@ if waiting then
     if need > size then
       return table.concat(lines, '\n')
     elseif need > room then
+      head = head or member
       blocked = true
       break
     end
@@ -119,12 +120,22 @@ for j = 1, #asking do
   end
   served = served or granted[i]
 end
-local first
-if busy[1] then
+local first, who, until_then
+if busy[1] and waiting then
   first = call('ZRANGE', d, 0, 0, 'WITHSCORES')[2]
-  if not waiting or first and first <= now then
+  -- All that were read are served: the view ends before the next one.
+  head = head or call('ZRANGE', q, #gone, #gone)[1] or ARGV[4 * busy[1] + 4]
+  who = queue_client(head)
+  until_then = lives[who]
+  if until_then == nil then
+    until_then = call('ZSCORE', l, who)
+  end
+  until_then = until_then or now
+  if until_then <= now or first and first <= now or pool_need(head) > size then
     busy = {}
   end
+else
+  busy = {}
 end
 if not served and not busy[1] then
   return table.concat(lines, '\n')
@@ -206,13 +217,7 @@ if busy[1] then
     -- It was notified, and has to be notified again.
     call('HSET', k, 'r', string.format('%.0f', low - 1))
   end
-  head = call('ZRANGE', q, 0, 0)[1]
-  local who, remaining = queue_client(head), ''
-  local until_then = lives[who]
-  if until_then == nil then
-    until_then = call('ZSCORE', l, who)
-  end
-  until_then = until_then or now
+  local remaining = ''
   local fits = pool_need(head) <= size - out
   if fits and now + GRACE < until_then + 0 then
     until_then = (now + GRACE) .. ''

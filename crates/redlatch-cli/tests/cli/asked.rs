@@ -2,10 +2,7 @@
 
 use redlatch::runtime::Command;
 
-use crate::{
-    see::json,
-    support::{World, eventually, finished},
-};
+use crate::support::{World, eventually, finished, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {
@@ -14,15 +11,15 @@ async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {
     let _held = client.lock("a").lock().await.unwrap();
     let foreign = Command::new("SET").arg("redlatch:{b}").arg("text");
     world.server.execute(&foreign).unwrap();
-    let listed = world.redlatch(&["ls"]).await;
-    assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
+    let listed = world.ends(0, "ls").await;
+    listed.is_silent();
     let lines: Vec<_> = listed.stdout.lines().collect();
     assert!(lines[1].starts_with("a "), "{lines:?}");
     assert!(
         lines[2].contains("unreadable: a value of another program"),
         "{lines:?}"
     );
-    let listed = world.redlatch(&["ls", "--json", "b"]).await;
+    let listed = world.redlatch("ls --json b").await;
     let object = json(&listed.stdout);
     assert_eq!(object["kind"], "unknown");
     assert!(
@@ -32,30 +29,19 @@ async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {
             .contains("another program")
     );
     for verb in ["show", "wait"] {
-        let refused = world.redlatch(&[verb, "b"]).await;
-        assert_eq!(refused.code, 64, "{}", refused.stderr);
-        assert!(
-            refused.stderr.contains("another program"),
-            "{}",
-            refused.stderr
-        );
+        world.ends(64, &[verb, "b"]).await.says("another program");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_that_is_not_set_is_not_open() {
     let world = World::new().await;
-    let busy = world
-        .redlatch(&["wait", "--latch", "ready", "-w", "0s"])
-        .await;
-    assert_eq!(busy.code, 75, "{}", busy.stderr);
-    assert!(
-        busy.stderr.contains("latch ready is not set"),
-        "{}",
-        busy.stderr
-    );
+    world
+        .ends(75, "wait --latch ready -w 0s")
+        .await
+        .says("latch ready is not set");
     let looks = world.server.command_count("EVALSHA");
-    let mut child = world.start(&["wait", "--latch", "ready"]);
+    let mut child = world.start("wait --latch ready");
     let server = world.server.clone();
     eventually("a look at the latch", || {
         (server.command_count("EVALSHA") > looks + 1).then_some(())
@@ -66,7 +52,7 @@ async fn a_latch_that_is_not_set_is_not_open() {
     latch.try_set_count(1).await.unwrap();
     assert!(child.try_wait().unwrap().is_none());
     latch.count_down(1).await.unwrap();
-    assert_eq!(finished(child).await.code, 0);
+    finished(child).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,8 +61,7 @@ async fn waiting_asks_for_the_kind_and_the_holders_once() {
     let client = world.client().await;
     let _held = client.fair_lock("a").lock().await.unwrap();
     let before = world.server.command_count("HGET");
-    let busy = world.redlatch(&["wait", "a", "-w", "2s"]).await;
-    assert_eq!(busy.code, 75);
+    world.ends(75, "wait a -w 2s").await;
     // The first look, and that for the message.
     assert_eq!(world.server.command_count("HGET") - before, 2);
 }

@@ -7,13 +7,8 @@ use crate::support::{World, output};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fit_server_has_no_fault_and_nothing_is_left_held() {
     let world = World::new().await;
-    let well = world.redlatch(&["doctor"]).await;
-    assert_eq!(
-        (well.code, well.stderr.as_str()),
-        (0, ""),
-        "{}",
-        well.stdout
-    );
+    let well = world.ends(0, "doctor").await;
+    well.is_silent();
     assert!(!well.stdout.contains("FAULT"), "{}", well.stdout);
     for check in [
         "address",
@@ -30,7 +25,7 @@ async fn a_fit_server_has_no_fault_and_nothing_is_left_held() {
             well.stdout
         );
     }
-    let listed = world.redlatch(&["ls"]).await;
+    let listed = world.redlatch("ls").await;
     assert_eq!(listed.stdout, "");
 }
 
@@ -42,7 +37,7 @@ async fn faults_have_the_code_that_other_verbs_end_with() {
         ("localhost:6379", 78, "address"),
         ("redis://127.0.0.1:99999", 78, "address"),
     ] {
-        let mut command = world.command_at(url, &["doctor", "--json"]);
+        let mut command = world.command_at(url, "doctor --json");
         let told = output(&mut command).await;
         assert_eq!(told.code, code, "{url}: {}", told.stdout);
         assert!(!told.stdout.contains("secret"), "{}", told.stdout);
@@ -54,7 +49,7 @@ async fn faults_have_the_code_that_other_verbs_end_with() {
             (&check.into(), &"fault".into())
         );
         assert!(!last["advice"].as_str().unwrap().is_empty());
-        let mut command = world.command_at(url, &["ls"]);
+        let mut command = world.command_at(url, "ls");
         assert_eq!(output(&mut command).await.code, code, "{url}");
     }
 }

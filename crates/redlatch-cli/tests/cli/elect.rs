@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{World, finished, is_alive, pid_of, read_lines, signal};
-
-const LEADS: &str = "echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
+use crate::{
+    support::{World, finished, pid_of, read_lines, sh, signal},
+    verbs::LEADS,
+    world::is_alive,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_candidate_leads_and_the_next_follows_when_its_command_has_ended() {
@@ -29,8 +31,7 @@ async fn a_command_that_fails_leads_again_after_a_pause() {
     let world = World::new().await;
     let script = "echo $REDLATCH_TOKEN >> terms; [ $(wc -l < terms) -ge 3 ]";
     let args = ["elect", "boss", "--pause", "10ms", "--", "sh", "-c", script];
-    let led = world.redlatch(&args).await;
-    assert_eq!(led.code, 0);
+    let led = world.ends(0, &args).await;
     assert!(
         led.stderr.contains("exit code 1; the name is given back"),
         "{}",
@@ -64,9 +65,9 @@ async fn a_signal_ends_the_wait_or_the_command_and_gives_the_name_back() {
         tokio::task::yield_now().await;
     }
     signal(pid_of(&candidate), "TERM");
-    assert_eq!(finished(candidate).await.code, 128 + 15);
+    finished(candidate).await.ends(128 + 15);
     signal(pid_of(&leader), "TERM");
-    assert_eq!(finished(leader).await.code, 128 + 15);
+    finished(leader).await.ends(128 + 15);
     assert!(!is_alive(&group));
     assert_eq!(client.election("boss").leader().await.unwrap(), None);
     assert_eq!(read_lines(&world.file("started")).len(), 1);
@@ -75,9 +76,7 @@ async fn a_signal_ends_the_wait_or_the_command_and_gives_the_name_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_term_that_is_ended_by_force_ends_the_command() {
     let world = World::new().await;
-    let args = [
-        "elect", "boss", "--lease", "1s", "--pause", "10ms", "--", "sh", "-c", LEADS,
-    ];
+    let args = sh("elect boss --lease 1s --pause 10ms", LEADS);
     let child = world.start(&args);
     let first = world.lines("started", 1).await.remove(0);
     let client = world.client().await;
@@ -86,7 +85,7 @@ async fn a_term_that_is_ended_by_force_ends_the_command() {
     world.lines("started", 2).await;
     assert!(!is_alive(&first));
     std::fs::write(world.file("stop"), "").unwrap();
-    assert_eq!(finished(child).await.code, 0);
+    finished(child).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,50 +93,32 @@ async fn a_forbidden_renewal_gives_the_leader_time_to_end() {
     let world = World::new().await;
     let polite = "trap 'echo told >> told; sleep 0.2; echo over >> told; exit 0' TERM; \
          echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
-    let args = [
-        "elect", "boss", "--lease", "12s", "--pause", "10ms", "--note", "reindex", "--", "sh",
-        "-c", polite,
-    ];
+    let args = sh("elect boss --lease 12s --pause 10ms --note reindex", polite);
     let child = world.start(&args);
     world.lines("started", 1).await;
-    let shown = world.redlatch(&["show", "boss", "--json"]).await;
+    let shown = world.redlatch("show boss --json").await;
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     let holder = &shown["holders"][0];
     assert_eq!(holder["note"], "reindex");
     let token = holder["token"].to_string();
-    let broken = world.redlatch(&["break", "boss", "--token", &token]).await;
-    assert_eq!(broken.code, 0, "{}", broken.stderr);
+    world.ends(0, &["break", "boss", "--token", &token]).await;
     // It leads again once the command has ended.
     world.lines("started", 2).await;
     assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
     std::fs::write(world.file("stop"), "").unwrap();
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stderr.contains("exit code 0"), "{}", ended.stderr);
+    finished(child).await.ends(0).says("exit code 0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
     let world = World::new().await;
     let stubborn = "trap '' TERM; while :; do echo $$ $(date +%s%N) >> beats; done";
-    let args = [
-        "elect",
-        "boss",
-        "--lease",
-        "6s",
-        "--kill-after",
-        "1s",
-        "--fair",
-        "--",
-        "sh",
-        "-c",
-        stubborn,
-    ];
+    let args = sh("elect boss --lease 6s --kill-after 1s --fair", stubborn);
     let child = world.start(&args);
     world.lines("beats", 1).await;
     let election = world.client().await.election("boss").fair();
     assert!(election.force_release().after_lease().await.unwrap());
-    let next = world.redlatch(&["elect", "boss", "--fair", "--", "date", "+%s%N"]);
+    let next = world.redlatch("elect boss --fair -- date +%s%N");
     let taken: u64 = next.await.stdout.trim().parse().unwrap();
     // The first candidate may lead again by now, with another process.
     let beats = read_lines(&world.file("beats"));
@@ -159,17 +140,14 @@ async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
 async fn nothing_is_started_after_a_signal_although_the_term_is_lost() {
     let world = World::new().await;
     let script = format!("trap 'echo told > told' TERM; {LEADS}");
-    let args = [
-        "elect", "boss", "--lease", "3s", "--pause", "10ms", "--", "sh", "-c", &script,
-    ];
+    let args = sh("elect boss --lease 3s --pause 10ms", &script);
     let child = world.start(&args);
     let first = world.lines("started", 1).await.remove(0);
     signal(pid_of(&child), "TERM");
     world.lines("told", 1).await;
     let client = world.client().await;
     assert!(client.election("boss").force_release().await.unwrap());
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 128 + 15, "{}", ended.stderr);
+    finished(child).await.ends(128 + 15);
     assert!(!is_alive(&first));
     assert_eq!(read_lines(&world.file("started")).len(), 1);
 }
@@ -214,61 +192,18 @@ async fn http_tells_who_leads_and_that_both_are_ready() {
     assert_eq!(get(&other, "/leader").await, (503, follows.clone()));
     assert_eq!(get(&other, "/ready").await, (200, follows));
     std::fs::write(world.file("stop"), "").unwrap();
-    assert_eq!(finished(leader).await.code, 0);
+    finished(leader).await.ends(0);
     let mut now = get(&other, "/leader").await;
     while now.0 != 200 {
         now = get(&other, "/leader").await;
     }
     assert!(now.1["token"].as_u64().unwrap() > token);
     signal(pid_of(&candidate), "TERM");
-    assert_eq!(finished(candidate).await.code, 128 + 15);
+    finished(candidate).await.ends(128 + 15);
     assert_eq!(election.leader().await.unwrap(), None);
 
-    let wrong = world
-        .redlatch(&["elect", "boss", "--http", "nowhere"])
-        .await;
-    assert_eq!(wrong.code, 64, "{}", wrong.stderr);
-    assert!(
-        wrong.stderr.contains("--http cannot use nowhere"),
-        "{}",
-        wrong.stderr
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn observers_see_who_leads() {
-    let world = World::new().await;
-    let mut child = world.start(&["elect", "boss", "--observe"]);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = async || -> Value {
-        serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap()
-    };
-    assert_eq!(
-        next().await,
-        serde_json::json!({"v": 1, "name": "boss", "leads": false})
-    );
-    let leader = world.start(&["elect", "boss", "--value", "h:9", "--", "sh", "-c", LEADS]);
-    let mut seen = next().await;
-    while seen["value"].is_null() {
-        seen = next().await;
-    }
-    assert_eq!(
-        (&seen["leads"], &seen["value"]),
-        (&true.into(), &"h:9".into())
-    );
-    assert!(
-        seen["token"].is_u64() && seen["since_ms"].is_u64(),
-        "{seen}"
-    );
-    world.lines("started", 1).await;
-    std::fs::write(world.file("stop"), "").unwrap();
-    assert_eq!(finished(leader).await.code, 0);
-    assert_eq!(next().await["leads"], false);
-    child.kill().await.unwrap();
-    for wrong in [
-        &["elect", "boss"][..],
-        &["elect", "boss", "--observe", "--", "true"],
-    ] {
-        assert_eq!(world.redlatch(wrong).await.code, 64, "{wrong:?}");
-    }
+    world
+        .ends(64, "elect boss --http nowhere")
+        .await
+        .says("--http cannot use nowhere");
 }

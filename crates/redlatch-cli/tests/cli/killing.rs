@@ -1,6 +1,10 @@
 //! The kill rule: the command is dead before anybody else can have the name.
 
-use crate::support::{Wire, World, eventually, finished, is_alive, pid_of, read_lines, signal};
+use crate::{
+    support::{World, eventually, finished, json, pid_of, read_lines, sh, signal},
+    wire::Wire,
+    world::is_alive,
+};
 
 /// Ignores TERM, and writes the time, in ns, all the time. `date` is a process of its own, so it is
 /// in the group as well.
@@ -10,127 +14,78 @@ const STUBBORN: &str = "trap '' TERM; while :; do date +%s%N >> beats; done";
 const FAMILY: &str =
     "sleep 1000 & echo $! >> pids; sleep 1000 & echo $! >> pids; echo $$ >> pids; wait";
 
+/// Notes TERM, and ends with it.
+const POLITE: &str =
+    "trap 'echo told > told; exit 0' TERM; echo up > started; while :; do sleep 0.1; done";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_kills_the_command_before_anybody_else_has_the_name() {
-    let world = World::new().await;
-    let wire = Wire::to(&world).await;
-    let run = [
-        "run",
-        "--lease",
-        "12s",
-        "--kill-after",
-        "2s",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        STUBBORN,
-    ];
-    let child = world.command_at(&wire.url, &run).spawn().unwrap();
-    world.lines("beats", 3).await;
-    wire.cut();
-    let next = world.start(&["run", "a", "--", "date", "+%s%N"]);
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76, "{}", ended.stderr);
-    assert!(ended.stderr.contains("lost"), "{}", ended.stderr);
-    let taken: u64 = finished(next).await.stdout.trim().parse().unwrap();
-    let beats = read_lines(&world.file("beats"));
-    let last: u64 = beats.last().unwrap().parse().unwrap();
-    assert!(
-        last < taken,
-        "the command was alive {} ns after that",
-        last - taken
+    tokio::join!(
+        is_killed_by_silence("run a", "", 76),
+        is_killed_by_silence("once a --slot 1 --retries 1", "--skipped 75", 76),
+        is_killed_by_silence("elect a", "", 130),
     );
 }
 
+async fn is_killed_by_silence(verb: &str, of_next: &str, code: i32) {
+    let world = World::new().await;
+    let wire = Wire::to(&world).await;
+    let first = format!("{verb} --lease 6s --kill-after 1s");
+    let child = world.command_at(&wire.url, &sh(&first, STUBBORN)).spawn();
+    let child = child.unwrap();
+    world.lines("beats", 3).await;
+    wire.cut();
+    let next = format!("{verb} {of_next} -- date +%s%N");
+    let taken = loop {
+        let ran = world.redlatch(&next).await;
+        match ran.code {
+            0 => break ran.stdout,
+            other => assert_eq!(other, 75, "{}", ran.stderr),
+        }
+    };
+    assert_last_beat_before(&world, &taken);
+    if verb == "elect a" {
+        // It would campaign for ever.
+        signal(pid_of(&child), "INT");
+    }
+    let ended = finished(child).await;
+    assert_eq!(ended.code, code, "{verb:?}: {}", ended.stderr);
+    assert!(code != 76 || ended.stderr.contains("lost: "), "{ended:?}");
+}
+
+/// Asserts that nothing of the command was alive any more when the next one printed the time.
+fn assert_last_beat_before(world: &World, next: &str) {
+    let taken: u64 = next.trim().parse().unwrap();
+    let beats = read_lines(&world.file("beats"));
+    let last: u64 = beats.last().unwrap().parse().unwrap();
+    assert!(last < taken, "alive {} ns after that", last - taken);
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_and_leaders_are_dead_as_well_before_anybody_else_has_the_name() {
-    for (verb, code) in [
-        (&["once", "a", "--slot", "1", "--retries", "1"][..], 76),
-        (&["elect", "a"], 130),
-    ] {
+async fn a_silent_server_gives_command_and_job_time_to_end() {
+    let is_told = async |line: &str| {
         let world = World::new().await;
         let wire = Wire::to(&world).await;
-        let times = [
-            "--lease",
-            "6s",
-            "--kill-after",
-            "1s",
-            "--",
-            "sh",
-            "-c",
-            STUBBORN,
-        ];
-        let first = [verb, &times[..]].concat();
-        let child = world.command_at(&wire.url, &first).spawn().unwrap();
-        world.lines("beats", 3).await;
+        let child = world.command_at(&wire.url, &sh(line, POLITE)).spawn();
+        let child = child.unwrap();
+        world.lines("started", 1).await;
         wire.cut();
-        let skipped = if verb[0] == "once" {
-            &["--skipped", "75"][..]
-        } else {
-            &[]
-        };
-        let next = [verb, skipped, &["--", "date", "+%s%N"]].concat();
-        let taken = loop {
-            let ran = world.redlatch(&next).await;
-            match ran.code {
-                0 => break ran.stdout.trim().parse::<u64>().unwrap(),
-                other => assert_eq!(other, 75, "{}", ran.stderr),
-            }
-        };
-        let beats = read_lines(&world.file("beats"));
-        let last: u64 = beats.last().unwrap().parse().unwrap();
-        assert!(
-            last < taken,
-            "{verb:?}: alive {} ns after that",
-            last - taken
+        finished(child).await.ends(76);
+        assert_eq!(read_lines(&world.file("told")), ["told"]);
+        let report = json(&std::fs::read_to_string(world.file("report")).unwrap());
+        assert_eq!(
+            (&report["outcome"], &report["exit"]),
+            (&"lost".into(), &0.into()),
+            "{line}"
         );
-        if verb[0] == "elect" {
-            // It would campaign for ever.
-            signal(pid_of(&child), "INT");
+        if line.starts_with("once") {
+            let last = world.client().await.once("a").last().await.unwrap();
+            assert_ne!(last.unwrap().outcome, redlatch::once::JobOutcome::Done);
         }
-        let ended = finished(child).await;
-        assert_eq!(ended.code, code, "{verb:?}: {}", ended.stderr);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_silent_server_gives_a_job_time_to_end() {
-    let world = World::new().await;
-    let wire = Wire::to(&world).await;
-    let polite =
-        "trap 'echo told > told; exit 0' TERM; echo up > started; while :; do sleep 0.1; done";
-    let job = [
-        "once", "a", "--slot", "1", "--lease", "4s", "--", "sh", "-c", polite,
-    ];
-    let child = world.command_at(&wire.url, &job).spawn().unwrap();
-    world.lines("started", 1).await;
-    wire.cut();
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76, "{}", ended.stderr);
-    assert_eq!(read_lines(&world.file("told")), ["told"]);
-    let last = world.client().await.once("a").last().await.unwrap();
-    assert_ne!(last.unwrap().outcome, redlatch::once::JobOutcome::Done);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_silent_server_gives_the_command_time_to_end() {
-    let world = World::new().await;
-    let wire = Wire::to(&world).await;
-    let polite =
-        "trap 'echo told > told; exit 0' TERM; echo up > started; while :; do sleep 0.1; done";
-    let run = [
-        "run", "--lease", "4s", "--report", "report", "a", "--", "sh", "-c", polite,
-    ];
-    let child = world.command_at(&wire.url, &run).spawn().unwrap();
-    world.lines("started", 1).await;
-    wire.cut();
-    assert_eq!(finished(child).await.code, 76);
-    assert_eq!(read_lines(&world.file("told")), ["told"]);
-    let report = std::fs::read_to_string(world.file("report")).unwrap();
-    assert!(
-        report.contains("\"outcome\":\"lost\"") && report.contains("\"exit\":0"),
-        "{report}"
+    };
+    tokio::join!(
+        is_told("run --lease 4s --report report a"),
+        is_told("once --lease 4s --report report a --slot 1"),
     );
 }
 
@@ -142,9 +97,7 @@ async fn a_hold_ended_by_force_kills_the_command() {
     world.lines("beats", 1).await;
     let client = world.client().await;
     assert!(client.lock("a").force_release().await.unwrap());
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76);
-    assert!(ended.stderr.contains("ended by force"), "{}", ended.stderr);
+    finished(child).await.ends(76).says("ended by force");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,67 +105,35 @@ async fn a_forbidden_renewal_gives_the_command_time_to_end() {
     let world = World::new().await;
     let polite = "trap 'echo told > told; sleep 0.2; echo over >> told; exit 0' TERM; \
          echo up > started; while :; do sleep 0.1; done";
-    let run = [
-        "run",
-        "--lease",
-        "12s",
-        "--kill-after",
-        "5s",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        polite,
-    ];
+    let run = sh("run --lease 12s --kill-after 5s a", polite);
     let child = world.start(&run);
     world.lines("started", 1).await;
     let token = world.client().await.lock("a").info().await.unwrap();
     let token = token.unwrap().token.to_string();
-    let broken = world.redlatch(&["break", "a", "--token", &token]).await;
-    assert_eq!(broken.code, 0, "{}", broken.stderr);
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76, "{}", ended.stderr);
-    assert!(ended.stderr.contains("exit code 0"), "{}", ended.stderr);
+    world.ends(0, &["break", "a", "--token", &token]).await;
+    finished(child).await.ends(76).says("exit code 0");
     assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forbidden_renewal_kills_a_command_that_does_not_end_before_anybody_has_the_name() {
     let world = World::new().await;
-    let run = [
-        "run",
-        "--lease",
-        "6s",
-        "--kill-after",
-        "1s",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        STUBBORN,
-    ];
+    let run = sh("run --lease 6s --kill-after 1s a", STUBBORN);
     let child = world.start(&run);
     world.lines("beats", 1).await;
     let lock = world.client().await.lock("a");
     assert!(lock.force_release().after_lease().await.unwrap());
-    let next = world.start(&["run", "a", "--", "date", "+%s%N"]);
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76, "{}", ended.stderr);
-    assert!(ended.stderr.contains("signal 9"), "{}", ended.stderr);
-    let taken: u64 = finished(next).await.stdout.trim().parse().unwrap();
-    let beats = read_lines(&world.file("beats"));
-    let last: u64 = beats.last().unwrap().parse().unwrap();
-    assert!(last < taken, "alive {} ns after that", last - taken);
+    let next = world.start("run a -- date +%s%N");
+    finished(child).await.ends(76).says("signal 9");
+    assert_last_beat_before(&world, &finished(next).await.stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_hold_outlives_its_lease() {
     let world = World::new().await;
-    let script = "sleep 3; echo done";
-    let ended = world
-        .redlatch(&["run", "--lease", "1s", "a", "--", "sh", "-c", script])
-        .await;
-    assert_eq!((ended.code, ended.stdout.as_str()), (0, "done\n"));
+    let script = "sleep 4; echo done";
+    let run = sh("run --lease 3s a", script);
+    assert_eq!(world.ends(0, &run).await.stdout, "done\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,11 +154,11 @@ async fn nothing_of_the_group_is_alive_after_the_wrapper_was_stopped_for_a_lease
     let child = world.start(&["run", "--lease", "3s", "a", "--", "sh", "-c", FAMILY]);
     let pids = world.lines("pids", 3).await;
     signal(pid_of(&child), "STOP");
-    let next = world.start(&["run", "a", "--", "echo", "mine"]);
+    let next = world.start("run a -- echo mine");
     all_dead(&pids).await;
     assert_eq!(finished(next).await.stdout, "mine\n");
     signal(pid_of(&child), "CONT");
-    assert_eq!(finished(child).await.code, 76);
+    finished(child).await.ends(76);
 }
 
 /// As after a suspension of the machine: all processes stand still, and somebody else has the name.
@@ -257,7 +178,7 @@ async fn a_command_that_was_suspended_beyond_the_deadline_does_nothing_more() {
         })
         .await;
     }
-    let next = world.redlatch(&["run", "a", "--", "echo", "mine"]).await;
+    let next = world.redlatch("run a -- echo mine").await;
     assert_eq!(next.stdout, "mine\n");
     let beats = read_lines(&world.file("beats")).len();
     for pid in [&wrapper, &guardian, &command] {
@@ -267,9 +188,7 @@ async fn a_command_that_was_suspended_beyond_the_deadline_does_nothing_more() {
             .arg(pid)
             .status();
     }
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76, "{}", ended.stderr);
-    assert!(ended.stderr.contains("signal 9"), "{}", ended.stderr);
+    finished(child).await.ends(76).says("signal 9");
     assert!(!world.file("told").exists(), "KILL comes first");
     println!(
         "beats after that: {}",
@@ -306,7 +225,7 @@ async fn a_guardian_that_was_stopped_kills_by_no_outdated_deadline() {
     let before = read_lines(&world.file("beats")).len();
     world.lines("beats", before + 10).await;
     std::fs::write(world.file("stop"), "").unwrap();
-    assert_eq!(finished(child).await.code, 0);
+    finished(child).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

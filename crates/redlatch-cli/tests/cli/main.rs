@@ -19,6 +19,26 @@ mod see;
 mod server;
 mod signals;
 mod starts;
+#[path = "../shared/support.rs"]
 mod support;
 mod terminal;
 mod top;
+#[path = "../shared/verbs.rs"]
+mod verbs;
+mod wire;
+mod world;
+
+use support::World;
+
+macro_rules! on_the_embedded_server {
+    ($($name:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                verbs::$name(World::new().await).await;
+            }
+        )*
+    };
+}
+
+verbs::all!(on_the_embedded_server);

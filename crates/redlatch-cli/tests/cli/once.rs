@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{World, finished, read_lines};
+use crate::support::{World, finished, read_lines, sh};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_runs_once_and_the_command_is_told_about_it() {
@@ -10,25 +10,13 @@ async fn a_slot_runs_once_and_the_command_is_told_about_it() {
     let script = "echo $REDLATCH_NAME $REDLATCH_SLOT $REDLATCH_ATTEMPT >> runs";
     let job = |slot| ["once", "job", "--slot", slot, "--", "sh", "-c", script];
     for _ in 0..2 {
-        let ran = world.redlatch(&job("w47")).await;
-        assert_eq!(
-            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
-            (0, "", "")
-        );
+        world.ends(0, &job("w47")).await.prints("");
     }
-    assert_eq!(world.redlatch(&job("w48")).await.code, 0);
+    world.ends(0, &job("w48")).await;
     assert_eq!(read_lines(&world.file("runs")), ["job w47 1", "job w48 1"]);
-    let skipped = [
-        "once",
-        "job",
-        "--slot",
-        "w48",
-        "--skipped",
-        "3",
-        "--",
-        "true",
-    ];
-    assert_eq!(world.redlatch(&skipped).await.code, 3);
+    world
+        .ends(3, "once job --slot w48 --skipped 3 -- true")
+        .await;
     let last = world
         .client()
         .await
@@ -41,25 +29,6 @@ async fn a_slot_runs_once_and_the_command_is_told_about_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_schedules_run_their_present_slot_once() {
-    let world = World::new().await;
-    for (name, schedule) in [
-        ("every", &["--every", "365d+1h"][..]),
-        ("gap", &["--gap", "365d"]),
-        ("cron", &["--cron", "0 3 1 1 *", "--tz", "Europe/Berlin"]),
-    ] {
-        let mut args = vec!["once", name];
-        args.extend(schedule);
-        args.extend(["--", "sh", "-c", "echo ran >> runs"]);
-        for _ in 0..2 {
-            let ran = world.redlatch(&args).await;
-            assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
-        }
-    }
-    assert_eq!(read_lines(&world.file("runs")).len(), 3);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_failure_leaves_the_slot_open_while_retries_remain() {
     let world = World::new().await;
     let args = ["once", "job", "--slot", "a", "--retries", "1"];
@@ -68,20 +37,13 @@ async fn a_failure_leaves_the_slot_open_while_retries_remain() {
         args.extend(["--", "sh", "-c", script]);
         args
     };
-    assert_eq!(world.redlatch(&job("exit 3")).await.code, 3);
-    assert_eq!(world.redlatch(&job("kill -USR1 $$")).await.code, 128 + 10);
-    let exhausted = world.redlatch(&job("echo ran > runs")).await;
-    assert_eq!(exhausted.code, 70);
-    assert!(
-        exhausted.stderr.contains("has used up its attempts"),
-        "{}",
-        exhausted.stderr
-    );
-    assert!(
-        exhausted.stderr.contains("signal 10 ended the command"),
-        "{}",
-        exhausted.stderr
-    );
+    world.ends(3, &job("exit 3")).await;
+    world.ends(128 + 10, &job("kill -USR1 $$")).await;
+    world
+        .ends(70, &job("echo ran > runs"))
+        .await
+        .says("has used up its attempts")
+        .says("signal 10 ended the command");
     assert!(!world.file("runs").exists());
 }
 
@@ -100,34 +62,22 @@ async fn another_run_is_not_waited_for_and_the_report_tells_it() {
     let second = [
         "once", "job", "--slot", "a", "--report", report, "--", "true",
     ];
-    assert_eq!(world.redlatch(&second).await.code, 0);
+    world.ends(0, &second).await;
     let told: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
     assert_eq!(
         (&told["outcome"], &told["code"]),
         (&"under_way".into(), &0.into())
     );
     std::fs::write(world.file("gate"), "done\n").unwrap();
-    assert_eq!(finished(child).await.code, 0);
+    finished(child).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_takes_too_long_is_told_to_end_and_has_failed() {
     let world = World::new().await;
     let script = "trap 'echo TERM > told; exit 0' TERM; while true; do sleep 0.05; done";
-    let args = [
-        "once",
-        "job",
-        "--slot",
-        "a",
-        "--max-run",
-        "3s",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ];
-    let over = world.redlatch(&args).await;
-    assert_eq!(over.code, 124, "{}", over.stderr);
+    let args = sh("once job --slot a --max-run 3s", script);
+    world.ends(124, &args).await;
     assert_eq!(read_lines(&world.file("told")), ["TERM"]);
     let last = world
         .client()
@@ -153,11 +103,10 @@ async fn wrong_schedules_are_refused() {
     ] {
         let mut args = wrong.to_vec();
         args.extend(["--", "true"]);
-        let refused = world.redlatch(&args).await;
-        assert_eq!(refused.code, 64, "{wrong:?}: {}", refused.stderr);
+        world.ends(64, &args).await;
     }
     let missing = ["once", "job", "--slot", "a", "--", "no-such-command"];
-    assert_eq!(world.redlatch(&missing).await.code, 127);
+    world.ends(127, &missing).await;
     assert!(
         world
             .client()

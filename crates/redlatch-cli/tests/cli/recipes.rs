@@ -79,14 +79,14 @@ async fn job_of_a_crontab_runs_on_one_machine() {
     let other = output(&mut world.shell(line)).await;
     assert_eq!(other.code, 0, "{other:?}");
     go(&world);
-    assert_eq!(finished(first).await.code, 0);
+    finished(first).await.ends(0);
     assert_eq!(log(&world), ["started", "ended"]);
     // A machine that comes late runs it again; the second line does not.
-    assert_eq!(output(&mut world.shell(line)).await.code, 0);
+    output(&mut world.shell(line)).await.ends(0);
     assert_eq!(log(&world).len(), 4);
     let line = of_crontab(&lines[1]);
     for _ in 0..2 {
-        assert_eq!(output(&mut world.shell(line)).await.code, 0);
+        output(&mut world.shell(line)).await.ends(0);
         assert_eq!(log(&world).len(), 6);
     }
 }
@@ -153,7 +153,7 @@ async fn deployments_of_one_environment_run_one_after_the_other() {
         .map(|_| world.shell(&script).spawn().unwrap())
         .collect();
     for job in jobs {
-        assert_eq!(finished(job).await.code, 0);
+        finished(job).await.ends(0);
     }
     assert_eq!(log(&world), ["staging starts", "staging ended"].repeat(2));
 }
@@ -195,31 +195,22 @@ async fn test_waits_until_a_deployment_is_over() {
     );
     let test = world.shell(&script).spawn().unwrap();
     go(&world);
-    assert_eq!(finished(deployment).await.code, 0);
-    assert_eq!(finished(test).await.code, 0);
+    finished(deployment).await.ends(0);
+    finished(test).await.ends(0);
     assert_eq!(log(&world), ["started", "ended", "tested"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_takes_a_lock_from_a_process_that_hangs() {
     let world = World::new().await;
-    let run = [
-        "run",
-        "--lease",
-        "3s",
-        "nightly-import",
-        "--",
-        "sleep",
-        "600",
-    ];
-    let hangs = world.start(&run);
+    let hangs = world.start("run --lease 3s nightly-import -- sleep 600");
     let token = token(&world, "nightly-import").await;
     let script = block(&world, "Take a lock from a process that hangs");
     let ours = script.replace("1795536759021873", &token);
     assert_ne!(ours, script);
     let broken = output(&mut world.shell(&ours)).await;
     assert_eq!(broken.code, 0, "{broken:?}");
-    assert_eq!(finished(hangs).await.code, 76);
+    finished(hangs).await.ends(76);
     world.free("nightly-import").await;
 }
 
@@ -253,10 +244,10 @@ async fn note_says_why_a_name_is_held() {
     let mut shell = world.shell(&script);
     let deployment = shell.env("CI_COMMIT_SHA", "3f9c1d").spawn().unwrap();
     world.lines("log", 1).await;
-    let seen = world.redlatch(&["show", "deploy-production"]).await;
+    let seen = world.redlatch("show deploy-production").await;
     assert!(seen.stdout.contains("release 3f9c1d"), "{seen:?}");
     go(&world);
-    assert_eq!(finished(deployment).await.code, 0);
+    finished(deployment).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

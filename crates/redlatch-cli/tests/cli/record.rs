@@ -9,7 +9,7 @@ use tracing_subscriber::{
     registry,
 };
 
-use crate::support::{World, eventually, finished, pid_of, read_lines, signal};
+use crate::support::{Args, World, eventually, finished, pid_of, read_lines, signal};
 
 /// One thread: what the client does in the background is then recorded as well.
 #[tokio::test]
@@ -64,10 +64,10 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
     assert!(of(gone, "lost").contains("\"cause\":\"expired\""));
     of(gone, "gone");
 
-    let drawn = world
-        .redlatch(&["timeline", "holds.jsonl", "-o", "page.html"])
-        .await;
-    assert_eq!((drawn.code, drawn.stderr.as_str()), (0, ""));
+    world
+        .ends(0, "timeline holds.jsonl -o page.html")
+        .await
+        .is_silent();
     let page = std::fs::read_to_string(world.file("page.html")).unwrap();
     for token in [kept, gone] {
         assert!(page.contains(&format!("\"token\":\"{token}\"")), "{token}");
@@ -79,18 +79,14 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
-    let world = World::new().await;
     let script = "trap '' TERM; echo up >> log; while :; do sleep 0.05; done";
-    for verb in [
-        &["run", "--lease", "3s"][..],
-        &["once", "--gap", "1h", "--lease", "3s", "--max-run", "2s"],
-        &["elect", "--lease", "3s"],
-    ] {
+    let is_recorded = async |line: &str| {
+        let world = World::new().await;
+        let verb = line.args();
         let name = format!("n-{}", verb[0]);
         let file = format!("{name}.jsonl");
-        let mut args = verb.to_vec();
+        let mut args = verb.clone();
         args.extend(["--record", &file, &name, "--", "sh", "-c", script]);
-        let _ = std::fs::remove_file(world.file("log"));
         let child = world.start(&args);
         world.lines("log", 1).await;
         let has = |event: &str| {
@@ -104,7 +100,7 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
         let breaks = verb[0] != "once";
         if breaks {
             let broken = ["break", &name, "--token", &token(&world, &name).await];
-            assert_eq!(world.redlatch(&broken).await.code, 0, "{verb:?}");
+            world.ends(0, &broken).await;
         }
         recorded(&has, "KILL").await;
         if verb[0] == "elect" {
@@ -117,19 +113,19 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
         assert_eq!(has("lost"), breaks, "{verb:?}");
         assert!(has("TERM") || verb[0] == "elect", "{verb:?}");
         let drawn = ["timeline", &file, "-o", "page.html"];
-        assert_eq!(world.redlatch(&drawn).await.code, 0);
+        world.ends(0, &drawn).await;
         let page = std::fs::read_to_string(world.file("page.html")).unwrap();
         assert!(page.contains(",\"KILL\"]"), "{verb:?}");
         assert!(page.contains(&format!("\"name\":\"{name}\"")));
-    }
-    let wrong = ["run", "--record", "no/such/folder", "a", "--", "true"];
-    let refused = world.redlatch(&wrong).await;
-    assert_eq!(refused.code, 64);
-    assert!(
-        refused.stderr.contains("no/such/folder"),
-        "{}",
-        refused.stderr
+    };
+    tokio::join!(
+        is_recorded("run --lease 3s"),
+        is_recorded("once --gap 1h --lease 3s --max-run 2s"),
+        is_recorded("elect --lease 3s"),
     );
+    let world = World::new().await;
+    let wrong = ["run", "--record", "no/such/folder", "a", "--", "true"];
+    world.ends(64, &wrong).await.says("no/such/folder");
 }
 
 /// Waits until there is a line with `event`.

@@ -23,23 +23,13 @@ async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
         held[0].metadata.as_ref().unwrap().pid.to_string(),
         pid_of(&child)
     );
-    let busy = world.redlatch(&["run", "-n", "a", "--", "true"]).await;
-    assert_eq!(busy.code, 75);
-    assert!(
-        busy.stderr.contains("a is held by sh (pid"),
-        "{}",
-        busy.stderr
-    );
-    let busy = world
-        .redlatch(&["run", "-w", "50ms", "-E", "3", "a", "--", "true"])
-        .await;
-    assert_eq!(busy.code, 3);
+    world
+        .ends(75, "run -n a -- true")
+        .await
+        .says("a is held by sh (pid");
+    world.ends(3, "run -w 1s -E 3 a -- true").await;
     fs::write(world.file("gate"), "done\n").unwrap();
-    let ended = finished(child).await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
-        (0, "done\n", "")
-    );
+    finished(child).await.ends(0).prints("done\n");
     assert!(!client.lock("a").is_locked().await.unwrap());
 }
 
@@ -48,7 +38,7 @@ async fn a_waiter_runs_when_the_holder_has_ended() {
     let world = World::new().await;
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
-    let child = world.start(&["run", "-w", "100s", "a", "--", "echo", "mine"]);
+    let child = world.start("run -w 100s a -- echo mine");
     let waits = async || client.lock("a").info().await.unwrap().unwrap().waiters > 0;
     while !waits().await {
         tokio::task::yield_now().await;
@@ -60,17 +50,13 @@ async fn a_waiter_runs_when_the_holder_has_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_exit_code_is_that_of_the_command() {
     let world = World::new().await;
-    assert_eq!(
-        world
-            .redlatch(&["run", "a", "--", "sh", "-c", "exit 7"])
-            .await
-            .code,
-        7
-    );
-    let killed = world
-        .redlatch(&["run", "a", "--", "sh", "-c", "kill -USR1 $$"])
+    world
+        .ends(7, &["run", "a", "--", "sh", "-c", "exit 7"])
         .await;
-    assert_eq!((killed.code, killed.stderr.as_str()), (128 + 10, ""));
+    world
+        .ends(128 + 10, &["run", "a", "--", "sh", "-c", "kill -USR1 $$"])
+        .await
+        .is_silent();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,12 +68,7 @@ async fn a_missing_command_is_found_out_before_anything_is_acquired() {
         output(&mut world.command_at(nowhere, &["run", "a", "--", command])).await
     };
     let missing = at("no-such-command").await;
-    assert_eq!(missing.code, 127);
-    assert!(
-        missing.stderr.contains("no-such-command"),
-        "{}",
-        missing.stderr
-    );
+    missing.ends(127).says("no-such-command");
     assert_eq!(at("./none").await.code, 127);
     fs::write(world.file("data"), "x").unwrap();
     assert_eq!(at("./data").await.code, 126);
@@ -117,86 +98,6 @@ async fn the_command_is_told_name_token_and_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_names_are_all_held_or_none() {
-    let world = World::new().await;
-    let client = world.client().await;
-    let held = client.lock("b").lock().await.unwrap();
-    assert_eq!(
-        world
-            .redlatch(&["run", "-n", "a", "b", "--", "true"])
-            .await
-            .code,
-        75
-    );
-    assert!(!client.lock("a").is_locked().await.unwrap());
-    held.release().await.unwrap();
-    let print = "printf %s \"$REDLATCH_NAME\"; exec redlatch_is_not_there 2>/dev/null";
-    let ended = world
-        .redlatch(&["run", "-n", "b", "a", "--", "sh", "-c", print])
-        .await;
-    assert_eq!(ended.stdout, "b\na");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn other_kinds_are_held_by_their_options() {
-    let world = World::new().await;
-    let client = world.client().await;
-    let reader = client.read_write_lock("rw").read().await.unwrap();
-    assert_eq!(
-        world
-            .redlatch(&["run", "-n", "--read", "rw", "--", "true"])
-            .await
-            .code,
-        0
-    );
-    assert_eq!(
-        world
-            .redlatch(&["run", "-n", "--write", "rw", "--", "true"])
-            .await
-            .code,
-        75
-    );
-    reader.release().await.unwrap();
-    assert_eq!(
-        world
-            .redlatch(&["run", "-n", "--write", "rw", "--", "true"])
-            .await
-            .code,
-        0
-    );
-    let fair = client.fair_lock("f").lock().await.unwrap();
-    assert_eq!(
-        world
-            .redlatch(&["run", "-n", "--fair", "f", "--", "true"])
-            .await
-            .code,
-        75
-    );
-    fair.release().await.unwrap();
-    let permits = ["run", "-n", "--permits", "2", "s", "--", "true"];
-    assert_eq!(
-        world.redlatch(&permits).await.code,
-        64,
-        "nobody has set the number"
-    );
-    let of = [
-        "run",
-        "-n",
-        "--permits",
-        "2",
-        "--of",
-        "3",
-        "s",
-        "--",
-        "true",
-    ];
-    assert_eq!(world.redlatch(&of).await.code, 0);
-    let two = client.semaphore("s").acquire_many(2).await.unwrap();
-    assert_eq!(world.redlatch(&permits).await.code, 75);
-    two.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_report_tells_what_happened() {
     let world = World::new().await;
     let report = || -> Value {
@@ -214,9 +115,7 @@ async fn the_report_tells_what_happened() {
     assert!(told["tokens"][0].as_u64().unwrap() > 0);
     let client = world.client().await;
     let _held = client.lock("a").lock().await.unwrap();
-    world
-        .redlatch(&["run", "--report", "report", "-n", "a", "--", "true"])
-        .await;
+    world.redlatch("run --report report -n a -- true").await;
     assert_eq!(
         (&report()["outcome"], &report()["code"]),
         (&"busy".into(), &75.into())
@@ -246,13 +145,13 @@ async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
     let world = World::new().await;
     let client = world.client().await;
     let held = client.fair_lock("a").lock().await.unwrap();
-    let child = world.start(&["run", "--fair", "a", "--", "true"]);
+    let child = world.start("run --fair a -- true");
     let waiters = async || client.fair_lock("a").info().await.unwrap().unwrap().waiters;
     while waiters().await == 0 {
         tokio::task::yield_now().await;
     }
     signal(pid_of(&child), "TERM");
-    assert_eq!(finished(child).await.code, 128 + 15);
+    finished(child).await.ends(128 + 15);
     while waiters().await > 0 {
         tokio::task::yield_now().await;
     }
@@ -263,10 +162,10 @@ async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
 async fn what_the_command_leaves_in_its_group_ends_before_the_name_is_given_back() {
     let world = World::new().await;
     let script = "sleep 1000 & echo $! > left; exit 0";
-    let ended = world
-        .redlatch(&["run", "a", "--", "sh", "-c", script])
-        .await;
-    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    world
+        .ends(0, &["run", "a", "--", "sh", "-c", script])
+        .await
+        .is_silent();
     let left = world.lines("left", 1).await;
-    assert!(!crate::support::is_alive(&left[0]));
+    assert!(!crate::world::is_alive(&left[0]));
 }

@@ -1,6 +1,9 @@
 //! Signals to the wrapper and to the command.
 
-use crate::support::{World, eventually, finished, is_alive, output, pid_of, read_lines, signal};
+use crate::{
+    support::{World, eventually, finished, output, pid_of, read_lines, signal},
+    world::is_alive,
+};
 
 /// Writes the signals that it gets. `wait` returns for each.
 const LISTENER: &str = "trap 'echo TERM >> got' TERM; trap 'echo INT >> got' INT; \
@@ -26,7 +29,7 @@ async fn term_int_and_hup_are_forwarded() {
         assert_eq!(got[count], name);
     }
     std::fs::write(world.file("stop"), "").unwrap();
-    assert_eq!(finished(child).await.code, 5);
+    finished(child).await.ends(5);
     assert_eq!(read_lines(&world.file("got")).len(), 3);
 }
 
@@ -49,8 +52,7 @@ async fn a_short_stop_of_wrapper_or_command_ends_nothing() {
         world.lines("beats", before + 2).await;
     }
     std::fs::write(world.file("stop"), "").unwrap();
-    let ended = finished(child).await;
-    assert_eq!((ended.code, ended.stderr.as_str()), (5, ""));
+    finished(child).await.ends(5).is_silent();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +63,7 @@ async fn term_ends_a_stopped_command() {
     let command = world.lines("started", 1).await.remove(0);
     signal(&command, "STOP");
     signal(pid_of(&child), "TERM");
-    assert_eq!(finished(child).await.code, 128 + 15);
+    finished(child).await.ends(128 + 15);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +73,7 @@ async fn a_forwarded_signal_reaches_grandchildren() {
     let child = world.start(&["run", "a", "--", "sh", "-c", family]);
     let pids = world.lines("pids", 2).await;
     signal(pid_of(&child), "TERM");
-    assert_eq!(finished(child).await.code, 128 + 15);
+    finished(child).await.ends(128 + 15);
     assert!(!pids.iter().any(|pid| is_alive(pid)));
 }
 
@@ -109,7 +111,7 @@ async fn signals_that_were_ignored_at_the_start_stay_ignored() {
     signal(pid_of(&child), "HUP");
     signal(pid_of(&child), "HUP");
     std::fs::write(world.file("stop"), "").unwrap();
-    assert_eq!(finished(child).await.code, 0);
+    finished(child).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,11 @@ use std::{fs, process::Stdio};
 
 use tokio::process::Command;
 
-use crate::support::{
-    REDLATCH, World, eventually, finished, is_alive, output, passes, read_lines, signal,
+use crate::{
+    support::{
+        Args, REDLATCH, World, eventually, finished, output, passes, read_lines, sh, signal,
+    },
+    world::is_alive,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -14,7 +17,7 @@ async fn a_command_line_that_becomes_too_long_is_told_and_the_name_is_free() {
     // Words may have 128 KiB each, and the command line some 2 MiB.
     let fill = "x".repeat(100_000);
     let run = |words: usize, last: usize| {
-        let mut command = world.command(&["run", "-n", "a", "--", "true"]);
+        let mut command = world.command("run -n a -- true");
         command.args(std::iter::repeat_n(&fill, words));
         command.arg("y".repeat(last));
         command
@@ -48,10 +51,11 @@ async fn a_command_line_that_becomes_too_long_is_told_and_the_name_is_free() {
         }
     }
     // The command itself gets more: the name of the hold in its environment, for instance.
-    let ended = output(&mut run(words, fits - 30)).await;
-    assert_eq!(ended.code, 126, "{}", ended.stderr);
-    assert!(ended.stderr.contains("list too long"), "{}", ended.stderr);
-    assert_eq!(output(&mut run(words - 1, 0)).await.code, 0);
+    output(&mut run(words, fits - 30))
+        .await
+        .ends(126)
+        .says("list too long");
+    output(&mut run(words - 1, 0)).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,25 +73,13 @@ async fn closed_descriptors_do_not_matter() {
 async fn a_full_output_does_not_change_the_code() {
     let world = World::new().await;
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
-    let run = [
-        "run",
-        "--report",
-        "/dev/full",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        "exit 7",
-    ];
-    let ended = output(&mut world.command(&run)).await;
-    assert_eq!(ended.code, 7);
-    assert!(
-        ended.stderr.contains("the report cannot be written"),
-        "{}",
-        ended.stderr
-    );
+    let run = sh("run --report /dev/full a", "exit 7");
+    output(&mut world.command(&run))
+        .await
+        .ends(7)
+        .says("the report cannot be written");
     let mut command = world.command(&run);
-    assert_eq!(output(command.stdout(full()).stderr(full())).await.code, 7);
+    output(command.stdout(full()).stderr(full())).await.ends(7);
     for report in ["/", "/nowhere/report", ""] {
         let args = [
             "run",
@@ -99,8 +91,7 @@ async fn a_full_output_does_not_change_the_code() {
             "-c",
             "echo >> ran",
         ];
-        let ended = world.redlatch(&args).await;
-        assert_eq!(ended.code, 64, "{report}: {}", ended.stderr);
+        world.ends(64, &args).await;
     }
     assert!(!world.file("ran").exists());
 }
@@ -126,19 +117,12 @@ async fn odd_names_are_held_as_they_are() {
         let mut args = vec!["run", "-n"];
         if name.starts_with('-') {
             // An option would begin like this.
-            assert_eq!(
-                world
-                    .redlatch(&["run", "-n", name, "--", "true"])
-                    .await
-                    .code,
-                64
-            );
+            world.ends(64, &["run", "-n", name, "--", "true"]).await;
             held.release().await.unwrap();
             continue;
         }
         args.extend([name, "--", "sh", "-c", "printf %s \"$REDLATCH_NAME\""]);
-        let busy = world.redlatch(&args).await;
-        assert_eq!(busy.code, 75, "{name:?}");
+        let busy = world.ends(75, &args).await;
         assert!(!busy.stderr.contains('\u{1b}'), "{:?}", busy.stderr);
         assert_eq!(busy.stderr.matches('\n').count(), 1, "{:?}", busy.stderr);
         held.release().await.unwrap();
@@ -146,8 +130,7 @@ async fn odd_names_are_held_as_they_are() {
         assert_eq!((ran.code, ran.stdout.as_str()), (0, name));
     }
     for name in ["", &"n".repeat(513)] {
-        let refused = world.redlatch(&["run", "-n", name, "--", "true"]).await;
-        assert_eq!(refused.code, 64, "{}: {}", name.len(), refused.stderr);
+        let refused = world.ends(64, &["run", "-n", name, "--", "true"]).await;
         assert!(refused.stderr.len() < 1_000, "{}", refused.stderr);
     }
 }
@@ -162,15 +145,12 @@ async fn data_pass_the_standard_input_and_output_unchanged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn as_process_1_it_forwards_signals_and_reaps_orphans() {
     let world = World::new().await;
-    let new = [
-        "--user",
-        "--map-root-user",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-    ];
-    let possible = Command::new("unshare").args(new).arg("true").status().await;
+    let new = "--user --map-root-user --pid --fork --kill-child --mount-proc".args();
+    let possible = Command::new("unshare")
+        .args(&new)
+        .arg("true")
+        .status()
+        .await;
     if !possible.is_ok_and(|status| status.success()) {
         eprintln!("this machine grants no namespaces: there can be no second process 1");
         return;
@@ -194,8 +174,7 @@ async fn as_process_1_it_forwards_signals_and_reaps_orphans() {
     let outer = child.id().unwrap();
     let inner = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
     signal(inner.trim(), "TERM");
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    finished(child).await.ends(3);
     assert_eq!(read_lines(&world.file("told")), ["told"]);
     assert!(!is_alive(inner.trim()));
 }

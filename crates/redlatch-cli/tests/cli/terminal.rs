@@ -7,7 +7,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::support::{GENEROUS, REDLATCH, World, read_lines};
+use crate::support::{GENEROUS, REDLATCH, World, read_lines, sh};
 
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {
@@ -139,14 +139,7 @@ async fn a_key_press_signal_is_delivered_once_in_a_pipeline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_press_ends_the_command_and_the_code_tells_it() {
     let world = World::new().await;
-    let wait = [
-        "run",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        "echo started; exec sleep 1000",
-    ];
+    let wait = sh("run a", "echo started; exec sleep 1000");
     let mut terminal = Terminal::start(&world, REDLATCH, &wait);
     terminal.until("started").await;
     terminal.press("\x03").await;

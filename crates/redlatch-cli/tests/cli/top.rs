@@ -5,8 +5,9 @@ use std::time::Duration;
 use redlatch::LossCause;
 
 use crate::{
-    support::{REDLATCH, Wire, World, signal},
+    support::{REDLATCH, World, signal},
     terminal::Terminal,
+    wire::Wire,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,11 +83,5 @@ async fn a_signal_gives_the_terminal_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn top_needs_a_terminal() {
     let world = World::new().await;
-    let refused = world.redlatch(&["top"]).await;
-    assert_eq!(refused.code, 64);
-    assert!(
-        refused.stderr.contains("use ls --watch"),
-        "{}",
-        refused.stderr
-    );
+    world.ends(64, "top").await.says("use ls --watch");
 }

@@ -3,13 +3,17 @@
 
 use std::{env, fs};
 
+use redlatch_tests::server::{ServerBinary, ServerOptions};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Child,
     time::{Duration, Instant, sleep},
 };
 
-use crate::support::{World, finished, passes, pid_of, read_lines, signal};
+use crate::{
+    server::{Server, on_every},
+    support::{World, finished, passes, pid_of, read_lines, signal},
+};
 
 /// Returns the number in a variable that `check load` sets.
 fn number(variable: &str, short: usize) -> usize {
@@ -25,8 +29,8 @@ async fn commands_under_a_stopped_server_never_overlap() {
     for began in (0..rounds).step_by(SIDE_BY_SIDE) {
         let names: Vec<_> = (began..rounds.min(began + SIDE_BY_SIDE)).collect();
         // Longer than the lease at first, and then as long as some renewals outlive.
-        let stopped = STOPS[began / SIDE_BY_SIDE % STOPS.len()];
-        some_rounds(&names, Duration::from_millis(stopped)).await;
+        let stopped = Duration::from_millis(STOPS[began / SIDE_BY_SIDE % STOPS.len()]);
+        on_every(|world| some_rounds(world, names.clone(), stopped)).await;
     }
 }
 
@@ -36,15 +40,14 @@ const SIDE_BY_SIDE: usize = 10;
 /// For how long the server is stopped, in ms. The lease has three seconds.
 const STOPS: [u64; 5] = [4_000, 600, 2_400, 1_700, 3_100];
 
-async fn some_rounds(names: &[usize], stopped: Duration) {
-    let world = World::new().await;
+async fn some_rounds(world: World, names: Vec<usize>, stopped: Duration) {
     let run = |n: usize, command: &[&str]| -> Child {
         let name = format!("r{n}");
         let times = ["run", "--lease", "3s", "--kill-after", "1s", &name, "--"];
         world.start(&[&times[..], command].concat())
     };
     let mut holders = Vec::new();
-    for &n in names {
+    for &n in &names {
         let work =
             format!("trap 'echo told >> {n}.told' TERM; while :; do date +%s%N >> {n}.beats; done");
         holders.push(run(n, &["sh", "-c", &work]));
@@ -52,7 +55,7 @@ async fn some_rounds(names: &[usize], stopped: Duration) {
     }
     let waiting: Vec<_> = names.iter().map(|&n| run(n, &["date", "+%s%N"])).collect();
     let client = world.client().await;
-    for n in names {
+    for n in &names {
         let lock = client.lock(format!("r{n}"));
         while lock.info().await.unwrap().unwrap().waiters == 0 {
             sleep(Duration::from_millis(5)).await;
@@ -90,7 +93,7 @@ async fn some_rounds(names: &[usize], stopped: Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn much_data_passes_unchanged() {
-    let world = World::new().await;
+    let world = Server::start(ServerBinary::any(), ServerOptions::new()).await;
     let megabytes = number("REDLATCH_TEST_MEGABYTES", 32);
     let began = Instant::now();
     passes(&world, megabytes).await;
@@ -99,7 +102,10 @@ async fn much_data_passes_unchanged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_objects_are_listed_in_bounded_memory() {
-    let world = World::new().await;
+    on_every(objects_are_listed).await;
+}
+
+async fn objects_are_listed(world: World) {
     let objects = number("REDLATCH_TEST_OBJECTS", 2_000);
     let client = world.client().await;
     let lease = Duration::from_secs(600);
@@ -113,7 +119,7 @@ async fn many_objects_are_listed_in_bounded_memory() {
         .command(&["CONFIG", "SET", "slowlog-log-slower-than", "1000"]);
     world.server.command(&["SLOWLOG", "RESET"]);
     let began = Instant::now();
-    let mut child = world.start(&["ls", "--json", "orders:*"]);
+    let mut child = world.start("ls --json orders:*");
     let memory = tokio::spawn(most_memory(pid_of(&child)));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut first, mut listed) = (None, 0);
@@ -130,7 +136,7 @@ async fn many_objects_are_listed_in_bounded_memory() {
     println!("commands above 1 ms, on a machine that is idle none: {slow}");
     // A walk of 256 keys at a time.
     assert!(memory < 40_000, "{memory} kB");
-    let table = world.start(&["ls", "orders:*"]);
+    let table = world.start("ls orders:*");
     let memory = most_memory(pid_of(&table));
     let (memory, table) = tokio::join!(memory, finished(table));
     assert_eq!(table.stdout.lines().count(), objects + 1);

@@ -1,27 +1,24 @@
 //! A real server for one test.
 
-use std::{
-    collections::hash_map::DefaultHasher,
-    hash::{Hash, Hasher},
-    thread,
-};
-
 use redlatch_tests::server::{self, ServerBinary, ServerOptions};
+
+use crate::support::World;
 
 /// A server of its own, which ends with this value.
 pub(crate) struct Server(server::Server);
 
+/// Runs a test on every server, one after the other.
+pub(crate) async fn on_every<R: Future<Output = ()>>(mut test: impl FnMut(World) -> R) {
+    for binary in ServerBinary::all() {
+        println!("on {binary:?}");
+        test(Server::start(binary, ServerOptions::new()).await).await;
+    }
+}
+
 impl Server {
-    /// Starts one of the servers. The name of the test decides which, so that the tests are spread
-    /// over all.
-    pub(crate) async fn start() -> Self {
-        let binaries = ServerBinary::all();
-        let mut hasher = DefaultHasher::new();
-        thread::current().name().hash(&mut hasher);
-        let at = hasher.finish() % binaries.len() as u64;
-        let binary = binaries.into_iter().nth(at as usize).unwrap();
-        let start = move || server::Server::start(&binary, ServerOptions::new());
-        Self(tokio::task::spawn_blocking(start).await.unwrap())
+    pub(crate) async fn start(binary: ServerBinary, options: ServerOptions) -> World {
+        let start = move || server::Server::start(&binary, options);
+        World::on(Self(tokio::task::spawn_blocking(start).await.unwrap()))
     }
 
     /// Sends a command, and returns the reply as text.

@@ -3,19 +3,17 @@
 use std::{
     ffi::OsStr,
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
 };
 
 use redlatch::Client;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
-    net::{TcpListener, TcpStream},
-    process::{Child, Command},
-    sync::watch,
+    io::{AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
     time::{Instant, sleep, timeout},
 };
 
@@ -26,6 +24,36 @@ pub(crate) const GENEROUS: Duration = Duration::from_secs(120);
 
 /// The path of the command.
 pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
+
+/// One call of each verb that talks to a server. The command of a verb leaves the file `ran` behind.
+const CALLS: [&str; 12] = [
+    "run -n a -- touch ran",
+    "once a --slot 1 -- touch ran",
+    "elect a -- touch ran",
+    "elect a --observe",
+    "ls",
+    "ls --watch --json",
+    "show a",
+    "wait a",
+    "hold a --for 1h",
+    "release 1@a",
+    "break a --token 1",
+    "forget a",
+];
+
+/// Checks that each verb ends with `code` if the server is at `url`, and that no command has run.
+/// The calls run beside each other, since each may take until its time is over.
+pub(crate) async fn all_end_with(code: i32, world: &World, url: &str) -> Vec<Output> {
+    let mut all = Vec::new();
+    let call = |line| (line, world.command_at(url, line).spawn().unwrap());
+    for (line, child) in CALLS.map(call) {
+        let ended = finished(child).await;
+        assert_eq!(ended.code, code, "{url} {line}: {ended:?}");
+        all.push(ended);
+    }
+    assert!(!world.file("ran").exists());
+    all
+}
 
 /// A server that listens, and a folder for files.
 pub(crate) struct World {
@@ -41,9 +69,86 @@ pub(crate) struct Output {
     pub(crate) stderr: String,
 }
 
+impl Output {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32) -> &Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+
+    /// Asserts that the standard error has `text`.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) -> &Self {
+        assert!(self.stderr.contains(text), "{text:?} is not in {self:?}");
+        self
+    }
+
+    /// Asserts that the standard output has `text`.
+    #[track_caller]
+    pub(crate) fn shows(&self, text: &str) -> &Self {
+        assert!(self.stdout.contains(text), "{text:?} is not in {self:?}");
+        self
+    }
+
+    /// Asserts that this is all that was written.
+    #[track_caller]
+    pub(crate) fn prints(&self, text: &str) -> &Self {
+        assert_eq!((self.stdout.as_str(), self.stderr.as_str()), (text, ""));
+        self
+    }
+
+    /// Asserts that nothing was written to the standard error.
+    #[track_caller]
+    pub(crate) fn is_silent(&self) -> &Self {
+        assert_eq!(self.stderr, "");
+        self
+    }
+}
+
+/// Arguments of the command: a line that is split into its words, or the arguments themselves.
+pub(crate) trait Args {
+    fn args(&self) -> Vec<&str>;
+}
+
+impl Args for str {
+    fn args(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Args for String {
+    fn args(&self) -> Vec<&str> {
+        self.as_str().args()
+    }
+}
+
+impl Args for [&str] {
+    fn args(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Args for [&str; N] {
+    fn args(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Args for Vec<&str> {
+    fn args(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+/// Returns the arguments of `line`, which end with a script for a shell.
+pub(crate) fn sh<'a>(line: &'a str, script: &'a str) -> Vec<&'a str> {
+    [&line.args()[..], &["--", "sh", "-c", script]].concat()
+}
+
 impl World {
-    pub(crate) async fn new() -> Self {
-        let server = Server::start().await;
+    /// Takes a server, for one test.
+    pub(crate) fn on(server: Server) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { server, folder }
     }
@@ -66,44 +171,18 @@ impl World {
     }
 
     /// Builds a call of the command. It runs in the folder of this world.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &(impl Args + ?Sized)) -> Command {
         self.command_at(&self.url(), args)
     }
 
-    /// Builds a call of the command by a program that becomes it. Its arguments are still missing.
-    pub(crate) fn command_through(&self, program: &[&str]) -> Command {
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).arg(REDLATCH);
-        self.equip(&mut command, &self.url());
-        command
-    }
-
-    pub(crate) fn command_at(&self, url: &str, args: &[&str]) -> Command {
+    pub(crate) fn command_at(&self, url: &str, args: &(impl Args + ?Sized)) -> Command {
         let mut command = Command::new(REDLATCH);
-        command.args(args);
+        command.args(args.args());
         self.equip(&mut command, url);
         command
     }
 
-    /// Builds a call of the shell, which finds `redlatch` in its path.
-    pub(crate) fn shell(&self, script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        self.equip(&mut command, &self.url());
-        let own = Path::new(REDLATCH).parent().unwrap();
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", own.display()));
-        command
-    }
-
-    /// Writes a program into the folder of this world.
-    pub(crate) fn program(&self, name: &str, script: &str) {
-        let file = self.file(name);
-        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    fn equip(&self, command: &mut Command, url: &str) {
+    pub(crate) fn equip(&self, command: &mut Command, url: &str) {
         command
             .current_dir(self.folder.path())
             .env("REDLATCH_URL", url)
@@ -114,11 +193,18 @@ impl World {
             .kill_on_drop(true);
     }
 
-    pub(crate) async fn redlatch(&self, args: &[&str]) -> Output {
+    pub(crate) async fn redlatch(&self, args: &(impl Args + ?Sized)) -> Output {
         output(&mut self.command(args)).await
     }
 
-    pub(crate) fn start(&self, args: &[&str]) -> Child {
+    /// Runs the command to its end, and asserts its exit code.
+    pub(crate) async fn ends(&self, code: i32, args: &(impl Args + ?Sized)) -> Output {
+        let ended = self.redlatch(args).await;
+        assert_eq!(ended.code, code, "{:?}: {ended:?}", args.args());
+        ended
+    }
+
+    pub(crate) fn start(&self, args: &(impl Args + ?Sized)) -> Child {
         self.command(args).spawn().unwrap()
     }
 
@@ -130,16 +216,6 @@ impl World {
             (found.len() >= lines).then_some(found)
         })
         .await
-    }
-
-    /// Waits until nobody holds the plain lock `name`.
-    pub(crate) async fn free(&self, name: &str) {
-        let client = self.client().await;
-        let end = Instant::now() + GENEROUS;
-        while client.lock(name).is_locked().await.unwrap() {
-            assert!(Instant::now() < end, "{name} is still held");
-            sleep(Duration::from_millis(20)).await;
-        }
     }
 }
 
@@ -164,7 +240,7 @@ pub(crate) async fn finished(child: Child) -> Output {
 /// Sends so many megabytes through the standard input and output of a command under a lock, and
 /// checks that they come back unchanged.
 pub(crate) async fn passes(world: &World, megabytes: usize) {
-    let mut command = world.command(&["run", "a", "--", "cat"]);
+    let mut command = world.command("run a -- cat");
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = child.stdout.take().unwrap();
@@ -229,13 +305,6 @@ pub(crate) fn read_lines(file: &Path) -> Vec<String> {
     whole.lines().map(str::to_owned).collect()
 }
 
-/// Tells whether a process is there and no zombie.
-pub(crate) fn is_alive(pid: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
-}
-
 pub(crate) fn signal(pid: impl AsRef<OsStr>, name: &str) {
     let status = std::process::Command::new("kill")
         .arg(format!("-{name}"))
@@ -248,57 +317,11 @@ pub(crate) fn pid_of(child: &Child) -> String {
     child.id().unwrap().to_string()
 }
 
-/// A way to the server that can be cut: connections stay, and nothing passes any more.
-pub(crate) struct Wire {
-    pub(crate) url: String,
-    cut: watch::Sender<bool>,
-    asked: watch::Sender<bool>,
+pub(crate) fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-impl Wire {
-    pub(crate) async fn to(world: &World) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let target = world.url().trim_start_matches("redis://").to_owned();
-        let (cut, is_cut) = watch::channel(false);
-        let (asked, _) = watch::channel(false);
-        let ask = asked.clone();
-        tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (target, mut is_cut) = (target.clone(), is_cut.clone());
-                let ask = ask.clone();
-                tokio::spawn(async move {
-                    let mut far = TcpStream::connect(target).await.unwrap();
-                    let silent = async {
-                        is_cut.wait_for(|&cut| cut).await.unwrap();
-                    };
-                    tokio::select! {
-                        _ = copy_bidirectional(&mut near, &mut far) => {}
-                        () = silent => {}
-                    }
-                    if near.readable().await.is_ok() {
-                        ask.send_replace(true);
-                    }
-                    // The connection stays, and is never answered.
-                    std::future::pending::<()>().await;
-                });
-            }
-        });
-        Self { url, cut, asked }
-    }
-
-    /// Waits until something is sent on a connection that was cut.
-    pub(crate) async fn asked(&self) {
-        let mut asked = self.asked.subscribe();
-        asked.wait_for(|&asked| asked).await.unwrap();
-    }
-
-    /// Lets new connections pass. Those that were cut stay so.
-    pub(crate) fn mend(&self) {
-        self.cut.send_replace(false);
-    }
-
-    pub(crate) fn cut(&self) {
-        self.cut.send_replace(true);
-    }
+/// Reads an event from the output of `redlatch ls --watch --json`.
+pub(crate) async fn event(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
+    json(&lines.next_line().await.unwrap().unwrap())
 }

@@ -1,0 +1,368 @@
+//! The tests of verbs whose results can differ by server: they run on the server inside of the test's
+//! process and on every real one. The rest of the tests is in `cli`.
+
+use std::time::Duration;
+
+use redlatch::{Client, LossCause};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::support::{Args, World, event, finished, json, read_lines};
+
+/// Leads until the file `stop` is there.
+pub(crate) const LEADS: &str = "echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
+
+/// Calls the macro `$make` with the names of all.
+macro_rules! all {
+    ($make:ident) => {
+        $make! {
+            several_names_are_all_held_or_none
+            other_kinds_are_held_by_their_options
+            all_schedules_run_their_present_slot_once
+            observers_see_who_leads
+            all_kinds_are_listed_by_name_and_a_free_lock_is_not
+            json_has_what_the_page_says
+            show_lists_the_queue_of_a_fair_lock
+            watching_tells_each_change
+            waiting_takes_nothing_and_ends_when_the_name_is_free
+            a_hold_lasts_without_its_process_until_its_handle_releases_it
+            breaking_tells_the_holder_and_keeps_exclusion
+            breaking_now_frees_the_name_at_once
+            a_name_that_changes_its_kind_is_forgotten_once_it_is_free
+        }
+    };
+}
+pub(crate) use all;
+
+pub(crate) async fn several_names_are_all_held_or_none(world: World) {
+    let client = world.client().await;
+    let held = client.lock("b").lock().await.unwrap();
+    world.ends(75, "run -n a b -- true").await;
+    assert!(!client.lock("a").is_locked().await.unwrap());
+    held.release().await.unwrap();
+    let print = "printf %s \"$REDLATCH_NAME\"; exec redlatch_is_not_there 2>/dev/null";
+    let ended = world
+        .redlatch(&["run", "-n", "b", "a", "--", "sh", "-c", print])
+        .await;
+    assert_eq!(ended.stdout, "b\na");
+}
+
+pub(crate) async fn other_kinds_are_held_by_their_options(world: World) {
+    let client = world.client().await;
+    let reader = client.read_write_lock("rw").read().await.unwrap();
+    world.ends(0, "run -n --read rw -- true").await;
+    world.ends(75, "run -n --write rw -- true").await;
+    reader.release().await.unwrap();
+    world.ends(0, "run -n --write rw -- true").await;
+    let fair = client.fair_lock("f").lock().await.unwrap();
+    world.ends(75, "run -n --fair f -- true").await;
+    fair.release().await.unwrap();
+    let permits = "run -n --permits 2 s -- true";
+    world.ends(64, permits).await;
+    world.ends(0, "run -n --permits 2 --of 3 s -- true").await;
+    let two = client.semaphore("s").acquire_many(2).await.unwrap();
+    world.ends(75, permits).await;
+    two.release().await.unwrap();
+}
+
+pub(crate) async fn all_schedules_run_their_present_slot_once(world: World) {
+    for (name, schedule) in [
+        ("every", &["--every", "365d+1h"][..]),
+        ("gap", &["--gap", "365d"]),
+        ("cron", &["--cron", "0 3 1 1 *", "--tz", "Europe/Berlin"]),
+    ] {
+        let mut args = vec!["once", name];
+        args.extend(schedule);
+        args.extend(["--", "sh", "-c", "echo ran >> runs"]);
+        for _ in 0..2 {
+            world.ends(0, &args).await;
+        }
+    }
+    assert_eq!(read_lines(&world.file("runs")).len(), 3);
+}
+
+pub(crate) async fn observers_see_who_leads(world: World) {
+    let mut child = world.start("elect boss --observe");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = event(&mut lines).await;
+    assert_eq!(
+        first,
+        serde_json::json!({"v": 1, "name": "boss", "leads": false})
+    );
+    let leader = world.start(&["elect", "boss", "--value", "h:9", "--", "sh", "-c", LEADS]);
+    let mut seen = event(&mut lines).await;
+    while seen["value"].is_null() {
+        seen = event(&mut lines).await;
+    }
+    assert_eq!(
+        (&seen["leads"], &seen["value"]),
+        (&true.into(), &"h:9".into())
+    );
+    assert!(
+        seen["token"].is_u64() && seen["since_ms"].is_u64(),
+        "{seen}"
+    );
+    world.lines("started", 1).await;
+    std::fs::write(world.file("stop"), "").unwrap();
+    finished(leader).await.ends(0);
+    assert_eq!(event(&mut lines).await["leads"], false);
+    child.kill().await.unwrap();
+}
+
+/// One object of each kind, held by one client. The guards release when they are dropped.
+async fn one_of_each(client: &Client) -> impl Sized + use<> {
+    let rw = client.read_write_lock("rw").write().await.unwrap();
+    let pool = client.semaphore("pool").permits_if_unset(5);
+    let permits = pool.acquire_many(2).await.unwrap();
+    let ids = client.permit_expirable_semaphore("ids").permits_if_unset(3);
+    ids.acquire().await.unwrap();
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(2).await.unwrap();
+    let job = client.once("job").slot("w47");
+    let ran = job.run(async |_| Ok::<_, String>(())).await.unwrap();
+    assert!(ran.is_done());
+    let lock = client.lock("lock").lock().await.unwrap();
+    let fair = client.fair_lock("fair").lock().await.unwrap();
+    (rw, permits, lock, fair)
+}
+
+pub(crate) async fn all_kinds_are_listed_by_name_and_a_free_lock_is_not(world: World) {
+    let client = world.client().await;
+    let _held = one_of_each(&client).await;
+    let freed = client.lock("freed").lock().await.unwrap();
+    freed.release().await.unwrap();
+    let listed = world.ends(0, "ls").await;
+    listed.is_silent();
+    let lines: Vec<_> = listed.stdout.lines().collect();
+    let found: Vec<_> = lines
+        .iter()
+        .map(|line| line.args()[..2].join(" "))
+        .collect();
+    let all = [
+        "NAME KIND",
+        "fair fair",
+        "ids permits",
+        "job once",
+        "latch latch",
+        "lock lock",
+        "pool semaphore",
+        "rw rw",
+    ];
+    assert_eq!(found, all);
+    let pid = std::process::id();
+    assert!(
+        lines[5].contains(&format!("other (pid {pid} on ")),
+        "{}",
+        lines[5]
+    );
+    assert!(lines[6].ends_with("has 2, 3 of 5 free"), "{}", lines[6]);
+    assert!(lines[4].ends_with("2 of 2 to go"), "{}", lines[4]);
+
+    let some = world.redlatch("ls --kind rw --kind latch").await;
+    assert_eq!(some.stdout.lines().count(), 3, "{}", some.stdout);
+    let none = world.redlatch("ls nothing*").await;
+    assert_eq!((none.code, none.stdout.as_str()), (0, ""));
+}
+
+pub(crate) async fn json_has_what_the_page_says(world: World) {
+    let client = world.client().await;
+    let held = client.lock("a").lock().await.unwrap();
+    let _others = one_of_each(&client).await;
+    let listed = world.redlatch("ls --json").await;
+    let all: Vec<Value> = listed.stdout.lines().map(json).collect();
+    let of = |name: &str| all.iter().find(|object| object["name"] == name).unwrap();
+    assert!(all.iter().all(|object| object["v"] == 1));
+    let holder = &of("a")["holders"][0];
+    assert_eq!(holder["token"], held.token().as_u64());
+    assert_eq!(holder["owner"], held.owner().to_string());
+    assert_eq!(holder["application"], "other");
+    assert_eq!(holder["pid"], std::process::id());
+    assert!(holder["remaining_ms"].as_u64().unwrap() > 1000);
+    assert_eq!(of("rw")["holders"][0]["access"], "write");
+    assert_eq!(
+        of("pool")["permits"],
+        serde_json::json!({"total": 5, "available": 3})
+    );
+    assert_eq!(of("latch")["latch"]["count"], 2);
+    assert_eq!(of("job")["last"]["slot"], "w47");
+    assert_eq!(of("job")["last"]["outcome"], "done");
+
+    let shown = world.redlatch("show a --json").await;
+    assert_eq!(
+        json(&shown.stdout)["holders"][0]["token"],
+        held.token().as_u64()
+    );
+    let absent = world.redlatch("show nix --json").await;
+    assert_eq!(
+        (absent.code, &json(&absent.stdout)["kind"]),
+        (0, &Value::Null)
+    );
+}
+
+pub(crate) async fn show_lists_the_queue_of_a_fair_lock(world: World) {
+    let client = world.client().await;
+    let lock = client.fair_lock("line");
+    let held = lock.lock().await.unwrap();
+    let first = world.start("run --fair line -- true");
+    while lock.info().await.unwrap().unwrap().waiters < 1 {
+        tokio::task::yield_now().await;
+    }
+    let shown = world.redlatch("show line").await;
+    let lines: Vec<_> = shown.stdout.lines().collect();
+    assert!(
+        lines[3].starts_with("1      true (pid "),
+        "{}",
+        shown.stdout
+    );
+    let free = world.redlatch("show nix").await;
+    assert_eq!(free.stdout, "nobody holds nix (prefix redlatch)\n");
+    held.release().await.unwrap();
+    finished(first).await.ends(0);
+}
+
+pub(crate) async fn watching_tells_each_change(world: World) {
+    let client = world.client().await;
+    let first = client.lock("a").lock().await.unwrap();
+    let args = ["ls", "--watch", "--json", "--every", "100ms"];
+    let mut child = world.start(&args);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let seen = event(&mut lines).await;
+    assert_eq!(
+        (&seen["event"], &seen["name"]),
+        (&"held".into(), &"a".into())
+    );
+    let token = first.token().as_u64();
+    assert_eq!(seen["holder"]["token"], token);
+    first.release().await.unwrap();
+    let seen = event(&mut lines).await;
+    assert_eq!(
+        (&seen["event"], &seen["holder"]["token"]),
+        (&"gone".into(), &token.into())
+    );
+    let short = Duration::from_secs(5);
+    let second = client.lock("a").lock().lease(short).await.unwrap();
+    let seen = event(&mut lines).await;
+    assert_eq!((&seen["event"], &seen["v"]), (&"held".into(), &1.into()));
+    second.extend(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(event(&mut lines).await["event"], "renewed");
+    child.kill().await.unwrap();
+}
+
+pub(crate) async fn waiting_takes_nothing_and_ends_when_the_name_is_free(world: World) {
+    let client = world.client().await;
+    let held = client.lock("a").lock().await.unwrap();
+    world
+        .ends(75, "wait free a -w 1s")
+        .await
+        .says("busy: a is held by other (pid");
+    let child = world.start("wait a");
+    held.release().await.unwrap();
+    finished(child).await.ends(0).prints("");
+    assert!(!client.lock("a").is_locked().await.unwrap());
+
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(1).await.unwrap();
+    world
+        .ends(75, "wait latch -w 0s")
+        .await
+        .says("latch has 1 of 1 to go");
+    let child = world.start("wait latch");
+    latch.count_down(1).await.unwrap();
+    finished(child).await.ends(0);
+    world.ends(0, "wait latch").await;
+}
+
+pub(crate) async fn a_hold_lasts_without_its_process_until_its_handle_releases_it(world: World) {
+    let client = world.client().await;
+    for (option, name) in [(None, "a"), (Some("--fair"), "b@c"), (Some("--write"), "d")] {
+        let mut args = vec!["hold", name, "--for", "4h", "--note", "db upgrade"];
+        args.extend(option);
+        let held = world.ends(0, &args).await;
+        held.is_silent();
+        let handle = held.stdout.trim_end();
+        let object = client.object(name).await.unwrap().unwrap();
+        let holder = &object.holders[0];
+        assert_eq!(handle, format!("{}@{name}", holder.token.unwrap()));
+        assert!(
+            holder.remaining > Duration::from_secs(4 * 3600 - 600),
+            "{holder:?}"
+        );
+        let of = holder.metadata.as_ref().unwrap();
+        assert!(of.application.starts_with("redlatch hold"), "{of}");
+        assert_eq!(holder.note.as_deref(), Some("db upgrade"));
+        world.ends(75, &args).await.says("): db upgrade");
+
+        world.ends(0, &["release", handle]).await.is_silent();
+        assert_eq!(client.object(name).await.unwrap(), None);
+        world.ends(76, &["release", handle]).await;
+    }
+}
+
+pub(crate) async fn breaking_tells_the_holder_and_keeps_exclusion(world: World) {
+    let client = world.client().await;
+    let lease = Duration::from_secs(1);
+    let held = client.lock("a").lock().renewed_lease(lease).await.unwrap();
+    let token = held.token().to_string();
+    let broken = world.ends(0, &["break", "a", "--token", &token]).await;
+    assert!(
+        broken
+            .stdout
+            .starts_with("a is not renewed any more for other (pid")
+    );
+    assert_eq!(held.lost().await, LossCause::Revoked);
+    world
+        .ends(0, "break a --token 1")
+        .await
+        .shows("nothing to break");
+}
+
+pub(crate) async fn breaking_now_frees_the_name_at_once(world: World) {
+    let client = world.client().await;
+    let held = client.lock("a").lock().await.unwrap();
+    let token = held.token().to_string();
+    world
+        .redlatch(&["break", "a", "--now", "--token", &token])
+        .await
+        .shows("who may still be at work");
+    assert!(!client.lock("a").is_locked().await.unwrap());
+
+    let pool = client.semaphore("pool").permits_if_unset(2);
+    let (_one, two) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+    two.release().await.unwrap();
+    let id = pool.holders().await.unwrap()[0].id.clone();
+    world
+        .ends(64, &["break", "pool", "--owner", &id])
+        .await
+        .says("add --now");
+    assert_eq!(pool.available_permits().await.unwrap(), 1);
+    world
+        .ends(0, &["break", "pool", "--now", "--owner", &id])
+        .await;
+    assert_eq!(pool.available_permits().await.unwrap(), 2);
+}
+
+pub(crate) async fn a_name_that_changes_its_kind_is_forgotten_once_it_is_free(world: World) {
+    let client = world.client().await;
+    let held = client.lock("a").lock().await.unwrap();
+    let refused = world.redlatch("forget a").await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (75, ""));
+    assert_eq!(
+        refused.stderr,
+        "redlatch: a: somebody holds it; redlatch show says who, redlatch break ends it\n"
+    );
+    held.release().await.unwrap();
+    let fair = ["run", "--fair", "a", "--", "true"];
+    let wrong = world.ends(64, &fair).await;
+    let told = "belongs to a lock, not to a fair lock";
+    wrong.says(told).says("redlatch forget NAME");
+    let forgotten = world.redlatch("forget a").await;
+    let told = "a is forgotten; it may be of any kind now\n";
+    assert_eq!((forgotten.code, forgotten.stdout.as_str()), (0, told));
+    world.ends(0, &fair).await;
+    let unknown = world.redlatch("forget b").await;
+    let told = "the server knows nothing of b: nothing to forget\n";
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (0, told));
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(1).await.unwrap();
+    world.ends(75, "forget latch").await.says("to delete it");
+}

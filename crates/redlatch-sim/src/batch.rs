@@ -103,7 +103,7 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
 
 /// Hunts mutants and prints the result of each; returns the names of those that survived.
 pub fn hunt_all(
-    which: impl Iterator<Item = (Kind, Mutant)>,
+    which: impl IntoIterator<Item = (Kind, Mutant)>,
     first: u64,
     count: u64,
     tell: impl Fn(String),
@@ -154,7 +154,43 @@ fn guarded(seed: u64, options: &Options) -> Report {
     })
 }
 
+/// Fewer seeds than this need not have everything that happens often.
+const FEW: u64 = 50;
+
 impl Sum {
+    /// Returns what did not happen in these seeds, although they would show nothing without it. A
+    /// kind or a fault that was chosen by hand may lack it.
+    pub fn lacking(&self, options: &Options) -> Vec<String> {
+        let by_hand = options.kind.is_some() || !options.faults.is_empty();
+        if by_hand || options.mutant.is_some() || self.seeds < FEW {
+            return Vec::new();
+        }
+        let mut lacking = Vec::new();
+        let mut needs = |there: bool, what: String| {
+            if !there {
+                lacking.push(what);
+            }
+        };
+        if let Some(scenario) = options.scenario {
+            for fault in scenario.faults {
+                let times = self.tally.faults.get(fault).copied().unwrap_or(0);
+                let what = format!("{} came {times} times", fault.name());
+                needs(times > self.seeds / 10, what);
+            }
+            let apart = scenario.servers_differ > scenario.allowance;
+            let what = "no server's clock made a difference".to_owned();
+            needs(!apart || self.two_holders > 0, what);
+        } else {
+            let common = &self.tally.common;
+            let locked = self.tally.grants > self.seeds * 20;
+            needs(locked, "hardly anything was locked".to_owned());
+            let merged = common.served > self.seeds;
+            needs(merged, "hardly any call was merged".to_owned());
+            needs(common.alone > 0, "every merged call was plain".to_owned());
+        }
+        lacking
+    }
+
     fn add(&mut self, report: Report) {
         self.seeds += 1;
         self.two_holders += u64::from(report.two_holders);

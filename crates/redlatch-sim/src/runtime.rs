@@ -213,39 +213,3 @@ const NEVER: u64 = 1_000_000 * MILLION;
 
 /// The time in microseconds until which a clock's rate changes. No run lasts much longer.
 const WANDERS: u64 = 150 * MILLION;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clock_shows_a_reading_at_the_time_it_promises() {
-        let mut rng = Rng::new(7);
-        for clock in [
-            Clock::steady(5, -10_000),
-            Clock::steady(5, 10_000),
-            Clock::wandering(1_000_000, 10_000, &mut rng),
-        ] {
-            let mut last = clock.read(0);
-            for at in (0..200 * MILLION).step_by(9_973) {
-                let reading = clock.read(at);
-                assert!(reading >= last, "it never goes back");
-                last = reading;
-                let when = clock.when(reading);
-                assert!(when <= at && clock.read(when) >= reading, "{at}: {when}");
-                assert!(when == 0 || clock.read(when - 1) < reading, "{at}: {when}");
-                let next = clock.when(reading + 1);
-                assert!(next > at && clock.read(next) > reading, "{at}: {next}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_clock_keeps_within_its_bound() {
-        let clock = Clock::wandering(0, 10_000, &mut Rng::new(3));
-        for from in (0..140 * MILLION).step_by(1_300_007) {
-            let gone = clock.read(from + MILLION) - clock.read(from);
-            assert!((989_999..=1_010_001).contains(&gone), "{from}: {gone}");
-        }
-    }
-}

@@ -134,9 +134,8 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
     all().find(|scenario| scenario.name == name)
 }
 
-/// Lists the scenarios that the library must pass. `cargo test`, `cargo xtask sim --scenarios` and
-/// `--mutants` use this list. The last one also hunts the planted faults that only these scenarios
-/// find.
+/// Lists the scenarios that the library must pass. `cargo xtask sim --scenarios` runs them, and
+/// `--mutants` hunts the planted faults that only they find.
 pub fn gated() -> impl Iterator<Item = &'static Scenario> {
     all().filter(|scenario| !scenario.dormant)
 }

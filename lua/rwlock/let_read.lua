@@ -52,8 +52,9 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
     write[#write + 1], write[#write + 2] = 'u', OVER
     s.ends = OVER
   end
-  call('HSET', s.key, unpack(write))
+  -- The index comes first: if another program has its key, no hold without a TTL stays.
   call('ZADD', index, ends, owner)
+  call('HSET', s.key, unpack(write))
   if s.count > 1 then
     -- Two removals per reader: dead readers do not accumulate where nobody writes.
     reap(s, index, now, 2)

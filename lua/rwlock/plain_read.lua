@@ -4,7 +4,7 @@
 
 -- Admits a reader to a lock that nobody holds or waits for, and on which no attempt was undone: its
 -- fields are kind, writer, token, voids, waiters, counter. `micros` is the time in µs. Returns
--- token and serial, or nil without a write if the lock is not plain. O(log holds): HSET, ZADD,
+-- token and serial, or nil without a write if the lock is not plain. O(log holds): ZADD, HSET,
 -- twice PEXPIRE.
 local function plain_read(key, index, kind, writer, token, voids, waiters, counter, owner, attempt, micros, ends, ttl)
   if writer or voids or waiters or kind and kind ~= 'rw:1' or not nobody_reads(counter) then
@@ -20,13 +20,14 @@ local function plain_read(key, index, kind, writer, token, voids, waiters, count
   -- No write is known without a token. A new one separates the data read from now on from data read
   -- before.
   local hold = ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' r ' .. attempt .. ' '
+  -- The index comes first: if another program has its key, no hold without a TTL stays.
+  redis.call('ZADD', index, ends, owner)
   if token then
     redis.call('HSET', key, 'r' .. owner, hold, 'c', new)
   else
     token = micros
     redis.call('HSET', key, 'r' .. owner, hold, 'c', new, 't', token, 'k', 'rw:1')
   end
-  redis.call('ZADD', index, ends, owner)
   redis.call('PEXPIRE', key, ttl)
   redis.call('PEXPIRE', index, ttl)
   return token, serial

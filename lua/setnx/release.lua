@@ -16,7 +16,7 @@
 --       taken     the name has another value
 --       gone      the name had no value or that of a late copy: the lease has ended, another
 --                 program removed the value, or an earlier copy of this call did
--- Cost  O(1): TIME, GET, HMGET, DEL, HSET, PTTL, PEXPIRE, PUBLISH; with copies on the way those of
+-- Cost  O(1): TIME, GET, DEL, HMGET, HSET, PTTL, PEXPIRE, PUBLISH; with copies on the way those of
 --       core/marks.lua.
 --
 -- Needs no `act_before`: an attempt's id is never used again. Begins with DEL, which a full server
@@ -25,11 +25,14 @@ local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, marks, attempt, serial, void = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local value = redis.call('GET', key)
-local f = redis.call('HMGET', marks, 'v', 'z')
 local own = serial_of(value, attempt)
 local verdict = value and not own and 'taken' or 'gone'
 if own then
+  -- Before M is read, whose key another program may have.
   redis.call('DEL', key)
+end
+local f = redis.call('HMGET', marks, 'v', 'z')
+if own then
   if serial == '' or serial == own then
     verdict = 'released'
     redis.call('HSET', marks, 'k', 'setnx:1', 'z', attempt)

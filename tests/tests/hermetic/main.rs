@@ -27,6 +27,7 @@ mod operate;
 mod outages;
 mod permits;
 mod polling;
+mod refused;
 mod releases;
 mod renewal_connection;
 mod runtime_end;

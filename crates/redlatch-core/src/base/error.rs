@@ -253,11 +253,6 @@ impl Error {
         Self(Arc::new(inner))
     }
 
-    /// Tells whether an earlier request than the failed one may have been executed.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.0.in_doubt
-    }
-
     /// Returns the class.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -7,8 +7,9 @@ use sha1_smol::Sha1;
 
 use crate::{
     protocol::{
-        classify::{Class, Obstacle, Redirect, classify},
+        classify::{Class, Obstacle, Redirect, Refusal, classify},
         name::Key,
+        remains::Effect,
         server_clock::whole_millis,
     },
     runtime::{Command, Outcome, ServerError, Strings, Value},
@@ -290,9 +291,10 @@ pub enum Failure {
     Refused(Obstacle, ServerError),
     /// Another node owns the slot.
     Redirected(Redirect),
-    /// The call can never succeed. The error tells whether the script may have written before it
-    /// ended.
+    /// The call can never succeed, and the script has not run.
     Fatal(crate::Error),
+    /// The server stopped the script, and no other try succeeds. Its earlier writes stay.
+    Halted(Refusal, crate::Error),
 }
 
 impl CallOutcome {
@@ -307,7 +309,7 @@ impl CallOutcome {
                 Class::Unknown => Failure::Unknown(error.to_string()),
                 Class::Fatal(refusal) => Failure::Fatal(crate::Error::refused(refusal, error)),
                 Class::Halted(refusal) => {
-                    Failure::Fatal(crate::Error::refused(refusal, error).in_doubt())
+                    Failure::Halted(refusal, crate::Error::refused(refusal, error).in_doubt())
                 }
             },
             Outcome::NotSent(why) => Failure::NotSent(why),
@@ -318,13 +320,25 @@ impl CallOutcome {
 }
 
 impl Failure {
+    /// Returns what is certain about the script.
+    pub(crate) const fn effect(&self) -> Effect {
+        match self {
+            Self::Unknown(_) => Effect::Unknown,
+            Self::Halted(refusal, _) => Effect::Stopped(*refusal),
+            Self::NotSent(_) | Self::Refused(..) | Self::Redirected(_) | Self::Fatal(_) => {
+                Effect::Nothing
+            }
+        }
+    }
+
     /// Tells whether the script certainly changed nothing.
     pub(crate) fn is_not_executed(&self) -> bool {
-        match self {
-            Self::Unknown(_) => false,
-            Self::Fatal(error) => !error.is_in_doubt(),
-            Self::NotSent(_) | Self::Refused(..) | Self::Redirected(_) => true,
-        }
+        self.effect() == Effect::Nothing
+    }
+
+    /// Tells whether another try cannot succeed.
+    pub(crate) const fn is_final(&self) -> bool {
+        matches!(self, Self::Fatal(_) | Self::Halted(..))
     }
 
     /// Classifies a failure to get a session. A transient one is not fatal.

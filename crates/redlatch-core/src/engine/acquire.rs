@@ -26,9 +26,10 @@ use crate::{
         context::{Waited, WaiterTicket},
         options::Standing,
     },
-    net::{Before, Checked, Dispatch, Limit, Request, Session, is_settled},
+    net::{Checked, Dispatch, Limit, Request, Session, is_settled},
     protocol::{
         lease::Lease,
+        remains::Effect,
         time::Moment,
         waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, Waiter},
     },
@@ -349,14 +350,17 @@ impl<'a> Run<'a> {
         };
         let outcome = match joined {
             Some(joined) => session.joined(joined, limit, checked).await,
-            None => Err(Before::Untouched),
+            None => Err(Effect::Nothing),
         };
         match outcome {
             Ok(outcome) if is_settled(&outcome) => return Some(outcome),
-            // An aborted common call may have granted this part. It counts as a copy that may act.
-            Err(Before::Unknown) => {}
-            // Nothing was sent, the common call was refused, or it has left this one alone.
-            Ok(_) | Err(Before::Untouched) => self.attempt.answered(),
+            // A common call that was stopped may have granted this part.
+            Err(effect) => {
+                self.trouble.in_doubt |= effect != Effect::Nothing;
+                self.attempt.failed(effect);
+            }
+            // The common call was refused.
+            Ok(_) => self.attempt.failed(Effect::Nothing),
         }
         None
     }
@@ -392,7 +396,10 @@ impl<'a> Run<'a> {
             ..request
         };
         let sending = self.client.net().send(session, &request);
-        let (outcome, confirmations) = sending.await.into_single();
+        let response = sending.await;
+        self.trouble.in_doubt |= response.before != Effect::Nothing;
+        self.attempt.joined(response.before);
+        let (outcome, confirmations) = response.into_single();
         let acknowledged =
             replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(confirmations));
         (outcome, acknowledged)

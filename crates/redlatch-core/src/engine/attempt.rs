@@ -14,7 +14,12 @@ use crate::{
         rules::Rule,
     },
     net::{CalledBy, Wakes},
-    protocol::{grant::Order, server_clock::ServerClock, waiter::WaitStrategy},
+    protocol::{
+        grant::Order,
+        remains::{Effect, Remains},
+        server_clock::ServerClock,
+        waiter::WaitStrategy,
+    },
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -29,14 +34,7 @@ pub(super) struct Attempt {
     id: AttemptId,
     called_by: CalledBy,
     lease: Duration,
-    /// The number of requests that were sent, have no answer, and may have been executed.
-    outstanding: u32,
-    /// The largest `act_before` of all requests sent.
-    act_before: u64,
-    /// Whether a busy answer may have registered this waiter.
-    registered: bool,
-    /// Whether an answer was a grant.
-    granted: bool,
+    remains: Remains,
 }
 
 impl Attempt {
@@ -61,10 +59,7 @@ impl Attempt {
             id,
             called_by,
             lease,
-            outstanding: 0,
-            act_before: 0,
-            registered: false,
-            granted: false,
+            remains: Remains::default(),
         }
     }
 
@@ -88,10 +83,7 @@ impl Attempt {
                 order: None,
             },
             lease,
-            outstanding: 0,
-            act_before: 0,
-            registered: false,
-            granted: false,
+            remains: Remains::default(),
         };
         primitives.iter().map(attempt).collect()
     }
@@ -133,24 +125,32 @@ impl Attempt {
 
     /// Records that a request is about to be sent.
     pub(super) fn sending(&mut self, act_before: u64, register: bool) {
-        self.act_before = self.act_before.max(act_before);
-        self.outstanding += 1;
-        self.registered |= register;
+        self.remains.sending(act_before, register);
     }
 
-    /// Records that a request was answered, or was certainly not executed.
+    /// Records that the script of the last request has answered.
     pub(super) const fn answered(&mut self) {
-        self.outstanding -= 1;
+        self.remains.answered();
+    }
+
+    /// Records the effect of a common call that has left the last request alone.
+    pub(super) const fn joined(&mut self, effect: Effect) {
+        self.remains.joined(effect);
+    }
+
+    /// Records that the last request has no answer of its script.
+    pub(super) const fn failed(&mut self, effect: Effect) {
+        self.remains.failed(effect);
     }
 
     /// Records that the answer was a grant, which must be delivered or undone.
     pub(super) const fn granted(&mut self) {
-        self.granted = true;
+        self.remains.granted();
     }
 
     /// Tells whether an unanswered request may still act.
     pub(super) const fn has_copies(&self) -> bool {
-        self.outstanding > 0
+        self.remains.has_copies()
     }
 
     /// Records that the grant is delivered. From now on the guard is responsible for it.
@@ -163,9 +163,7 @@ impl Attempt {
             })
         });
         let id = self.id.clone();
-        self.outstanding = 0;
-        self.granted = false;
-        self.registered = false;
+        self.remains = Remains::default();
         Delivered { id, copies }
     }
 }
@@ -173,12 +171,13 @@ impl Attempt {
 impl Attempt {
     /// Returns the last server time at which a copy may act, if copies may be in flight.
     fn void_by(&self) -> Option<u64> {
-        (self.has_copies() && self.client.keeps(Rule::MarkCopies)).then_some(self.act_before)
+        let marked = self.has_copies() && self.client.keeps(Rule::MarkCopies);
+        marked.then_some(self.remains.act_before())
     }
 
     /// Returns the address whose entry has to be removed; empty if no entry can exist.
     fn struck_address(&self) -> String {
-        if self.registered && self.client.keeps(Rule::StrikeOut) {
+        if self.remains.may_wait() && self.client.keeps(Rule::StrikeOut) {
             self.address()
         } else {
             String::new()
@@ -188,7 +187,7 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if self.outstanding == 0 && !self.granted && !self.registered {
+        if !self.remains.is_any() {
             return;
         }
         if !self.client.keeps(Rule::UndoAbandoned) {

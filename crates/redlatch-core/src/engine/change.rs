@@ -69,10 +69,8 @@ impl Client {
             failures += 1;
             let next =
                 self.now() + timeouts::REQUEST_RETRY.delay(failures, self.runtime().random());
-            if let Failure::Fatal(_) | Failure::Redirected(_) = failure {
-                return Err(failure.into_error(unknown));
-            }
-            if next >= deadline {
+            let redirected = matches!(failure, Failure::Redirected(_));
+            if redirected || failure.is_final() || next >= deadline {
                 return Err(failure.into_error(unknown));
             }
             if !self.keeps(Rule::ResendSameId) {

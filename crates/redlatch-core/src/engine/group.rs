@@ -203,9 +203,10 @@ fn answer(
     let reply = match outcome {
         CallOutcome::Replied(reply) => reply,
         CallOutcome::Failed(failure) => {
-            if failure.is_not_executed() {
-                attempts.iter_mut().for_each(Attempt::answered);
-            }
+            let effect = failure.effect();
+            attempts
+                .iter_mut()
+                .for_each(|attempt| attempt.failed(effect));
             return Ok(AnswerForAll::Refused);
         }
     };

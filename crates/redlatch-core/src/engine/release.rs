@@ -6,12 +6,13 @@ use tokio::task::yield_now;
 
 use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
 use crate::{
-    Error,
+    Error, ErrorKind,
     base::{
         error::About as _,
         primitive::{Primitive, ReleaseReply},
     },
     net::{Answered, Checked, Repeated},
+    protocol::{classify::Refusal, remains::Effect},
 };
 
 /// The outcome of a release.
@@ -28,8 +29,8 @@ pub enum Released {
     TakenOver,
     /// The hold had already been ended by force.
     Revoked,
-    /// The server has no record of the hold: it lost its data, or it has dropped the name's token
-    /// since.
+    /// The server has no record of the hold: it lost its data, it has dropped the name's token since,
+    /// or another program has overwritten the key.
     Forgotten,
     /// The release had to be repeated, and the server no longer knows whether the first request
     /// found the hold.
@@ -133,7 +134,7 @@ impl Handover<'_> {
     ) -> (Result<Released, Error>, bool) {
         let Answered { reply, resent, .. } = match answered {
             Ok(answered) => answered,
-            Err(error) => return (Err(error), false),
+            Err(error) => return (self.failed(error), false),
         };
         let client = self.ticket.client();
         let mut told = false;
@@ -143,7 +144,28 @@ impl Handover<'_> {
             client.releaser().heed(primitive, &reply);
         }
         let released = primitive.released(&reply);
-        (released.map(|reply| Released::of(reply, resent)), told)
+        let released = released.map(|reply| Released::of(reply, resent));
+        (released.or_else(overwritten), told)
+    }
+
+    /// Returns the outcome of a release that failed. The releaser goes on, unless nothing is left.
+    fn failed(&mut self, error: Error) -> Result<Released, Error> {
+        let released = overwritten(error)?;
+        let copies = |pending: &PendingRelease| pending.void_by.is_some();
+        let foreign = Effect::Stopped(Refusal::WrongType);
+        if foreign.ends_release(self.pending.as_ref().is_some_and(copies)) {
+            self.pending = None;
+        }
+        Ok(released)
+    }
+}
+
+/// Returns the outcome for a key that another program has overwritten: the server has no record of
+/// the hold.
+fn overwritten(error: Error) -> Result<Released, Error> {
+    match error.kind() {
+        ErrorKind::WrongKind => Ok(Released::Forgotten),
+        _ => Err(error),
     }
 }
 

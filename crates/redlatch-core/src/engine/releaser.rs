@@ -300,7 +300,7 @@ impl Releaser {
         let now = net.world.now();
         let labels = Labels::of(pending.primitive.as_ref());
         let mut refused = false;
-        let why = match outcome {
+        let failure = match outcome {
             CallOutcome::Replied(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
@@ -310,16 +310,27 @@ impl Releaser {
                 }
                 return self.done(&pending, sent);
             }
+            CallOutcome::Failed(failure) => failure,
+        };
+        if failure.effect().ends_release(pending.void_by.is_some()) {
+            if pending.undo {
+                observe::undone(&labels);
+            }
+            // A hold that was overwritten calls nobody.
+            self.local_queues.prompt_first(pending.primitive.key());
+            return self.done(&pending, sent);
+        }
+        let why = match failure {
             // The server may grant a missing permission again, or have free memory again, before
             // the lease ends.
-            CallOutcome::Failed(Failure::Fatal(error)) => {
+            Failure::Fatal(error) | Failure::Halted(_, error) => {
                 refused = true;
                 if !self.refused.swap(true, Ordering::Relaxed) {
                     observe::release_refused(&labels, pending.primitive.name(), &error);
                 }
                 error
             }
-            CallOutcome::Failed(failure) => failure.into_error(true),
+            failure => failure.into_error(true),
         };
         if now >= pending.give_up_at || !self.rules.keeps(Rule::RetryReleases) {
             observe::release_given_up(&labels, pending.primitive.name(), &why);

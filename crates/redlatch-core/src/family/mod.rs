@@ -39,7 +39,7 @@ pub use crate::{
         scan::{Scan, is_of_one_object, stored_kind},
     },
     protocol::{
-        classify::{Obstacle, Redirect},
+        classify::{Obstacle, Redirect, Refusal},
         lease::{Lease, LeaseError},
         name::{Key, Name, NameError, PUBLISH, Prefix},
         phase_watch::{PhaseState, Snapshot},

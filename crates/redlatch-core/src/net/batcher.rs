@@ -26,7 +26,8 @@ use crate::{
         sync::{lock, yield_once},
     },
     protocol::{
-        classify::{Class, classify, refuses_all},
+        classify::{classify, refuses_all},
+        remains::Effect,
         time::Moment,
     },
     runtime::{Command, Conn, Outcome, ServerError, Value},
@@ -79,29 +80,10 @@ enum Reply {
 pub(crate) enum JoinedReply {
     /// The script replied, as the call's own script would.
     Replied(Value),
-    /// The call has to be sent by itself.
-    Alone(Before),
+    /// The call has to be sent by itself. The common call had this effect on it.
+    Alone(Effect),
     /// There is no reply.
     Failed(Outcome),
-}
-
-/// The effect of a common call on a part that has to be sent by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// It has left the object as it was.
-    Untouched,
-    /// It was aborted by an error, perhaps behind this part.
-    Unknown,
-}
-
-impl Before {
-    /// Reads what a common call did that the server refused with `error`.
-    fn refused(error: &ServerError) -> Self {
-        match classify(&error.code, &error.message) {
-            Class::Redirect(_) | Class::Retry(_) | Class::Fatal(_) => Self::Untouched,
-            Class::NoScript | Class::Unknown | Class::Halted(_) => Self::Unknown,
-        }
-    }
 }
 
 /// A future for the reply to one task.
@@ -243,24 +225,24 @@ impl Batcher {
             Outcome::Replied(Ok(value)) => value,
             Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
                 self.refused(world, &error, &joint.call);
-                let before = Before::refused(&error);
-                return joint.settle_all(&JoinedReply::Alone(before), now);
+                let effect = classify(&error.code, &error.message).effect();
+                return joint.settle_all(&JoinedReply::Alone(effect), now);
             }
             failed => return joint.settle_all(&JoinedReply::Failed(failed), now),
         };
         let Some(lines) = value.as_str().and_then(|text| joint.call.lines(text)) else {
             // An empty text says that the call came too late.
-            let before = match value.as_str() {
-                Some("") => Before::Untouched,
-                _ => Before::Unknown,
+            let effect = match value.as_str() {
+                Some("") => Effect::Nothing,
+                _ => Effect::Unknown,
             };
-            return joint.settle_all(&JoinedReply::Alone(before), now);
+            return joint.settle_all(&JoinedReply::Alone(effect), now);
         };
         let mut millis = None;
         let replies = lines.zip(joint.call.first_keys()).map(|(line, key)| {
             let Some(line) = line else {
                 world.contended.add(key, now);
-                return JoinedReply::Alone(Before::Untouched);
+                return JoinedReply::Alone(Effect::Nothing);
             };
             let reply = Value::Bulk(line.into());
             millis = millis.or_else(|| server_millis(&reply));
@@ -422,7 +404,7 @@ impl Future for Joined {
                 Poll::Pending
             }
             Reply::Ready(reply) => {
-                let reply = std::mem::replace(reply, JoinedReply::Alone(Before::Untouched));
+                let reply = std::mem::replace(reply, JoinedReply::Alone(Effect::Nothing));
                 Poll::Ready((reply, at))
             }
         }

@@ -19,7 +19,7 @@ impl Failure {
             ErrorKind::Unavailable
         };
         let error = match self {
-            Self::Fatal(error) => error,
+            Self::Fatal(error) | Self::Halted(_, error) => error,
             Self::Refused(Obstacle::Replicas, error) => {
                 let message = format!(
                     "the server has fewer replicas than its min-replicas-to-write demands: {error}"

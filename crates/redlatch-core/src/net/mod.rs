@@ -29,7 +29,6 @@ mod wakes;
 mod world;
 
 pub(crate) use alarm::Alarms;
-pub(crate) use batcher::Before;
 pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication};
 pub use health::{Connection, Health};

@@ -53,6 +53,7 @@ impl Net {
         let mut response = Box::pin(self.settle(session, request, here.outcomes)).await;
         let confirmations = here.acknowledged.into_iter().chain(response.acknowledged);
         response.acknowledged = confirmations.reduce(Acknowledged::or_fewer);
+        response.before = here.before;
         response
     }
 
@@ -239,7 +240,7 @@ impl Tries {
         }
         let next =
             world.now() + timeouts::REQUEST_RETRY.delay(self.failures, world.runtime.random());
-        if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {
+        if failure.is_final() || next >= self.deadline {
             return Err(failure.into_error(self.unknown));
         }
         world.alarm(next).await;

@@ -79,8 +79,8 @@ pub(super) async fn follow(
         conclude(router, session, outcome);
     }
     Response {
-        outcomes,
         acknowledged,
+        ..Response::unconfirmed(outcomes)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Error,
     base::script::{CallOutcome, ScriptCall},
-    protocol::time::Moment,
+    protocol::{remains::Effect, time::Moment},
     runtime::Value,
 };
 
@@ -54,6 +54,8 @@ pub(crate) struct Response {
     /// The answer about replicas. `None` if the request asks for no confirmation, or if no call was
     /// executed.
     pub(crate) acknowledged: Option<Acknowledged>,
+    /// The effect on its call of a common call that left it alone.
+    pub(crate) before: Effect,
 }
 
 impl Response {
@@ -62,6 +64,7 @@ impl Response {
         Self {
             outcomes,
             acknowledged: None,
+            before: Effect::Nothing,
         }
     }
 

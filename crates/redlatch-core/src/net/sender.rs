@@ -2,7 +2,6 @@
 
 use super::{
     Checked, Dispatch, Limit, Session,
-    batcher::Before,
     durable::{Acknowledged, Replication},
     request::{Request, Response},
 };
@@ -12,7 +11,7 @@ use crate::{
         merge::{MergedCall, Part},
         script::{CallOutcome, Script, ScriptCall},
     },
-    protocol::classify::refuses_all,
+    protocol::{classify::refuses_all, remains::Effect},
     runtime::{Command, Outcome, Value},
 };
 
@@ -37,7 +36,7 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         && asking == Asking::No
         && call.merging().is_some();
     let under_way = joins.then(|| session.begin_call());
-    let (mut checked, mut joined_before) = (request.checked, Before::Untouched);
+    let (mut checked, mut before) = (request.checked, Effect::Nothing);
     if let Some(under_way) = &under_way
         && under_way.has_company()
         && let Some(merging) = session.merging(call, checked.unwrap_or_else(|| session.now()))
@@ -45,7 +44,7 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
     {
         match session.joined(joined, request.limit, checked).await {
             Ok(outcome) => return Response::unconfirmed(vec![outcome]),
-            Err(before) => joined_before = before,
+            Err(effect) => before = effect,
         }
         checked = None;
     }
@@ -60,7 +59,7 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         };
         waited = Box::pin(again).await.or(waited);
     }
-    if joined_before == Before::Unknown {
+    if before != Effect::Nothing {
         // The common call may have acted, so "not sent" would promise too much.
         for outcome in &mut outcomes {
             if let Outcome::NotSent(why) = outcome {
@@ -72,7 +71,10 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         // In a common call its error would be the error of all.
         session.contended(call);
     }
-    respond(session, request, outcomes, waited)
+    Response {
+        before,
+        ..respond(session, request, outcomes, waited)
+    }
 }
 
 /// Sends the calls of `request`, merged as far as possible. Then sends the calls again that common
@@ -292,8 +294,8 @@ fn respond(
     let acknowledged =
         (request.replication.is_some() && executed).then(|| Acknowledged::read(session, waited));
     Response {
-        outcomes,
         acknowledged,
+        ..Response::unconfirmed(outcomes)
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Obstacle {
 
 /// Why a server will never execute a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The key holds a value of another type.
     WrongType,
     /// The ACL user lacks a permission.

@@ -30,7 +30,7 @@ pub(super) struct Trouble {
     /// The error of the last request.
     last: Option<Error>,
     /// Whether the server may have executed a request without a reply.
-    in_doubt: bool,
+    pub(super) in_doubt: bool,
 }
 
 impl Trouble {
@@ -88,11 +88,8 @@ impl Run<'_> {
                 Ok(self.answered(answer, sent, acknowledged))
             }
             CallOutcome::Failed(failure) => {
-                if failure.is_not_executed() {
-                    self.attempt.answered();
-                } else {
-                    self.trouble.in_doubt = true;
-                }
+                self.attempt.failed(failure.effect());
+                self.trouble.in_doubt |= !failure.is_not_executed();
                 self.failed(failure).map(|()| None)
             }
         }
@@ -231,7 +228,7 @@ impl Run<'_> {
 
     pub(super) fn failed(&mut self, failure: Failure) -> Result<(), Error> {
         self.client.check_process()?;
-        let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
+        let fatal = failure.is_final() || matches!(failure, Failure::Redirected(_));
         let error = failure.into_error(self.trouble.in_doubt);
         if fatal {
             return Err(error);

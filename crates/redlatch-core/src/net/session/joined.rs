@@ -10,9 +10,9 @@ use crate::{
     },
     net::{
         Checked, Limit,
-        batcher::{Before, Joined, JoinedReply, UnderWay},
+        batcher::{Joined, JoinedReply, UnderWay},
     },
-    protocol::time::Moment,
+    protocol::{remains::Effect, time::Moment},
     runtime::ServerError,
 };
 
@@ -42,20 +42,20 @@ impl Session {
         self.batcher.join(call, merging, act_before)
     }
 
-    /// Waits for the outcome of a call that has joined others. The error says what the common call
-    /// did if the call has to be sent by itself.
+    /// Waits for the outcome of a call that has joined others. The error is the effect of the common
+    /// call on one that has to be sent by itself.
     pub(crate) async fn joined(
         &self,
         joined: Joined,
         limit: Limit,
         checked: Checked,
-    ) -> Result<CallOutcome, Before> {
+    ) -> Result<CallOutcome, Effect> {
         let replied = |(reply, at): &(JoinedReply, Moment)| {
             (!matches!(reply, JoinedReply::Failed(_))).then_some(*at)
         };
         match self.within(limit, checked, joined, replied).await {
             Ok((JoinedReply::Replied(value), _)) => Ok(CallOutcome::Replied(value)),
-            Ok((JoinedReply::Alone(before), _)) => Err(before),
+            Ok((JoinedReply::Alone(effect), _)) => Err(effect),
             Ok((JoinedReply::Failed(outcome), _)) | Err(outcome) => Ok(CallOutcome::of(outcome)),
         }
     }

@@ -36,7 +36,12 @@ fn assert_fewer(backend: &Backend, ran: u64, calls: u64) {
         return;
     }
     println!("{ran} scripts for {calls} calls");
-    assert!(ran < calls * 3 / 4, "{ran} scripts for {calls} calls");
+    // With several threads, how many share a request depends on when the task that sends is polled.
+    let most = match backend {
+        Backend::Embedded { .. } => calls * 3 / 4,
+        _ => calls,
+    };
+    assert!(ran < most, "{ran} scripts for {calls} calls");
 }
 
 /// Whoever lets go of many names and asks for them again at once has let go by then, whether it

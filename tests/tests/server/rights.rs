@@ -264,13 +264,12 @@ async fn waiters_without_channel_rights_recheck_by_the_clock(binary: ServerBinar
         let guard = a.lock("x").lock().await.unwrap();
         let waiter = waiting(b.lock("x"));
         backend.pass(300 * MS).await;
-        let evals = backend.script_calls();
+        let (evals, began) = (backend.script_calls(), Instant::now());
         backend.pass(SECOND).await;
         let looks = backend.script_calls() - evals;
-        assert!(
-            (2..=6).contains(&looks),
-            "{looks} looks in a second, every 250 ms expected"
-        );
+        // Every 250 ms at the soonest, and later on a busy machine.
+        let most = began.elapsed().as_millis() as u64 / 250 + 2;
+        assert!((1..=most).contains(&looks), "{looks} looks, {most} at most");
         assert_eq!(guard.release().await.unwrap(), Released::Free);
         let released = Instant::now();
         let next = waiter.await.unwrap();

@@ -124,6 +124,23 @@ async fn a_request_after_the_servers_clock_was_set_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_are_ready_together_share_requests() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let before = backend.script_calls();
+    let tries = (0..64).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
+    let tried = join_all(tries).await.into_iter();
+    let guards: Vec<_> = tried.map(|tried| tried.unwrap().unwrap()).collect();
+    // Four are alone, and the others go in calls of sixteen.
+    assert_eq!(backend.script_calls() - before, 8);
+    drop(guards);
+    assert_tables_empty(&client).await;
+    // The releases of one write go in calls of sixteen.
+    assert_eq!(backend.script_calls() - before, 8 + 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn request_to_a_slow_server_is_not_repeated() {
     let requests = 2_000 * SCALE;
     let backend = Backend::embedded();

@@ -15,7 +15,7 @@ pub(crate) const REACH: u64 = 5_000;
 /// Returns the seeds to run: those of the variable `REDLATCH_SEEDS`, a number or a range; else a
 /// few, and more where tests may take their time.
 pub(crate) fn seeds() -> Range<u64> {
-    let few = if cfg!(feature = "servers") { 100 } else { 20 };
+    let few = if cfg!(feature = "servers") { 100 } else { 12 };
     let Ok(text) = std::env::var("REDLATCH_SEEDS") else {
         return 0..few;
     };

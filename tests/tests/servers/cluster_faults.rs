@@ -11,16 +11,10 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
-use super::support::{
-    await_copy, held_and_waited_for, registered, script_calls, served_in_time, take_and_free,
-    three_and_three,
-};
+use super::support::{registered, take_and_free, three_and_three};
 
 redlatch_tests::on_every_server!(
-    a_hold_and_its_waiter_outlive_the_crash_of_a_master,
-    a_hold_and_its_waiter_outlive_a_planned_failover,
     scripts_are_loaded_again_after_a_failover,
-    master_that_restarts_with_data_loses_no_hold,
     one_stopped_shard_holds_up_no_other,
     notifications_arrive_over_another_node_when_one_dies,
     unserved_slot_is_retried_with_pauses,
@@ -32,70 +26,6 @@ fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
         ..ClusterOptions::default()
     };
     Cluster::start(binary, &options)
-}
-
-async fn a_hold_and_its_waiter_outlive_the_crash_of_a_master(binary: ServerBinary) {
-    let cluster = three_and_three(&binary);
-    let a = Client::connect(&cluster.url()).await.unwrap();
-    let b = Client::connect(&cluster.url()).await.unwrap();
-    let guard = a.lock("x").lock().await.unwrap();
-    let waiter = waiting(b.lock("x"));
-    let master = cluster.owner(&key("x"));
-    registered(|| master, "x").await;
-    let beside = spare_name(&cluster, master);
-    let (freed, served) = held_and_waited_for(&a, &b, &beside, || master).await;
-    let replicas = cluster.replicas_of(master);
-    await_copy(replicas[0], "x");
-    master.kill();
-    let killed = Instant::now();
-    drop(freed);
-    cluster.await_successor(&replicas);
-    served_in_time(&binary, killed, Instant::now(), served).await;
-    guard.extend(60 * SECOND).await.unwrap();
-    assert_eq!(guard.state(), HoldState::Held);
-    println!(
-        "{binary}: the hold extended {:?} after the crash",
-        killed.elapsed()
-    );
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    let released = Instant::now();
-    let next = waiter.await.unwrap();
-    println!(
-        "{binary}: the waiter served {:?} after the release",
-        released.elapsed()
-    );
-    next.release().await.unwrap();
-    take_and_free(&b.lock("x"), 20).await;
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
-}
-
-async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) {
-    let cluster = three_and_three(&binary);
-    let a = Client::connect(&cluster.url()).await.unwrap();
-    let b = Client::connect(&cluster.url()).await.unwrap();
-    let guard = a.lock("x").lock().await.unwrap();
-    let waiter = waiting(b.lock("x"));
-    registered(|| cluster.owner(&key("x")), "x").await;
-    let before = cluster.owner(&key("x"));
-    let beside = spare_name(&cluster, before);
-    let (freed, served) = held_and_waited_for(&a, &b, &beside, || before).await;
-    let began = Instant::now();
-    drop(freed);
-    cluster.fail_over_to(cluster.replicas_of(before)[0]);
-    served_in_time(&binary, began, Instant::now(), served).await;
-    cluster.await_agreement();
-    assert_ne!(cluster.owner(&key("x")).port(), before.port());
-    guard.extend(60 * SECOND).await.unwrap();
-    assert_eq!(guard.state(), HoldState::Held);
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    waiter.await.unwrap().release().await.unwrap();
-    // The old master is asked no more.
-    before.reset_stats();
-    take_and_free(&a.lock("x"), 20).await;
-    assert_eq!(script_calls(before), 0);
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
 }
 
 // L44
@@ -122,26 +52,6 @@ async fn scripts_are_loaded_again_after_a_failover(binary: ServerBinary) {
     drop(guard);
     assert_tables_empty(&client).await;
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
-}
-
-async fn master_that_restarts_with_data_loses_no_hold(binary: ServerBinary) {
-    // With less, what was answered last may not be in the file yet when the process dies.
-    let options = ServerOptions::new()
-        .append_only()
-        .config("appendfsync always");
-    let cluster = three(&binary, options);
-    let client = Client::connect(&cluster.url()).await.unwrap();
-    let guard = client.lock("x").lock().await.unwrap();
-    let owner = cluster.owner(&key("x"));
-    owner.kill();
-    let mut others = (0..).map(|n| format!("n{n}"));
-    let other = others.find(|name| cluster.owner(&key(name)).port() != owner.port());
-    take_and_free(&client.lock(other.unwrap()), 20).await;
-    owner.restart();
-    guard.extend(60 * SECOND).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    take_and_free(&client.lock("x"), 20).await;
-    assert_tables_empty(&client).await;
 }
 
 // L11

@@ -6,7 +6,6 @@
 #![cfg(unix)]
 
 mod access;
-mod churn;
 mod clocks_apart;
 mod cluster_faults;
 mod durability;
@@ -14,7 +13,6 @@ mod durable_moves;
 mod every_kind;
 mod history;
 mod independent;
-mod kinds;
 mod migration;
 mod panics;
 mod partition;

@@ -14,13 +14,13 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, key, waiting},
     server::{Server, ServerBinary, ServerKind, Version},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, by_night, eventually},
 };
 
 use super::support::registered;
 
 redlatch_tests::on_every_server!(
-    moving_a_slot_of_20_000_keys_loses_no_hold,
+    moving_a_slot_of_many_keys_loses_no_hold,
     atomic_slot_migration_loses_no_hold,
     name_in_a_moving_slot_is_kept_and_freed,
     calls_that_merge_go_on_while_their_slot_moves,
@@ -29,7 +29,7 @@ redlatch_tests::on_every_server!(
 /// All names have the tag `s`, so that they move together. Of a slot on the move a script with one
 /// key always runs somewhere; one that names two is refused until both are in one place. So
 /// renewals and releases go on, and whoever acquires waits.
-async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
+async fn moving_a_slot_of_many_keys_loses_no_hold(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -38,8 +38,10 @@ async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
     let (a, b) = (backend.client().await, backend.client().await);
     let slot = slot_of(b"{s}");
     let source = cluster.owner("{s}");
-    let fill = "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, 'x') end";
-    source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
+    let fill = "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, 'x') end";
+    let many = by_night(5_000, 20_000);
+    let fill = ["EVAL", fill, "1", "{s}filler", &many.to_string()];
+    source.command(&fill).unwrap();
     let mut guards = Vec::new();
     for n in 0..HOLDS {
         let lock = a.lock(format!("{{s}}{n}"));
@@ -70,7 +72,7 @@ async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
         }
     );
     println!(
-        "{binary}: 20,000 keys moved in {:?}; the hold next to its end had {shortest:?} of {LEASE:?} left",
+        "{binary}: {many} keys moved in {:?}; the hold next to its end had {shortest:?} of {LEASE:?} left",
         began.elapsed()
     );
     assert_eq!(released, Released::Free);
@@ -88,7 +90,7 @@ async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
     let keys = target.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
-    assert!(keys.int() >= 20_000);
+    assert!(keys.int() >= many);
     // Others want the cluster as it was, and empty.
     target.flushall();
     cluster.migrate(slot, source, 20);
@@ -227,8 +229,10 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
         return;
     }
     let (a, b) = (backend.client().await, backend.client().await);
-    let fill = "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, 'x') end";
-    source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
+    let fill = "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, 'x') end";
+    let many = by_night(5_000, 20_000);
+    let fill = ["EVAL", fill, "1", "{s}filler", &many.to_string()];
+    source.command(&fill).unwrap();
     let mut guards = Vec::new();
     for n in 0..HOLDS {
         let lock = a.lock(format!("{{s}}{n}"));
@@ -246,7 +250,7 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     })
     .await;
     println!(
-        "{binary}: 20,000 keys moved as a whole in {:?}",
+        "{binary}: {many} keys moved as a whole in {:?}",
         began.elapsed()
     );
     moved.store(true, Ordering::Relaxed);

@@ -1,17 +1,14 @@
 //! What the tests with several servers have in common.
 
-use std::time::{Duration, Instant};
-
-use redlatch::{Client, Lock, LockGuard};
+use redlatch::{Client, Lock};
 use redlatch_tests::{
-    fixture::{MS, key, waiting},
+    fixture::{MS, key},
     server::{
         ClientType, Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerKind,
         ServerOptions, Version,
     },
     wait::{GENEROUS, eventually, eventually_blocking},
 };
-use tokio::{task::JoinHandle, time::timeout};
 
 /// Starts a cluster of three masters with a replica each, which takes over soon.
 pub(crate) fn three_and_three(binary: &ServerBinary) -> Cluster {
@@ -102,50 +99,3 @@ pub(super) async fn take_and_free(lock: &Lock, times: usize) {
         lock.lock().await.unwrap().release().await.unwrap();
     }
 }
-
-/// Holds a name for which another waits, who says when it was served.
-pub(super) async fn held_and_waited_for<'a>(
-    holder: &Client,
-    other: &Client,
-    name: &str,
-    owner: impl Fn() -> &'a Server,
-) -> (LockGuard, JoinHandle<Instant>) {
-    let guard = holder.lock(name).lock().renewed_lease(LEASE);
-    let guard = guard.await.unwrap();
-    let waiter = waiting(other.lock(name));
-    registered(owner, name).await;
-    let served = tokio::spawn(async move {
-        let guard = waiter.await.unwrap();
-        let served = Instant::now();
-        guard.release().await.unwrap();
-        served
-    });
-    (guard, served)
-}
-
-/// Checks that who waited for what was freed while its server was failed over was served soon after
-/// another was in charge, and says when.
-pub(super) async fn served_in_time(
-    binary: &ServerBinary,
-    fault: Instant,
-    in_charge: Instant,
-    served: JoinHandle<Instant>,
-) {
-    let served = timeout(GENEROUS, served).await.unwrap().unwrap();
-    let after = served.saturating_duration_since(in_charge);
-    println!(
-        "{binary}: another in charge after {:?}; who waited for what was freed meanwhile served after {:?}, {after:?} later; the bound is a look, {RECHECK:?}, and if the release was lost the lease of {LEASE:?} before it",
-        in_charge - fault,
-        served - fault,
-    );
-    assert!(after < LEASE + RECHECK + SLACK, "{after:?}");
-}
-
-/// After how long a waiter looks whom nobody tells.
-const RECHECK: Duration = Duration::from_millis(2_400);
-
-/// Of what is freed: a release waits for no replica, and the next master may know nothing of it.
-const LEASE: Duration = Duration::from_secs(3);
-
-/// For machines that do not run for a while. A forgotten waiter waits for ever.
-const SLACK: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use super::{
     parties,
     scene::{Leases, Scene},
 };
-use crate::support::three_and_three;
+use crate::support::{script_calls, three_and_three};
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_planned_failover,
@@ -28,7 +28,9 @@ async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
     cluster.await_agreement();
     assert_ne!(cluster.owner(TAG).port(), before.port());
     scene.renewed().await;
+    before.reset_stats();
     println!("{binary}, failed over: {}", scene.hand_over().await);
+    assert_eq!(script_calls(before), 0, "the old master is asked no more");
     scene.end(&cluster.masters()).await;
 }
 
@@ -54,6 +56,7 @@ async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
 
 /// To another master and back, key by key. After each move everybody gets on, also who has waited
 /// through it and is called by nobody.
+// L37
 async fn every_kind_follows_its_slot_under_load(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {

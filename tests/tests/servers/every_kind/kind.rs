@@ -1,6 +1,11 @@
 //! What the tests have to know of a kind, and an object of it.
 
-use std::{fmt, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{LazyLock, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use redlatch::{Client, Error};
@@ -26,9 +31,12 @@ pub(super) trait Kind: fmt::Debug + Sync {
     /// Gets what another has as soon as it can be had.
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error>;
 
-    /// Returns how many waiters the server knows of. Of those it does not know, this party's are
-    /// counted.
-    async fn waiters(&self, object: &Object) -> Result<u64, Error>;
+    /// Returns how many waiters the server knows of. Where it knows of none, this party's calls
+    /// that have not returned are counted.
+    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
+        let waiting = WAITING.lock().unwrap();
+        Ok(waiting.get(&object.place()).copied().unwrap_or(0))
+    }
 
     /// Returns how many units the server says are held, each guard of an owner counted.
     async fn held(&self, object: &Object) -> Result<u64, Error>;
@@ -84,6 +92,19 @@ pub(super) trait Kind: fmt::Debug + Sync {
         true
     }
 
+    /// Tells whether a look, whose answer has the server's time, comes before it is taken.
+    fn looks_first(&self) -> bool {
+        false
+    }
+
+    /// Tells whether the server knows who waits.
+    fn queues(&self) -> bool {
+        true
+    }
+
+    /// Does what has to be done after the death of a holder, before a waiter can be served.
+    async fn after_death(&self, _: &Object) {}
+
     /// Checks what holder and waiter are told after its server has lost all data.
     async fn after_data_loss(&self, pair: &mut Pair) {
         pair.served().await.later(pair).await;
@@ -132,7 +153,13 @@ impl Object {
     }
 
     pub(super) async fn get(&self, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        let _waiting = Waiting::new(self);
         self.kind.get(self, lease).await
+    }
+
+    fn place(&self) -> Place {
+        let client = self.party.client.id().as_str().to_owned();
+        (client, self.name.clone())
     }
 
     pub(super) async fn waiters(&self) -> Result<u64, Error> {
@@ -151,4 +178,28 @@ impl Object {
 /// Returns the word for a kind in names.
 pub(super) fn stem(kind: AnyKind) -> String {
     format!("{kind:?}").to_lowercase()
+}
+
+/// A client and a name.
+type Place = (String, String);
+
+/// The number of callers that wait.
+static WAITING: LazyLock<Mutex<BTreeMap<Place, u64>>> = LazyLock::new(Mutex::default);
+
+struct Waiting(Place);
+
+impl Waiting {
+    fn new(object: &Object) -> Self {
+        let place = object.place();
+        *WAITING.lock().unwrap().entry(place.clone()).or_default() += 1;
+        Self(place)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(waiting) = WAITING.lock().unwrap().get_mut(&self.0) {
+            *waiting -= 1;
+        }
+    }
 }

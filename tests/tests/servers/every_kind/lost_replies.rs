@@ -7,10 +7,11 @@ use redlatch::Client;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, preload},
-    proxy::{Answered, Proxy, Then},
+    proxy::{Answered, Direction, Exchange, Flow, Proxy, Then},
     server::ServerBinary,
     wait::{GENEROUS, eventually},
 };
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     connect,
@@ -20,7 +21,10 @@ use super::{
     scene::assert_all_end,
 };
 
-redlatch_tests::on_every_server!(every_kind_counts_once_when_replies_are_lost);
+redlatch_tests::on_every_server!(
+    every_kind_counts_once_when_replies_are_lost,
+    every_kind_counts_once_through_a_black_hole,
+);
 
 /// A holder behind a proxy of its own, a waiter that is not, and what they want.
 struct Rig {
@@ -51,11 +55,40 @@ impl Rig {
         }
     }
 
+    /// Lets copies of what was answered come once more, which changes nothing.
+    async fn copied(&self, copies: &[Exchange], expected: u64, when: &str) {
+        for exchange in copies {
+            exchange.copy().deliver().await.unwrap();
+        }
+        self.counted(expected, when).await;
+    }
+
     /// Loses the reply to the next request that its kind chooses.
     fn lose(&self, backend: &Backend, then: Then) -> Answered {
         let Object { kind, name, .. } = &self.mine;
         self.proxy
             .drop_reply(kind.next_request(backend, name), then)
+    }
+
+    /// Lets the other wait for it.
+    async fn waited_for(&self) -> JoinHandle<Box<dyn Hold>> {
+        let theirs = self.theirs.clone();
+        let waiter = tokio::spawn(async move { theirs.get(60 * SECOND).await.unwrap() });
+        let what = format!("{:?} to be waited for", self.mine.kind);
+        eventually(&what, GENEROUS, || async {
+            self.theirs.waiters().await.unwrap() > 0
+        })
+        .await;
+        waiter
+    }
+
+    /// Gives back what is held, so that nothing is, and deletes what stays.
+    async fn end(&self, hold: Box<dyn Hold>) {
+        let kind = self.mine.kind;
+        assert_eq!(hold.give_back().await.unwrap(), ReleaseOutcome::Ended);
+        let left = self.theirs.held().await.unwrap();
+        assert!(kind.is_free(left), "{kind:?}: {left} when given back");
+        self.theirs.delete().await.unwrap();
     }
 
     async fn counted(&self, expected: u64, when: &str) {
@@ -64,6 +97,7 @@ impl Rig {
     }
 }
 
+// L1, L13, L14, L25, L33, L37
 async fn every_kind_counts_once_when_replies_are_lost(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
@@ -78,49 +112,48 @@ async fn every_kind_counts_once_when_replies_are_lost(binary: ServerBinary) {
     assert_all_end(backend.server());
 }
 
-/// Takes, renews, extends and gives back, and each time the reply is lost.
+/// Takes, renews, extends and gives back, and each time the reply is lost. Copies of the requests
+/// come late, and change nothing.
 async fn live(backend: &Backend, rig: &Rig, then: Then) {
     let kind = rig.mine.kind;
     let lost = rig.lose(backend, then);
     let lease = if kind.renews() { 9 } else { 60 };
     let hold = rig.mine.take(lease * SECOND).await.unwrap();
-    lost.answered().await;
-    rig.counted(kind.taken(), "taken").await;
+    let mut copies = vec![lost.answered().await];
+    rig.copied(&copies, kind.taken(), "taken").await;
 
-    let waiter = tokio::spawn({
-        let theirs = rig.theirs.clone();
-        async move { theirs.get(60 * SECOND).await.unwrap() }
-    });
-    let what = format!("{kind:?} to be waited for");
-    eventually(&what, GENEROUS, || async {
-        rig.theirs.waiters().await.unwrap() > 0
-    })
-    .await;
-    prolong(backend, rig, then, &*hold).await;
-    rig.counted(kind.taken(), "prolonged").await;
+    let waiter = rig.waited_for().await;
+    prolong(backend, rig, then, &*hold, &mut copies).await;
+    rig.copied(&copies, kind.taken(), "prolonged").await;
     assert!(!waiter.is_finished(), "{kind:?} is held");
 
     let lost = rig.lose(backend, then);
     let outcome = hold.give_back().await.unwrap();
     assert_ne!(outcome, ReleaseOutcome::WasOver, "{kind:?}, {then:?}");
-    lost.answered().await;
-    let next = tokio::time::timeout(GENEROUS, waiter).await;
-    let next = next.unwrap_or_else(|_| panic!("{kind:?} waits in vain"));
-    let next = next.unwrap();
-    rig.counted(kind.handed_over(), "handed over").await;
-    assert_eq!(next.give_back().await.unwrap(), ReleaseOutcome::Ended);
-    let left = rig.theirs.held().await.unwrap();
-    assert!(kind.is_free(left), "{kind:?}: {left} when given back");
-    rig.theirs.delete().await.unwrap();
+    copies.push(lost.answered().await);
+    let next = served(kind, waiter).await;
+    rig.copied(&copies, kind.handed_over(), "handed over").await;
+    rig.end(next).await;
+
+    // The same caller again: only tokens and generations tell the two apart.
+    let again = rig.mine.take(60 * SECOND).await.unwrap();
+    rig.copied(&copies, kind.taken(), "taken again").await;
+    rig.end(again).await;
     for client in &rig.clients {
         assert_tables_empty(client).await;
     }
 }
 
 /// Loses the replies to a renewal and to an extension.
-async fn prolong(backend: &Backend, rig: &Rig, then: Then, hold: &dyn Hold) {
+async fn prolong(
+    backend: &Backend,
+    rig: &Rig,
+    then: Then,
+    hold: &dyn Hold,
+    copies: &mut Vec<Exchange>,
+) {
     if rig.mine.kind.renews() {
-        rig.lose(backend, then).answered().await;
+        copies.push(rig.lose(backend, then).answered().await);
         // As it ends before the renewal counts, or later.
         let until = hold.left().map(|left| Instant::now() + left);
         eventually("a later renewal to count", GENEROUS, async || {
@@ -133,6 +166,66 @@ async fn prolong(backend: &Backend, rig: &Rig, then: Then, hold: &dyn Hold) {
     if rig.mine.kind.extends() {
         let lost = rig.lose(backend, then);
         hold.prolong(120 * SECOND).await.unwrap();
-        lost.answered().await;
+        copies.push(lost.answered().await);
     }
+}
+
+/// What is said into a black hole is said again; what is answered into one counts once.
+// L2, L3, L37
+async fn every_kind_counts_once_through_a_black_hole(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    join_all(kinds::on_one().into_iter().map(async |kind| {
+        let rig = Rig::new(&backend, kind, Then::Cut).await;
+        let hold = rig.mine.take(60 * SECOND).await.unwrap();
+        let waiter = rig.waited_for().await;
+        rig.proxy.black_hole();
+        let vanished = rig.proxy.vanished();
+        let prolonged = async {
+            hold.prolong(60 * SECOND).await.unwrap();
+        };
+        let heard_again = async {
+            if kind.extends() {
+                eventually("it to be said", GENEROUS, async || {
+                    rig.proxy.vanished() > vanished
+                })
+                .await;
+            }
+            rig.proxy.pass();
+        };
+        tokio::join!(prolonged, heard_again);
+        rig.counted(kind.taken(), "prolonged").await;
+        assert!(hold.believed(), "{kind:?} is lost");
+
+        rig.proxy.set_flow(Direction::ToClient, Flow::BlackHole);
+        let vanished = rig.proxy.vanished();
+        let answered = async {
+            eventually("it to be answered", GENEROUS, async || {
+                rig.proxy.vanished() > vanished
+            })
+            .await;
+            for _ in 0..2 {
+                rig.proxy.cut();
+                tokio::time::sleep(100 * MS).await;
+            }
+            rig.proxy.pass();
+            rig.proxy.cut();
+        };
+        let given_back = async { hold.give_back().await.unwrap() };
+        let (outcome, ()) = tokio::join!(given_back, answered);
+        let next = served(kind, waiter).await;
+        assert_ne!(outcome, ReleaseOutcome::WasOver, "{kind:?}");
+        rig.counted(kind.handed_over(), "handed over").await;
+        rig.end(next).await;
+        for client in &rig.clients {
+            assert_tables_empty(client).await;
+        }
+    }))
+    .await;
+    assert_all_end(backend.server());
+}
+
+async fn served(kind: AnyKind, waiter: JoinHandle<Box<dyn Hold>>) -> Box<dyn Hold> {
+    let served = timeout(GENEROUS, waiter).await;
+    let served = served.unwrap_or_else(|_| panic!("{kind:?} waits in vain"));
+    served.unwrap()
 }

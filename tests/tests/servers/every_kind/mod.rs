@@ -1,12 +1,17 @@
 //! All kinds at once, held and waited for while something fails: what the other tests here show of
 //! the plain lock first is true of each.
 
+mod changes;
+mod churn;
+mod clock_set;
 mod cluster;
+mod full;
 mod hold;
 mod kind;
 mod kinds;
 mod load;
 mod lost_replies;
+mod processes;
 mod scene;
 mod sentinel;
 mod standalone;

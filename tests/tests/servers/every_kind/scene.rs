@@ -149,12 +149,7 @@ impl Scene {
     /// Extends everything; nobody may have lost anything.
     pub(super) async fn prolong(&self, span: Duration) {
         self.assert_held().await;
-        join_all(self.pairs.iter().map(async |pair| {
-            let seat = pair.seat.lock().await;
-            let prolonged = seat.as_ref().expect("it is held").prolong(span).await;
-            prolonged.unwrap_or_else(|error| panic!("{:?}: {error:?}", pair.kind));
-        }))
-        .await;
+        join_all(self.pairs.iter().map(|pair| pair.prolong(span))).await;
         self.assert_held().await;
     }
 
@@ -249,6 +244,13 @@ impl Pair {
     pub(super) async fn believed(&self) -> bool {
         let seat = self.seat.lock().await;
         seat.as_ref().is_some_and(|hold| hold.believed())
+    }
+
+    /// Extends what is held.
+    pub(super) async fn prolong(&self, span: Duration) {
+        let seat = self.seat.lock().await;
+        let prolonged = seat.as_ref().expect("it is held").prolong(span).await;
+        prolonged.unwrap_or_else(|error| panic!("{:?}: {error:?}", self.kind));
     }
 
     /// Gives back what was held.

@@ -8,7 +8,7 @@ use super::{
     TAG, kinds, parties,
     scene::{Leases, Scene},
 };
-use crate::support::{group, have_left, other};
+use crate::support::{group, have_left, other, script_calls};
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_failover_by_order,
@@ -27,8 +27,10 @@ async fn every_kind_outlives_a_failover_by_order(binary: ServerBinary) {
     group.fail_over();
     // It serves until it is told.
     have_left(before, clients.each_ref()).await;
+    before.reset_stats();
     scene.prolong(60 * SECOND).await;
     println!("{binary}, failed over: {}", scene.hand_over().await);
+    assert_eq!(script_calls(before), 0, "the old master is asked no more");
     scene.end(&[group.master()]).await;
 }
 
@@ -45,6 +47,8 @@ async fn every_kind_outlives_the_crash_of_the_master(binary: ServerBinary) {
     println!("{binary}: another master after {:?}", killed.elapsed());
     scene.prolong(60 * SECOND).await;
     println!("{binary}: extended after {:?}", killed.elapsed());
+    // It comes back as it was started, as a master, until the sentinels see it.
+    deposed.restart();
     println!("{binary}, master dead: {}", scene.hand_over().await);
     scene.end(&[group.master()]).await;
 }

@@ -10,10 +10,12 @@ use std::{
 use futures_util::future::{Either, select};
 use redlatch::{Client, LossCause};
 use redlatch_tests::{
+    backend::assert_tables_empty,
     fixture::{MS, SECOND},
-    proxy::{Direction, Flow, Proxy},
+    proxy::{Direction, Flow, Pick, Proxy, Then},
     server::{ClientType, Server, ServerBinary, ServerOptions},
     split::SplitTransport,
+    wait::by_night,
 };
 
 use super::{
@@ -21,7 +23,8 @@ use super::{
     hold::ReleaseOutcome,
     kind::{AnyKind, Party},
     kinds::KINDS,
-    scene::{Leases, Scene, Told},
+    load::Load,
+    scene::{Leases, Scene, Told, assert_all_end},
 };
 
 redlatch_tests::on_every_server!(
@@ -31,16 +34,17 @@ redlatch_tests::on_every_server!(
     every_kind_survives_a_script_flush,
     every_kind_survives_killed_connections,
     every_kind_rechecks_without_messages,
+    after_random_faults_nothing_is_left_of_every_kind,
 );
 
 /// The server that something happens to, and two others for the red-lock.
-struct Bed {
-    server: Server,
+pub(super) struct Bed {
+    pub(super) server: Server,
     others: [Server; 2],
 }
 
 impl Bed {
-    fn start(binary: &ServerBinary, options: ServerOptions) -> Self {
+    pub(super) fn start(binary: &ServerBinary, options: ServerOptions) -> Self {
         Self {
             server: Server::start(binary, options),
             others: [(); 2].map(|()| Server::start(binary, ServerOptions::new())),
@@ -59,17 +63,18 @@ impl Bed {
         Party { client, others }
     }
 
-    async fn begin(&self, leases: Leases) -> Scene {
+    pub(super) async fn begin(&self, leases: Leases) -> Scene {
         let parties = [self.party().await, self.party().await];
         Scene::begin(KINDS, parties, "", leases).await
     }
 
-    async fn end(&self, scene: Scene) {
+    pub(super) async fn end(&self, scene: Scene) {
         let servers = self.others.iter().chain([&self.server]);
         scene.end(&servers.collect::<Vec<_>>()).await;
     }
 }
 
+// L13
 async fn every_kind_outlives_a_restart_with_data(binary: ServerBinary) {
     // With less, what was answered last may not be in the file yet when the process dies.
     let options = ServerOptions::new()
@@ -85,6 +90,7 @@ async fn every_kind_outlives_a_restart_with_data(binary: ServerBinary) {
 }
 
 /// What a server that forgets cannot do is keep two apart until the first is told.
+// L12, L40
 async fn every_kind_learns_that_the_server_lost_its_data(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 3 * SECOND;
@@ -159,6 +165,7 @@ async fn assert_lost(scene: &Scene) {
     }
 }
 
+// L44
 async fn every_kind_survives_a_script_flush(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let life = async {
@@ -172,6 +179,7 @@ async fn every_kind_survives_a_script_flush(binary: ServerBinary) {
     bed.end(scene).await;
 }
 
+// L3, L7
 async fn every_kind_survives_killed_connections(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let mut scene = bed.begin(Leases::renewed(6 * SECOND)).await;
@@ -199,6 +207,7 @@ async fn beside<T>(life: impl Future<Output = T>, every: Duration, trouble: impl
     }
 }
 
+// L7
 async fn every_kind_rechecks_without_messages(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let messages = Proxy::start(bed.server.address());
@@ -209,9 +218,58 @@ async fn every_kind_rechecks_without_messages(binary: ServerBinary) {
     let mut scene = Scene::begin(KINDS, parties, "", Leases::renewed(60 * SECOND)).await;
     messages.set_flow(Direction::ToClient, Flow::BlackHole);
     let vanished = messages.vanished();
+    let freed = Instant::now();
     println!("{binary}, messages lost: {}", scene.hand_over().await);
+    // A look costs 2.4 s at most, and a multi-lock has two members.
+    assert!(freed.elapsed() < 2 * 2_400 * MS + 10 * SECOND);
     assert!(messages.vanished() > vanished, "they were sent and lost");
     messages.pass();
     messages.cut();
     bed.end(scene).await;
+}
+
+// L2, L10, L38, L49
+async fn after_random_faults_nothing_is_left_of_every_kind(binary: ServerBinary) {
+    let seed = std::env::var("REDLATCH_TEST_SEED").ok();
+    let seed = seed
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("{binary}: REDLATCH_TEST_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let server = Server::start(&binary, ServerOptions::new());
+    let proxies = [(); 2].map(|()| Proxy::start(server.address()));
+    let mut parties = Vec::new();
+    for proxy in &proxies {
+        let (client, others) = (connect(&proxy.url()).await, Vec::new());
+        parties.push(Party { client, others });
+    }
+    let parties = <[Party; 2]>::try_from(parties).unwrap();
+    let load = Load::lossy(&parties).await;
+    for _ in 0..by_night(50, 500) {
+        let proxy = random.choice(&proxies).unwrap();
+        match random.u8(0..7) {
+            0 => drop(server.client_kill(ClientType::Normal)),
+            1 => drop(server.client_kill(ClientType::PubSub)),
+            2 => server.script_flush(),
+            3 => proxy.cut(),
+            4 => drop(proxy.drop_reply(Pick::command("EVALSHA"), Then::Cut)),
+            5 => drop(proxy.drop_reply(Pick::command("EVALSHA"), Then::Stall)),
+            _ => {
+                proxy.stall();
+                tokio::time::sleep(random.u32(10..250) * MS).await;
+                proxy.pass();
+            }
+        }
+        tokio::time::sleep(random.u32(20..200) * MS).await;
+    }
+    for proxy in &proxies {
+        proxy.withdraw_orders();
+        proxy.pass();
+    }
+    load.get_on().await;
+    println!("{binary}: {}", load.end().await);
+    for party in &parties {
+        assert_tables_empty(&party.client).await;
+    }
+    assert_all_end(&server);
 }

@@ -1,5 +1,5 @@
 //! Histories of many processes under faults: jobs of processes whose clocks are wrong, and terms of
-//! leaders that are killed and suspended.
+//! leaders and permits of holders that are killed and suspended.
 //!
 //! By itself the tests run a short history. `cargo xtask check load` sets [`LONG`], and they run
 //! the long one: 20 processes and 200 slots, 100 kills of leaders.
@@ -7,6 +7,7 @@
 mod crew;
 mod jobs;
 mod line;
+mod permits;
 mod poll;
 mod process;
 mod terms;

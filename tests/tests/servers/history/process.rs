@@ -19,7 +19,10 @@ pub(super) const PERIOD: Duration = Duration::from_millis(1_200);
 
 pub(super) const LEASE: Duration = SECOND;
 
-/// The names of the job and of the election.
+/// The number of permits.
+pub(super) const LIMIT: u32 = 8;
+
+/// The names of the job, of the election and of the semaphores.
 pub(super) const NAME: &str = "history";
 
 pub(super) const ROLE: &str = "REDLATCH_HISTORY_ROLE";
@@ -47,6 +50,7 @@ async fn run_as_a_process_of_a_history() {
     match role.as_str() {
         "server" => noted(serve(&job(&client))).await,
         "caller" => noted(call(&job(&client))).await,
+        "permits" | "ids" => use_permits(&client, role == "ids").await,
         "candidate" => noted(campaign(&client)).await,
         role => panic!("nobody knows {role}"),
     }
@@ -124,6 +128,68 @@ fn fails(slot: u64, attempt: u32) -> bool {
         2 => number.is_multiple_of(12),
         _ => false,
     }
+}
+
+/// Takes permits, and works under them for as long as they last, in several tasks.
+async fn use_permits(client: &Client, ids: bool) {
+    let tasks = (1..=4).map(|n| {
+        let client = client.clone();
+        tokio::spawn(noted(async move {
+            loop {
+                let token = fastrand::u64(..);
+                let step = || Line::now("works", n.into(), 0, token).say();
+                if ids {
+                    under_ids(&client, n, step).await;
+                } else {
+                    let semaphore = client.semaphore(NAME).permits_if_unset(LIMIT);
+                    let guard = semaphore
+                        .acquire_many(n)
+                        .renewed_lease(LEASE)
+                        .await
+                        .unwrap();
+                    for _ in 0..10 * n {
+                        sleep(10 * MS).await;
+                        if guard.check().is_err() {
+                            break;
+                        }
+                        step();
+                    }
+                    guard.release().await.unwrap();
+                }
+            }
+        }))
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+/// Nobody renews permits with ids, and nothing tells of their end but the clock.
+async fn under_ids(client: &Client, n: u32, step: impl Fn()) {
+    let permits = client
+        .permit_expirable_semaphore(NAME)
+        .permits_if_unset(LIMIT);
+    let ids = permits.acquire_many(n).lease(LEASE).await.unwrap();
+    // Who has waited does not know for how long it has them.
+    let mut until = client.now();
+    'work: for _ in 0..10 * n {
+        if until < client.now() + LEASE / 2 {
+            let before = client.now();
+            for id in &ids {
+                if permits.extend(id, LEASE).await.is_err() {
+                    break 'work;
+                }
+            }
+            // The rest is for clocks that differ, and for the step.
+            until = before + LEASE * 9 / 10;
+        }
+        sleep(10 * MS).await;
+        if client.now() >= until {
+            break;
+        }
+        step();
+    }
+    drop(permits.release_all(&ids).await.unwrap());
 }
 
 /// Leads whenever it can, and works: itself, and in a task of the term.

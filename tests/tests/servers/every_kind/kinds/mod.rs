@@ -1,15 +1,13 @@
-//! One file per kind, and the table of them.
+//! One file per kind, one of all locks that one holds at a time, and the table of all.
 
-mod fair;
 mod latch;
-mod lock;
+mod locks;
 mod multi;
 mod once;
 mod permits;
 mod red;
 mod rwlock;
 mod semaphore;
-mod striped;
 
 use super::kind::AnyKind;
 
@@ -17,15 +15,17 @@ use super::kind::AnyKind;
 pub(super) static KINDS: &[AnyKind] = &[
     // First, since its waiters leave no trace on the server: they look while the others queue.
     &latch::Latch,
-    &lock::Lock,
-    &fair::Fair,
+    &locks::Lock,
+    &locks::Fair,
     &rwlock::Writer,
     &rwlock::Reader,
     &semaphore::Semaphore,
     &permits::Permits,
     &once::Jobs,
     &multi::Multi,
-    &striped::Striped,
+    &locks::Striped,
+    &locks::SetNx,
+    &locks::Redisson,
     &red::Red,
 ];
 

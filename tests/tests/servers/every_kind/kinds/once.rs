@@ -1,10 +1,6 @@
 //! Jobs that run once per slot. A hold is a run, whose work lasts until it is given back.
 
-use std::{
-    collections::BTreeMap,
-    sync::{LazyLock, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -27,15 +23,9 @@ pub(in crate::every_kind) struct Jobs;
 #[async_trait]
 impl Kind for Jobs {
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        let _waiting = Waiting::new(object);
         let client = &object.party.client;
         let running = RunningJob::begin_in_time(client, &job(object).lease(lease)).await?;
         Ok(Box::new(running))
-    }
-
-    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
-        let waiting = WAITING.lock().unwrap();
-        Ok(waiting.get(&place(object)).copied().unwrap_or(0))
     }
 
     async fn held(&self, object: &Object) -> Result<u64, Error> {
@@ -44,6 +34,14 @@ impl Kind for Jobs {
 
     async fn work(&self, load: &mut Load) {
         load.crew("once", 1, &[(&Self as _, 1); 2]);
+    }
+
+    fn looks_first(&self) -> bool {
+        true
+    }
+
+    fn queues(&self) -> bool {
+        false
     }
 
     fn extends(&self) -> bool {
@@ -90,32 +88,6 @@ impl Hold for RunningJob {
             Ok(_) => Ok(ReleaseOutcome::WasOver),
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Ok(ReleaseOutcome::Unsure),
             Err(error) => Err(error),
-        }
-    }
-}
-
-/// The number of callers that wait, by client and name. The server knows of none.
-static WAITING: LazyLock<Mutex<BTreeMap<(String, String), u64>>> = LazyLock::new(Mutex::default);
-
-fn place(object: &Object) -> (String, String) {
-    let client = object.party.client.id().as_str().to_owned();
-    (client, object.name.clone())
-}
-
-struct Waiting((String, String));
-
-impl Waiting {
-    fn new(object: &Object) -> Self {
-        let place = place(object);
-        *WAITING.lock().unwrap().entry(place.clone()).or_default() += 1;
-        Self(place)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(waiting) = WAITING.lock().unwrap().get_mut(&self.0) {
-            *waiting -= 1;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Permits with ids, which nobody renews. There are two.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -79,7 +79,7 @@ async fn take(
 struct Ids {
     semaphore: PermitExpirableSemaphore,
     ids: Vec<PermitId>,
-    until: Mutex<Instant>,
+    until: Arc<Mutex<Instant>>,
 }
 
 impl Ids {
@@ -92,7 +92,7 @@ impl Ids {
         Self {
             semaphore,
             ids,
-            until: Mutex::new(asked + trusted(lease)),
+            until: Arc::new(Mutex::new(asked + trusted(lease))),
         }
     }
 
@@ -121,10 +121,15 @@ impl Hold for Ids {
     }
 
     fn told(&self) -> BoxFuture<'static, LossCause> {
-        let until = self.until();
+        let until = Arc::clone(&self.until);
         Box::pin(async move {
-            tokio::time::sleep_until(until.into()).await;
-            LossCause::Expired
+            loop {
+                let last = *until.lock().unwrap_or_else(PoisonError::into_inner);
+                if last <= Instant::now() {
+                    return LossCause::Expired;
+                }
+                tokio::time::sleep_until(last.into()).await;
+            }
         })
     }
 

@@ -39,11 +39,6 @@ impl Kind for Red {
         Ok(Box::new(red(object).lock().renewed_lease(lease).await?))
     }
 
-    /// No server knows of them.
-    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
-        Ok(object.party.client.tables().waiters as u64)
-    }
-
     /// Asks the first node.
     async fn held(&self, object: &Object) -> Result<u64, Error> {
         let info = object.party.client.lock(&object.name).info().await?;
@@ -52,6 +47,10 @@ impl Kind for Red {
 
     /// There is none: the load runs on servers that stand for one.
     async fn work(&self, _: &mut Load) {}
+
+    fn queues(&self) -> bool {
+        false
+    }
 
     fn servers(&self) -> usize {
         3

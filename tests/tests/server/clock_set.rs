@@ -3,12 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use redlatch::{
-    Client, ErrorKind, LossCause, Released, Token,
-    once::{JobRun, Once},
-};
+use redlatch::{ErrorKind, LossCause, Released};
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
+    backend::Backend,
     fixture::{SECOND, assert_nothing_left, held_until, registered, waiting},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
@@ -19,7 +16,6 @@ redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;
     holders_learn_of_loss_when_the_clock_is_set_forward,
     clock_set_back_prolongs_the_hold_of_a_dead_client,
-    requests_after_the_servers_clock_was_set_are_accepted,
 );
 
 fn with_own_clock(binary: &ServerBinary) -> Backend {
@@ -112,110 +108,6 @@ async fn clock_set_back_prolongs_the_hold_of_a_dead_client(binary: ServerBinary)
     drop(dead);
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
-
-/// A request says until when by the server's clock it may act. One that comes too late is refused,
-/// and tells the time for the next.
-async fn requests_after_the_servers_clock_was_set_are_accepted(binary: ServerBinary) {
-    let backend = with_own_clock(&binary);
-    let server = backend.server();
-    let client = backend.client().await;
-    backend.preload();
-    client.semaphore("s").set_permits(3).await.unwrap();
-    client
-        .permit_expirable_semaphore("p")
-        .set_permits(3)
-        .await
-        .unwrap();
-    for kind in KINDS {
-        let mut seen = Vec::new();
-        for ahead in [0, FORWARD, 0, BACK, 0] {
-            server.set_clock(ahead);
-            let before = backend.script_calls();
-            timeout(GENEROUS, once(&client, kind)).await.unwrap();
-            client.settled().await;
-            seen.push(backend.script_calls() - before);
-        }
-        let calls = seen[0];
-        // A run of a job begins with a look, whose answer has the time.
-        let step = if kind == "job" { 0 } else { 1 };
-        let expected = [calls, calls + step, calls, calls, calls + step];
-        assert_eq!(
-            seen, expected,
-            "{kind}: {step} refused after each step forward"
-        );
-    }
-    println!("{binary}: one request refused after each step forward, none after one back");
-    assert_tables_empty(&client).await;
-}
-
-/// Takes and gives back, or sets and opens, one of a kind, extending what can be extended.
-async fn once(client: &Client, kind: &str) {
-    match kind {
-        "lock" => {
-            let guard = client.lock("l").lock().await.unwrap();
-            guard.extend(LEASE).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Released::Free);
-        }
-        "fair" => {
-            let guard = client.fair_lock("f").lock().await.unwrap();
-            guard.extend(LEASE).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Released::Free);
-        }
-        "read" => {
-            let guard = client.read_write_lock("rw").read().await.unwrap();
-            guard.extend(LEASE).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Released::Free);
-        }
-        "write" => {
-            let guard = client.read_write_lock("rw").write().await.unwrap();
-            guard.extend(LEASE).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Released::Free);
-        }
-        "semaphore" => {
-            let guard = client.semaphore("s").acquire_many(2).await.unwrap();
-            guard.extend(LEASE).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Released::Free);
-        }
-        "permits" => {
-            let permits = client.permit_expirable_semaphore("p");
-            let id = permits.acquire().lease(LEASE).await.unwrap();
-            permits.extend(&id, LEASE).await.unwrap();
-            permits.release(&id).await.unwrap();
-        }
-        "latch" => {
-            let latch = client.count_down_latch("latch");
-            latch.try_set_count(1).await.unwrap();
-            assert_eq!(latch.count_down(1).await.unwrap(), 0);
-            latch.wait().await.unwrap();
-            latch.delete().await.unwrap();
-        }
-        "job" => {
-            // Each time shows another slot.
-            let slot = format!("{:?}", Instant::now());
-            let job = client.once("job").slot(&slot).lease(LEASE);
-            let ran = job.run(async |_: &JobRun| Ok::<_, String>(())).await;
-            assert!(matches!(ran.unwrap(), Once::Ran(())));
-        }
-        "fence" => {
-            let fence = client.fence("redlatch:fence");
-            let written = fence.set(Token::from_u64(1), "value").await.unwrap();
-            assert!(written.is_written());
-        }
-        kind => panic!("nobody knows {kind}"),
-    }
-}
-
-const KINDS: [&str; 9] = [
-    "lock",
-    "fair",
-    "read",
-    "write",
-    "semaphore",
-    "permits",
-    "latch",
-    "job",
-    "fence",
-];
 
 /// How many seconds the clock is set forward, and back.
 const FORWARD: i64 = 60;

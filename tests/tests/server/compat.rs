@@ -1,67 +1,19 @@
-//! Locks in the layouts of other libraries: lost replies, and rights.
+//! Locks in the layouts of other libraries: rights.
 
 use redlatch::{
-    Client, ErrorKind, Released,
+    Client, ErrorKind,
     compat::{Redisson, SetNx},
 };
-use redlatch_lua::{REDISSON, SETNX, Source};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, documented_rights, preload},
-    proxy::{Pick, Proxy, Request, Then},
+    fixture::{MS, documented_rights},
     server::{Server, ServerBinary, ServerOptions, Version},
 };
 
 redlatch_tests::on_every_server!(
-    set_nx_whose_replies_are_lost_counts_once,
-    redisson_whose_replies_are_lost_counts_once,
     documented_rights_are_enough,
     name_without_rights_is_an_error,
 );
-
-/// Picks calls of `script`.
-fn calls(server: &Server, script: &Source) -> Pick {
-    let sha = server.command(&["SCRIPT", "LOAD", script.text]).text();
-    Pick::matching(move |request: &Request| request.contains(&sha))
-}
-
-async fn set_nx_whose_replies_are_lost_counts_once(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    for then in [Then::Stall, Then::Cut] {
-        let proxy = Proxy::start(backend.server().address());
-        let client = Client::connect(&proxy.url()).await.unwrap();
-        let lock = SetNx::new(&client, "x");
-        let _lost = proxy.drop_reply(calls(backend.server(), &SETNX.acquire), then);
-        let guard = lock.lock().await.unwrap();
-        let value = backend.string("x").unwrap();
-        assert!(value.starts_with(client.id().as_str()), "{value}");
-        let _lost = proxy.drop_reply(calls(backend.server(), &SETNX.release), then);
-        let released = guard.release().await.unwrap();
-        assert_eq!(released, Released::Free);
-        assert_eq!(backend.string("x"), None);
-        assert_tables_empty(&client).await;
-    }
-}
-
-async fn redisson_whose_replies_are_lost_counts_once(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    for then in [Then::Stall, Then::Cut] {
-        let proxy = Proxy::start(backend.server().address());
-        let client = Client::connect(&proxy.url()).await.unwrap();
-        let lock = Redisson::new(&client, "x");
-        let first = lock.lock().await.unwrap();
-        let _lost = proxy.drop_reply(calls(backend.server(), &REDISSON.acquire), then);
-        let second = lock.lock().owner(first.owner()).await.unwrap();
-        assert_eq!(lock.info().await.unwrap().unwrap().count, 2);
-        let _lost = proxy.drop_reply(calls(backend.server(), &REDISSON.release), then);
-        assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
-        assert_eq!(first.release().await.unwrap(), Released::Free);
-        assert!(lock.info().await.unwrap().is_none());
-        assert_tables_empty(&client).await;
-    }
-}
 
 /// The rights in the README of the project, and those in the README of the crate.
 fn documented(binary: &ServerBinary) -> String {

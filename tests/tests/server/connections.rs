@@ -11,42 +11,11 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    killed_connection_loses_no_hold_and_no_waiter,
     a_killed_subscription_wakes_its_waiters_again,
-    flushed_scripts_are_loaded_again,
     next_renewal_reports_lost_data,
     next_renewal_reports_an_evicted_hold,
     pause_of_writes_delays_and_loses_nothing,
 );
-
-// L3, L7
-async fn killed_connection_loses_no_hold_and_no_waiter(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let server = backend.server();
-    let (a, b) = (backend.client().await, backend.client().await);
-    let guard = a.lock("x").lock().renewed_lease(4 * SECOND).await.unwrap();
-    let waiter = waiting(b.lock("x"));
-    registered(&backend, "x").await;
-    let started = Instant::now();
-    while started.elapsed() < 5 * SECOND {
-        server.client_kill(ClientType::Normal);
-        server.client_kill(ClientType::PubSub);
-        backend.pass(120 * MS).await;
-        guard.check().unwrap();
-        assert!(!waiter.is_finished());
-    }
-    server.client_kill(ClientType::Normal);
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    let released = Instant::now();
-    drop(waiter.await.unwrap());
-    println!(
-        "{binary}: served {:?} after the release",
-        released.elapsed()
-    );
-    // Re-connecting takes up to a second after many failures, a look at most 2.4 s.
-    assert!(released.elapsed() < 4 * SECOND + 10 * SECOND);
-    assert_nothing_left(&backend, &[&a, &b]).await;
-}
 
 // L7
 async fn a_killed_subscription_wakes_its_waiters_again(binary: ServerBinary) {
@@ -74,51 +43,6 @@ async fn a_killed_subscription_wakes_its_waiters_again(binary: ServerBinary) {
     })
     .await;
     assert_nothing_left(&backend, &[&a, &b]).await;
-}
-
-// L44
-async fn flushed_scripts_are_loaded_again(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let server = backend.server();
-    let client = backend.client().await;
-    let other = backend.client().await;
-    let lock = client.lock("x");
-    server.script_flush();
-    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
-    server.script_flush();
-    let inner = lock.lock().owner(guard.owner()).await.unwrap();
-    assert_eq!(guard.hold_count(), 2);
-    let mut many = Vec::new();
-    for i in 0..40 {
-        let lock = client.lock(format!("n{i}"));
-        many.push(lock.lock().renewed_lease(SECOND).await.unwrap());
-    }
-    // Renewals go in pipelines, and every one of them finds no script.
-    let started = Instant::now();
-    while started.elapsed() < 1_500 * MS {
-        server.script_flush();
-        backend.pass(5 * MS).await;
-    }
-    for guard in many.iter().chain([&guard, &inner]) {
-        guard.check().unwrap();
-    }
-    server.script_flush();
-    guard.extend(5 * SECOND).await.unwrap();
-    server.script_flush();
-    assert!(other.lock("x").try_lock().await.unwrap().is_none());
-    server.script_flush();
-    assert_eq!(lock.info().await.unwrap().unwrap().count, 2);
-    server.script_flush();
-    assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
-    server.script_flush();
-    drop(guard);
-    drop(many);
-    client.settled().await;
-    let guard = lock.lock().await.unwrap();
-    server.script_flush();
-    assert!(lock.force_release().await.unwrap());
-    drop(guard);
-    assert_nothing_left(&backend, &[&client, &other]).await;
 }
 
 // L14

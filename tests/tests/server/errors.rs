@@ -16,14 +16,9 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     wrong_and_missing_passwords_are_told_apart,
-    database_that_does_not_exist_is_named,
+    server_of_another_role_than_the_address_says_so,
     missing_rights_are_told_with_the_line_to_paste,
     missing_right_at_first_use_is_told_with_the_line_to_paste,
-    replica_names_its_master,
-    plain_server_under_an_address_of_sentinels_is_no_sentinel,
-    sentinel_under_a_plain_address_is_no_server,
-    plain_server_under_an_address_of_a_cluster_is_no_cluster,
-    plain_server_behind_an_address_with_tls_says_so,
     values_of_other_programs_are_told_apart_from_objects,
     server_without_memory_says_which_setting_to_raise,
 );
@@ -67,12 +62,60 @@ async fn wrong_and_missing_passwords_are_told_apart(binary: ServerBinary) {
     }
 }
 
-async fn database_that_does_not_exist_is_named(binary: ServerBinary) {
-    let server = Server::start(&binary, ServerOptions::new());
-    let address = server.address().to_string();
-    let error = refused(&format!("redis://{address}/99")).await;
-    let words = [address.as_str(), "has no database 99", "0 to 15"];
-    assert_says(&error, ErrorKind::InvalidOption, &words);
+async fn server_of_another_role_than_the_address_says_so(binary: ServerBinary) {
+    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
+    let sentinel = Server::start(&binary, ServerOptions::new().sentinel());
+    let plain = servers.master().address();
+    let replica = servers.servers()[1].address();
+    let sentinel = sentinel.address();
+    let unsupported = ErrorKind::UnsupportedServer;
+    for (url, kind, words) in [
+        (
+            format!("redis://{plain}/99"),
+            ErrorKind::InvalidOption,
+            [format!("{plain} has no database 99"), "0 to 15".into()],
+        ),
+        (
+            format!("redis://{replica}"),
+            unsupported,
+            [
+                format!("{replica} is a replica"),
+                format!("its master {plain}"),
+            ],
+        ),
+        (
+            format!("redis+sentinel://{plain}/main"),
+            unsupported,
+            [
+                format!("{plain} is no sentinel"),
+                format!("write redis://{plain}"),
+            ],
+        ),
+        (
+            format!("redis://{sentinel}"),
+            unsupported,
+            [
+                format!("{sentinel} is a sentinel"),
+                "redis+sentinel://".into(),
+            ],
+        ),
+        (
+            format!("redis+cluster://{plain}"),
+            unsupported,
+            [format!("{plain} belongs to no cluster"), "redis://".into()],
+        ),
+        (
+            format!("rediss://{plain}"),
+            ErrorKind::Unavailable,
+            [
+                plain.to_string(),
+                "write redis:// instead of rediss://".into(),
+            ],
+        ),
+    ] {
+        let words = words.each_ref().map(String::as_str);
+        assert_says(&refused(&url).await, kind, &words);
+    }
 }
 
 async fn missing_rights_are_told_with_the_line_to_paste(binary: ServerBinary) {
@@ -136,64 +179,6 @@ async fn missing_right_at_first_use_is_told_with_the_line_to_paste(binary: Serve
         Err(error) => error,
     };
     assert_says(&error, ErrorKind::Permission, &["lacks +evalsha"]);
-}
-
-async fn replica_names_its_master(binary: ServerBinary) {
-    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
-    let replica = servers.servers()[1].address().to_string();
-    let master = servers.master().address().to_string();
-    let error = refused(&format!("redis://{replica}")).await;
-    let words = [
-        format!("{replica} is a replica"),
-        format!("its master {master}"),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    assert_says(&error, ErrorKind::UnsupportedServer, &words);
-}
-
-async fn plain_server_under_an_address_of_sentinels_is_no_sentinel(binary: ServerBinary) {
-    let server = Server::start(&binary, ServerOptions::new());
-    let address = server.address();
-    let error = refused(&format!("redis+sentinel://{address}/main")).await;
-    let words = [
-        format!("{address} is no sentinel"),
-        format!("write redis://{address}"),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    assert_says(&error, ErrorKind::UnsupportedServer, &words);
-}
-
-async fn sentinel_under_a_plain_address_is_no_server(binary: ServerBinary) {
-    let sentinel = Server::start(&binary, ServerOptions::new().sentinel());
-    let address = sentinel.address();
-    let error = refused(&format!("redis://{address}")).await;
-    let words = [
-        format!("{address} is a sentinel"),
-        "redis+sentinel://".into(),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    assert_says(&error, ErrorKind::UnsupportedServer, &words);
-}
-
-async fn plain_server_under_an_address_of_a_cluster_is_no_cluster(binary: ServerBinary) {
-    let server = Server::start(&binary, ServerOptions::new());
-    let address = server.address();
-    let error = refused(&format!("redis+cluster://{address}")).await;
-    let words = [
-        format!("{address} belongs to no cluster"),
-        "redis://".into(),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    assert_says(&error, ErrorKind::UnsupportedServer, &words);
-}
-
-async fn plain_server_behind_an_address_with_tls_says_so(binary: ServerBinary) {
-    let server = Server::start(&binary, ServerOptions::new());
-    let address = server.address();
-    let error = refused(&format!("rediss://{address}")).await;
-    let place = address.to_string();
-    let words = [place.as_str(), "write redis:// instead of rediss://"];
-    assert_says(&error, ErrorKind::Unavailable, &words);
 }
 
 async fn values_of_other_programs_are_told_apart_from_objects(binary: ServerBinary) {

@@ -8,18 +8,12 @@ use redlatch::{Client, Released};
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::Backend,
-    fixture::{MS, SECOND, assert_nothing_left, call, preload},
+    fixture::{MS, assert_nothing_left, call, preload},
     proxy::{Held, Proxy},
     server::ServerBinary,
-    wait::{GENEROUS, eventually},
 };
 
-redlatch_tests::on_every_server!(
-    a_late_copy_of_an_undone_acquire_is_refused,
-    a_late_copy_after_the_release_of_its_own_grant_is_refused,
-    a_late_release_touches_no_later_hold,
-    a_late_renewal_touches_no_later_hold,
-);
+redlatch_tests::on_every_server!(a_late_copy_of_an_undone_acquire_is_refused,);
 
 /// A client whose acquire of `name` is kept by its proxy and that has given up; the undo has been
 /// answered.
@@ -98,93 +92,4 @@ async fn assert_refused(held: &Held, word: &str) {
         let reply = String::from_utf8_lossy(&reply);
         assert!(reply.contains(word), "{word} expected, got {reply}");
     }
-}
-
-// L1
-async fn a_late_copy_after_the_release_of_its_own_grant_is_refused(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    let (client, proxy) = behind_a_proxy(&backend).await;
-    let hold = proxy.hold_request(call(backend.server(), &REENTRANT.acquire, "x"));
-    let (held, guard) = tokio::join!(hold.caught(), async {
-        client.lock("x").lock().await.unwrap()
-    });
-    // While the grant of a later copy is held, a late one changes nothing.
-    let reply = held.deliver().await.unwrap();
-    assert!(String::from_utf8_lossy(&reply).contains("granted"));
-    assert_eq!(client.lock("x").hold_count(guard.owner()).await.unwrap(), 1);
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    assert_refused(&held, "void").await;
-    assert!(!client.lock("x").is_locked().await.unwrap());
-    let next = client.lock("x").lock().await.unwrap();
-    assert_refused(&held, "void").await;
-    assert_eq!(client.lock("x").hold_count(next.owner()).await.unwrap(), 1);
-    assert_eq!(next.release().await.unwrap(), Released::Free);
-    let _ = held.let_go().await;
-    eventually("the name to stay free", GENEROUS, async || {
-        !client.lock("x").is_locked().await.unwrap()
-    })
-    .await;
-    assert_nothing_left(&backend, &[&client]).await;
-}
-
-// L1, L25
-async fn a_late_release_touches_no_later_hold(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    let (client, proxy) = behind_a_proxy(&backend).await;
-    let other = backend.client().await;
-    let guard = client.lock("x").lock().lease(2 * SECOND).await.unwrap();
-    let owner = guard.owner().clone();
-    let hold = proxy.hold_request(call(backend.server(), &REENTRANT.release, "x"));
-    let (held, released) = tokio::join!(hold.caught(), guard.release());
-    let released = released.unwrap();
-    println!("{binary}: a release that had to be sent again says {released:?}");
-    // The same owner, a later hold: only the token tells them apart.
-    let again = client.lock("x").lock().owner(&owner).await.unwrap();
-    for _ in 0..3 {
-        held.deliver().await.unwrap();
-        assert_eq!(client.lock("x").hold_count(&owner).await.unwrap(), 1);
-    }
-    again.release().await.unwrap();
-    let foreign = other.lock("x").lock().await.unwrap();
-    held.deliver().await.unwrap();
-    let _ = held.let_go().await;
-    assert!(other.lock("x").is_held_by(foreign.owner()).await.unwrap());
-    foreign.release().await.unwrap();
-    assert_nothing_left(&backend, &[&client, &other]).await;
-}
-
-// L14
-async fn a_late_renewal_touches_no_later_hold(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    let (client, proxy) = behind_a_proxy(&backend).await;
-    let hold = proxy.hold_request(call(backend.server(), &REENTRANT.renew, "x"));
-    let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
-    let owner = guard.owner().clone();
-    let held = hold.caught().await;
-    drop(guard);
-    client.settled().await;
-    let verdict = held_verdict(&held).await;
-    assert!(!verdict.contains("renewed"), "{verdict}");
-    assert!(!client.lock("x").is_locked().await.unwrap());
-    let next = client
-        .lock("x")
-        .lock()
-        .owner(&owner)
-        .lease(3 * SECOND)
-        .await
-        .unwrap();
-    let before = client.lock("x").remaining().await.unwrap().unwrap();
-    assert!(held_verdict(&held).await.contains("taken"));
-    assert!(client.lock("x").remaining().await.unwrap().unwrap() <= before);
-    drop(next);
-    let _ = held.let_go().await;
-    assert_nothing_left(&backend, &[&client]).await;
-}
-
-async fn held_verdict(held: &Held) -> String {
-    let reply = held.deliver().await.unwrap();
-    String::from_utf8_lossy(&reply).into_owned()
 }

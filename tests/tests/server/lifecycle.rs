@@ -1,34 +1,15 @@
-//! The harness itself: servers start, stop, come back and can be looked at.
+//! The harness itself: servers end, come back and say what is wrong.
 
 use std::{
     io::{BufRead, BufReader},
     net::TcpStream,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use redlatch_tests::{
-    server::{ClientType, Connection, Reply, Server, ServerBinary, ServerOptions},
+    server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually_blocking},
 };
-
-#[test]
-fn every_server_starts_and_answers() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new());
-        assert_eq!(server.command(&["PING"]).text(), "PONG", "{binary}");
-        let version = &server.info("server");
-        let field = version
-            .get("valkey_version")
-            .or_else(|| version.get("redis_version"))
-            .unwrap();
-        assert_eq!(*field, binary.version.to_string());
-        assert!(
-            server.command(&["DEBUG", "SLEEP", "0"]).error().is_none(),
-            "{binary}"
-        );
-    }
-}
 
 #[test]
 fn a_server_that_is_dropped_is_gone() {
@@ -38,22 +19,6 @@ fn a_server_that_is_dropped_is_gone() {
         drop(server);
         assert!(TcpStream::connect(address).is_err(), "{binary}");
         assert!(!dir.exists(), "{binary}");
-    }
-}
-
-#[test]
-fn a_suspended_server_answers_when_it_goes_on() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new());
-        for _ in 0..2 {
-            server.stop();
-            let mut connection =
-                Connection::open(server.address(), Duration::from_millis(20)).unwrap();
-            assert!(connection.command(&["PING"]).is_err(), "{binary}");
-            server.cont();
-            assert_eq!(server.command(&["PING"]).text(), "PONG", "{binary}");
-        }
-        server.stop();
     }
 }
 
@@ -80,125 +45,10 @@ fn crash_loses_what_was_not_persisted() {
 }
 
 #[test]
-fn servers_can_be_looked_at() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new());
-        server.command(&["SET", "b", "1"]).unwrap();
-        server.command(&["SET", "a", "1"]).unwrap();
-        assert_eq!(server.keys(), ["a", "b"]);
-        assert_eq!(server.commandstats()["set"], 2);
-        server.reset_stats();
-        assert!(!server.commandstats().contains_key("set"));
-        assert!(server.used_memory() > 0);
-        server.flushall();
-        assert!(server.keys().is_empty());
-
-        let sha = server.command(&["SCRIPT", "LOAD", "return 1"]).text();
-        assert_eq!(server.command(&["EVALSHA", &sha, "0"]).int(), 1);
-        server.script_flush();
-        let reply = server.command(&["EVALSHA", &sha, "0"]);
-        assert!(reply.error().unwrap().starts_with("NOSCRIPT"), "{reply:?}");
-
-        server.config_set("maxmemory", "1");
-        let reply = server.command(&["SET", "c", "1"]);
-        assert!(reply.error().unwrap().starts_with("OOM"), "{reply:?}");
-    }
-}
-
-#[test]
-fn connections_are_killed_by_type() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new());
-        let mut normal = server.connect().unwrap();
-        let mut subscriber = server.connect().unwrap();
-        normal.command(&["PING"]).unwrap();
-        subscriber.command(&["SUBSCRIBE", "news"]).unwrap();
-        assert_eq!(server.client_kill(ClientType::PubSub), 1, "{binary}");
-        assert!(subscriber.read_reply().is_err());
-        assert!(normal.command(&["PING"]).is_ok());
-        assert!(server.client_kill(ClientType::Normal) >= 1, "{binary}");
-        assert!(normal.command(&["PING"]).is_err());
-    }
-}
-
-#[test]
-fn access_can_be_controlled() {
-    for binary in ServerBinary::all() {
-        let options = ServerOptions::new()
-            .password("pass word\"")
-            .user("alice on >secret ~locks:* resetchannels -@all +set");
-        let server = Server::start(&binary, options);
-        let mut connection = Connection::open(server.address(), GENEROUS).unwrap();
-        let refused = connection.command(&["SET", "locks:1", "x"]).unwrap();
-        assert!(
-            refused.error().unwrap().starts_with("NOAUTH"),
-            "{refused:?}"
-        );
-        connection
-            .command(&["AUTH", "pass word\""])
-            .unwrap()
-            .unwrap();
-        connection
-            .command(&["AUTH", "alice", "secret"])
-            .unwrap()
-            .unwrap();
-        connection
-            .command(&["SET", "locks:1", "x"])
-            .unwrap()
-            .unwrap();
-        let refused = connection.command(&["SET", "other", "x"]).unwrap();
-        assert!(
-            refused.error().unwrap().starts_with("NOPERM"),
-            "{refused:?}"
-        );
-        assert_eq!(server.keys(), ["locks:1"]);
-        server.restart();
-        assert!(server.keys().is_empty());
-    }
-}
-
-#[test]
-fn options_reach_the_server() {
-    for binary in ServerBinary::all() {
-        let options = ServerOptions::new()
-            .unix_socket()
-            .config("maxclients 77")
-            .arg("--hz")
-            .arg("50");
-        let server = Server::start(&binary, options);
-        let value = |name| {
-            server
-                .command(&["CONFIG", "GET", name])
-                .array()
-                .pop()
-                .map(Reply::text)
-        };
-        assert_eq!(value("maxclients").as_deref(), Some("77"), "{binary}");
-        assert_eq!(value("hz").as_deref(), Some("50"), "{binary}");
-        std::os::unix::net::UnixStream::connect(server.unix_socket().unwrap()).unwrap();
-    }
-}
-
-#[test]
 fn a_server_that_does_not_start_says_why() {
     let options = ServerOptions::new().config("no-such-option yes");
     let message = Server::try_start(&ServerBinary::any(), &options).unwrap_err();
     assert!(message.contains("no-such-option"), "{message}");
-}
-
-#[test]
-fn servers_built_with_tls_serve_it() {
-    for binary in ServerBinary::all()
-        .into_iter()
-        .filter(ServerBinary::supports_tls)
-    {
-        let server = Server::start(&binary, ServerOptions::new().tls());
-        let (address, certificates) = server.tls().unwrap();
-        assert!(certificates.authority.is_file() && certificates.client_key.is_file());
-        TcpStream::connect(address).unwrap();
-        server.restart();
-        TcpStream::connect(address).unwrap();
-    }
 }
 
 /// Starts this test binary anew, lets it start a server, and aborts it.

@@ -1,31 +1,23 @@
 //! Replies that never arrive although the server did what it was asked, and networks that swallow,
 //! delay and cut.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use futures_util::future::join_all;
-use redlatch::{Client, ErrorKind, HoldState, Lock, Released};
+use redlatch::{Client, ErrorKind, Lock, Released};
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::Backend,
-    fixture::{MS, SECOND, assert_nothing_left, call, preload, registered, waiting},
-    proxy::{Direction, Flow, Proxy, Then},
+    fixture::{MS, SECOND, assert_nothing_left, call, preload, registered},
+    proxy::{Direction, Proxy, Then},
     server::ServerBinary,
-    split::SplitTransport,
-    wait::{GENEROUS, eventually},
 };
 
 redlatch_tests::on_every_server!(
-    an_acquire_whose_reply_is_lost_counts_once,
-    a_re_entry_whose_reply_is_lost_counts_once,
-    release_whose_reply_is_lost_takes_effect,
-    a_renewal_whose_reply_is_lost_is_no_loss,
     a_stalled_connection_is_replaced_in_time_for_short_leases,
     reply_after_the_lease_is_no_grant,
     deadline_bounds_calls_into_a_black_hole,
     cut_connection_while_waiting_is_an_error_and_not_none,
-    waiter_survives_a_short_cut,
-    lost_message_costs_one_recheck,
     connection_that_ends_within_a_reply_is_replaced,
 );
 
@@ -50,105 +42,6 @@ impl Rig {
             name,
         }
     }
-}
-
-/// Runs `scenario` with the connection stalled and with it cut, at the same time.
-async fn both_ways(binary: ServerBinary, scenario: impl AsyncFn(&Backend, &Rig, Then)) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    let runs = [Then::Stall, Then::Cut].map(async |then| {
-        let rig = Rig::new(&backend, then).await;
-        scenario(&backend, &rig, then).await;
-        rig.client
-    });
-    let clients = join_all(runs).await;
-    assert_nothing_left(&backend, &clients.iter().collect::<Vec<_>>()).await;
-}
-
-// L1
-async fn an_acquire_whose_reply_is_lost_counts_once(binary: ServerBinary) {
-    both_ways(binary, async |backend, rig, then| {
-        let acquire = call(backend.server(), &REENTRANT.acquire, &rig.name);
-        let lost = rig.proxy.drop_reply(acquire, then);
-        let started = Instant::now();
-        let guard = rig.lock.lock().await.unwrap();
-        println!("{then:?}: granted again after {:?}", started.elapsed());
-        let first = lost.answered().await;
-        assert!(said(first.reply(), "granted"), "{first:?}");
-        assert_eq!(rig.lock.hold_count(guard.owner()).await.unwrap(), 1);
-        assert_eq!(guard.release().await.unwrap(), Released::Free);
-        assert!(!rig.lock.is_locked().await.unwrap());
-        let copy = first.copy().deliver().await.unwrap();
-        assert!(said(&copy, "void"), "{}", String::from_utf8_lossy(&copy));
-        assert!(!rig.lock.is_locked().await.unwrap());
-    })
-    .await;
-}
-
-// L1
-async fn a_re_entry_whose_reply_is_lost_counts_once(binary: ServerBinary) {
-    both_ways(binary, async |backend, rig, then| {
-        let outer = rig.lock.lock().await.unwrap();
-        let acquire = call(backend.server(), &REENTRANT.acquire, &rig.name);
-        let lost = rig.proxy.drop_reply(acquire, then);
-        let inner = rig.lock.lock().owner(outer.owner()).await.unwrap();
-        assert!(said(lost.answered().await.reply(), "granted"));
-        assert_eq!(rig.lock.hold_count(outer.owner()).await.unwrap(), 2);
-        assert_eq!(outer.token(), inner.token());
-        assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
-        assert_eq!(rig.lock.hold_count(outer.owner()).await.unwrap(), 1);
-        assert_eq!(outer.release().await.unwrap(), Released::Free);
-    })
-    .await;
-}
-
-// L1
-async fn release_whose_reply_is_lost_takes_effect(binary: ServerBinary) {
-    both_ways(binary, async |backend, rig, then| {
-        let outer = rig.lock.lock().await.unwrap();
-        let inner = rig.lock.lock().owner(outer.owner()).await.unwrap();
-        let release = || call(backend.server(), &REENTRANT.release, &rig.name);
-        let lost = rig.proxy.drop_reply(release(), then);
-        let left = inner.release().await.unwrap();
-        assert!(said(lost.answered().await.reply(), "released"));
-        assert_eq!(left, Released::StillHeld(1));
-        assert_eq!(rig.lock.hold_count(outer.owner()).await.unwrap(), 1);
-        let lost = rig.proxy.drop_reply(release(), then);
-        assert_eq!(outer.release().await.unwrap(), Released::Free);
-        assert!(said(lost.answered().await.reply(), "released"));
-        assert!(!rig.lock.is_locked().await.unwrap());
-    })
-    .await;
-}
-
-// L13
-async fn a_renewal_whose_reply_is_lost_is_no_loss(binary: ServerBinary) {
-    both_ways(binary, async |backend, rig, then| {
-        // A connection that stalls is noticed after a second without an answer and another without
-        // a PONG.
-        let lease = rig.lock.lock().renewed_lease(6 * SECOND);
-        let renew = call(backend.server(), &REENTRANT.renew, &rig.name);
-        let lost = rig.proxy.drop_reply(renew, then);
-        let guard = lease.await.unwrap();
-        let held = Instant::now();
-        assert!(said(lost.answered().await.reply(), "renewed"));
-        let state = async |wanted| {
-            eventually("the hold's state to change", GENEROUS, async || {
-                guard.check().unwrap();
-                guard.state() == wanted
-            })
-            .await;
-        };
-        state(HoldState::Unknown).await;
-        let unknown = held.elapsed();
-        state(HoldState::Held).await;
-        println!(
-            "{then:?}: unknown after {unknown:?}, held again after {:?}",
-            held.elapsed()
-        );
-        assert_eq!(guard.release().await.unwrap(), Released::Free);
-    })
-    .await;
 }
 
 /// Wrong, and known: a connection that swallows one reply is given up after a sixth of the lease
@@ -235,64 +128,6 @@ async fn cut_connection_while_waiting_is_an_error_and_not_none(binary: ServerBin
     rig.proxy.accept();
     drop(guard);
     assert_nothing_left(&backend, &[&rig.client, &other]).await;
-}
-
-// L3, L7
-async fn waiter_survives_a_short_cut(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let rig = Rig::new(&backend, Then::Cut).await;
-    let other = backend.client().await;
-    let guard = other.lock(&rig.name).lock().await.unwrap();
-    let waiter = waiting(rig.lock.clone());
-    registered(&backend, &rig.name).await;
-    rig.proxy.cut();
-    guard.release().await.unwrap();
-    let released = Instant::now();
-    drop(waiter.await.unwrap());
-    println!(
-        "{binary}: served {:?} after cut and release",
-        released.elapsed()
-    );
-    assert!(released.elapsed() < 2_400 * MS + 10 * SECOND);
-    assert_nothing_left(&backend, &[&rig.client, &other]).await;
-}
-
-// L7
-async fn lost_message_costs_one_recheck(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let messages = Proxy::start(backend.server().address());
-    let split = Arc::new(SplitTransport::new(messages.clone()));
-    let a = backend.client().await;
-    let b = backend.builder().transport(split).connect().await.unwrap();
-    for _ in 0..2 {
-        let guard = a.lock("x").lock().await.unwrap();
-        let waiter = waiting(b.lock("x"));
-        registered(&backend, "x").await;
-        messages.set_flow(Direction::ToClient, Flow::BlackHole);
-        let vanished = messages.vanished();
-        guard.release().await.unwrap();
-        let released = Instant::now();
-        drop(waiter.await.unwrap());
-        println!(
-            "{binary}: message lost, served after {:?}",
-            released.elapsed()
-        );
-        assert!(messages.vanished() > vanished, "the wake was sent and lost");
-        // Half a second is for a machine that is busy.
-        assert!(
-            released.elapsed() <= 2_400 * MS + 500 * MS,
-            "{:?}",
-            released.elapsed()
-        );
-        messages.pass();
-        messages.cut();
-        b.settled().await;
-    }
-    assert_nothing_left(&backend, &[&a, &b]).await;
-}
-
-fn said(reply: &[u8], verdict: &str) -> bool {
-    String::from_utf8_lossy(reply).contains(verdict)
 }
 
 /// Within the greeting, and within what comes after it.

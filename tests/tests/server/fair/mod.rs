@@ -1,4 +1,3 @@
 //! The fair lock on real servers: many processes, and a server that is out of memory.
 
-mod full;
 mod processes;

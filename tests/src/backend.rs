@@ -17,6 +17,8 @@ use redlatch::{
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use crate::wait::by_night;
+
 /// An empty server to test on.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a test has one or two of them")]
@@ -214,14 +216,10 @@ impl Backend {
         match self {
             Self::Embedded { .. } => (2_000, None),
             #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => {
-                let many = if crate::wait::is_night() {
-                    10_000
-                } else {
-                    1_000
-                };
-                (many, Some(Arc::clone(&TURN).lock_owned().await))
-            }
+            Self::Real(_) | Self::Shared(_) => (
+                by_night(1_000, 10_000),
+                Some(Arc::clone(&TURN).lock_owned().await),
+            ),
         }
     }
 

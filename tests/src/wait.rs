@@ -95,14 +95,9 @@ pub fn unique_name(stem: &str) -> String {
     )
 }
 
-/// Returns `night` if the variable `REDLATCH_NIGHT` is set, and `day` otherwise: for sizes that a
-/// quick run has no time for.
+/// Returns `night` by night, and `day` otherwise: for sizes that a quick run has no time for.
 pub fn by_night<T>(day: T, night: T) -> T {
-    if env::var_os("REDLATCH_NIGHT").is_some() {
-        night
-    } else {
-        day
-    }
+    if is_night() { night } else { day }
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);

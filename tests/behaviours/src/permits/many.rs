@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch_tests::{backend::Backend, wait::is_night};
+use redlatch_tests::{backend::Backend, wait::by_night};
 
 behaviours! {
     Single:
@@ -13,11 +13,7 @@ behaviours! {
 async fn a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps(backend: &Backend) {
     let client = backend.client().await;
     // The lease lasts until all are out.
-    let (all, lease) = if is_night() {
-        (100_000, 30)
-    } else {
-        (10_000, 10)
-    };
+    let (all, lease) = by_night((10_000, 10), (100_000, 30));
     let lease = Duration::from_secs(lease);
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(all);
     for _ in 0..all / 1_000 {

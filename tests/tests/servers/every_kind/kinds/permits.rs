@@ -103,7 +103,7 @@ impl Ids {
 
 /// What of a lease two clocks agree on, each within one per cent.
 fn trusted(lease: Duration) -> Duration {
-    lease - lease / 50 - Duration::from_millis(4)
+    (lease - lease / 50).saturating_sub(Duration::from_millis(4))
 }
 
 #[async_trait]

@@ -35,3 +35,4 @@ mod rwlock;
 mod scripts;
 mod semaphore;
 mod withdrawals;
+mod wrong_input;

@@ -7,70 +7,10 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 behaviours! {
     Single:
-        names_out_of_bounds_are_refused,
-        leases_out_of_bounds_are_refused,
         foreign_type_under_the_key_is_a_typed_error,
         name_of_another_kind_is_a_typed_error,
         owner_of_another_client_is_refused,
         too_many_waiters_are_refused;
-}
-
-async fn names_out_of_bounds_are_refused(backend: &Backend) {
-    let client = backend.client().await;
-    for name in ["", &"x".repeat(513)] {
-        let lock = client.lock(name);
-        assert_eq!(lock.name(), None);
-        assert_eq!(
-            lock.lock().await.map(drop).unwrap_err().kind(),
-            ErrorKind::InvalidName
-        );
-        assert_eq!(
-            lock.try_lock().await.map(drop).unwrap_err().kind(),
-            ErrorKind::InvalidName
-        );
-        assert_eq!(
-            lock.info().await.unwrap_err().kind(),
-            ErrorKind::InvalidName
-        );
-        assert_eq!(
-            lock.force_release().await.unwrap_err().kind(),
-            ErrorKind::InvalidName
-        );
-    }
-    unharmed(backend, &client).await;
-}
-
-// L19
-async fn leases_out_of_bounds_are_refused(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.lock("x");
-    let year = Duration::from_secs(365 * 24 * 3600);
-    for lease in [
-        Duration::ZERO,
-        Duration::from_millis(49),
-        year + Duration::from_millis(1),
-        Duration::MAX,
-    ] {
-        let error = lock.lock().lease(lease).await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidLease);
-        assert!(error.to_string().contains("50ms to 365 days"), "{error}");
-        assert_eq!(
-            lock.lock()
-                .renewed_lease(lease)
-                .await
-                .map(drop)
-                .unwrap_err()
-                .kind(),
-            ErrorKind::InvalidLease
-        );
-    }
-    unharmed(backend, &client).await;
-    let guard = lock.lock().await.unwrap();
-    assert_eq!(
-        guard.extend(Duration::ZERO).await.unwrap_err().kind(),
-        ErrorKind::InvalidLease
-    );
-    guard.check().unwrap();
 }
 
 async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {

@@ -16,4 +16,3 @@ mod mixed_leases;
 mod observability;
 mod quiet;
 mod renewals;
-mod wrong_input;

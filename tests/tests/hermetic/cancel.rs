@@ -1,10 +1,17 @@
 //! Futures may be dropped at every await. The tests poll a future k times, drop it and look what is
-//! left, for all k (L2). `cancellation_tests!` runs the tests that all locks share.
+//! left, for all k (L2).
 
 use std::{future::Future, pin::Pin, task::Poll, time::Duration};
 
-use redlatch::{Backoff, Client, WaitStrategy};
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use redlatch::{
+    Backoff, Client, WaitStrategy,
+    compat::{Redisson, SetNx},
+};
+use redlatch_behaviours::{rwlock::assert_quiet, semaphore::assert_all_back};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -29,99 +36,172 @@ pub(crate) async fn polled<F: Future + Unpin>(
 }
 
 /// A kind of lock, or one side of one. All tests use the name `x`.
+#[async_trait(?Send)]
 pub(crate) trait Subject {
     /// Acquires the name, within `wait` if that is given, and lets it go.
-    fn lock(client: &Client, wait: Option<Duration>, strategy: WaitStrategy) -> Task;
+    fn lock(&self, client: &Client, wait: Option<Duration>, strategy: WaitStrategy) -> Task;
 
     /// Acquires the name so that nobody else gets this side of it. Returns the release.
-    async fn obstacle(client: &Client) -> Task;
+    async fn obstacle(&self, client: &Client) -> Task;
 
     /// Acquires the name. Returns the release.
-    async fn hold(client: &Client) -> Task;
+    async fn hold(&self, client: &Client) -> Task;
 
     /// Acquires the name. Returns what extends the hold, runs under it, and waits for its loss.
-    async fn use_hold(client: &Client) -> Task;
+    async fn use_hold(&self, client: &Client) -> Task;
 
     /// Checks that nobody waits, as `client` sees it.
-    async fn assert_nobody_waits(client: &Client);
+    async fn assert_nobody_waits(&self, client: &Client);
 
     /// Checks that the name is free and that nothing is left, as `client` sees it.
-    async fn assert_nothing_left(backend: &Backend, client: &Client);
+    async fn assert_nothing_left(&self, backend: &Backend, client: &Client);
 }
 
-/// Makes a subject of the methods of a handle.
+/// All locks, and the semaphore whose permits are acquired at once.
+const SUBJECTS: [&dyn Subject; 8] = [
+    &Plain,
+    &Fair,
+    &Read,
+    &UpgradableRead,
+    &Write,
+    &Permits,
+    &OfSetNx,
+    &OfRedisson,
+];
+
+/// Makes a subject of the methods of a handle: how it is acquired, acquired in time, and acquired
+/// as an obstacle, and tried; who waits, and what is left.
 macro_rules! subject {
     (
-        $visible:vis $subject:ident:
-        $handle:ident.$lock:ident / $lock_for:ident beside $other:ident,
-        $nobody_waits:path, $nothing_left:path
+        $subject:ident: |$client:ident| $handle:expr;
+        $lock:ident($($n:literal)?) / $lock_for:ident beside $other:ident then $again:ident;
+        $waiters:expr; $left:path
     ) => {
-        $visible struct $subject;
+        pub(crate) struct $subject;
 
-        impl crate::cancel::Subject for $subject {
-            fn lock(
-                client: &redlatch::Client,
-                wait: Option<std::time::Duration>,
-                strategy: redlatch::WaitStrategy,
-            ) -> crate::cancel::Task {
-                let lock = client.$handle("x");
+        #[async_trait(?Send)]
+        impl Subject for $subject {
+            fn lock(&self, $client: &Client, wait: Option<Duration>, how: WaitStrategy) -> Task {
+                let lock = $handle;
                 Box::pin(async move {
                     match wait {
-                        Some(wait) => drop(lock.$lock_for(wait).strategy(strategy).await.unwrap()),
-                        None => drop(lock.$lock().strategy(strategy).await.unwrap()),
+                        Some(wait) => {
+                            drop(lock.$lock_for($($n,)? wait).strategy(how).await.unwrap());
+                        }
+                        None => drop(lock.$lock($($n)?).strategy(how).await.unwrap()),
                     }
                 })
             }
 
-            async fn obstacle(client: &redlatch::Client) -> crate::cancel::Task {
-                let guard = client.$handle("x").$other().await.unwrap();
+            async fn obstacle(&self, $client: &Client) -> Task {
+                let guard = $handle.$other($($n)?).await.unwrap();
                 Box::pin(async move {
                     guard.release().await.unwrap();
                 })
             }
 
-            async fn hold(client: &redlatch::Client) -> crate::cancel::Task {
-                let guard = client.$handle("x").$lock().await.unwrap();
+            async fn hold(&self, $client: &Client) -> Task {
+                let guard = $handle.$lock($($n)?).await.unwrap();
                 Box::pin(async move {
                     guard.release().await.unwrap();
                 })
             }
 
-            async fn use_hold(client: &redlatch::Client) -> crate::cancel::Task {
-                let guard = client.$handle("x").$lock().await.unwrap();
+            async fn use_hold(&self, $client: &Client) -> Task {
+                let guard = $handle.$lock($($n)?).await.unwrap();
                 Box::pin(async move {
-                    let minute = std::time::Duration::from_secs(60);
-                    guard.extend(minute).await.unwrap();
+                    guard.extend(Duration::from_secs(60)).await.unwrap();
                     let lost = guard.lost();
-                    let run = guard.run(tokio::time::sleep(3 * crate::cancel::MS));
+                    let run = guard.run(tokio::time::sleep(3 * MS));
                     futures_util::pin_mut!(lost, run);
                     futures_util::future::select(lost, run).await;
                 })
             }
 
-            async fn assert_nobody_waits(client: &redlatch::Client) {
-                $nobody_waits(client).await;
+            async fn assert_nobody_waits(&self, $client: &Client) {
+                assert_eq!($waiters, 0);
             }
 
-            async fn assert_nothing_left(
-                backend: &redlatch_tests::backend::Backend,
-                client: &redlatch::Client,
-            ) {
-                $nothing_left(backend, client).await;
+            async fn assert_nothing_left(&self, backend: &Backend, $client: &Client) {
+                $left(backend, $client).await;
+                let again = $handle.$again($($n)?).await.unwrap();
+                assert!(again.is_some(), "the name is free");
             }
         }
     };
 }
 
+subject!(
+    Plain: |client| client.lock("x");
+    lock() / try_lock_for beside lock then try_lock;
+    client.lock("x").info().await.unwrap().map_or(0, |info| info.waiters); only_counters
+);
+subject!(
+    Fair: |client| client.fair_lock("x");
+    lock() / try_lock_for beside lock then try_lock;
+    client.fair_lock("x").info().await.unwrap().map_or(0, |info| info.waiters); only_counters
+);
+subject!(
+    Read: |client| client.read_write_lock("x");
+    read() / try_read_for beside write then try_write; waiters(client).await; quiet
+);
+subject!(
+    UpgradableRead: |client| client.read_write_lock("x");
+    upgradable_read() / try_upgradable_read_for beside upgradable_read then try_write;
+    waiters(client).await; quiet
+);
+subject!(
+    Write: |client| client.read_write_lock("x");
+    write() / try_write_for beside read then try_write; waiters(client).await; quiet
+);
+subject!(
+    Permits: |client| client.semaphore("x").permits_if_unset(3);
+    acquire_many(3) / try_acquire_many_for beside acquire_many then try_acquire_many;
+    client.semaphore("x").totals().await.unwrap().waiters; all_back
+);
+// The server has no list of the waiters of old layouts.
+subject!(
+    OfSetNx: |client| SetNx::new(client, "x");
+    lock() / try_lock_for beside lock then try_lock;
+    SetNx::new(client, "x").info().await.map_or(1, |_| 0); only_counters
+);
+subject!(
+    OfRedisson: |client| Redisson::new(client, "x");
+    lock() / try_lock_for beside lock then try_lock;
+    Redisson::new(client, "x").info().await.map_or(1, |_| 0); only_counters
+);
+
+async fn waiters(client: &Client) -> u64 {
+    let info = client.read_write_lock("x").info().await.unwrap();
+    info.waiting_writers + info.waiting_readers
+}
+
+async fn only_counters(backend: &Backend, _: &Client) {
+    backend.assert_only_counters_left();
+}
+
+async fn quiet(backend: &Backend, client: &Client) {
+    assert_quiet(backend, client, "x").await;
+}
+
+async fn all_back(backend: &Backend, client: &Client) {
+    // The first acquisition makes the semaphore.
+    let semaphore = client.semaphore("x").permits_if_unset(3);
+    let again = semaphore.try_acquire_many(3).await.unwrap();
+    drop(again.expect("all permits are back"));
+    assert_all_back(backend, client, &semaphore).await;
+}
+
 /// Polls what `make` gives first 1, 2, 3, … times and drops it, until it is done before that. Then
 /// others release what `make` gives second. After that `client` has nothing, and nothing is left on
 /// the server. If another client waits behind it, that one is served at once.
-pub(crate) async fn dropped_at_every_await<S: Subject>(
+pub(crate) async fn dropped_at_every_await(
+    subject: &dyn Subject,
     make: impl AsyncFn(&Backend, &Client) -> (Task, Option<Task>),
 ) -> u32 {
     for polls in 1.. {
-        let alone = dropped::<S>(polls, &make, Behind::Nobody).await;
-        let followed = dropped::<S>(polls, &make, Behind::Waiter).await;
+        let alone = dropped(subject, polls, &make, Behind::Nobody).await;
+        let followed = dropped(subject, polls, &make, Behind::Waiter).await;
         if alone && followed {
             return polls;
         }
@@ -137,7 +217,8 @@ enum Behind {
 }
 
 /// Drops a future once. Returns true if it was done before.
-async fn dropped<S: Subject>(
+async fn dropped(
+    subject: &dyn Subject,
     polls: u32,
     make: &impl AsyncFn(&Backend, &Client) -> (Task, Option<Task>),
     behind: Behind,
@@ -152,19 +233,19 @@ async fn dropped<S: Subject>(
             // Tasks that it has aborted end first.
             backend.pass(MS).await;
             client.settled().await;
-            S::assert_nobody_waits(&next).await;
+            subject.assert_nobody_waits(&next).await;
             others.await;
         }
         assert_tables_empty(&client).await;
     } else {
-        let waiter = tokio::spawn(S::lock(&next, None, WaitStrategy::Notify));
+        let waiter = tokio::spawn(subject.lock(&next, None, WaitStrategy::Notify));
         backend.pass(MS).await;
         drop(task);
         if let Some(others) = others {
             others.await;
         }
         assert_tables_empty(&client).await;
-        let start = tokio::time::Instant::now();
+        let start = Instant::now();
         waiter.await.unwrap();
         let waited = start.elapsed();
         assert!(waited < 50 * MS, "after {polls} polls: {waited:?}");
@@ -173,131 +254,109 @@ async fn dropped<S: Subject>(
     backend.pass(50 * MS).await;
     assert_tables_empty(&client).await;
     assert_tables_empty(&next).await;
-    S::assert_nothing_left(&backend, &next).await;
+    subject.assert_nothing_left(&backend, &next).await;
     done
 }
 
-/// The tests that all locks share, for one subject.
-macro_rules! cancellation_tests {
-    ($subject:ty) => {
-        // L2
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_lock_of_a_free_name_leaves_nothing() {
-            crate::cancel::free_name::<$subject>().await;
-        }
-
-        // L2
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_lock_of_a_held_name_leaves_nothing() {
-            crate::cancel::held_name::<$subject>().await;
-        }
-
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_polling_lock_leaves_nothing() {
-            crate::cancel::polling::<$subject>().await;
-        }
-
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_lock_before_the_subscription_leaves_nothing() {
-            crate::cancel::before_the_subscription::<$subject>().await;
-        }
-
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
-            crate::cancel::during_a_hand_over::<$subject>().await;
-        }
-
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_waiters_of_one_client_leave_nothing() {
-            crate::cancel::waiters_of_one_client::<$subject>().await;
-        }
-
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_release_goes_on_in_the_background() {
-            crate::cancel::release::<$subject>().await;
-        }
-
-        #[tokio::test(start_paused = true)]
-        async fn cancelled_extend_run_and_lost_leave_the_hold() {
-            crate::cancel::use_of_a_hold::<$subject>().await;
-        }
-    };
-}
-
-pub(crate) use {cancellation_tests, subject};
-
 /// Acquires the name on another client. Returns the release.
-pub(crate) async fn held_by_another<S: Subject>(backend: &Backend) -> Task {
-    S::obstacle(&backend.client().await).await
+pub(crate) async fn held_by_another(subject: &dyn Subject, backend: &Backend) -> Task {
+    subject.obstacle(&backend.client().await).await
 }
 
-pub(crate) async fn free_name<S: Subject>() {
-    let polls = dropped_at_every_await::<S>(async |_: &Backend, client: &Client| {
-        (S::lock(client, None, WaitStrategy::Notify), None)
-    })
-    .await;
-    assert!(polls > 1);
-}
-
-pub(crate) async fn held_name<S: Subject>() {
-    dropped_at_every_await::<S>(async |backend: &Backend, client: &Client| {
-        let others = held_by_another::<S>(backend).await;
-        let waiting = S::lock(client, Some(30 * MS), WaitStrategy::Notify);
-        (waiting, Some(others))
-    })
-    .await;
-}
-
-pub(crate) async fn polling<S: Subject>() {
-    dropped_at_every_await::<S>(async |backend: &Backend, client: &Client| {
-        let others = held_by_another::<S>(backend).await;
-        let poll = WaitStrategy::Poll(Backoff::constant(2 * MS));
-        (S::lock(client, Some(20 * MS), poll), Some(others))
-    })
-    .await;
-}
-
-pub(crate) async fn before_the_subscription<S: Subject>() {
-    dropped_at_every_await::<S>(async |backend: &Backend, _: &Client| {
-        let others = held_by_another::<S>(backend).await;
-        let client = backend.builder().self_check(false).connect().await.unwrap();
-        let waiting = S::lock(&client, Some(30 * MS), WaitStrategy::Notify);
-        (waiting, Some(others))
-    })
-    .await;
-}
-
-pub(crate) async fn during_a_hand_over<S: Subject>() {
-    dropped_at_every_await::<S>(async |backend: &Backend, client: &Client| {
-        let others = held_by_another::<S>(backend).await;
-        tokio::spawn(async move {
-            tokio::time::sleep(3 * MS).await;
-            others.await;
+// L2
+#[tokio::test(start_paused = true)]
+async fn cancelled_lock_of_a_free_name_leaves_nothing() {
+    for subject in SUBJECTS {
+        let polls = dropped_at_every_await(subject, async |_: &Backend, client: &Client| {
+            (subject.lock(client, None, WaitStrategy::Notify), None)
         });
-        (S::lock(client, None, WaitStrategy::Notify), None)
-    })
-    .await;
+        assert!(polls.await > 1);
+    }
 }
 
-pub(crate) async fn waiters_of_one_client<S: Subject>() {
-    dropped_at_every_await::<S>(async |backend: &Backend, client: &Client| {
-        let others = held_by_another::<S>(backend).await;
-        let waits = [10, 20].map(|wait| S::lock(client, Some(wait * MS), WaitStrategy::Notify));
-        let both = futures_util::future::join_all(waits);
-        let both = Box::pin(async move { drop(both.await) });
-        (both as Task, Some(others))
-    })
-    .await;
-}
-
-pub(crate) async fn release<S: Subject>() {
-    dropped_at_every_await::<S>(async |_: &Backend, client: &Client| (S::hold(client).await, None))
+// L2
+#[tokio::test(start_paused = true)]
+async fn cancelled_lock_of_a_held_name_leaves_nothing() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
+            let others = held_by_another(subject, backend).await;
+            let waiting = subject.lock(client, Some(30 * MS), WaitStrategy::Notify);
+            (waiting, Some(others))
+        })
         .await;
+    }
 }
 
-pub(crate) async fn use_of_a_hold<S: Subject>() {
-    dropped_at_every_await::<S>(async |_: &Backend, client: &Client| {
-        (S::use_hold(client).await, None)
-    })
-    .await;
+#[tokio::test(start_paused = true)]
+async fn cancelled_polling_lock_leaves_nothing() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
+            let others = held_by_another(subject, backend).await;
+            let poll = WaitStrategy::Poll(Backoff::constant(2 * MS));
+            (subject.lock(client, Some(20 * MS), poll), Some(others))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_lock_before_the_subscription_leaves_nothing() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |backend: &Backend, _: &Client| {
+            let others = held_by_another(subject, backend).await;
+            let client = backend.builder().self_check(false).connect().await.unwrap();
+            let waiting = subject.lock(&client, Some(30 * MS), WaitStrategy::Notify);
+            (waiting, Some(others))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
+            let others = held_by_another(subject, backend).await;
+            tokio::spawn(async move {
+                tokio::time::sleep(3 * MS).await;
+                others.await;
+            });
+            (subject.lock(client, None, WaitStrategy::Notify), None)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_waiters_of_one_client_leave_nothing() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
+            let others = held_by_another(subject, backend).await;
+            let wait = |ms| subject.lock(client, Some(ms * MS), WaitStrategy::Notify);
+            let both = join_all([10, 20].map(wait));
+            let both = Box::pin(async move { drop(both.await) });
+            (both as Task, Some(others))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_release_goes_on_in_the_background() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |_: &Backend, client: &Client| {
+            (subject.hold(client).await, None)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_extend_run_and_lost_leave_the_hold() {
+    for subject in SUBJECTS {
+        dropped_at_every_await(subject, async |_: &Backend, client: &Client| {
+            (subject.use_hold(client).await, None)
+        })
+        .await;
+    }
 }

@@ -1,7 +1,6 @@
 //! Locks in the layouts of other libraries.
 
 mod both;
-mod cancel;
 mod message;
 mod redisson;
 mod set_nx;

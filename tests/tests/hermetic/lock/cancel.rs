@@ -5,22 +5,7 @@ use std::{future::IntoFuture, time::Duration};
 use redlatch::{Client, LockGuard};
 use redlatch_tests::backend::Backend;
 
-use crate::cancel::{MS, Task, cancellation_tests, dropped_at_every_await, polled, subject};
-
-subject!(Plain: lock.lock / try_lock_for beside lock, assert_nobody_waits, assert_nothing_left);
-
-cancellation_tests!(Plain);
-
-async fn assert_nobody_waits(client: &Client) {
-    let info = client.lock("x").info().await.unwrap();
-    assert_eq!(info.map_or(0, |info| info.waiters), 0);
-}
-
-async fn assert_nothing_left(backend: &Backend, client: &Client) {
-    backend.assert_only_counters_left();
-    let again = client.lock("x").try_lock().await.unwrap();
-    assert!(again.is_some(), "the name is free");
-}
+use crate::cancel::{MS, Plain, Task, dropped_at_every_await, polled};
 
 fn release(guard: LockGuard) -> Task {
     Box::pin(async move {
@@ -30,7 +15,7 @@ fn release(guard: LockGuard) -> Task {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
-    dropped_at_every_await::<Plain>(async |_: &Backend, client: &Client| {
+    dropped_at_every_await(&Plain, async |_: &Backend, client: &Client| {
         let guard = client.lock("x").lock().await.unwrap();
         let mut first = Box::pin(client.lock("x").try_lock_for(20 * MS).into_future());
         assert!(futures_util::poll!(first.as_mut()).is_pending());
@@ -69,7 +54,7 @@ async fn cancelled_re_entry_undoes_only_its_own_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_inspection_and_forced_release_leave_nothing() {
-    dropped_at_every_await::<Plain>(async |_: &Backend, client: &Client| {
+    dropped_at_every_await(&Plain, async |_: &Backend, client: &Client| {
         let lock = client.lock("x");
         let client = client.clone();
         let guard = lock.lock().await.unwrap();

@@ -3,56 +3,9 @@
 use std::future::{Future, IntoFuture};
 
 use redlatch::{Client, ReadWriteLock};
-use redlatch_behaviours::rwlock::assert_quiet;
 use redlatch_tests::backend::Backend;
 
-use self::write::Write;
-use crate::cancel::{MS, Subject, Task, dropped_at_every_await};
-
-async fn assert_nobody_waits(client: &Client) {
-    let info = lock(client).info().await.unwrap();
-    assert_eq!((info.waiting_writers, info.waiting_readers), (0, 0));
-}
-
-async fn assert_nothing_left(backend: &Backend, client: &Client) {
-    assert_quiet(backend, client, "x").await;
-    let again = lock(client).try_write().await.unwrap();
-    assert!(again.is_some(), "the name is free");
-}
-
-mod read {
-    use super::{assert_nobody_waits, assert_nothing_left};
-    use crate::cancel::{cancellation_tests, subject};
-
-    subject!(
-        Read: read_write_lock.read / try_read_for beside write,
-        assert_nobody_waits, assert_nothing_left
-    );
-    cancellation_tests!(Read);
-}
-
-mod upgradable_read {
-    use super::{assert_nobody_waits, assert_nothing_left};
-    use crate::cancel::{cancellation_tests, subject};
-
-    subject!(
-        UpgradableRead:
-        read_write_lock.upgradable_read / try_upgradable_read_for beside upgradable_read,
-        assert_nobody_waits, assert_nothing_left
-    );
-    cancellation_tests!(UpgradableRead);
-}
-
-mod write {
-    use super::{assert_nobody_waits, assert_nothing_left};
-    use crate::cancel::{cancellation_tests, subject};
-
-    subject!(
-        pub(super) Write: read_write_lock.write / try_write_for beside read,
-        assert_nobody_waits, assert_nothing_left
-    );
-    cancellation_tests!(Write);
-}
+use crate::cancel::{MS, Subject, Task, Write, dropped_at_every_await};
 
 fn lock(client: &Client) -> ReadWriteLock {
     client.read_write_lock("x")
@@ -65,7 +18,7 @@ fn task<T: 'static>(future: impl Future<Output = T> + Send + 'static) -> Task {
 // L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_hold_of_a_free_name_leaves_nothing() {
-    let polls = dropped_at_every_await::<Write>(async |_: &Backend, client: &Client| {
+    let polls = dropped_at_every_await(&Write, async |_: &Backend, client: &Client| {
         let lock = lock(client);
         let all = async move {
             lock.read().await.unwrap().release().await.unwrap();
@@ -82,8 +35,8 @@ async fn cancelled_hold_of_a_free_name_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_upgrade_beside_a_reader_keeps_the_read() {
-    dropped_at_every_await::<Write>(async |backend: &Backend, client: &Client| {
-        let reader = Write::obstacle(&backend.client().await).await;
+    dropped_at_every_await(&Write, async |backend: &Backend, client: &Client| {
+        let reader = Write.obstacle(&backend.client().await).await;
         let look = lock(client).upgradable_read().await.unwrap();
         let upgrade = look.try_upgrade_for(30 * MS).into_future();
         let others = async move {
@@ -98,7 +51,7 @@ async fn cancelled_upgrade_beside_a_reader_keeps_the_read() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_hold_during_a_hand_over_leaves_nothing() {
-    dropped_at_every_await::<Write>(async |backend: &Backend, client: &Client| {
+    dropped_at_every_await(&Write, async |backend: &Backend, client: &Client| {
         let writer = lock(&backend.client().await).write().await.unwrap();
         tokio::spawn(async move {
             tokio::time::sleep(3 * MS).await;
@@ -118,7 +71,7 @@ async fn cancelled_hold_during_a_hand_over_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_downgrade_beside_waiters_leaves_nothing() {
-    dropped_at_every_await::<Write>(async |backend: &Backend, client: &Client| {
+    dropped_at_every_await(&Write, async |backend: &Backend, client: &Client| {
         let writer = lock(client).write().await.unwrap();
         let waits = lock(&backend.client().await);
         tokio::spawn(async move { drop(waits.try_read_for(20 * MS).await) });

@@ -113,12 +113,17 @@ async fn acquisition_on_a_foreign_value_is_undone_once() {
             let what = format!("{} with {key}", way.what);
             let backend = Backend::embedded();
             let client = backend.client().await;
-            backend.command(&["SET", key, "mine"]);
+            // To `SetNx`, any string is a lock.
+            if way.what == "set nx" && *key == "x" {
+                backend.command(&["HSET", key, "field", "mine"]);
+            } else {
+                backend.command(&["SET", key, "mine"]);
+            }
             let error = (way.acquire)(&client).await.expect_err(&what);
             assert_eq!(error.kind(), ErrorKind::WrongKind, "{what}: {error}");
             let undos = undo_calls(&backend, &client, &what).await;
             assert!(undos <= way.keys.len() as u64, "{what}: {undos} undos");
-            backend.command(&["GET", key]);
+            assert!(backend.keys().contains(&(*key).to_owned()), "{what}");
 
             // Nothing is left that another client would wait for.
             backend.command(&["DEL", key]);

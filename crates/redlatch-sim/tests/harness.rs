@@ -78,6 +78,22 @@ fn scenarios_have_kinds_and_unique_names() {
     }
 }
 
+/// The hunt ends with whatever it finds first, which is another promise.
+#[test]
+fn clients_that_share_an_id_are_found_as_two_holders() {
+    let (kind, mutant) = mutants::find("ids-collide").expect("it is in the list");
+    let options = Options {
+        kind: Some(kind),
+        mutant: Some(mutant),
+        ..Options::default()
+    };
+    let two_holders = |seed| {
+        let violations = run(seed, &options).violations;
+        violations.iter().any(|it| it.promise == "P1")
+    };
+    assert!((0..20).any(two_holders));
+}
+
 #[cfg(not(redlatch_sim))]
 #[test]
 fn a_build_without_fault_switches_refuses_to_break_a_rule() {

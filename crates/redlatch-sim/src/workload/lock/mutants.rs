@@ -4,7 +4,10 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
-use crate::mutants::{Mutant, What, client, mutant, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, What, client, mutant, script},
+};
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
 const ACQUIRE_EACH: &Source = &REENTRANT.acquire_each;
@@ -96,13 +99,15 @@ pub(super) const ALL: &[Mutant] = &[
         FORCE,
         "'u', '0000000000000', 'f', token)",
         "'u', '0000000000000')",
-    ),
+    )
+    .under(Fault::Force),
     script(
         "force-hits-any-hold",
         FORCE,
         "f[4] > now and f[3] == token",
         "f[4] > now",
-    ),
+    )
+    .under(Fault::Force),
     script(
         "forced-is-renewed",
         RENEW,
@@ -114,7 +119,8 @@ pub(super) const ALL: &[Mutant] = &[
         FORCE,
         "publish(verb, channel, key)",
         "",
-    ),
+    )
+    .under(Fault::Force),
     script(
         "key-outlives-retention",
         ACQUIRE,

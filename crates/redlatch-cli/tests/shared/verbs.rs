@@ -7,7 +7,7 @@ use redlatch::{Client, LossCause};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::support::{Args, World, event, finished, json, read_lines};
+use crate::support::{Args, World, event, finished, json, read_lines, sh};
 
 /// Leads until the file `stop` is there.
 pub(crate) const LEADS: &str = "echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
@@ -89,7 +89,7 @@ pub(crate) async fn observers_see_who_leads(world: World) {
         first,
         serde_json::json!({"v": 1, "name": "boss", "leads": false})
     );
-    let leader = world.start(&["elect", "boss", "--value", "h:9", "--", "sh", "-c", LEADS]);
+    let leader = world.start(&sh("elect boss --value h:9", LEADS));
     let mut seen = event(&mut lines).await;
     while seen["value"].is_null() {
         seen = event(&mut lines).await;

@@ -1,5 +1,5 @@
-//! The command `redlatch` on every real server of `REDLATCH_TEST_SERVERS`, or of the `PATH`: what can
-//! differ by server. Everything else runs in `cli` only.
+//! The command `redlatch` on every real server of `REDLATCH_TEST_SERVERS`, or of the `PATH`: what
+//! can differ by server. Everything else runs in `cli` only.
 
 #![cfg(target_os = "linux")]
 // Helpers of tests fail by panicking, and tests run on real clocks.

@@ -1,5 +1,5 @@
-//! The tests of verbs whose results can differ by server: they run on the server inside of the test's
-//! process and on every real one. The rest of the tests is in `cli`.
+//! The tests of verbs whose results can differ by server: they run on the server inside of the
+//! test's process and on every real one. The rest of the tests is in `cli`.
 
 use std::time::Duration;
 

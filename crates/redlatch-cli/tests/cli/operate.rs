@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{ErrorKind, HoldState};
+use redlatch::{ErrorKind, HoldState, LossCause};
 
 use crate::{
     support::{REDLATCH, World, finished},
@@ -86,6 +86,26 @@ async fn a_reader_has_not_the_handle_of_the_write_before_it() {
         .await
         .shows("nothing to break");
     reader.extend(Duration::from_secs(60)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn breaking_tells_the_holder_and_keeps_exclusion() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let lease = Duration::from_secs(1);
+    let held = client.lock("a").lock().renewed_lease(lease).await.unwrap();
+    let token = held.token().to_string();
+    let broken = world.ends(0, &["break", "a", "--token", &token]).await;
+    assert!(
+        broken
+            .stdout
+            .starts_with("a is not renewed any more for other (pid")
+    );
+    assert_eq!(held.lost().await, LossCause::Revoked);
+    world
+        .ends(0, "break a --token 1")
+        .await
+        .shows("nothing to break");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,7 @@ pub(crate) const GENEROUS: Duration = Duration::from_secs(120);
 /// The path of the command.
 pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
 
-/// One call of each verb that talks to a server. The command of a verb leaves the file `ran` behind.
+/// One call of each verb that talks to a server. The command of a verb leaves a file behind.
 const CALLS: [&str; 12] = [
     "run -n a -- touch ran",
     "once a --slot 1 -- touch ran",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Client, LossCause};
+use redlatch::Client;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -26,7 +26,6 @@ macro_rules! all {
             watching_tells_each_change
             waiting_takes_nothing_and_ends_when_the_name_is_free
             a_hold_lasts_without_its_process_until_its_handle_releases_it
-            breaking_tells_the_holder_and_keeps_exclusion
             breaking_now_frees_the_name_at_once
             a_name_that_changes_its_kind_is_forgotten_once_it_is_free
         }
@@ -296,24 +295,6 @@ pub(crate) async fn a_hold_lasts_without_its_process_until_its_handle_releases_i
         assert_eq!(client.object(name).await.unwrap(), None);
         world.ends(76, &["release", handle]).await;
     }
-}
-
-pub(crate) async fn breaking_tells_the_holder_and_keeps_exclusion(world: World) {
-    let client = world.client().await;
-    let lease = Duration::from_secs(1);
-    let held = client.lock("a").lock().renewed_lease(lease).await.unwrap();
-    let token = held.token().to_string();
-    let broken = world.ends(0, &["break", "a", "--token", &token]).await;
-    assert!(
-        broken
-            .stdout
-            .starts_with("a is not renewed any more for other (pid")
-    );
-    assert_eq!(held.lost().await, LossCause::Revoked);
-    world
-        .ends(0, "break a --token 1")
-        .await
-        .shows("nothing to break");
 }
 
 pub(crate) async fn breaking_now_frees_the_name_at_once(world: World) {

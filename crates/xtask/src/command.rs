@@ -32,6 +32,26 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     cargo
 }
 
+/// Returns the command as one that other programs go before, if this system can do so.
+pub(crate) fn yielding(command: Command) -> Command {
+    let Some(nice) = which("nice") else {
+        return command;
+    };
+    let mut nicer = Command::new(nice);
+    nicer.args(["-n", "10"]);
+    nicer.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nicer.env(name, value),
+            None => nicer.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        nicer.current_dir(folder);
+    }
+    nicer
+}
+
 /// Prints a command, runs it, and returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     show(command);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    command::{cannot_run, cargo, root, show},
+    command::{cannot_run, cargo, root, show, yielding},
     steps::minutes,
     tally::Tally,
 };
@@ -83,8 +83,11 @@ impl Program {
     }
 
     /// Returns the run of this program.
-    pub(crate) fn run(&self, servers: &str, threads: usize) -> Run {
-        let mut command = Command::new(&self.path);
+    pub(crate) fn run(&self, pace: Pace, servers: &str, threads: usize) -> Run {
+        let mut command = match pace {
+            Pace::First => Command::new(&self.path),
+            Pace::Yields => yielding(Command::new(&self.path)),
+        };
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -107,6 +110,13 @@ impl Program {
 fn value<'a>(message: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = message.split_once(&format!(r#""{key}":""#))?;
     rest.split('"').next()
+}
+
+/// Whether a program goes before those that run beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    First,
+    Yields,
 }
 
 /// A command that runs tests.
@@ -199,7 +209,7 @@ mod tests {
         assert_eq!(program.folder, Path::new("/r/tests"));
         assert_eq!(program.path, Path::new("/r/target/debug/deps/hermetic-1"));
         assert_eq!(
-            program.run("/a", 2).again,
+            program.run(Pace::First, "/a", 2).again,
             "REDLATCH_TEST_SERVERS=/a cargo test --workspace --all-features --test hermetic -- --exact"
         );
         let short = MESSAGE

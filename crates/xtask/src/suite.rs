@@ -8,9 +8,9 @@ use std::{
 };
 
 use crate::{
-    command::{cannot_run, cargo, show},
+    command::{cannot_run, cargo, show, yielding},
     libraries,
-    programs::{self, Program, Run, WHOLE},
+    programs::{self, Pace, Program, Run, WHOLE},
     python,
     servers::{self, Server, Wanted},
     sim,
@@ -44,14 +44,15 @@ const NIGHT: [(&str, &str); 4] = [
     ("PROPTEST_CASES", "20000"),
 ];
 
-/// The programs whose tests mostly wait for leases and processes. They run beside the others, the
-/// longest first.
-const WAITING: [&str; 5] = [
-    "redlatch-tests/servers",
-    "redlatch-tests/server",
-    "redlatch-tests/behaviours",
-    "redlatch-cli/servers",
-    "redlatch-cli/cli",
+/// The programs whose tests mostly wait for leases and processes, the longest first, with the tests
+/// that each may run at a time per core. They run beside the others and go before them, since they
+/// meet real clocks.
+const WAITING: [(&str, usize); 5] = [
+    ("redlatch-tests/behaviours", 8),
+    ("redlatch-tests/servers", 4),
+    ("redlatch-tests/server", 6),
+    ("redlatch-cli/cli", 4),
+    ("redlatch-cli/servers", 4),
 ];
 
 /// Runs all tests, and finally prints the times of the steps and the sums.
@@ -88,15 +89,20 @@ pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Ta
     let found = servers::find(wanted)?;
     let mut tally = Tally::default();
     let built = steps.announced("test programs", "4 min", programs::build);
+    let simulator = steps.announced("simulator", "2 min", sim::build);
     let simulated = thread::scope(|scope| {
         let simulator = scope.spawn(|| {
             let mut own = Steps::default();
-            sim::all(depth, &mut own);
+            if simulator.is_some() {
+                sim::all(depth, &mut own);
+            }
             own
         });
         if let Some(built) = built {
             let lanes = lanes(&built, &found, depth);
-            steps.announced("tests", "6 min", || programs::run_lanes(lanes, &mut tally));
+            steps.announced("tests, beside the simulator", "5 min", || {
+                programs::run_lanes(lanes, &mut tally)
+            });
         }
         simulator.join()
     });
@@ -104,7 +110,7 @@ pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Ta
     Ok(tally)
 }
 
-/// Returns the runs of one whole test, in lanes.
+/// Returns the runs of one whole test: a lane that computes, and a lane that waits.
 pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Vec<Run>> {
     let all = servers::list(found);
     let chosen = match depth {
@@ -112,8 +118,7 @@ pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Ve
         Depth::Ci | Depth::Night => all.clone(),
     };
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
-    let run = |program: &Program, servers: &str, threads| {
-        let mut run = program.run(servers, threads);
+    let prepared = |mut run: Run| {
         // What only some servers have is tested on each that has it.
         run.command.env("REDLATCH_ALL_SERVERS", &all);
         if depth == Depth::Night {
@@ -121,21 +126,26 @@ pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Ve
         }
         run
     };
-    let waits = |program: &&Program| WAITING.contains(&program.name.as_str());
-    let mut waiting: Vec<_> = built.iter().filter(waits).collect();
-    waiting.sort_by_key(|program| WAITING.iter().position(|name| *name == program.name));
-    let computing = built.iter().filter(|program| !waits(program));
-    let mut computing: Vec<_> = computing.map(|program| run(program, &all, cores)).collect();
-    computing.push(documentation());
-    let waiting = waiting
-        .into_iter()
-        .map(|program| run(program, &chosen, 8 * cores));
-    vec![computing, waiting.collect()]
+    let place = |program: &Program| WAITING.iter().position(|(name, _)| *name == program.name);
+    let mut computing = vec![documentation()];
+    let mut waiting = Vec::new();
+    for program in built {
+        match place(program) {
+            None => computing.push(prepared(program.run(Pace::Yields, &all, cores))),
+            Some(place) => {
+                let threads = WAITING[place].1 * cores;
+                let run = prepared(program.run(Pace::First, &chosen, threads));
+                waiting.push((place, run));
+            }
+        }
+    }
+    waiting.sort_by_key(|(place, _)| *place);
+    vec![computing, waiting.into_iter().map(|(_, run)| run).collect()]
 }
 
 /// Returns the run of the examples in the documentation.
 fn documentation() -> Run {
-    let mut command = cargo(&WHOLE);
+    let mut command = yielding(cargo(&WHOLE));
     command.args(["--doc", "--no-fail-fast"]);
     Run {
         name: "documentation".to_owned(),

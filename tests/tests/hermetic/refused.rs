@@ -94,8 +94,8 @@ fn ways() -> impl IntoIterator<Item = Way> {
     }
 }
 
-/// Waits until nothing is left to undo, which takes no time. Returns how many scripts that took. One
-/// that the server does not know yet counts once.
+/// Waits until nothing is left to undo, which takes no time. Returns how many scripts that took.
+/// One that the server does not know yet counts once.
 async fn undo_calls(backend: &Backend, client: &Client, what: &str) -> u64 {
     let calls = || backend.embedded_server().command_count("EVALSHA");
     let (before, start) = (calls(), Instant::now());

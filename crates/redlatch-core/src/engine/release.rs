@@ -29,8 +29,8 @@ pub enum Released {
     TakenOver,
     /// The hold had already been ended by force.
     Revoked,
-    /// The server has no record of the hold: it lost its data, it has dropped the name's token since,
-    /// or another program has overwritten the key.
+    /// The server has no record of the hold: it lost its data, it has dropped the name's token
+    /// since, or another program has overwritten the key.
     Forgotten,
     /// The release had to be repeated, and the server no longer knows whether the first request
     /// found the hold.

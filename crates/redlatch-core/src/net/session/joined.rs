@@ -42,8 +42,8 @@ impl Session {
         self.batcher.join(call, merging, act_before)
     }
 
-    /// Waits for the outcome of a call that has joined others. The error is the effect of the common
-    /// call on one that has to be sent by itself.
+    /// Waits for the outcome of a call that has joined others. The error is the effect of the
+    /// common call on one that has to be sent by itself.
     pub(crate) async fn joined(
         &self,
         joined: Joined,

@@ -121,9 +121,11 @@ pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Ve
     let prepared = |mut run: Run| {
         // What only some servers have is tested on each that has it.
         run.command.env("REDLATCH_ALL_SERVERS", &all);
-        if depth == Depth::Night {
-            run.command.envs(NIGHT);
-        }
+        match depth {
+            Depth::Fast => run.command.env("REDLATCH_SEEDS", "60"),
+            Depth::Ci => &mut run.command,
+            Depth::Night => run.command.envs(NIGHT),
+        };
         run
     };
     let place = |program: &Program| WAITING.iter().position(|(name, _)| *name == program.name);

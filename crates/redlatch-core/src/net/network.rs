@@ -50,11 +50,14 @@ impl Net {
         if here.outcomes.iter().all(is_settled) {
             return here;
         }
-        let mut response = Box::pin(self.settle(session, request, here.outcomes)).await;
-        let confirmations = here.acknowledged.into_iter().chain(response.acknowledged);
-        response.acknowledged = confirmations.reduce(Acknowledged::or_fewer);
-        response.before = here.before;
-        response
+        Box::pin(async {
+            let mut response = self.settle(session, request, here.outcomes).await;
+            let confirmations = here.acknowledged.into_iter().chain(response.acknowledged);
+            response.acknowledged = confirmations.reduce(Acknowledged::or_fewer);
+            response.before = here.before;
+            response
+        })
+        .await
     }
 
     /// Sends `request` to this node only. [`settle`](Self::settle) continues with its redirected

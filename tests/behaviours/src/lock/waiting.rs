@@ -169,13 +169,7 @@ async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
 
 // L6
 async fn ten_thousand_names_are_waited_for_at_once(backend: &Backend) {
-    let (crowd, _turn) = backend.crowd().await;
-    // On a cluster, the client sorts the calls by their slots.
-    let many = match backend {
-        #[cfg(unix)]
-        Backend::Shared(_) => 10_000,
-        _ => crowd,
-    };
+    let (many, _turn) = backend.crowd().await;
     let (a, b) = (
         backend.patient_client().await,
         backend.patient_client().await,

@@ -193,7 +193,7 @@ impl Net {
             checked,
         };
         let (outcome, confirmations) = self.send(&session, &request).await.into_single();
-        (outcome, replication, confirmations)
+        (outcome, request.replication, confirmations)
     }
 }
 

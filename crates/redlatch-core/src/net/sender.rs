@@ -67,7 +67,7 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
             }
         }
     }
-    if joins && outcomes.iter().any(is_refusal) {
+    if under_way.is_some() && outcomes.iter().any(is_refusal) {
         // In a common call its error would be the error of all.
         session.contended(call);
     }

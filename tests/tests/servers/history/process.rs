@@ -159,9 +159,11 @@ async fn use_permits(client: &Client, ids: bool) {
             }
         }))
     });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await.unwrap();
-    }
+    // The tasks have no end, so this one ends if one of them panics.
+    futures_util::future::try_join_all(tasks)
+        .await
+        .map(drop)
+        .unwrap();
 }
 
 /// Nobody renews permits with ids, and nothing tells of their end but the clock.

@@ -141,7 +141,7 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask check [name] …
 
 tasks:
-  test   runs all tests of the workspace, those against real servers included, in about 11
+  test   runs all tests of the workspace, those against real servers included, in about 18
          minutes: on the oldest and the newest server, groups of servers on the newest
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
@@ -152,7 +152,7 @@ tasks:
   items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test on every server and with more seeds, the Python client, then fmt, clippy,
-         docs, features, packaging, in about 20 minutes
+         docs, features, packaging, in about half an hour
   nightly  runs everything on everything, the heavy checks included, in hours
 
 servers to test against, the first of these that is given:

@@ -102,7 +102,7 @@ fn rounded(value: f64) -> Option<f64> {
     rounded.filter(|value: &f64| value.is_finite())
 }
 
-/// Writes each series, target and note on a line of its own, so that a diff shows what changed.
+/// Writes one line per series, target and note, so that a diff shows what changed.
 fn text(file: &File) -> Result<String> {
     Ok(format!(
         "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",

@@ -45,7 +45,7 @@ async fn is_killed_by_silence(verb: &str, of_next: &str, code: i32) {
     };
     assert_last_beat_before(&world, &taken);
     if verb == "elect a" {
-        // It would campaign for ever.
+        // The command would campaign for ever.
         signal(pid_of(&child), "INT");
     }
     let ended = finished(child).await;

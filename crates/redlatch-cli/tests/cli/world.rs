@@ -1,4 +1,4 @@
-//! What only tests on the server inside of the process need.
+//! Helpers of the tests on the embedded server.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -43,7 +43,7 @@ impl World {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Waits until nobody holds the plain lock `name`.
+    /// Waits until the plain lock `name` is free.
     pub(crate) async fn free(&self, name: &str) {
         let client = self.client().await;
         let end = Instant::now() + GENEROUS;

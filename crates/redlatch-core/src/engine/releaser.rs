@@ -316,7 +316,7 @@ impl Releaser {
             if pending.undo {
                 observe::undone(&labels);
             }
-            // A hold that was overwritten calls nobody.
+            // The release of an overwritten hold calls no waiter.
             self.local_queues.prompt_first(pending.primitive.key());
             return self.done(&pending, sent);
         }

@@ -25,7 +25,7 @@ pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
 pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     let [seeds, faults, scenarios] = match depth {
         Depth::Fast => ["1000", "100", "60"],
-        Depth::Ci => ["5000", "100", "60"],
+        Depth::Ci => ["2000", "100", "60"],
         Depth::Night => ["50000", "2000", "500"],
     };
     // Some planted faults need more seeds than the bound by day. The simulator lists them.

@@ -144,7 +144,7 @@ async fn long_wait_names_its_holder() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter("redlatch=debug")
+        .with_max_level(tracing::Level::DEBUG)
         .with_span_events(FmtSpan::CLOSE)
         .with_ansi(false)
         .with_writer(move || writer.clone())
@@ -188,7 +188,7 @@ async fn spans_and_events_have_stable_names_and_fields() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter("redlatch=debug")
+        .with_max_level(tracing::Level::DEBUG)
         .with_span_events(FmtSpan::CLOSE)
         .with_ansi(false)
         .with_writer(move || writer.clone())

@@ -15,11 +15,19 @@ const DOUBLED: TimeDelta = TimeDelta::hours(4);
 /// A cron expression in a time zone.
 ///
 /// The expression is evaluated in local time as if it had no changes, and each result is mapped to
-/// an instant. A skipped local time becomes the end of the skipped stretch, and a doubled one its
-/// first occurrence. So local times never map backwards.
+/// an instant. A skipped local time becomes the end of the skipped stretch. A doubled local time is
+/// its first occurrence, or both if the expression fires in each hour of a day.
 pub(crate) struct Cron {
     expression: Expression,
     zone: Tz,
+    passes: Passes,
+}
+
+/// The passes of a doubled stretch in which an expression fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passes {
+    First,
+    Both,
 }
 
 /// The tables of a parsed expression are thousands of characters long.
@@ -37,9 +45,14 @@ impl Cron {
         let zone = Tz::from_str(zone).map_err(|_| {
             format!("{zone:?} is no time zone; give a name such as \"Europe/Berlin\" or \"UTC\"")
         })?;
+        let passes = match parsed.pattern.hours.values().len() {
+            24 => Passes::Both,
+            _ => Passes::First,
+        };
         let cron = Self {
             expression: parsed,
             zone,
+            passes,
         };
         // An expression that has a time has one within a cycle of the calendar.
         if cron.next(0).is_none() {
@@ -52,34 +65,49 @@ impl Cron {
     pub(crate) fn floor(&self, time: u64) -> Option<u64> {
         let now = self.local(time)?;
         // Later local times may have had their first occurrence already.
-        let mut local = now.naive_local() + self.doubled(now);
-        let mut inclusive = true;
+        let earlier = now.checked_sub_signed(DOUBLED).unwrap_or(now);
+        let mut local = now.naive_local() + set_back(earlier, now);
+        let (mut best, mut inclusive) = (None, true);
         loop {
             let found = self
                 .expression
                 .find_previous_occurrence(&local.and_utc(), inclusive);
-            local = found.ok()?.naive_utc();
+            let Ok(found) = found else { return best };
+            local = found.naive_utc();
+            inclusive = false;
             if local.year() < 1970 {
-                return None;
+                return best;
             }
-            match self.instant(local) {
-                Some(instant) if instant <= time => return Some(instant),
-                _ => inclusive = false,
+            if let Some(both) = self.instants(local) {
+                best = best.max(both.into_iter().filter(|&at| at <= time).max());
+                // Earlier local times have no later instants.
+                if best >= Some(both[1]) {
+                    return best;
+                }
             }
         }
     }
 
     /// Returns the first instant after `time`.
     pub(crate) fn next(&self, time: u64) -> Option<u64> {
-        let mut local = self.local(time)?.naive_local();
+        let now = self.local(time)?;
+        // Earlier local times may have their second occurrence yet.
+        let later = now.checked_add_signed(DOUBLED).unwrap_or(now);
+        let mut local = now.naive_local() - set_back(now, later);
+        let mut best = None;
         loop {
             let found = self
                 .expression
                 .find_next_occurrence(&local.and_utc(), false);
-            local = found.ok()?.naive_utc();
-            match self.instant(local) {
-                Some(instant) if instant > time => return Some(instant),
-                _ => {}
+            let Ok(found) = found else { return best };
+            local = found.naive_utc();
+            if let Some(both) = self.instants(local) {
+                let known = both.into_iter().chain(best);
+                best = known.filter(|&at| at > time).min();
+                // Later local times have no earlier instants.
+                if best.is_some_and(|best| best <= both[0]) {
+                    return best;
+                }
             }
         }
     }
@@ -89,22 +117,16 @@ impl Cron {
         Some(now.with_timezone(&self.zone))
     }
 
-    /// Returns by how much local time has been set back of late.
-    fn doubled(&self, now: DateTime<Tz>) -> TimeDelta {
-        let offset = |time: DateTime<Tz>| time.naive_local() - time.naive_utc();
-        let earlier = now
-            .checked_sub_signed(DOUBLED)
-            .map_or(now, |earlier| earlier);
-        (offset(earlier) - offset(now)).max(TimeDelta::zero())
-    }
-
-    /// Returns the instant of a local time.
-    fn instant(&self, local: NaiveDateTime) -> Option<u64> {
+    /// Returns the first and the last instant of a local time at which the expression fires.
+    fn instants(&self, local: NaiveDateTime) -> Option<[u64; 2]> {
         let mut at = local;
-        let instant = loop {
+        let both = loop {
             match self.zone.from_local_datetime(&at) {
+                MappedLocalTime::Ambiguous(first, second) if self.passes == Passes::Both => {
+                    break [first, second];
+                }
                 MappedLocalTime::Single(instant) | MappedLocalTime::Ambiguous(instant, _) => {
-                    break instant;
+                    break [instant, instant];
                 }
                 MappedLocalTime::None => {
                     // Skipped stretches end at whole minutes since 1970.
@@ -116,8 +138,15 @@ impl Cron {
                 }
             }
         };
-        u64::try_from(instant.timestamp_millis()).ok()
+        let [first, last] = both.map(|instant| u64::try_from(instant.timestamp_millis()).ok());
+        Some([first?, last?])
     }
+}
+
+/// Returns by how much local time is set back from one time to a later one.
+fn set_back(from: DateTime<Tz>, to: DateTime<Tz>) -> TimeDelta {
+    let offset = |time: DateTime<Tz>| time.naive_local() - time.naive_utc();
+    (offset(from) - offset(to)).max(TimeDelta::zero())
 }
 
 #[cfg(test)]
@@ -191,15 +220,36 @@ mod tests {
         );
         let expected = ["25T00:30", "26T01:30"];
         assert_eq!(found, expected.map(|at| format!("2026-10-{at}:00Z")));
-        let hourly = slots(
-            "0 * * * *",
+        // 2:00 the first time, then 3:00 and 4:00 where only some hours are named.
+        let some = slots(
+            "0 2-23 * * *",
             "Europe/Berlin",
             "2026-10-24T22:30:00Z",
             "2026-10-25T03:30:00Z",
         );
-        // 1:00, 2:00 the first time, 3:00, 4:00.
-        let expected = ["24T23:00", "25T00:00", "25T02:00", "25T03:00"];
-        assert_eq!(hourly, expected.map(|at| format!("2026-10-{at}:00Z")));
+        let expected = ["25T00:00", "25T02:00", "25T03:00"];
+        assert_eq!(some, expected.map(|at| format!("2026-10-{at}:00Z")));
+    }
+
+    #[test]
+    fn job_of_each_hour_fires_in_both_passes_of_a_doubled_hour() {
+        let [from, to] = ["2026-10-24T23:30:00Z", "2026-10-25T02:00:00Z"];
+        for expression in ["0 * * * *", "@hourly", "0 0 * * * *", "0 0-23 * * *"] {
+            let found = slots(expression, "Europe/Berlin", from, to);
+            let expected = ["00:00", "01:00", "02:00"];
+            assert_eq!(found, expected.map(|at| format!("2026-10-25T{at}:00Z")));
+        }
+        let found = slots("*/15 * * * *", "Europe/Berlin", from, to);
+        assert_eq!(found.len(), 10, "{found:?}");
+        // Half an hour occurs twice on 5 April, from 1:30 to 2:00.
+        let lord_howe = slots(
+            "*/20 * * * *",
+            "Australia/Lord_Howe",
+            "2026-04-04T14:20:00Z",
+            "2026-04-04T15:40:00Z",
+        );
+        let expected = ["14:40", "15:10", "15:30"].map(|at| format!("2026-04-04T{at}:00Z"));
+        assert_eq!(lord_howe, expected);
     }
 
     #[test]

@@ -139,11 +139,13 @@ impl Job {
     /// seconds in front, or seven with a year behind; `@daily` and such are known. The zone is a
     /// name of the IANA database, such as `Europe/Berlin`, as compiled into this program.
     ///
-    /// A local time that a change to summer time skips is the end of the skipped stretch. A local
-    /// time that occurs twice is its first occurrence. Times that fall together are one slot: `*/20
-    /// 2 * * *` runs once on the night that skips from 2:00 to 3:00. So an expression that fires
-    /// many times an hour, such as `*/5 * * * *`, does not fire in the second pass of a doubled
-    /// hour. For such a job use [`every`](Self::every), or the zone `UTC`.
+    /// A local time that a change to summer time skips is the end of the skipped stretch. Times that
+    /// fall together are one slot: `*/20 2 * * *` runs once on the night that skips from 2:00 to
+    /// 3:00. A local time that occurs twice is its first occurrence. An expression that fires in
+    /// each hour of a day, such as `*/5 * * * *`, fires in both passes of a doubled hour.
+    ///
+    /// A slot is an instant. If you move a daily job from 3:00 to 5:00 at noon, today's 5:00 is a new
+    /// slot, and the job runs once more today.
     #[cfg(feature = "cron")]
     #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {

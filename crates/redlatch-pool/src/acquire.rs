@@ -43,6 +43,13 @@ macro_rules! builders {
         }
 
         impl<G: Renewed> $builder<G> {
+            /// Makes the hold begin with its whole lease. Default: false. See
+            /// [`Acquire::whole_lease`].
+            pub fn whole_lease(mut self) -> Self {
+                self.0 = self.0.whole_lease();
+                self
+            }
+
             /// Holds the permits with a lease that is renewed after each third of it while the
             /// guard lives: 1 s to 365 days. This is the default, with the client's default lease
             /// of 30 s.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{World, finished, output, pid_of, signal};
+use crate::support::{World, finished, output, pid_of, sh, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
@@ -45,6 +45,23 @@ async fn a_waiter_runs_when_the_holder_has_ended() {
     }
     held.release().await.unwrap();
     assert_eq!(finished(child).await.stdout, "mine\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_that_were_waited_for_last_as_long_as_others() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let semaphore = client.semaphore("s");
+    semaphore.set_permits(1).await.unwrap();
+    for waits in ["", "-w 100s"] {
+        let held = semaphore.acquire().await.unwrap();
+        let child = world.start(&sh(&format!("run --permits 1 {waits} s"), "sleep 0.3; echo mine"));
+        while semaphore.totals().await.unwrap().waiters == 0 {
+            tokio::task::yield_now().await;
+        }
+        held.release().await.unwrap();
+        finished(child).await.ends(0).prints("mine\n");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

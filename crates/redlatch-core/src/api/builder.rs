@@ -218,12 +218,13 @@ macro_rules! acquire_options {
 
             /// Makes the hold begin with its whole lease. Default: false.
             ///
-            /// A waiter of a fair lock can get the lock from the release before, without a request
-            /// of its own. Such a hold lasts for 5 s, or for its lease if that is less, until the
-            /// first renewal is answered, which is due within 500 ms. With this option the waiter
-            /// asks for its whole lease when its turn has come, as with a
-            /// [`durability`](Self::durability). That costs one more round trip. No other kind is
-            /// acquired in that way, and the option has no effect there.
+            /// A waiter for a fair lock, for the write side of a read-write lock or for permits of
+            /// a semaphore can get them from the release before, without a request of its own.
+            /// Such a hold lasts for 5 s, or for its lease if that is less, until the first renewal
+            /// is answered, which is due within 500 ms. With this option the waiter asks for its
+            /// whole lease when its turn has come, as with a [`durability`](Self::durability). That
+            /// costs one more round trip. The option has no effect on other kinds, whose waiters
+            /// always ask.
             pub const fn whole_lease(mut self) -> Self {
                 self.0.options.whole_lease = true;
                 self

@@ -75,6 +75,9 @@ macro_rules! tuned_permits {
                 if let Some(max) = options.max_hold {
                     self = self.max_hold(max);
                 }
+                if options.whole_lease {
+                    self = self.whole_lease();
+                }
                 if let Some(strategy) = options.strategy {
                     self = self.strategy(strategy);
                 }
@@ -118,6 +121,14 @@ macro_rules! lease_options {
             self
         }
 
+        /// Makes each hold begin with its whole lease; see
+        /// [`Acquire::whole_lease`](crate::Acquire::whole_lease).
+        #[must_use]
+        pub const fn whole_lease(mut self) -> Self {
+            self.options.whole_lease = true;
+            self
+        }
+
         /// Says why this handle acquires, for others to see with its holds: 1 to 256 bytes. See
         /// [`Acquire::note`](crate::Acquire::note).
         #[must_use]
@@ -144,14 +155,6 @@ macro_rules! lock_options {
         #[must_use]
         pub const fn durability(mut self, durability: Durability) -> Self {
             self.options.durability = Some(durability);
-            self
-        }
-
-        /// Makes each hold begin with its whole lease; see
-        /// [`Acquire::whole_lease`](crate::Acquire::whole_lease).
-        #[must_use]
-        pub const fn whole_lease(mut self) -> Self {
-            self.options.whole_lease = true;
             self
         }
 

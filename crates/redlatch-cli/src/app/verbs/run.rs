@@ -95,6 +95,8 @@ enum Hold {
     Permits(SemaphorePermit, String),
 }
 
+/// The kill rule counts from the first deadline, so permits begin with their whole lease. A
+/// multi-lock always does.
 async fn acquire(client: &Client, args: &RunArgs) -> Result<Option<Hold>, redlatch::Error> {
     let lease = args.kill.lease;
     let wait = if args.now {
@@ -112,11 +114,11 @@ async fn acquire(client: &Client, args: &RunArgs) -> Result<Option<Hold>, redlat
         let permit = match wait {
             None => {
                 let permits = semaphore.acquire_many(permits).renewed_lease(lease);
-                Some(noted!(permits, args.note).await?)
+                Some(noted!(permits.whole_lease(), args.note).await?)
             }
             Some(wait) => {
                 let permits = semaphore.try_acquire_many_for(permits, wait);
-                noted!(permits.renewed_lease(lease), args.note).await?
+                noted!(permits.renewed_lease(lease).whole_lease(), args.note).await?
             }
         };
         return Ok(permit.map(|permit| Hold::Permits(permit, name)));

@@ -21,7 +21,7 @@ use crate::{
         time::Moment,
         waiter::WaitStrategy,
     },
-    runtime::Command,
+    runtime::{Command, authority},
 };
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
@@ -133,17 +133,20 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
     if field("cluster_enabled") == Some("1") && !router.is_cluster() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
-            format!("{address} belongs to a cluster; write redis+cluster://{address}"),
+            format!(
+                "{address} belongs to a cluster; write {}",
+                address.written("+cluster")
+            ),
         ));
     }
     // With other topologies, each link checks the role when it connects.
     if field("role") == Some("slave") && router.is_fixed() {
         let master = field("master_host").unwrap_or("unknown");
-        let port = field("master_port").unwrap_or_default();
+        let master = authority(master, field("master_port").unwrap_or_default());
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
             format!(
-                "{address} is a replica, which takes no writes; connect to its master {master}:{port}, or name all of them with redis+replicas:// or redis+sentinel://"
+                "{address} is a replica, which takes no writes; connect to its master {master}, or name all of them with redis+replicas:// or redis+sentinel://"
             ),
         ));
     }

@@ -73,7 +73,8 @@ fn no_sentinel(address: &Address, error: Error) -> Error {
     Error::new(
         ErrorKind::UnsupportedServer,
         format!(
-            "{address} is no sentinel; write redis://{address} for a plain server, or name the port of a sentinel, 26379 by default"
+            "{address} is no sentinel; write {} for a plain server, or name the port of a sentinel, 26379 by default",
+            address.written("")
         ),
     )
 }

@@ -108,7 +108,8 @@ impl Session {
         Error::new(
             ErrorKind::UnsupportedServer,
             format!(
-                "{address} is a sentinel, or no Redis or Valkey; the address of sentinels is redis+sentinel://{address}/name ({reason})",
+                "{address} is a sentinel, or no Redis or Valkey; the address of sentinels is {}/name ({reason})",
+                address.written("+sentinel")
             ),
         )
     }

@@ -103,11 +103,32 @@ pub enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Self::Tls { host, port, .. } => write!(f, "tls:{host}:{port}"),
+            Self::Tcp { host, port } => f.write_str(&authority(host, port)),
+            Self::Tls { host, port, .. } => write!(f, "tls:{}", authority(host, port)),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Embedded(name) => write!(f, "embedded:{name}"),
         }
+    }
+}
+
+impl Address {
+    /// Returns the address as a user writes it, with a scheme of this kind, such as `+cluster`.
+    pub(crate) fn written(&self, kind: &str) -> String {
+        match self {
+            Self::Tcp { host, port } => format!("redis{kind}://{}", authority(host, port)),
+            Self::Tls { host, port, .. } => format!("rediss{kind}://{}", authority(host, port)),
+            Self::Unix(path) => format!("unix://{}", path.display()),
+            Self::Embedded(_) => self.to_string(),
+        }
+    }
+}
+
+/// Returns `host:port`. An IPv6 address has brackets, as in a URL.
+pub(crate) fn authority(host: &str, port: impl fmt::Display) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 
@@ -225,3 +246,58 @@ impl fmt::Display for DialError {
 }
 
 impl error::Error for DialError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_users_write_them() {
+        let host = |host: &str| host.to_owned();
+        let (options, port) = (TlsOptions::default(), 7000);
+        for (address, kind, written) in [
+            (
+                Address::Tcp {
+                    host: host("h"),
+                    port,
+                },
+                "",
+                "redis://h:7000",
+            ),
+            (
+                Address::Tcp {
+                    host: host("::1"),
+                    port,
+                },
+                "",
+                "redis://[::1]:7000",
+            ),
+            (
+                Address::Tcp {
+                    host: host("::1"),
+                    port,
+                },
+                "+sentinel",
+                "redis+sentinel://[::1]:7000",
+            ),
+            (
+                Address::Tls {
+                    host: host("::1"),
+                    port,
+                    options,
+                },
+                "+cluster",
+                "rediss+cluster://[::1]:7000",
+            ),
+            (
+                Address::Unix("/run/r.sock".into()),
+                "",
+                "unix:///run/r.sock",
+            ),
+        ] {
+            assert_eq!(address.written(kind), written);
+            let of_server = crate::ClientBuilder::<crate::Client>::new(&address.written(""));
+            of_server.into_config().unwrap();
+        }
+    }
+}

@@ -58,7 +58,7 @@ async fn tls_is_spoken_and_checked(binary: ServerBinary) {
     let other_name =
         Client::builder(&format!("rediss://127.0.0.2:{}", address.port())).tls(options);
     for (wrong, remedy) in [
-        (unknown.await, "as `root_pem`"),
+        (unknown.await, "SSL_CERT_FILE"),
         (
             other_name.connect_timeout(800 * MS).connect().await,
             "127.0.0.2",

@@ -72,7 +72,8 @@ impl Error {
             DialErrorKind::Auth if dial.login.password.is_none() => (
                 ErrorKind::Auth,
                 format!(
-                    "{address} demands a password, and the address has none: write redis://:password@host or redis://user:password@host, or call `credentials`"
+                    "{address} demands a password, and the address has none: write {}",
+                    login_form(address)
                 ),
             ),
             DialErrorKind::Auth => {
@@ -106,7 +107,7 @@ impl Error {
             DialErrorKind::Tls if error.message.contains("UnknownIssuer") => (
                 ErrorKind::Unavailable,
                 format!(
-                    "no TLS with {address}: {}. Give the certificate of its authority to `ClientBuilder::tls` as `root_pem`",
+                    "no TLS with {address}: {}. If the authority that has signed its certificate is your own, give the client the certificate of that authority, or set SSL_CERT_FILE to its file",
                     one_line(&error.message)
                 ),
             ),
@@ -128,6 +129,18 @@ impl Error {
             ),
         };
         Self::with_reason(kind, message, error)
+    }
+}
+
+/// Returns the forms of an address with a password.
+fn login_form(address: &Address) -> String {
+    match address {
+        Address::Unix(_) => {
+            let url = address.written("");
+            format!("{url}?pass=password or {url}?user=user&pass=password")
+        }
+        Address::Tls { .. } => "rediss://:password@host or rediss://user:password@host".to_owned(),
+        _ => "redis://:password@host or redis://user:password@host".to_owned(),
     }
 }
 

@@ -26,6 +26,8 @@ use crate::{
 pub struct ClientBuilder<C = Client> {
     config: Config,
     wrong: Option<Error>,
+    /// The parameters of the address that redlatch does not know.
+    pub(super) unknown: Vec<String>,
     client: PhantomData<fn() -> C>,
 }
 
@@ -131,6 +133,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         Self {
             config,
             wrong,
+            unknown: Vec::new(),
             client: PhantomData,
         }
     }
@@ -408,6 +411,14 @@ impl<C: From<Client>> ClientBuilder<C> {
     pub fn rules(mut self, rules: Rules) -> Self {
         self.config.rules = rules;
         self
+    }
+
+    /// Returns the prefix, the default lease, and the names of parameters of the address that
+    /// redlatch does not know. For the command.
+    #[doc(hidden)]
+    pub fn chosen(&self) -> (&str, Duration, &[String]) {
+        let Config { prefix, lease, .. } = &self.config;
+        (prefix.as_str(), lease.span(), &self.unknown)
     }
 
     /// Creates a builder whose `connect` returns `error`.

@@ -36,17 +36,25 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// [`default_lease`]: Self::default_lease
     pub fn new(url: &str) -> Self {
+        Self::with_defaults(url, |builder| builder)
+    }
+
+    /// Starts from an address, as [`new`](Self::new) does, over other defaults: what the address
+    /// says replaces what `defaults` sets. For the command.
+    #[doc(hidden)]
+    pub fn with_defaults(url: &str, defaults: impl FnOnce(Self) -> Self) -> Self {
         match address::read(url) {
-            Ok((servers, settings)) => Self::of(Ok(servers)).with(settings),
+            Ok((servers, settings)) => defaults(Self::of(Ok(servers))).with(settings),
             Err(error) => Self::refused(error),
         }
     }
 
     /// Sets the options that the address has.
-    fn with(self, settings: Settings) -> Self {
+    fn with(mut self, settings: Settings) -> Self {
         if !settings.unknown.is_empty() {
             observe::unknown_parameters(&settings.unknown);
         }
+        self.unknown = settings.unknown;
         let options = settings.known.into_iter();
         options.fold(self, |builder, (setting, value)| {
             builder.set(setting, &value)
@@ -122,6 +130,28 @@ mod tests {
     fn later_methods_have_the_last_word() {
         let builder = ClientBuilder::<crate::Client>::new("redis://h?prefix=shop").prefix("bank");
         assert_eq!(builder.into_config().unwrap().prefix.as_str(), "bank");
+    }
+
+    #[test]
+    fn address_has_the_last_word_over_other_defaults() {
+        let builder = |url| {
+            ClientBuilder::<crate::Client>::with_defaults(url, |builder| {
+                builder
+                    .application("mine")
+                    .default_lease(Duration::from_secs(7))
+            })
+        };
+        let url = "redis://h?application=theirs&protocol=3&prefix=shop";
+        let theirs = builder(url);
+        let seven = Duration::from_secs(7);
+        assert_eq!(
+            theirs.chosen(),
+            ("shop", seven, &["protocol".to_owned()][..])
+        );
+        let config = theirs.into_config().unwrap();
+        assert_eq!(config.application.as_deref(), Some("theirs"));
+        let config = builder("redis://h").into_config().unwrap();
+        assert_eq!(config.application.as_deref(), Some("mine"));
     }
 
     #[test]

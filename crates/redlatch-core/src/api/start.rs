@@ -65,7 +65,7 @@ impl Client {
             check::check(self, deadline).await?;
         }
         match self.0.record.announce(net, deadline).await {
-            Err(error) if !self_check && error.kind() == ErrorKind::Permission => {
+            Err(error) if !self_check && is_refused(&error) => {
                 tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
                 Ok(())
             }
@@ -190,3 +190,9 @@ impl Drop for Starting {
 
 /// The maximum number of re-checks that a client sends per second.
 const RECHECKS_PER_SECOND: u32 = 1000;
+
+/// Tells whether the server refuses to store the record of a client: to this user, or since it is
+/// full. A client without the self check may only look, or give back.
+fn is_refused(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Permission | ErrorKind::ServerFull)
+}

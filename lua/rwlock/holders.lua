@@ -5,7 +5,7 @@
 -- ARGV  1 cursor  '0' to begin, then as replied
 -- Reply {now, 'holds', cursor, …}
 --                '0' at the end; five items per live hold: owner, count, serial, token, ms left,
---                kind ('r' or 'u'); a hold that lasts throughout is listed at least once
+--                kind ('r' or 'u', in capitals if renewal is forbidden); a hold that lasts throughout is listed at least once
 --       {now, 'kind', kind}
 -- Cost  O(1) per hold: TIME, HGET, HSCAN of about 256 fields.
 local time = call('TIME')
@@ -22,7 +22,7 @@ for i = 1, #page[2], 2 do
   if owner ~= '' and lasts(hold, now) then
     local at = #reply
     reply[at + 1], reply[at + 2], reply[at + 3] = owner, size(string.sub(hold, 50)), string.sub(hold, 15, 30)
-    reply[at + 4], reply[at + 5], reply[at + 6] = string.sub(hold, 32, 47), string.sub(hold, 1, 13) - now, string.lower(string.sub(hold, 49, 49))
+    reply[at + 4], reply[at + 5], reply[at + 6] = string.sub(hold, 32, 47), string.sub(hold, 1, 13) - now, string.sub(hold, 49, 49)
   end
 end
 return reply

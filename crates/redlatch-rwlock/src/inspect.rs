@@ -64,6 +64,9 @@ pub struct ReadWriteHolder {
     pub metadata: Option<Metadata>,
     /// Why it holds, if it has said so with `note`.
     pub note: Option<String>,
+    /// The renewal of this reader is forbidden. For the crates of this family.
+    #[doc(hidden)]
+    pub forbidden: bool,
     /// The name of the hold on the server.
     pub(crate) serial: u64,
 }
@@ -101,6 +104,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
             remaining: client.lease_of_holder(remaining),
             metadata: None,
             note: None,
+            forbidden: false,
             serial: token.as_u64(),
         });
     }
@@ -126,6 +130,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
         remaining: client.lease_of_holder(reader.remaining),
         metadata: None,
         note: None,
+        forbidden: reader.forbidden,
         serial: reader.serial,
     }));
     Ok(all)

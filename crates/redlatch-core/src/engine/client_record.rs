@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
-use super::notes::{Note, Notes};
+use super::notes::{About, Note, Notes};
 use crate::{
     Error, ErrorKind, Token,
     base::{owner::ClientId, timeouts},
@@ -171,7 +171,38 @@ impl ClientRecord {
         if !of.is_some_and(|of| of.has_notes) {
             return Ok(None);
         }
-        self.notes.read(net, hold, token, deadline).await
+        self.notes
+            .read(net, About::Hold, hold, token, deadline)
+            .await
+    }
+
+    /// Reads who has ended a hold by force, and why. Costs one command.
+    pub(crate) async fn read_end(
+        &self,
+        net: &Net,
+        hold: (&str, &str),
+        token: Option<Token>,
+        deadline: Moment,
+    ) -> Result<Option<String>, Error> {
+        self.notes
+            .read(net, About::End, hold, token, deadline)
+            .await
+    }
+
+    /// Writes that this client ends a hold by force, and why. Costs one command.
+    pub(crate) async fn note_end(
+        &self,
+        net: &Net,
+        hold: (&str, &str),
+        token: Option<Token>,
+        why: Option<&str>,
+        deadline: Moment,
+    ) -> Result<(), Error> {
+        let text = match why {
+            Some(why) => format!("{}: {why}", self.metadata),
+            None => self.metadata.to_string(),
+        };
+        self.notes.put_end(net, hold, token, &text, deadline).await
     }
 
     /// Removes the record and the notes. If that fails, they expire.

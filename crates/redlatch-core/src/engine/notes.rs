@@ -84,7 +84,7 @@ impl Notes {
         note: Note<'_>,
         deadline: Moment,
     ) -> Result<(), Error> {
-        let Some((key, slot)) = place(&self.prefix, note.holder, note.name) else {
+        let Some((key, slot)) = place(&self.prefix, About::Hold, note.holder, note.name) else {
             return Ok(());
         };
         let text = format!("{} {}", note.token, note.text);
@@ -128,15 +128,33 @@ impl Notes {
         kept.into_iter().map(|kept| kept.key).collect()
     }
 
-    /// Reads the note of a hold. With a token, a note of another hold of the same owner is none.
-    pub(super) async fn read(
+    /// Writes who has ended a hold by force, and why.
+    pub(super) async fn put_end(
         &self,
         net: &Net,
         (holder, name): (&str, &str),
         token: Option<Token>,
+        text: &str,
+        deadline: Moment,
+    ) -> Result<(), Error> {
+        let Some((key, slot)) = place(&self.prefix, About::End, holder, name) else {
+            return Ok(());
+        };
+        let text = format!("{} {text}", token.map_or(0, Token::as_u64));
+        let command = set(&key, &text, timeouts::RECORD_TTL);
+        net.ask(slot, command, deadline).await.map(drop)
+    }
+
+    /// Reads a note of a hold. With a token, a note of another hold of the same owner is none.
+    pub(super) async fn read(
+        &self,
+        net: &Net,
+        about: About,
+        (holder, name): (&str, &str),
+        token: Option<Token>,
         deadline: Moment,
     ) -> Result<Option<String>, Error> {
-        let Some((key, slot)) = place(&self.prefix, holder, name) else {
+        let Some((key, slot)) = place(&self.prefix, about, holder, name) else {
             return Ok(None);
         };
         let reply = net.ask(slot, Command::new("GET").arg(key), deadline).await;
@@ -156,13 +174,26 @@ impl Notes {
     }
 }
 
-/// Returns the key of a note, and its slot, which is that of the client's record.
-fn place(prefix: &Prefix, holder: &str, name: &str) -> Option<(String, u16)> {
+/// The subject of a note.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About {
+    /// Why it holds. The holder writes that.
+    Hold,
+    /// Who ended the hold by force, and why. That client writes it.
+    End,
+}
+
+/// Returns the key of a note, and its slot, which is that of the client's record. `holder` is an
+/// owner, `<client>:<n>`; an end needs the client only.
+fn place(prefix: &Prefix, about: About, holder: &str, name: &str) -> Option<(String, u16)> {
     let client = ClientId::of_owner(holder)?;
-    // A permit with an id has a suffix that says which one of its acquisition it is.
-    let number = holder.split(':').nth(1)?;
     let key = Key::new(prefix, &Name::parse(client.as_str()).ok()?);
-    Some((format!("{}:{number}:{name}", key.part("n")), key.slot()))
+    let place = match about {
+        // A permit with an id has a suffix that says which one of its acquisition it is.
+        About::Hold => format!("{}:{}:{name}", key.part("n"), holder.split(':').nth(1)?),
+        About::End => format!("{}:{name}", key.part("b")),
+    };
+    Some((place, key.slot()))
 }
 
 /// Removes the notes whose holds are over at `now`, and returns their keys.

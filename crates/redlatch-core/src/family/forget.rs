@@ -11,7 +11,7 @@ use crate::{
         script::{Script, ScriptCall},
     },
     engine::Changed,
-    family::stored_kind,
+    family::{Stored, stored},
     protocol::name::{Key, Name},
     runtime::Value,
 };
@@ -52,7 +52,7 @@ pub enum Forgotten {
 pub async fn forget(client: &Client, name: &Name) -> Result<Forgotten, Error> {
     let key = client.key(name);
     loop {
-        let Some(kind) = stored_kind(client, name).await? else {
+        let Some(Stored { kind, .. }) = stored(client, name).await? else {
             return Ok(Forgotten::Unset);
         };
         let build = |_: &_| call(&key, &kind);

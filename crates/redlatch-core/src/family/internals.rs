@@ -165,6 +165,47 @@ pub trait Internals {
         }
     }
 
+    /// Reads who has ended a hold by force, and why. `holder` may be any owner of its client. Costs
+    /// one command.
+    fn end_note(
+        &self,
+        holder: &str,
+        name: &str,
+        token: Option<Token>,
+    ) -> impl Future<Output = Result<Option<String>, Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_process()?;
+            let deadline = client.now() + client.patience();
+            let record = &client.0.record;
+            record
+                .read_end(client.net(), (holder, name), token, deadline)
+                .await
+        }
+    }
+
+    /// Writes that this client ends a hold by force, and why, for the holder and for those who look.
+    /// Costs one command.
+    ///
+    /// If the future is dropped, it may be written or not.
+    fn note_end(
+        &self,
+        holder: &str,
+        name: &str,
+        token: Option<Token>,
+        why: Option<&str>,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_open()?;
+            let deadline = client.now() + client.patience();
+            let record = &client.0.record;
+            record
+                .note_end(client.net(), (holder, name), token, why, deadline)
+                .await
+        }
+    }
+
     /// Asks each server in use for `INFO` and for its time. Costs six commands per server.
     fn ask_servers(&self) -> impl Future<Output = Result<Vec<ServerAnswers>, Error>> + Send {
         let client = self.client();

@@ -36,7 +36,7 @@ pub use crate::{
     family::{
         exclusive::Kind,
         forget::{Forgotten, forget},
-        scan::{Scan, is_of_one_object, stored_kind},
+        scan::{Scan, Stored, is_of_one_object, stored},
     },
     protocol::{
         classify::{Obstacle, Redirect, Refusal},

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Client, Error, ErrorKind,
+    Client, Error, ErrorKind, Token,
     protocol::{
         glob,
         name::{Key, Name},
@@ -82,9 +82,18 @@ impl Scan {
     }
 }
 
-/// Returns the kind of the object called `name` as the server stores it, such as `lock:1`. Returns
-/// `None` if there is no object. Costs one command, two without an object, and three if it comes
-/// between them. For the crates of this family.
+/// An object as the server stores it. For the crates of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The kind, such as `lock:1`.
+    pub kind: String,
+    /// The token of the last hold that was ended by force, or whose renewal was forbidden.
+    pub forced: Option<Token>,
+}
+
+/// Returns the kind of the object called `name` as the server stores it. Returns `None` if there is
+/// no object. Costs one command, two without an object, and three if it comes between them. For the
+/// crates of this family.
 ///
 /// # Errors
 ///
@@ -93,25 +102,34 @@ impl Scan {
 /// # Cancel safety
 ///
 /// The function only reads.
-pub async fn stored_kind(client: &Client, name: &Name) -> Result<Option<String>, Error> {
+pub async fn stored(client: &Client, name: &Name) -> Result<Option<Stored>, Error> {
     client.check_open()?;
     let key = client.key(name);
     let deadline = client.now() + client.patience();
-    let kind = async || {
-        let command = Command::new("HGET").arg(key.as_str()).arg("k");
+    let look = async || {
+        let command = Command::new("HMGET").arg(key.as_str()).arg("k").arg("f");
         let reply = client.net().ask(key.slot(), command, deadline).await?;
-        Ok::<_, Error>(reply.as_str().map(str::to_owned))
+        let Some([kind, forced]) = reply.as_array() else {
+            return Err(Error::bad_reply("HMGET", &reply));
+        };
+        Ok(kind.as_str().map(|kind| Stored {
+            kind: kind.to_owned(),
+            forced: forced
+                .as_str()
+                .and_then(|token| token.parse().ok())
+                .map(Token::from_u64),
+        }))
     };
-    if let Some(kind) = kind().await? {
-        return Ok(Some(kind));
+    if let Some(stored) = look().await? {
+        return Ok(Some(stored));
     }
     let command = Command::new("PTTL").arg(key.as_str());
     let reply = client.net().ask(key.slot(), command, deadline).await?;
     match reply.as_int() {
         Some(ABSENT) => Ok(None),
         // The object may have come between the two commands.
-        Some(_) => match kind().await? {
-            Some(kind) => Ok(Some(kind)),
+        Some(_) => match look().await? {
+            Some(stored) => Ok(Some(stored)),
             None => Err(Error::wrong_kind("", "")),
         },
         None => Err(Error::bad_reply("PTTL", &reply)),

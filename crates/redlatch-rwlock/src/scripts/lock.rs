@@ -72,6 +72,8 @@ pub(crate) struct Reader {
     pub(crate) token: Token,
     pub(crate) remaining: Duration,
     pub(crate) access: Access,
+    /// Its renewal is forbidden.
+    pub(crate) forbidden: bool,
 }
 
 /// A page of what `rwlock/holders.lua` found: the server's time in ms, where to go on, read holds.
@@ -100,9 +102,10 @@ pub(crate) fn page(reply: &Value) -> Result<Page, Error> {
             token: Token::from_u64(items.number(at + 3)?),
             remaining: Duration::from_millis(items.number(at + 4)?),
             access: match items.text(at + 5)? {
-                "u" => Access::UpgradableRead,
+                "u" | "U" => Access::UpgradableRead,
                 _ => Access::Read,
             },
+            forbidden: matches!(items.text(at + 5)?, "R" | "U"),
         });
     }
     let cursor = items.text(2)?;

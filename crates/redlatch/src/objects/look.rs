@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    Error, ErrorKind, Metadata,
+    Error, ErrorKind, Metadata, Token,
     exclusive::LockInfo,
-    family::{Internals, Name, is_of_one_object, stored_kind},
+    family::{Internals, Name, is_of_one_object, stored},
 };
 
 use super::{Object, ObjectHolder, ObjectKind, ObjectState, Records};
-use crate::{Client, Exclusive};
+use crate::{Access, Client, Exclusive};
+
+/// Whether the renewal of a hold is forbidden.
+struct Forbidden(bool);
 
 /// Looks at the object called `name`.
 pub(super) async fn look(records: &Records, name: &Name) -> Result<Option<Object>, Error> {
@@ -41,23 +44,24 @@ async fn seek(
     name: &Name,
     kind: &mut ObjectKind,
 ) -> Result<Option<Object>, Error> {
-    let Some(stored) = stored_kind(&records.client, name).await? else {
+    let Some(found) = stored(&records.client, name).await? else {
         return Ok(None);
     };
-    *kind = ObjectKind::of(&stored);
+    *kind = ObjectKind::of(&found.kind);
     let look = Look {
         records,
         client: &records.client,
         name: name.as_str(),
         kind: kind.clone(),
+        forced: found.forced,
     };
     match look.find().await {
         // The object has gone since.
         Err(error) if error.kind() == ErrorKind::NotSet => Ok(None),
         // So it has if it is one of another kind by now.
         Err(error) if error.kind() == ErrorKind::WrongKind => {
-            match stored_kind(&records.client, name).await? {
-                Some(now) if now == stored => Err(error),
+            match stored(&records.client, name).await? {
+                Some(now) if now.kind == found.kind => Err(error),
                 _ => Ok(None),
             }
         }
@@ -70,6 +74,8 @@ struct Look<'a> {
     client: &'a Client,
     name: &'a str,
     kind: ObjectKind,
+    /// The token of the last hold that was ended by force.
+    forced: Option<Token>,
 }
 
 impl Look<'_> {
@@ -105,6 +111,21 @@ impl Look<'_> {
         }
     }
 
+    /// Returns who has forbidden the renewal of a hold, if it is forbidden.
+    async fn broken(
+        &self,
+        Forbidden(is_forbidden): Forbidden,
+        owner: &str,
+        token: Option<Token>,
+    ) -> Result<Option<String>, Error> {
+        if !is_forbidden {
+            return Ok(None);
+        }
+        let core: &redlatch_core::Client = self.client;
+        let note = core.end_note(owner, self.name, token).await?;
+        Ok(Some(note.unwrap_or_default()))
+    }
+
     async fn exclusive(self, lock: &Exclusive) -> Result<Option<Object>, Error> {
         let info = lock.info().await?;
         self.held(info, ObjectState::Plain).await
@@ -128,6 +149,9 @@ impl Look<'_> {
             age: Some(info.age),
             remaining: info.remaining,
             note: core.note(of, &info.owner, self.name, token).await?,
+            broken: self
+                .broken(Forbidden(self.forced == token), &info.owner, token)
+                .await?,
             metadata,
             owner: info.owner,
         };
@@ -138,18 +162,28 @@ impl Look<'_> {
         let lock = self.client.read_write_lock(self.name);
         let info = lock.info().await?;
         let waiters = info.waiting_readers + info.waiting_writers;
-        let holders = lock.holders().await?.into_iter();
-        let holders = holders.map(|holder| ObjectHolder {
-            owner: holder.owner,
-            access: Some(holder.access),
-            permits: None,
-            token: Some(holder.token),
-            age: Some(holder.age),
-            remaining: holder.remaining,
-            metadata: holder.metadata,
-            note: holder.note,
-        });
-        let holders: Vec<_> = holders.collect();
+        let mut holders = Vec::new();
+        for holder in lock.holders().await? {
+            let token = Some(holder.token);
+            // Readers have the token of the last write.
+            let is_forced = match holder.access {
+                Access::Write => self.forced == token,
+                _ => holder.forbidden,
+            };
+            holders.push(ObjectHolder {
+                broken: self
+                    .broken(Forbidden(is_forced), &holder.owner, token)
+                    .await?,
+                owner: holder.owner,
+                access: Some(holder.access),
+                permits: None,
+                token,
+                age: Some(holder.age),
+                remaining: holder.remaining,
+                metadata: holder.metadata,
+                note: holder.note,
+            });
+        }
         if holders.is_empty() && waiters == 0 {
             return Ok(None);
         }
@@ -202,6 +236,7 @@ impl Look<'_> {
                 remaining: holder.remaining,
                 metadata: self.records.of(&holder.owner).await?,
                 note: None,
+                broken: None,
                 owner: holder.owner,
             });
             running = Some(holder.slot);
@@ -241,5 +276,6 @@ fn permit(
         remaining,
         metadata,
         note,
+        broken: None,
     }
 }

@@ -99,6 +99,9 @@ pub struct ObjectHolder {
     pub metadata: Option<Metadata>,
     /// Why it holds, if it has said so with `note`.
     pub note: Option<String>,
+    /// Who has forbidden its renewal, and why; empty if that is not known. `None` if it may be
+    /// renewed.
+    pub broken: Option<String>,
 }
 
 /// The objects of all kinds, found in bounded steps. A stream; see [`Client::objects`].

@@ -12,6 +12,9 @@ const VARIABLES: [&str; 2] = ["REDLATCH_URL", "REDIS_URL"];
 
 /// Returns the address: of `--url`, of `--url-file`, of `REDLATCH_URL` or of `REDIS_URL`.
 pub(crate) fn find(args: &ServerArgs) -> Result<String, Failure> {
+    if let Some(url) = &args.found {
+        return Ok(url.clone());
+    }
     if let Some(url) = &args.url {
         if has_password(url) {
             warn(
@@ -50,7 +53,12 @@ fn from_file(file: &Path) -> Result<String, Failure> {
 /// The library checks the rest, but a second line would be a part of the address for it.
 fn check(url: &str, place: &str) -> Result<String, Failure> {
     let url = url.trim();
-    if url.is_empty() || url.contains(char::is_whitespace) || !url.contains("://") {
+    if !url.is_empty() && !url.contains(char::is_whitespace) && !url.contains("://") {
+        return Err(wrong(format!(
+            "redis:// is missing at the beginning of the address in {place}; it is like redis://host:port"
+        )));
+    }
+    if url.is_empty() || url.contains(char::is_whitespace) {
         return Err(wrong(format!(
             "{place} has no address of one line like redis://host:port"
         )));
@@ -69,13 +77,17 @@ fn has_password(url: &str) -> bool {
     if is_host && !authority.contains('@') {
         // An `@` in the path ends no login.
         let parameters = &url[head.len()..];
-        return without_password(parameters) != parameters;
+        let mut names = parameters.split(['?', '&']);
+        return names.any(|name| name.to_ascii_lowercase().contains("pass"));
     }
     without_password(url) != url
 }
 
-/// Returns the address with `***` in the place of each password: in the login, which ends with the
-/// last `@`, whatever the password contains, and in parameters that are named for one.
+/// The parameters whose values are shown. Any other may have a secret.
+const SHOWN: [&str; 5] = ["db", "node", "service", "prefix", "lease"];
+
+/// Returns the address with `***` in the place of what may be secret: the password in the login,
+/// which ends with the last `@`, whatever the password contains, and the values of parameters.
 pub(super) fn without_password(url: &str) -> String {
     let (head, query) = match url.split_once('?') {
         // A login may contain a question mark.
@@ -94,7 +106,7 @@ pub(super) fn without_password(url: &str) -> String {
     for (number, parameter) in query.iter().flat_map(|query| query.split('&')).enumerate() {
         shown.push(if number == 0 { '?' } else { '&' });
         match parameter.split_once('=') {
-            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => {
+            Some((name, _)) if !SHOWN.contains(&name) => {
                 shown.push_str(name);
                 shown.push_str("=***");
             }

@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand};
+use clap::{ArgAction, ArgGroup, Args as ClapArgs, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 
 use super::span::parse;
 
@@ -11,7 +12,7 @@ mod see;
 mod work;
 
 pub(crate) use self::{
-    operate::{BreakArgs, ForgetArgs, HoldArgs, ReleaseArgs},
+    operate::{BreakArgs, ForgetArgs, HoldArgs, ReleaseArgs, ResizeArgs},
     see::{DoctorArgs, LsArgs, ShowArgs, TimelineArgs, TopArgs, WaitArgs},
     work::{ElectArgs, OnceArgs},
 };
@@ -34,24 +35,49 @@ The address of the server is that of --url or --url-file, else of REDLATCH_URL, 
 
 Spans of time are written as 500ms, 30s, 1h30m or 2d.
 
-Exit codes of redlatch itself: 64 usage, 69 no server, 70 no attempts left, 75 busy, 76 lost,
+Exit codes of redlatch itself: 64 usage, 66 no such hold, 69 no server, 70 no attempts left, 75 busy, 76 lost,
 77 rights, 78 address, 124 the command took too long, 125 failure of redlatch, 126 command not
 executable, 127 command not found. Otherwise the exit code is that of the command, or 128 + n if
 signal n ended it.";
 
-#[derive(Clone, Debug, ClapArgs)]
+#[derive(Clone, Debug, Default, ClapArgs, Serialize, Deserialize)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
     /// Address: redis://[user[:password]@]host[:port][/database], rediss://… or unix:///path. Other
     /// users of the machine see it, so a password belongs elsewhere.
     #[arg(long, global = true, value_name = "URL")]
+    #[serde(skip)]
     pub(crate) url: Option<String>,
     /// A file with the address as its only line.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    #[serde(skip)]
     pub(crate) url_file: Option<PathBuf>,
-    /// First part of all keys; the same for everybody who shares the names.
-    #[arg(long, global = true, value_name = "PREFIX", default_value = "redlatch")]
-    pub(crate) prefix: String,
+    /// First part of all keys; the same for everybody who shares the names. Default: that of the
+    /// address, else redlatch.
+    #[arg(long, global = true, value_name = "PREFIX")]
+    pub(crate) prefix: Option<String>,
+    /// Certificates in PEM of the authorities to trust instead of those of the system. Default:
+    /// the file in REDLATCH_CACERT.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Certificate in PEM that redlatch presents. Default: the file in REDLATCH_CERT.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key in PEM of the certificate. Default: the file in REDLATCH_KEY.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// If a name is taken, say nothing: the exit code tells.
+    #[arg(short, long, global = true, help_heading = "Messages")]
+    #[serde(skip)]
+    pub(crate) quiet: bool,
+    /// Show events of the library on the standard error; twice for more. RUST_LOG chooses them
+    /// by target and level.
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Messages")]
+    #[serde(skip)]
+    pub(crate) verbose: u8,
+    /// The address, once it was found.
+    #[arg(skip)]
+    pub(crate) found: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,6 +93,7 @@ pub(crate) enum Verb {
     Release(ReleaseArgs),
     Break(BreakArgs),
     Forget(ForgetArgs),
+    Resize(ResizeArgs),
     Doctor(DoctorArgs),
     Timeline(TimelineArgs),
     /// Print the manual page of redlatch, or of one verb.
@@ -131,7 +158,8 @@ pub(crate) struct RunArgs {
     /// Why, for others to see with the hold; 1 to 256 bytes.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
-    /// After waiting that long, say on the standard error who has the names. Default: never.
+    /// After waiting that long, say on the standard error who has the names. Default: 2s if that is
+    /// a terminal, else never.
     #[arg(long, value_name = "SPAN", value_parser = parse)]
     pub(crate) long_wait: Option<Duration>,
     /// Exit with CODE instead of 75 if a name is taken.
@@ -155,9 +183,9 @@ pub(crate) struct RunArgs {
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub(crate) struct KillArgs {
     /// Time for which the name stays taken if this machine dies; renewed every third of it. At
-    /// least 1s.
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse)]
-    pub(crate) lease: Duration,
+    /// least 1s. Default: that of the address, else 30s.
+    #[arg(long, value_name = "SPAN", value_parser = parse)]
+    pub(crate) lease: Option<Duration>,
     /// TERM comes that long before KILL. At most half of the lease. Default: 5s, or a third of the
     /// lease if that is less.
     #[arg(long, value_name = "SPAN", value_parser = parse)]

@@ -6,6 +6,8 @@ use redlatch::{Error, ErrorKind};
 
 /// The command line is wrong, or names an object of another kind. As in `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
+/// There is no such hold.
+pub(crate) const NO_HOLD: u8 = 66;
 /// A slot of a job has used up its attempts.
 pub(crate) const EXHAUSTED: u8 = 70;
 /// No server answers.
@@ -32,12 +34,24 @@ pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
+    /// A name is taken, which `--quiet` does not tell.
+    pub(crate) is_busy: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, message }
+        Self {
+            code,
+            message: message.into(),
+            is_busy: false,
+        }
+    }
+
+    pub(crate) fn busy(code: u8, message: impl Into<String>) -> Self {
+        Self {
+            is_busy: true,
+            ..Self::new(code, message)
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -111,6 +125,6 @@ impl From<Error> for Failure {
         if !advice.is_empty() {
             message = format!("{message}; {advice}");
         }
-        Self { code, message }
+        Self::new(code, message)
     }
 }

@@ -37,20 +37,25 @@ pub(crate) fn main() -> ExitCode {
     match args.verb {
         Verb::Guardian => guardian::main(),
         Verb::Launch(launch) => launch::main(&launch).end(),
-        _ => match run(args) {
-            Ok(code) => ExitCode::from(code),
-            Err(failure) => failure.end(),
-        },
+        _ => {
+            let quiet = args.server.quiet;
+            match run(verbs::run(args)) {
+                Ok(code) => ExitCode::from(code),
+                Err(failure) if failure.is_busy && quiet => ExitCode::from(failure.code),
+                Err(failure) => failure.end(),
+            }
+        }
     }
 }
 
-fn run(args: Args) -> Result<u8, Failure> {
+/// Runs `work` to its end.
+fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     // One thread: a stop of this process then takes effect before the next line of it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::own(format!("no runtime: {error}")))?;
-    let ended = runtime.block_on(verbs::run(args));
+    let ended = runtime.block_on(work);
     runtime.shutdown_background();
     ended
 }

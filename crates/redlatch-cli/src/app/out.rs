@@ -2,6 +2,11 @@
 
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::retry_on_intr,
+};
+
 use super::exit::Failure;
 
 /// Prints lines. If nobody reads any more, as behind `head`, the program ends without a message.
@@ -14,6 +19,20 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Resolves when nobody reads the standard output any more. Needs no write for that. Never resolves
+/// for a file. Takes a thread to the end of the program, so call it once.
+pub(crate) async fn closed() {
+    let closed = tokio::task::spawn_blocking(|| {
+        let out = io::stdout();
+        // No event is asked for, and the end of the reader is told all the same.
+        let mut ends = [PollFd::new(&out, PollFlags::empty())];
+        retry_on_intr(|| poll(&mut ends, None))
+    });
+    if !matches!(closed.await, Ok(Ok(_))) {
+        std::future::pending().await
+    }
+}
+
 /// Tells whether the standard output is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
@@ -22,6 +41,11 @@ pub(crate) fn is_terminal() -> bool {
 /// Tells whether a question can be answered.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Tells whether somebody reads messages as they come.
+pub(crate) fn can_tell() -> bool {
+    io::stderr().is_terminal()
 }
 
 /// Tells whether keys can be read, and a picture be shown.
@@ -49,7 +73,7 @@ pub(crate) async fn ask(question: &str) -> Result<bool, Failure> {
 pub(crate) fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_control() {
+        if character.is_control() || DIRECTIONS.contains(&character) {
             cleaned.extend(character.escape_default());
         } else {
             cleaned.push(character);
@@ -57,6 +81,12 @@ pub(crate) fn clean(text: &str) -> String {
     }
     cleaned
 }
+
+/// The marks that turn the direction of the text behind them.
+const DIRECTIONS: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
 
 /// Writes rows in columns. The last column has no padding.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
@@ -89,6 +119,7 @@ mod tests {
     fn names_cannot_steer_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(clean("größe"), "größe");
+        assert_eq!(clean("a\u{202e}b\u{2066}"), "a\\u{202e}b\\u{2066}");
     }
 
     #[test]

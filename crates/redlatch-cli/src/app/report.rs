@@ -29,6 +29,9 @@ pub(crate) struct Report {
     /// Why the hold was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<String>,
+    /// Who ended the hold by force, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<String>,
     /// The exit code of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exit: Option<i32>,

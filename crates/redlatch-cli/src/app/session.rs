@@ -1,41 +1,123 @@
 //! The connection to the server.
 
-use std::time::Duration;
+use std::{env, fs, path::PathBuf, time::Duration};
 
-use redlatch::{Client, ClientBuilder};
+use redlatch::{Client, ClientBuilder, runtime::TlsOptions};
 
 use super::{
     address,
     args::ServerArgs,
-    exit::{ADDRESS, Failure, USAGE},
+    exit::{ADDRESS, Failure, NO_SERVER, USAGE, warn},
+    out::clean,
+    span::short,
 };
 
-/// Connects as `application`, which others see as the holder's name.
-pub(crate) async fn connect(args: &ServerArgs, application: &str) -> Result<Client, Failure> {
-    builder(args)?
-        .application(application)
-        .connect()
-        .await
-        .map_err(of_address)
+/// Returns the builder of a client that shows as `application`, unless the address says otherwise.
+pub(crate) fn builder(args: &ServerArgs, application: &str) -> Result<ClientBuilder, Failure> {
+    over(args, |builder| builder.application(application))
 }
 
-/// Returns the builder of a client, with the address and the prefix.
-pub(crate) fn builder(args: &ServerArgs) -> Result<ClientBuilder, Failure> {
-    Ok(Client::builder(&address::find(args)?)
-        .prefix(&args.prefix)
-        .client_name("redlatch-cli"))
+/// Returns the builder of a client that only looks, or gives back. It needs no right to take
+/// anything, and works on a full server.
+pub(crate) fn looker(args: &ServerArgs, application: &str) -> Result<ClientBuilder, Failure> {
+    over(args, |builder| {
+        builder.application(application).self_check(false)
+    })
 }
 
-/// Returns the failure of a client whose options are wrong. Here only the address or the prefix can
-/// be.
+/// Returns a builder over other defaults. What the address says replaces them, and an option of the
+/// command line replaces what the address says.
+pub(crate) fn over(
+    args: &ServerArgs,
+    defaults: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<ClientBuilder, Failure> {
+    let url = address::find(args)?;
+    let mut builder = ClientBuilder::with_defaults(&url, |builder| {
+        defaults(builder.client_name("redlatch-cli"))
+    });
+    if let Some(prefix) = &args.prefix {
+        builder = builder.prefix(prefix);
+    }
+    Ok(match tls(args, &url)? {
+        Some(tls) => builder.tls(tls),
+        None => builder,
+    })
+}
+
+/// Says which parameters of the address have no effect.
+pub(crate) fn unknown_parameters(names: &[String]) -> String {
+    let names = clean(&names.join(", "));
+    format!("redlatch does not know these parameters of the address, and ignores them: {names}")
+}
+
+/// Connects. Warns of parameters that have no effect.
+pub(crate) async fn connect(builder: ClientBuilder) -> Result<Client, Failure> {
+    let (_, _, unknown) = builder.chosen();
+    if !unknown.is_empty() {
+        warn(&unknown_parameters(unknown));
+    }
+    builder.connect().await.map_err(of_address)
+}
+
+/// Connects within `wait`, if there is a bound above zero.
+pub(crate) async fn connect_within(
+    builder: ClientBuilder,
+    wait: Option<Duration>,
+) -> Result<Client, Failure> {
+    let Some(wait) = wait.filter(|wait| !wait.is_zero()) else {
+        return connect(builder).await;
+    };
+    match tokio::time::timeout(wait, connect(builder)).await {
+        Ok(connected) => connected,
+        Err(_) => Err(Failure::new(
+            NO_SERVER,
+            format!(
+                "no server answers within {}; check address and network",
+                short(wait)
+            ),
+        )),
+    }
+}
+
+/// Returns the failure of a client whose options are wrong. Here only the address or an option of
+/// the server can be.
 pub(crate) fn of_address(error: redlatch::Error) -> Failure {
     let mut failure = Failure::from(error);
     if failure.code == USAGE {
         failure.code = ADDRESS;
         let message = failure.message.trim_end_matches("; see redlatch help");
-        failure.message = format!("{message}; check address and --prefix");
+        failure.message = format!("{message}; check the address and the options of the server");
     }
     failure
+}
+
+/// Reads the certificates of the options, or of the environment if the address is one of TLS.
+fn tls(args: &ServerArgs, url: &str) -> Result<Option<TlsOptions>, Failure> {
+    let is_tls = url.starts_with("rediss") || url.starts_with("valkeys");
+    let read = |option: &Option<PathBuf>, variable: &str| {
+        let of_environment = || env::var_os(variable).filter(|file| is_tls && !file.is_empty());
+        let file = option
+            .clone()
+            .or_else(|| of_environment().map(PathBuf::from));
+        let read = |file: PathBuf| {
+            fs::read(&file).map_err(|error| {
+                let shown = file.display();
+                Failure::new(ADDRESS, format!("the file {shown} cannot be read: {error}"))
+            })
+        };
+        file.map(read).transpose()
+    };
+    let mut tls = TlsOptions::default();
+    tls.root_pem = read(&args.cacert, "REDLATCH_CACERT")?;
+    tls.client_pem = match (
+        read(&args.cert, "REDLATCH_CERT")?,
+        read(&args.key, "REDLATCH_KEY")?,
+    ) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err(Failure::usage("--cert and --key go together")),
+    };
+    Ok((tls != TlsOptions::default()).then_some(tls))
 }
 
 /// Gives back what is still under way, such as an acquisition that was given up.

@@ -53,6 +53,8 @@ pub(crate) struct HolderView {
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +144,7 @@ impl HolderView {
             host: of.map(|of| of.host.clone()),
             pid: of.map(|of| of.pid),
             note: holder.note.clone(),
+            broken: holder.broken.clone(),
         }
     }
 }
@@ -262,7 +265,12 @@ fn state(object: &Object, holder: Option<&ObjectHolder>, long: bool) -> String {
         }
         _ => None,
     };
-    let parts: Vec<_> = own.into_iter().chain(common).collect();
+    let broken = holder.and_then(|holder| holder.broken.as_deref());
+    let broken = broken.map(|by| match by {
+        "" => "not renewed any more".to_owned(),
+        by => format!("not renewed any more, by {}", clean(by)),
+    });
+    let parts: Vec<_> = broken.into_iter().chain(own).chain(common).collect();
     if parts.is_empty() {
         none()
     } else {

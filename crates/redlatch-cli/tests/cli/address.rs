@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::support::{World, all_end_with, output};
+use redlatch::Client;
+
+use crate::support::{Args, World, all_end_with, finished, output, sh};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_address_is_an_error_that_names_the_variables() {
@@ -24,6 +26,8 @@ async fn a_wrong_address_is_a_code_of_its_own() {
     ] {
         let ended = output(&mut world.command_at(url, "run a -- true")).await;
         assert_eq!(ended.code, 78, "{url}: {}", ended.stderr);
+        let is_missing = ended.stderr.contains("redis:// is missing");
+        assert_eq!(is_missing, !url.contains("://"), "{}", ended.stderr);
     }
 }
 
@@ -60,6 +64,52 @@ async fn the_address_comes_from_the_first_place_that_has_one() {
         .ends(78, "run --url-file none a -- true")
         .await
         .says("none");
+}
+
+/// The options of the client, by their doors: the address, and above it the command line.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_counts_unless_an_option_is_given() {
+    let world = World::new().await;
+    let url = format!(
+        "{}?prefix=shop&lease=100s&application=till&odd=x",
+        world.url()
+    );
+    let client = Client::connect(&url).await.unwrap();
+    let script = "echo up >> up; while [ ! -e stop ]; do sleep 0.05; done";
+    for (number, (verb, application, lease)) in [
+        ("run a", "till", 100),
+        ("elect b", "till", 100),
+        ("once c --slot 1", "till", 100),
+        ("run d --lease 50s", "till", 50),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let child = world.command_at(&url, &sh(verb, script)).spawn().unwrap();
+        world.lines("up", number + 1).await;
+        let held = client.object(verb.args()[1]).await.unwrap().unwrap();
+        let holder = &held.holders[0];
+        assert_eq!(holder.metadata.as_ref().unwrap().application, application);
+        let remaining = holder.remaining.as_secs();
+        assert!(
+            (lease / 2..=lease).contains(&remaining),
+            "{verb}: {remaining}"
+        );
+        let seen = output(&mut world.command_at(&url, "ls")).await;
+        seen.shows(verb.args()[1])
+            .says("of the address, and ignores them: odd");
+        fs::write(world.file("stop"), "").unwrap();
+        let ended = finished(child).await;
+        ended.ends(0);
+        assert_eq!(ended.stderr.matches('\n').count(), 1, "{ended:?}");
+        fs::remove_file(world.file("stop")).unwrap();
+    }
+    let _held = client.lock("order").lock().await.unwrap();
+    let other = ["run", "-n", "order", "--prefix", "bank", "--", "true"];
+    output(&mut world.command_at(&url, &other)).await.ends(0);
+    let wrong = format!("{}?lease=10s", world.url());
+    let run = "run --kill-after 6s a -- true";
+    output(&mut world.command_at(&wrong, run)).await.ends(64);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,8 +60,8 @@ async fn waiting_asks_for_the_kind_and_the_holders_once() {
     let world = World::new().await;
     let client = world.client().await;
     let _held = client.fair_lock("a").lock().await.unwrap();
-    let before = world.server.command_count("HGET");
+    let before = world.server.command_count("HMGET");
     world.ends(75, "wait a -w 2s").await;
     // The first look, and that for the message.
-    assert_eq!(world.server.command_count("HGET") - before, 2);
+    assert_eq!(world.server.command_count("HMGET") - before, 2);
 }

@@ -1,7 +1,11 @@
 //! The kill rule: the command is dead before anybody else can have the name.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
 use crate::{
-    support::{World, eventually, finished, json, pid_of, read_lines, sh, signal},
+    support::{GENEROUS, World, eventually, finished, json, pid_of, read_lines, sh, signal},
     wire::Wire,
     world::is_alive,
 };
@@ -146,6 +150,51 @@ async fn nothing_of_the_group_is_alive_after_the_wrapper_was_killed() {
     all_dead(&pids).await;
     let guardian = finished(child).await.stderr;
     assert!(guardian.contains("its command was killed"), "{guardian}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guardian_gives_the_names_of_a_killed_wrapper_back_when_its_command_is_dead() {
+    let world = World::new().await;
+    let client = world.client().await;
+    for (verb, names) in [
+        ("run", "plain other"),
+        ("run --fair", "fair"),
+        ("run --write", "write"),
+        ("run --read", "read"),
+        ("run --permits 1 --of 1", "permits"),
+        ("elect", "boss"),
+    ] {
+        let _ = std::fs::remove_file(world.file("beats"));
+        let child = world.start(&sh(&format!("{verb} --lease 1h {names}"), STUBBORN));
+        world.lines("beats", 3).await;
+        signal(pid_of(&child), "KILL");
+        let first = names.split(' ').next().unwrap();
+        let free = async || {
+            let object = client.object(first).await.unwrap();
+            object.is_none_or(|object| object.holders.is_empty())
+        };
+        let end = Instant::now() + GENEROUS;
+        while !free().await {
+            assert!(Instant::now() < end, "{verb} is still held");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let beats = read_lines(&world.file("beats")).len();
+        finished(child).await;
+        assert_eq!(read_lines(&world.file("beats")).len(), beats, "{verb}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_dies_if_wrapper_and_guardian_are_killed_at_once() {
+    let world = World::new().await;
+    let child = world.start(&sh("run a", "echo $$ > pid; while :; do sleep 0.1; done"));
+    let command = world.lines("pid", 1).await;
+    let (wrapper, guardian) = (pid_of(&child), guardian_of(&pid_of(&child)).unwrap());
+    // A stopped one replaces no guardian.
+    for (pid, name) in [(&wrapper, "STOP"), (&guardian, "KILL"), (&wrapper, "KILL")] {
+        signal(pid, name);
+    }
+    all_dead(&command).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,9 @@ use std::time::Duration;
 use redlatch::{ErrorKind, HoldState, LossCause};
 
 use crate::{
-    support::{REDLATCH, World, finished},
+    support::{
+        Args, REDLATCH, World, eventually, finished, json, output, pid_of, read_lines, sh, signal,
+    },
     terminal::Terminal,
 };
 
@@ -49,7 +51,7 @@ async fn a_handle_releases_no_later_hold() {
     assert!(client.lock("a").force_release().await.unwrap());
     let other = client.lock("a").lock().await.unwrap();
     world
-        .ends(76, &["release", &handle])
+        .ends(66, &["release", &handle])
         .await
         .says("is over already");
     assert!(matches!(other.state(), HoldState::Held));
@@ -79,12 +81,12 @@ async fn a_reader_has_not_the_handle_of_the_write_before_it() {
     world.ends(0, &["release", &handle]).await;
     let client = world.client().await;
     let reader = client.read_write_lock("a").read().await.unwrap();
-    world.ends(76, &["release", &handle]).await;
+    world.ends(66, &["release", &handle]).await;
     let token = handle.split('@').next().unwrap();
     world
-        .redlatch(&["break", "a", "--token", token, "--now"])
+        .ends(66, &["break", "a", "--token", token, "--now"])
         .await
-        .shows("nothing to break");
+        .says("nothing to break");
     reader.extend(Duration::from_secs(60)).await.unwrap();
 }
 
@@ -103,9 +105,9 @@ async fn breaking_tells_the_holder_and_keeps_exclusion() {
     );
     assert_eq!(held.lost().await, LossCause::Revoked);
     world
-        .ends(0, "break a --token 1")
+        .ends(66, "break a --token 1")
         .await
-        .shows("nothing to break");
+        .says("nothing to break");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,11 +139,10 @@ async fn nothing_is_broken_without_a_token_or_a_terminal() {
         .await
         .says("without a terminal")
         .says(&held.token().to_string());
-    let free = world.redlatch("break nix").await;
-    assert_eq!(
-        (free.code, free.stdout.as_str()),
-        (0, "nobody holds nix: nothing to break\n")
-    );
+    world
+        .ends(66, "break nix")
+        .await
+        .says("nobody holds nix: nothing to break\n");
     client
         .count_down_latch("latch")
         .try_set_count(1)
@@ -174,4 +175,82 @@ async fn the_terminal_is_asked_and_no_is_the_default() {
         !matches!(&error, Err(error) if error.kind() != ErrorKind::Closed),
         "{error:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let why = "redlatch break by me (pid ";
+    for (number, (verb, how)) in [
+        ("run", ""),
+        ("run --fair", ""),
+        ("run --write", ""),
+        ("run --read", ""),
+        ("elect", ""),
+        ("run", "--now"),
+        ("run --permits 1 --of 1", "--now"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("name-{number}");
+        // It is broken long before a renewal, and goes on for a while.
+        let script = format!(
+            "trap 'sleep 0.5; exit 0' TERM; echo up >> {name}; while :; do sleep 0.1; done"
+        );
+        let line = format!("{verb} --lease 3s {name}");
+        let child = world.start(&sh(&line, &script));
+        world.lines(&name, 1).await;
+        let held = client.object(&name).await.unwrap().unwrap();
+        let owner = &held.holders[0].owner;
+        let mut broken = world.command(&["break", &name, "--owner", owner, "--note", "release 7"]);
+        broken
+            .env_remove("SUDO_USER")
+            .env("USER", "me")
+            .args(how.args());
+        output(&mut broken).await.ends(0);
+        if how.is_empty() {
+            for look in ["ls", "show"] {
+                let shown = world.redlatch(&[look, &name]).await;
+                shown.shows(&format!("not renewed any more, by {why}"));
+                shown.shows(": release 7");
+            }
+            let shown = json(&world.redlatch(&["show", "--json", &name]).await.stdout);
+            let by = shown["holders"][0]["broken"].as_str().unwrap();
+            assert!(by.starts_with(why), "{line}: {by}");
+        }
+        if verb == "elect" {
+            // The command would campaign for ever.
+            eventually("its end", || {
+                (read_lines(&world.file(&name)).len() > 1).then_some(())
+            })
+            .await;
+            signal(pid_of(&child), "TERM");
+            finished(child).await.says(why);
+            continue;
+        }
+        let ended = finished(child).await;
+        ended.ends(76).says(why).says(": release 7");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_permits_is_set_and_a_different_wish_is_told() {
+    let world = World::new().await;
+    let run = "run --permits 1 --of 8 s -- true";
+    world.ends(0, run).await.is_silent();
+    world.ends(0, "resize s 5").await.shows("s has 5 permits");
+    world
+        .ends(0, run)
+        .await
+        .says("s has 5 permits, and --of 8 does not change that");
+    let client = world.client().await;
+    assert_eq!(client.semaphore("s").permits().await.unwrap(), 5);
+    let ids = client.permit_expirable_semaphore("ids");
+    ids.set_permits(1).await.unwrap();
+    world.ends(0, "resize ids 3").await;
+    assert_eq!(ids.permits().await.unwrap(), 3);
+    let _held = client.lock("a").lock().await.unwrap();
+    world.ends(64, "resize a 3").await;
 }

@@ -55,7 +55,10 @@ async fn permits_that_were_waited_for_last_as_long_as_others() {
     semaphore.set_permits(1).await.unwrap();
     for waits in ["", "-w 100s"] {
         let held = semaphore.acquire().await.unwrap();
-        let child = world.start(&sh(&format!("run --permits 1 {waits} s"), "sleep 0.3; echo mine"));
+        let child = world.start(&sh(
+            &format!("run --permits 1 {waits} s"),
+            "sleep 0.3; echo mine",
+        ));
         while semaphore.totals().await.unwrap().waiters == 0 {
             tokio::task::yield_now().await;
         }

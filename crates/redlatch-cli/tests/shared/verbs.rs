@@ -293,7 +293,7 @@ pub(crate) async fn a_hold_lasts_without_its_process_until_its_handle_releases_i
 
         world.ends(0, &["release", handle]).await.is_silent();
         assert_eq!(client.object(name).await.unwrap(), None);
-        world.ends(76, &["release", handle]).await;
+        world.ends(66, &["release", handle]).await;
     }
 }
 

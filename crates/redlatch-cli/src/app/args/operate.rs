@@ -35,7 +35,7 @@ pub(crate) struct HoldArgs {
 
 /// Give back what hold has taken.
 ///
-/// Exits with 76 if the hold is over already.
+/// Exits with 66 if the hold is over already.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ReleaseArgs {
     /// The handle that hold has printed, TOKEN@NAME.
@@ -50,7 +50,7 @@ pub(crate) struct ReleaseArgs {
 /// still be at work: two may work at the same time.
 ///
 /// Without --token or --owner, the holder is shown and the terminal is asked. Without a terminal
-/// nothing is broken.
+/// nothing is broken. Exits with 66 if there is no such hold.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(group = ArgGroup::new("which").args(["token", "owner"]))]
 pub(crate) struct BreakArgs {
@@ -66,6 +66,9 @@ pub(crate) struct BreakArgs {
     /// Free the name at once instead of forbidding the renewal.
     #[arg(long)]
     pub(crate) now: bool,
+    /// Why, for the holder and for others to see; 1 to 256 bytes.
+    #[arg(long, value_name = "TEXT", value_parser = parse_note)]
+    pub(crate) note: Option<String>,
 }
 
 /// Remove the record of a name that nobody uses.
@@ -78,4 +81,27 @@ pub(crate) struct ForgetArgs {
     /// The name.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+}
+
+/// Set how many permits a semaphore has.
+///
+/// Holders keep what they have. If they have more than that, waiters wait until enough is given
+/// back.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct ResizeArgs {
+    /// The name of the semaphore.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The number of permits.
+    #[arg(value_name = "M")]
+    pub(crate) permits: u32,
+}
+
+fn parse_note(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=256 => Ok(text.to_owned()),
+        bytes => Err(format!(
+            "a note is 1 to 256 bytes, and this one has {bytes}"
+        )),
+    }
 }

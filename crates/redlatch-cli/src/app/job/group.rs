@@ -1,8 +1,10 @@
 //! The process group of a command.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::app::clock;
 
 /// Sends `signal` to all processes of `group`.
 ///
@@ -21,6 +23,24 @@ pub(crate) fn others_alive(group: Pid) -> Option<bool> {
             .any(|process| process.group == leader && process.pid != leader && !process.is_dead),
     )
 }
+
+/// Waits until no process of `group` is alive, its leader included. Returns whether that is known
+/// before `limit` is over.
+pub(crate) fn is_dead_within(group: Pid, limit: Duration) -> bool {
+    let end = clock::now() + limit;
+    loop {
+        let alive = processes().map(|mut all| {
+            all.any(|process| process.group == group.as_raw_pid() && !process.is_dead)
+        });
+        match alive {
+            Some(false) => return true,
+            Some(true) if clock::now() < end => std::thread::sleep(LOOK),
+            _ => return false,
+        }
+    }
+}
+
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Returns the children of this process that have ended and are none of `known`.
 pub(crate) fn dead_strangers(known: &[Pid]) -> Vec<Pid> {

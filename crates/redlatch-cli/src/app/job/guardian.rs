@@ -1,9 +1,10 @@
 //! The guardian: a second process of this program, which kills the group of a command when the
 //! deadline of the hold has come, or when the process that holds is gone.
 //!
-//! It reads lines from its standard input: `group <n>`, and `deadline <ns>` by [`clock`]. The end
-//! of the input means that the other process is gone. A group of its own keeps it from signals to
-//! the command and to the other process.
+//! It reads lines from its standard input: `held <JSON>`, `group <n>`, and `deadline <ns>` by
+//! [`clock`]. The end of the input means that the other process is gone: then the guardian kills the
+//! group, and gives the names back when nothing of the group is alive. A group of its own keeps it
+//! from signals to the command and to the other process.
 
 use std::{
     io::{self, Write},
@@ -21,10 +22,11 @@ use rustix::{
     process::Pid,
 };
 
-use super::group;
+use super::{group, held::Held};
 use crate::app::{
     clock,
     exit::{Failure, warn},
+    run,
 };
 
 /// The other end of a guardian.
@@ -71,13 +73,13 @@ impl Guardian {
             .and_then(Pid::from_raw)
     }
 
-    /// Tells the group that it guards, and until when.
-    pub(super) fn guard(&mut self, group: Pid, deadline: Duration) -> io::Result<()> {
+    /// Tells the group that it guards, until when, and what is held meanwhile.
+    pub(super) fn guard(&mut self, group: Pid, deadline: Duration, held: &str) -> io::Result<()> {
         self.told = Some(deadline);
+        let deadline = deadline.as_nanos();
         writeln!(
             self.input,
-            "deadline {}\ngroup {group}",
-            deadline.as_nanos()
+            "held {held}\ndeadline {deadline}\ngroup {group}"
         )
     }
 
@@ -168,9 +170,15 @@ pub(crate) fn main() -> ExitCode {
             Ok(n) => guarded.read(&text[..n]),
         }
     }
-    if guarded.group.is_some() {
+    if let Some(group) = guarded.group {
         guarded.kill();
         warn("the process that held the lock is gone, and its command was killed");
+        if group::is_dead_within(group, UNTIL_DEAD)
+            && let Some(held) = guarded.held
+        {
+            // Without an answer the lease ends the hold.
+            let _ = run(held.give_back());
+        }
     }
     ExitCode::SUCCESS
 }
@@ -181,6 +189,7 @@ struct Guarded {
     group: Option<Pid>,
     deadline: Option<Duration>,
     killed: Option<Duration>,
+    held: Option<Held>,
     line: Vec<u8>,
 }
 
@@ -194,6 +203,7 @@ impl Guarded {
             let line = String::from_utf8_lossy(&self.line).into_owned();
             self.line.clear();
             match line.split_once(' ') {
+                Some(("held", json)) => self.held = serde_json::from_str(json).ok(),
                 Some(("group", n)) => self.group = n.parse().ok().and_then(Pid::from_raw),
                 Some(("deadline", ns)) => {
                     self.deadline = ns.parse().ok().map(Duration::from_nanos);
@@ -223,6 +233,9 @@ impl Guarded {
         self.killed = Some(clock::now());
     }
 }
+
+/// How long the names are kept for a group that was killed and may be alive.
+const UNTIL_DEAD: Duration = Duration::from_secs(10);
 
 /// The time between two kills of a group that should be dead.
 const AGAIN: Duration = Duration::from_millis(100);

@@ -2,6 +2,7 @@
 
 mod group;
 pub(crate) mod guardian;
+mod held;
 pub(crate) mod launch;
 mod program;
 mod rule;
@@ -11,7 +12,7 @@ mod supervise;
 mod terminal;
 
 pub(crate) use self::{
-    program::Program,
+    program::{Program, application},
     rule::Patience,
     signals::{Signals, code_of},
     supervise::{Cut, Ended, Job, Lease, Outcome, supervise},

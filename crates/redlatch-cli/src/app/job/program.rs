@@ -34,6 +34,15 @@ impl Program {
     }
 }
 
+/// Returns what others see as the holder: the first word of the command.
+pub(crate) fn application(words: &[OsString]) -> String {
+    let first = words.first();
+    first.map_or_else(
+        || "redlatch elect".into(),
+        |word| word.to_string_lossy().into_owned(),
+    )
+}
+
 fn search(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = name.display();
     if name.as_bytes().contains(&b'/') {

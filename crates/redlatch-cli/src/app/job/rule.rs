@@ -8,6 +8,8 @@ use crate::app::{args::KillArgs, exit::Failure};
 /// How much time a command has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
+    /// How long a hold lasts without a renewal.
+    pub(crate) lease: Duration,
     /// The time from TERM to KILL.
     pub(crate) kill_after: Duration,
     /// The time that the command may take.
@@ -15,10 +17,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Checks the options. A renewal comes when two thirds of a lease are left, so the end of a
+    /// Checks the options. `default` is the lease without an option. A renewal comes when two thirds of a lease are left, so the end of a
     /// hold can only be told within the last half of it.
-    pub(crate) fn of(args: &KillArgs) -> Result<Self, Failure> {
-        let KillArgs { lease, kill_after } = *args;
+    pub(crate) fn of(args: &KillArgs, default: Duration) -> Result<Self, Failure> {
+        let lease = args.lease.unwrap_or(default);
+        let kill_after = args.kill_after;
         if lease < Duration::from_secs(1) {
             return Err(Failure::usage("--lease is at least 1s"));
         }
@@ -27,6 +30,7 @@ impl Patience {
             return Err(Failure::usage("--kill-after is at most half of --lease"));
         }
         Ok(Self {
+            lease,
             kill_after,
             limit: None,
         })
@@ -165,6 +169,7 @@ mod tests {
     fn rule(limit: Option<Duration>) -> Rule {
         Rule::new(
             Patience {
+                lease: s(30),
                 kill_after: s(5),
                 limit,
             },
@@ -244,10 +249,8 @@ mod tests {
     #[test]
     fn kill_after_is_at_most_half_of_the_lease() {
         let of = |lease, kill_after| {
-            Patience::of(&KillArgs {
-                lease: s(lease),
-                kill_after,
-            })
+            let lease = Some(s(lease));
+            Patience::of(&KillArgs { lease, kill_after }, s(30))
         };
         assert_eq!(of(30, None).unwrap().kill_after, s(5));
         assert_eq!(of(6, None).unwrap().kill_after, s(2));

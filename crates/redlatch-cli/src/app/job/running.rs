@@ -23,6 +23,7 @@ use rustix::{
 use super::{
     Ended, Job, group,
     guardian::{Guardian, this_program},
+    held::Held,
     signals::Signals,
     terminal::Terminal,
 };
@@ -34,6 +35,8 @@ pub(super) struct Running {
     leader: Child,
     group: Pid,
     guardian: Guardian,
+    /// What the guardian has to give back.
+    held: String,
     terminal: Option<Terminal>,
     /// The command had the foreground of the terminal at its start.
     foreground: bool,
@@ -99,12 +102,14 @@ impl Running {
             leader,
             group,
             guardian,
+            held: Held::of(job).line(),
             terminal,
             foreground,
             stopped: false,
             finished: false,
         };
-        running.guardian.guard(group, deadline).map_err(failed)?;
+        let told = running.guardian.guard(group, deadline, &running.held);
+        told.map_err(failed)?;
         File::from(go).write_all(b"!").map_err(failed)?;
         Ok(running)
     }
@@ -140,7 +145,7 @@ impl Running {
         }
         let group = self.group;
         let replaced = Guardian::start().map(|mut guardian| {
-            let told = guardian.guard(group, deadline);
+            let told = guardian.guard(group, deadline, &self.held);
             (guardian, told)
         });
         match replaced {

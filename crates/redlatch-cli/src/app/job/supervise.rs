@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Held, HoldState, LossCause, MultiGuard, SemaphorePermit};
+use redlatch::{Client, Held, HoldState, LossCause, MultiGuard, SemaphorePermit, Token};
 use rustix::process::Signal;
-use tokio::{select, time::sleep};
+use tokio::{
+    select,
+    time::{sleep, timeout},
+};
 
 use super::{
     Patience, Program, Signals,
@@ -18,8 +21,10 @@ use super::{
     signals::Event,
 };
 use crate::app::{
+    args::ServerArgs,
     clock,
     exit::{Failure, LOST, warn},
+    out::clean,
     record,
 };
 
@@ -31,6 +36,24 @@ pub(crate) struct Job<'a> {
     pub(crate) patience: Patience,
     /// The client that holds.
     pub(crate) client: &'a Client,
+    /// The server, for the guardian.
+    pub(crate) server: &'a ServerArgs,
+    /// The names that are held, each with its token, if they can be given back by force.
+    pub(crate) holds: &'a [(String, Option<Token>)],
+}
+
+impl Job<'_> {
+    /// Asks who has ended the hold by force, and why.
+    async fn by(&self) -> Option<String> {
+        // The answer is for the client as a whole.
+        let of = self.client.owner().to_string();
+        for (name, token) in self.holds {
+            if let Ok(Some(by)) = self.client.end_note(&of, name, *token).await {
+                return Some(by);
+            }
+        }
+        None
+    }
 }
 
 /// The state of a hold.
@@ -153,16 +176,27 @@ impl fmt::Display for Ended {
 }
 
 /// The end of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) ended: Ended,
     pub(crate) cut: Option<Cut>,
     pub(crate) ran: Duration,
     /// TERM or INT was forwarded to the command.
     pub(crate) told_to_end: bool,
+    /// Who ended the hold by force, and why.
+    pub(crate) by: Option<String>,
 }
 
 impl Outcome {
+    /// Says why the hold was lost.
+    pub(crate) fn why(&self, cause: Option<LossCause>) -> String {
+        match (&self.by, cause) {
+            (Some(by), _) => format!("it was ended by force, by {}", clean(by)),
+            (None, Some(cause)) => cause.to_string(),
+            (None, None) => "it could not be renewed".to_owned(),
+        }
+    }
+
     /// Returns the exit code.
     pub(crate) fn code(&self) -> u8 {
         match self.cut {
@@ -228,11 +262,20 @@ pub(crate) async fn supervise(
     }
     cut_short.0 = None;
     let ran = clock::now() - started;
+    let ended = running.finish()?;
+    // A silent server has no answer to this either.
+    let asks = rule.cut() == Some(Cut::Lost) && lease.cause() != Some(LossCause::Expired);
+    let by = if asks {
+        timeout(LAST_LOOK, job.by()).await.ok().flatten()
+    } else {
+        None
+    };
     Ok(Outcome {
-        ended: running.finish()?,
+        ended,
         cut: rule.cut(),
         ran,
         told_to_end,
+        by,
     })
 }
 
@@ -260,6 +303,9 @@ fn act(job: &Job<'_>, running: &Running, action: Action) {
         }
     }
 }
+
+/// How long the question who has ended a hold may take.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// A killed process that takes longer to end waits for a device.
 const UNKILLABLE: Duration = Duration::from_secs(10);

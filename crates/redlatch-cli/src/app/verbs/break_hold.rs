@@ -2,9 +2,10 @@
 
 use redlatch::{Client, Object, ObjectHolder, ObjectKind};
 
+use super::hold::by_user;
 use crate::app::{
     args::{BreakArgs, ServerArgs},
-    exit::{Failure, warn},
+    exit::{Failure, NO_HOLD, warn},
     out::{self, clean},
     session,
     span::short,
@@ -22,7 +23,7 @@ pub(crate) enum How {
 
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Failure> {
-    let client = session::connect(server, "redlatch break").await?;
+    let client = session::connect(session::looker(server, &by_user("redlatch break"))?).await?;
     let done = attempt(&client, args).await;
     session::close(&client).await;
     out::print(&done?)?;
@@ -32,7 +33,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Fai
 async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     let name = clean(&args.name);
     let Some(object) = client.object(&args.name).await? else {
-        return Ok(format!("nobody holds {name}: nothing to break\n"));
+        let message = format!("nobody holds {name}: nothing to break");
+        return Err(Failure::new(NO_HOLD, message));
     };
     let how = if args.now { How::Now } else { How::AfterLease };
     check(&object, how)?;
@@ -50,26 +52,42 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     };
     let chosen: Vec<_> = object.holders.iter().filter(is_named).collect();
     if chosen.is_empty() {
-        return Ok(format!("no such hold of {name}: nothing to break\n"));
+        let message = format!("no such hold of {name}: nothing to break");
+        return Err(Failure::new(NO_HOLD, message));
     }
     if !named && !confirmed(&object, how).await? {
         return Ok("nothing was broken\n".to_owned());
     }
-    let mut told = String::new();
+    let (mut told, mut ended) = (String::new(), 0);
     for holder in chosen {
         let who = who(holder);
+        // The hold ends even if nobody can be told why, as on a full server.
+        let note = client.note_end(
+            &holder.owner,
+            &args.name,
+            holder.token,
+            args.note.as_deref(),
+        );
+        let _ = note.await;
         let line = match (end(client, &object, holder, how).await?, how) {
             (true, How::Now) => format!("{name} was taken from {who}, who may still be at work\n"),
             (true, How::AfterLease) => format!(
                 "{name} is not renewed any more for {who}, and free in {} at the latest\n",
                 short(holder.remaining)
             ),
-            (false, _) => format!("the hold of {who} was over already\n"),
+            (false, _) => format!("the hold of {who}{OVER}"),
         };
+        ended += usize::from(!line.ends_with(OVER));
         told.push_str(&line);
+    }
+    if ended == 0 {
+        return Err(Failure::new(NO_HOLD, told.trim_end()));
     }
     Ok(told)
 }
+
+/// The end of the line about a hold that was over.
+const OVER: &str = " was over already\n";
 
 /// Shows the holder and asks, if there is one holder and somebody to ask.
 async fn confirmed(object: &Object, how: How) -> Result<bool, Failure> {

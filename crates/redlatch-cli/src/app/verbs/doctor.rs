@@ -20,6 +20,9 @@ const RIGHTS: &str = "+eval +evalsha +time +hget +hmget +hset +hdel +hgetall +hs
     +zrangebyscore +zrank +zpopmin +publish +subscribe +unsubscribe +ping +set +get +del +scan \
     +info +client|setname";
 
+/// What others see of this verb.
+const APPLICATION: &str = "redlatch doctor";
+
 /// A round trip that is longer than this slows every lock down.
 const FAR: Duration = Duration::from_millis(5);
 
@@ -30,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAIRS: u32 = 50;
 
 /// Runs the verb.
-pub(crate) async fn run(server: &ServerArgs, args: &DoctorArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(mut server: ServerArgs, args: &DoctorArgs) -> Result<u8, Failure> {
     let mut findings = Findings::default();
-    examine(server, &mut findings).await;
+    examine(&mut server, &mut findings).await;
     out::print(&if args.json {
         findings.json()
     } else {
@@ -41,9 +44,9 @@ pub(crate) async fn run(server: &ServerArgs, args: &DoctorArgs) -> Result<u8, Fa
     Ok(findings.code)
 }
 
-async fn examine(server: &ServerArgs, findings: &mut Findings) {
+async fn examine(server: &mut ServerArgs, findings: &mut Findings) {
     let url = match address::find(server) {
-        Ok(url) => url,
+        Ok(url) => server.found.insert(url).clone(),
         Err(failure) => {
             findings.fault(
                 "address",
@@ -73,7 +76,10 @@ struct Answers {
 /// Asks the servers what they are. Connecting in the usual way would write, which a replica
 /// refuses.
 async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Option<Answers> {
-    let builder = match session::builder(server) {
+    let builder = session::over(server, |builder| {
+        builder.application(APPLICATION).patience(PATIENCE)
+    });
+    let builder = match builder {
         Ok(builder) => builder,
         Err(failure) => {
             findings.fault(
@@ -85,7 +91,12 @@ async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Optio
             return None;
         }
     };
-    let builder = builder.application("redlatch doctor").patience(PATIENCE);
+    let (prefix, _, unknown) = builder.chosen();
+    if !unknown.is_empty() {
+        let advice = "remove them, or correct their names: docs/cli.md of redlatch lists them";
+        findings.warn("address", session::unknown_parameters(unknown), advice);
+    }
+    let prefix = prefix.to_owned();
     let asked = async {
         let client = builder.connect_lazy()?;
         let before = now();
@@ -105,12 +116,12 @@ async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Optio
         }
         Err(error) => error,
     };
-    unreached(server, url, &error, findings);
+    unreached((&prefix, url), &error, findings);
     None
 }
 
 /// Records why the servers were not reached.
-fn unreached(server: &ServerArgs, url: &str, error: &Error, findings: &mut Findings) {
+fn unreached((prefix, url): (&str, &str), error: &Error, findings: &mut Findings) {
     let text = error.to_string();
     let failure = session::of_address(error.clone());
     match error.kind() {
@@ -120,7 +131,16 @@ fn unreached(server: &ServerArgs, url: &str, error: &Error, findings: &mut Findi
             text,
             "check user and password of the address; redis-cli ACL WHOAMI shows who they are",
         ),
-        ErrorKind::Permission => rights_missing(server, url, failure.code, text, findings),
+        ErrorKind::Permission => {
+            rights_missing((prefix, url), failure.code, text, findings);
+        }
+        ErrorKind::Unavailable if text.contains("no TLS with") => findings.fault(
+            "tls",
+            failure.code,
+            text,
+            "--cacert FILE or REDLATCH_CACERT names the authority of the server's certificate, \
+             --cert and --key or REDLATCH_CERT and REDLATCH_KEY the certificate that the server asks for",
+        ),
         ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => findings.fault(
             "reach",
             failure.code,
@@ -281,14 +301,13 @@ const APART: Duration = Duration::from_secs(5);
 
 /// Runs the library's own check, which needs all rights, and measures a pair.
 async fn use_it(server: &ServerArgs, findings: &mut Findings) {
-    let Ok(builder) = session::builder(server) else {
+    let builder = session::over(server, |builder| builder.application(APPLICATION));
+    let Ok(builder) = builder else {
         return;
     };
-    let connected = builder
-        .application("redlatch doctor")
-        .token_retention(Duration::from_secs(10))
-        .connect()
-        .await;
+    let prefix = builder.chosen().0.to_owned();
+    let connected = builder.token_retention(Duration::from_secs(10)).connect();
+    let connected = connected.await;
     let client = match connected {
         Ok(client) => client,
         Err(error) => {
@@ -297,7 +316,7 @@ async fn use_it(server: &ServerArgs, findings: &mut Findings) {
             let url = address::find(server).unwrap_or_default();
             match error.kind() {
                 ErrorKind::Permission => {
-                    rights_missing(server, &url, failure.code, text, findings);
+                    rights_missing((&prefix, &url), failure.code, text, findings);
                 }
                 ErrorKind::ServerFull => findings.fault(
                     "memory",
@@ -341,8 +360,8 @@ async fn pairs(client: &Client) -> Result<Duration, Failure> {
 
 /// Tells which rights are missing, with a line that takes none away. A server refuses a pattern for
 /// a user who may use all keys or all channels, so patterns are added where they are missing.
-fn rights_missing(server: &ServerArgs, url: &str, code: u8, text: String, findings: &mut Findings) {
-    let (user, prefix) = (user(url), &server.prefix);
+fn rights_missing((prefix, url): (&str, &str), code: u8, text: String, findings: &mut Findings) {
+    let user = user(url);
     let mut advice = format!("ACL SETUSER {user} {RIGHTS}");
     if text.contains(&format!("~{prefix}")) || text.contains(" key") {
         advice.push_str(&format!(" ~{prefix}:*"));
@@ -406,6 +425,7 @@ mod tests {
             ("redis://app:secret/x@h", "redis://app:***@h"),
             ("redis://app:secret?x@h", "redis://app:***@h"),
             ("redis://h?lease=5s", "redis://h?lease=5s"),
+            ("redis://h?token=secret&db=1", "redis://h?token=***&db=1"),
             (
                 "redis+sentinel://h/svc?sentinel_password=secret&db=1",
                 "redis+sentinel://h/svc?sentinel_password=***&db=1",

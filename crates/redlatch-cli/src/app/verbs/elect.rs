@@ -2,7 +2,7 @@
 
 mod http;
 
-use std::{future::pending, time::Duration};
+use std::{future::pending, pin::pin, time::Duration};
 
 use redlatch::{Client, Election, ErrorKind, Leader, LossCause, Term};
 use serde::Serialize;
@@ -17,8 +17,8 @@ use super::noted;
 use crate::app::{
     args::{ElectArgs, ServerArgs},
     exit::{Failure, warn},
-    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
-    out, record, session,
+    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, code_of, supervise},
+    out, session,
     view::{VERSION, line, since_1970},
 };
 
@@ -33,7 +33,9 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     if args.observe {
         return observe(server, args).await;
     }
-    let patience = Patience::of(&args.kill)?;
+    let application = application(&args.command);
+    let builder = session::builder(server, &application)?;
+    let patience = Patience::of(&args.kill, builder.chosen().1)?;
     let program = match args.command.as_slice() {
         [] => None,
         words => Some(Program::find(words)?),
@@ -43,17 +45,13 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
         None => None,
     };
     let mut signals = Signals::listen()?;
-    let words = program.as_ref().map(|program| program.words.as_slice());
-    let application = words.and_then(|words| words.first());
-    let application =
-        application.map_or_else(|| "redlatch elect".into(), |word| word.to_string_lossy());
-    record::begin(args.record.as_deref(), &application)?;
     let client = select! {
-        client = session::connect(server, &application) => client?,
+        client = session::connect(builder) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
     };
     let candidate = Candidate {
         client: &client,
+        server,
         args,
         program: program.as_ref(),
         patience,
@@ -76,6 +74,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
 /// A candidate for the leadership, with everything that it needs.
 struct Candidate<'a> {
     client: &'a Client,
+    server: &'a ServerArgs,
     args: &'a ElectArgs,
     /// `None`: it only says that it leads.
     program: Option<&'a Program>,
@@ -168,9 +167,11 @@ impl Candidate<'_> {
             environment: &environment,
             patience: self.patience,
             client: self.client,
+            server: self.server,
+            holds: &[(term.name().to_owned(), Some(term.token()))],
         };
         match supervise(&job, term, signals).await {
-            Ok(outcome) => after(&outcome),
+            Ok(outcome) => after(&outcome, term.cause()),
             Err(failure) => End::Over(Err(failure)),
         }
     }
@@ -179,7 +180,7 @@ impl Candidate<'_> {
 fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {
     let election = client
         .election(&args.name)
-        .lease(args.kill.lease)
+        .lease(patience.lease)
         .grace(patience.kill_after)
         .value(args.value.as_deref().unwrap_or_default());
     let election = noted!(election, args.note);
@@ -187,12 +188,15 @@ fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {
 }
 
 /// Decides what follows the end of a command.
-fn after(outcome: &Outcome) -> End {
+fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
     if outcome.told_to_end {
         return End::Over(Ok(outcome.ended.code()));
     }
     match outcome.cut {
-        Some(Cut::Lost) => warn(&format!("the term was not renewed; {}", outcome.ended)),
+        Some(Cut::Lost) => {
+            let why = outcome.why(cause);
+            warn(&format!("the term was lost: {why}; {}", outcome.ended));
+        }
         _ if outcome.ended.code() == 0 => return End::Over(Ok(0)),
         _ => warn(&format!("{}; the name is given back", outcome.ended)),
     }
@@ -230,9 +234,17 @@ struct Change<'a> {
 
 /// Prints who leads, until a signal ends it.
 async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
-    let client = session::connect(server, "redlatch elect").await?;
+    let client = session::connect(session::looker(server, "redlatch elect")?).await?;
     let mut changes = client.election(&args.name).observe();
-    while let Some(change) = changes.next().await {
+    let mut closed = pin!(out::closed());
+    loop {
+        let change = select! {
+            change = changes.next() => change,
+            () = &mut closed => None,
+        };
+        let Some(change) = change else {
+            return Ok(0);
+        };
         let leader = match change {
             Ok(leader) => leader,
             Err(error) if error.is_transient() => {
@@ -256,7 +268,6 @@ async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
             note,
         }))?;
     }
-    Ok(0)
 }
 
 /// Returns the note of a term. It is written before the value of the leader, so it is there when

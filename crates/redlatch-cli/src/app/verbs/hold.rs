@@ -3,15 +3,17 @@
 use std::{env, mem, time::Duration};
 
 use redlatch::{Client, Token};
+use tokio::time::Instant;
 
 use super::{
     break_hold::{How, end},
     noted,
     show::holders,
+    telling,
 };
 use crate::app::{
     args::{HoldArgs, ReleaseArgs, ServerArgs},
-    exit::{BUSY, Failure, LOST, warn},
+    exit::{BUSY, Failure, NO_HOLD, warn},
     out::{self, clean},
     session,
 };
@@ -24,19 +26,20 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     if args.span < Duration::from_secs(1) || args.span > LONGEST {
         return Err(Failure::usage("--for is 1s to 30d"));
     }
-    let application = match user() {
-        Some(user) => format!("redlatch hold by {user}"),
-        None => "redlatch hold".to_owned(),
-    };
-    let client = session::connect(server, &application).await?;
-    let Some(token) = take(&client, args).await? else {
+    let end = Instant::now() + args.wait;
+    let builder = session::builder(server, &by_user("redlatch hold"))?;
+    let client = session::connect_within(builder, Some(args.wait)).await?;
+    let told = server.quiet.then_some(Duration::MAX);
+    let names = std::slice::from_ref(&args.name);
+    let taken = take(&client, args, end - Instant::now());
+    let Some(token) = telling(&client, names, told, taken).await? else {
         let name = clean(&args.name);
         let message = match client.object(&args.name).await? {
             Some(object) => format!("busy: {name} is held by {}", holders(&object)),
             None => format!("busy: {name} was held until just now; try again"),
         };
         session::close(&client).await;
-        return Err(Failure::new(BUSY, message));
+        return Err(Failure::busy(BUSY, message));
     };
     // Nobody could end a hold whose handle was not shown.
     if out::print(&format!("{token}@{}\n", args.name)).is_err() {
@@ -53,7 +56,7 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
 }
 
 /// Takes the name with a fixed lease, and leaves it held.
-async fn take(client: &Client, args: &HoldArgs) -> Result<Option<Token>, Failure> {
+async fn take(client: &Client, args: &HoldArgs, wait: Duration) -> Result<Option<Token>, Failure> {
     macro_rules! leave {
         ($acquire:expr) => {
             noted!($acquire.lease(args.span).whole_lease(), args.note)
@@ -65,7 +68,7 @@ async fn take(client: &Client, args: &HoldArgs) -> Result<Option<Token>, Failure
                 })
         };
     }
-    let (name, wait) = (&args.name, args.wait);
+    let name = &args.name;
     Ok(if args.fair {
         leave!(client.fair_lock(name).try_lock_for(wait))
     } else if args.write {
@@ -85,7 +88,7 @@ pub(crate) async fn release(server: &ServerArgs, args: &ReleaseArgs) -> Result<u
     };
     let (token, name) = args.handle.split_once('@').ok_or_else(wrong)?;
     let token: u64 = token.parse().map_err(|_| wrong())?;
-    let client = session::connect(server, "redlatch release").await?;
+    let client = session::connect(session::looker(server, "redlatch release")?).await?;
     let released = give_back(&client, name, token).await;
     session::close(&client).await;
     released
@@ -94,7 +97,10 @@ pub(crate) async fn release(server: &ServerArgs, args: &ReleaseArgs) -> Result<u
 async fn give_back(client: &Client, name: &str, token: u64) -> Result<u8, Failure> {
     let over = || {
         let name = clean(name);
-        Failure::new(LOST, format!("the hold {token} of {name} is over already"))
+        Failure::new(
+            NO_HOLD,
+            format!("the hold {token} of {name} is over already"),
+        )
     };
     let object = client.object(name).await?.ok_or_else(over)?;
     // A reader has the token of the last write, and `hold` never reads.
@@ -110,9 +116,12 @@ async fn give_back(client: &Client, name: &str, token: u64) -> Result<u8, Failur
     }
 }
 
-/// Returns who is at the keyboard, as far as the environment tells.
-fn user() -> Option<String> {
+/// Adds who is at the keyboard to the name of a verb, as far as the environment tells.
+pub(super) fn by_user(verb: &str) -> String {
     let known = ["SUDO_USER", "USER", "LOGNAME"];
     let mut names = known.iter().filter_map(|name| env::var(name).ok());
-    names.find(|name| !name.is_empty())
+    match names.find(|name| !name.is_empty()) {
+        Some(user) => format!("{verb} by {user}"),
+        None => verb.to_owned(),
+    }
 }

@@ -2,11 +2,15 @@
 
 use std::{
     collections::BTreeMap,
+    pin::Pin,
     time::{Duration, SystemTime},
 };
 
 use redlatch::{Client, Object};
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    select,
+    time::{Instant, sleep_until},
+};
 
 use super::changes::Changes;
 use crate::app::{
@@ -23,17 +27,22 @@ pub(crate) async fn run(server: &ServerArgs, args: &LsArgs) -> Result<u8, Failur
     if args.every < Duration::from_millis(100) {
         return Err(Failure::usage("--every is at least 100ms"));
     }
-    let mut builder = session::builder(server)?.application("redlatch ls");
-    if args.watch {
+    let builder = if args.watch {
         // A look that is not answered is told, and repeated.
-        builder = builder.patience(PATIENCE);
-    }
-    let client = builder.connect().await.map_err(session::of_address)?;
+        session::over(server, |builder| {
+            let looker = builder.application("redlatch ls").self_check(false);
+            looker.patience(PATIENCE)
+        })?
+    } else {
+        session::looker(server, "redlatch ls")?
+    };
+    let prefix = builder.chosen().0.to_owned();
+    let client = session::connect(builder).await?;
     let done = match (args.watch, args.json) {
         (true, true) => record(&client, args).await,
         (true, false) => watch(&client, args).await,
         (false, true) => stream(&client, args).await,
-        (false, false) => list(&client, server, args).await,
+        (false, false) => list(&client, &prefix, args).await,
     };
     session::close(&client).await;
     done.map(|()| 0)
@@ -56,7 +65,7 @@ async fn stream(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn list(client: &Client, server: &ServerArgs, args: &LsArgs) -> Result<(), Failure> {
+async fn list(client: &Client, prefix: &str, args: &LsArgs) -> Result<(), Failure> {
     // Rows take less memory than objects. A walk may return an object twice.
     let mut shown = BTreeMap::new();
     let mut walk = client.objects(&args.pattern);
@@ -68,7 +77,7 @@ async fn list(client: &Client, server: &ServerArgs, args: &LsArgs) -> Result<(),
     }
     if shown.is_empty() && out::is_terminal() {
         // An empty screen might be a mistake in the pattern, or in the prefix.
-        let (pattern, prefix) = (clean(&args.pattern), clean(&server.prefix));
+        let (pattern, prefix) = (clean(&args.pattern), clean(prefix));
         let hint = if pattern.contains('*') {
             ""
         } else {
@@ -149,6 +158,7 @@ struct Looks {
     next: Instant,
     /// The looks in a row that the server has not answered.
     unanswered: u32,
+    closed: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// The result of a look.
@@ -165,13 +175,17 @@ impl Looks {
             every,
             next: Instant::now(),
             unanswered: 0,
+            closed: Box::pin(out::closed()),
         }
     }
 
     /// Looks when it is time. A server that does not answer may be back later, so that is told, and
     /// the next look comes later.
     async fn next(&mut self, client: &Client, args: &LsArgs) -> Result<Look, Failure> {
-        sleep_until(self.next).await;
+        select! {
+            () = sleep_until(self.next) => {}
+            () = &mut self.closed => return Err(Failure::new(0, "")),
+        }
         let began = since_1970(SystemTime::now());
         self.next = Instant::now() + self.every;
         match all(client, args).await {

@@ -1,5 +1,7 @@
 //! `redlatch once`: a command unless its slot is done.
 
+use std::time::Duration;
+
 use redlatch::{
     Client, LossCause,
     once::{Job, JobError, JobRun, Once},
@@ -9,9 +11,8 @@ use tokio::select;
 use crate::app::{
     args::{OnceArgs, ServerArgs},
     exit::{EXHAUSTED, Failure, LOST, OVERRAN, OWN},
-    job::{self, Cut, Outcome, Patience, Program, Signals, code_of, supervise},
+    job::{self, Cut, Outcome, Patience, Program, Signals, application, code_of, supervise},
     out::clean,
-    record,
     report::{Report, ReportFile},
     session,
 };
@@ -35,20 +36,18 @@ pub(crate) async fn run(server: &ServerArgs, args: &OnceArgs) -> Result<u8, Fail
 }
 
 async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> Result<u8, Failure> {
+    let builder = session::builder(server, &application(&args.command))?;
     let patience = Patience {
         limit: args.max_run,
-        ..Patience::of(&args.kill)?
+        ..Patience::of(&args.kill, builder.chosen().1)?
     };
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let application = program.words.first().map(|word| word.to_string_lossy());
-    let application = application.unwrap_or_default();
-    record::begin(args.record.as_deref(), &application)?;
     let client = select! {
-        client = session::connect(server, &application) => client?,
+        client = session::connect(builder) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
     };
-    let job = job(&client, args);
+    let job = job(&client, args, patience.lease);
     let mut failure = None;
     let once = job.run(async |run| {
         let environment = environment(run, report);
@@ -57,6 +56,9 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
             environment: &environment,
             patience,
             client: &client,
+            server,
+            // A claim ends with its lease only.
+            holds: &[],
         };
         let outcome = match supervise(&job, &**run, &mut signals).await {
             Ok(outcome) => outcome,
@@ -92,11 +94,8 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
 }
 
 /// Builds the job. `max_run` is kept by the kill rule, which sends TERM first.
-fn job(client: &Client, args: &OnceArgs) -> Job {
-    let job = client
-        .once(&args.name)
-        .retries(args.retries)
-        .lease(args.kill.lease);
+fn job(client: &Client, args: &OnceArgs, lease: Duration) -> Job {
+    let job = client.once(&args.name).retries(args.retries).lease(lease);
     if let Some(period) = args.every {
         job.every(period.span).offset(period.offset)
     } else if let (Some(expression), Some(zone)) = (&args.cron, &args.tz) {

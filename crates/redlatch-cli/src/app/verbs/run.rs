@@ -1,21 +1,21 @@
 //! `redlatch run`: a command under a lock.
 
-use std::{convert::Infallible, future::pending, time::Duration};
+use std::time::Duration;
 
-use redlatch::{Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, SemaphorePermit};
-use tokio::{select, time::sleep};
+use redlatch::{
+    Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, SemaphorePermit, Token,
+};
+use tokio::{select, time::Instant};
 
-use super::{noted, show::holders};
+use super::{held, noted, telling};
 use crate::app::{
     args::{RunArgs, ServerArgs},
     clock,
     exit::{BUSY, Failure, warn},
-    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
+    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, code_of, supervise},
     out::clean,
-    record,
     report::{Report, ReportFile, millis},
     session,
-    span::short,
 };
 
 /// Runs the verb, and writes the report of it.
@@ -37,23 +37,32 @@ pub(crate) async fn run(server: &ServerArgs, args: &RunArgs) -> Result<u8, Failu
 }
 
 async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Result<u8, Failure> {
-    let patience = Patience::of(&args.kill)?;
+    let end = args.wait.map(|wait| Instant::now() + wait);
+    let builder = session::builder(server, &application(&args.command))?;
+    let patience = Patience::of(&args.kill, builder.chosen().1)?;
     if args.permits.is_some() && args.names.len() > 1 {
         return Err(Failure::usage("--permits takes one name"));
     }
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let application = program.words.first().map(|word| word.to_string_lossy());
-    let application = application.unwrap_or_default();
-    record::begin(args.record.as_deref(), &application)?;
     let client = select! {
-        client = session::connect(server, &application) => client?,
+        client = session::connect_within(builder, args.wait) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
     };
     let began = clock::now();
+    let wait = if args.now {
+        Some(Duration::ZERO)
+    } else {
+        end.map(|end| end - Instant::now())
+    };
+    let acquired = acquire(&client, args, (wait, patience.lease));
+    let told = if server.quiet {
+        Some(Duration::MAX)
+    } else {
+        args.long_wait
+    };
     let hold = select! {
-        hold = acquire(&client, args) => Ok(hold),
-        never = tell_long_wait(&client, args) => match never {},
+        hold = telling(&client, &args.names, told, acquired) => Ok(hold),
         signal = signals.end() => Err(signal),
     };
     report.waited_ms = millis(clock::now() - began);
@@ -62,7 +71,9 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
         Ok(Ok(None)) => {
             report.outcome = "busy";
             let code = args.busy_code.unwrap_or(BUSY);
-            return Err(Failure::new(code, busy(&client, args).await));
+            let held = held(&client, &args.names).await;
+            let message = held.map_or_else(|| "busy".to_owned(), |held| format!("busy: {held}"));
+            return Err(Failure::busy(code, message));
         }
         Ok(Err(error)) => {
             session::close(&client).await;
@@ -73,11 +84,17 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
             return Ok(code_of(signal));
         }
     };
+    if let (Hold::Permits(..), Some(of)) = (&hold, args.of) {
+        warn_of_another_number(&client, args, of).await;
+    }
+    let holds = hold.names();
     let job = Job {
         program: &program,
         environment: &[],
         patience,
         client: &client,
+        server,
+        holds: &holds,
     };
     match under(&hold, job, &mut signals, report).await {
         Ok(outcome) => finish(hold, outcome, report).await,
@@ -95,15 +112,28 @@ enum Hold {
     Permits(SemaphorePermit, String),
 }
 
+impl Hold {
+    /// Returns the names, each with its token.
+    fn names(&self) -> Vec<(String, Option<Token>)> {
+        match self {
+            Self::Locks(guard) => {
+                let members = guard.members().iter();
+                members
+                    .map(|member| (member.name().to_owned(), Some(member.token())))
+                    .collect()
+            }
+            Self::Permits(_, name) => vec![(name.clone(), None)],
+        }
+    }
+}
+
 /// The kill rule counts from the first deadline, so permits begin with their whole lease. A
 /// multi-lock always does.
-async fn acquire(client: &Client, args: &RunArgs) -> Result<Option<Hold>, redlatch::Error> {
-    let lease = args.kill.lease;
-    let wait = if args.now {
-        Some(Duration::ZERO)
-    } else {
-        args.wait
-    };
+async fn acquire(
+    client: &Client,
+    args: &RunArgs,
+    (wait, lease): (Option<Duration>, Duration),
+) -> Result<Option<Hold>, redlatch::Error> {
     if let Some(permits) = args.permits {
         let name = args.names.first().cloned().unwrap_or_default();
         let semaphore = client.semaphore(&name);
@@ -157,34 +187,19 @@ fn member(client: &Client, args: &RunArgs, name: &str) -> Box<dyn Lockable> {
     }
 }
 
-/// Says who has a name, as far as one look tells.
-async fn busy(client: &Client, args: &RunArgs) -> String {
-    match held(client, args).await {
-        Some(held) => format!("busy: {held}"),
-        None => "busy".to_owned(),
+/// Says that `--of` does not change a semaphore that is there.
+async fn warn_of_another_number(client: &Client, args: &RunArgs, of: u32) {
+    let Some(name) = args.names.first() else {
+        return;
+    };
+    // Without an answer the command runs all the same.
+    let number = client.semaphore(name).permits().await;
+    if let Some(number) = number.ok().filter(|number| *number != of) {
+        let name = clean(name);
+        warn(&format!(
+            "{name} has {number} permits, and --of {of} does not change that; use redlatch resize"
+        ));
     }
-}
-
-/// Says who has the first of the names that somebody has.
-async fn held(client: &Client, args: &RunArgs) -> Option<String> {
-    for name in &args.names {
-        let object = client.object(name).await.ok().flatten();
-        if let Some(object) = object.filter(|object| !object.holders.is_empty()) {
-            return Some(format!("{} is held by {}", clean(name), holders(&object)));
-        }
-    }
-    None
-}
-
-/// Says after a while who has the names. Never resolves.
-async fn tell_long_wait(client: &Client, args: &RunArgs) -> Infallible {
-    if let Some(span) = args.long_wait {
-        sleep(span).await;
-        let who = held(client, args).await;
-        let who = who.map_or_else(String::new, |who| format!("; {who}"));
-        warn(&format!("waiting for {} already{who}", short(span)));
-    }
-    pending().await
 }
 
 /// Locks, as the kill rule sees them.
@@ -270,10 +285,8 @@ async fn finish(hold: Hold, outcome: Outcome, report: &mut Report) -> Result<u8,
             Hold::Permits(permit, _) => permit.cause(),
         };
         report.lost = Some(cause.map_or("not_renewed", LossCause::as_str).to_owned());
-        let why = cause.map_or_else(
-            || "it could not be renewed".to_owned(),
-            |cause| cause.to_string(),
-        );
+        report.by.clone_from(&outcome.by);
+        let why = outcome.why(cause);
         // What is left of the hold is given back, if the server still answers.
         let _ = tokio::time::timeout(LAST_WORD, release(hold)).await;
         return Err(Failure::new(

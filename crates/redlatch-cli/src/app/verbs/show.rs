@@ -29,14 +29,16 @@ struct Absent<'a> {
 
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &ShowArgs) -> Result<u8, Failure> {
-    let client = session::connect(server, "redlatch show").await?;
-    let shown = show(&client, server, args).await;
+    let builder = session::looker(server, "redlatch show")?;
+    let prefix = builder.chosen().0.to_owned();
+    let client = session::connect(builder).await?;
+    let shown = show(&client, &prefix, args).await;
     session::close(&client).await;
     out::print(&shown?)?;
     Ok(0)
 }
 
-async fn show(client: &Client, server: &ServerArgs, args: &ShowArgs) -> Result<String, Failure> {
+async fn show(client: &Client, prefix: &str, args: &ShowArgs) -> Result<String, Failure> {
     let name = &args.name;
     let object = client.object(name).await?;
     if args.json {
@@ -52,7 +54,7 @@ async fn show(client: &Client, server: &ServerArgs, args: &ShowArgs) -> Result<S
         });
     }
     let Some(object) = object else {
-        let (name, prefix) = (clean(name), clean(&server.prefix));
+        let (name, prefix) = (clean(name), clean(prefix));
         return Ok(format!("nobody holds {name} (prefix {prefix})\n"));
     };
     let mut text = out::table(&titles(true), &rows(&object, true));

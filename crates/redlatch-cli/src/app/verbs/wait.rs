@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{Client, Error, ErrorKind, Object, ObjectKind, ObjectState};
 use tokio::time::{Instant, sleep};
 
-use super::show::holders;
+use super::{show::holders, telling};
 use crate::app::{
     args::{ServerArgs, WaitArgs},
     exit::{BUSY, Failure},
@@ -16,14 +16,16 @@ use crate::app::{
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &WaitArgs) -> Result<u8, Failure> {
     let end = args.wait.map(|wait| Instant::now() + wait);
-    let client = session::connect(server, "redlatch wait").await?;
-    let mut waited = Ok(0);
-    for name in &args.names {
-        waited = one(&client, name, args.latch, end).await;
-        if waited.is_err() {
-            break;
+    let builder = session::looker(server, "redlatch wait")?;
+    let client = session::connect_within(builder, args.wait).await?;
+    let all = async {
+        for name in &args.names {
+            one(&client, name, args.latch, end).await?;
         }
-    }
+        Ok(0)
+    };
+    let told = server.quiet.then_some(Duration::MAX);
+    let waited = telling(&client, &args.names, told, all).await;
     session::close(&client).await;
     waited
 }
@@ -156,7 +158,7 @@ async fn busy(client: &Client, name: &str, kind: &ObjectKind) -> Result<Failure,
         ),
         Some(object) => format!("busy: {name} is held by {}", holders(&object)),
     };
-    Ok(Failure::new(BUSY, message))
+    Ok(Failure::busy(BUSY, message))
 }
 
 /// The times between looks, which become longer.

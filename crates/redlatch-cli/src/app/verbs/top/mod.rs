@@ -16,7 +16,10 @@ use tokio::{
 };
 
 use self::screen::{Mode, Screen};
-use super::break_hold::{How, check, end};
+use super::{
+    break_hold::{How, check, end},
+    hold::by_user,
+};
 use crate::app::{
     args::{ServerArgs, TopArgs},
     exit::Failure,
@@ -34,7 +37,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &TopArgs) -> Result<u8, Failu
             "top needs a terminal; without one, use ls --watch",
         ));
     }
-    let client = session::connect(server, "redlatch top").await?;
+    let client = session::connect(session::looker(server, &by_user("redlatch top"))?).await?;
     // From here on a signal would leave the terminal as it is during the display.
     let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init()
@@ -180,6 +183,8 @@ fn press(screen: &mut Screen, key: KeyEvent) -> Then {
 
 /// Forbids the renewal of a hold, and says what came of it.
 async fn break_hold(client: Client, object: Object, holder: ObjectHolder) -> String {
+    let note = client.note_end(&holder.owner, &object.name, holder.token, None);
+    let _ = note.await;
     match end(&client, &object, &holder, How::AfterLease).await {
         Ok(true) => format!("{} is not renewed any more", out::clean(&object.name)),
         Ok(false) => "the hold was over already".to_owned(),

@@ -138,6 +138,7 @@ class Acquisition:
         self._lates = 0
         self._asked = False
         self._may_have_run = False
+        self._why = "the server did not answer in time"
         self._state = _State.ASK
         self._deliver: Optional[Deliver] = None
         self._fresh_attempt()
@@ -193,9 +194,7 @@ class Acquisition:
         return self._ask(now)
 
     def _unavailable(self) -> Unavailable:
-        return Unavailable(
-            f"the server did not answer to {self.place.name!r}", may_have_run=self._may_have_run
-        )
+        return Unavailable(self._why, may_have_run=self._may_have_run)
 
     def _bound(self, until: float) -> float:
         deadline = self._options.deadline
@@ -292,10 +291,11 @@ class Acquisition:
             else:
                 self._heard = now
 
-    def on_failure(self, *, may_have_run: bool, now: float) -> None:
-        """Takes over that a request has no clear answer."""
+    def on_failure(self, *, may_have_run: bool, now: float, why: Optional[str] = None) -> None:
+        """Takes over that a request has no clear answer, and what the caller is told of it."""
         if not may_have_run:
             self._outstanding -= 1
+        self._why = why or self._why
         self._may_have_run |= may_have_run
         self._failed(now)
 

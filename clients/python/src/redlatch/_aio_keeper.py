@@ -1,156 +1,181 @@
-"""The tasks of the asynchronous client: renewals, notices of loss, and background releases."""
+"""The background work of the asynchronous client: renewals, notices of loss, and releases."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, Coroutine
+from weakref import ref
 
-from . import _calls as calls
+from . import _plans as plans
 from ._acquisition import Undo
-from ._aio_link import Link, wait_for_event, within
-from ._base import Core
-from ._calls import Place
-from ._time import REACH, attempt_timeout, now
+from ._aio_link import Link, Spawn, wait_for_event
+from ._base import RECORD_PAUSE, RECORD_RETRY, RECORD_TTL, Core
+from ._lease import Lease
+from ._plans import Ask, Plan, T
+from ._time import now
 from ._wire import NoAnswer
-from .errors import RedlatchError, Unavailable, WrongKind
+from .errors import ClientClosed, RedlatchError
 
 if TYPE_CHECKING:
     from .aio import Hold
 
-# Sleeps are bounded, since a timer may stand still while the machine is suspended.
-_LONGEST_SLEEP = 60.0
+# Sleeps are bounded, since a timer may stand still while the machine is suspended. In ms.
+_LONGEST_SLEEP = 60_000.0
+
+
+async def carry_out(link: Link, plan: Plan[T]) -> T:
+    """Carries a plan out, and returns its result."""
+    try:
+        step = next(plan)
+        while True:
+            try:
+                if isinstance(step, Ask):
+                    reply = await link.run(step.call, step.timeout)
+                else:
+                    reply = await asyncio.sleep(step.ms / 1000, None)
+            except (NoAnswer, RedlatchError) as error:
+                step = plan.throw(error)
+            else:
+                step = plan.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+class Tasks:
+    """The tasks of one client. The client ends with the first one that is cancelled or fails."""
+
+    def __init__(self, collapse: Callable[[], None]) -> None:
+        self._collapse = collapse
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Whether nothing more is begun in the background: the loop itself may be about to end.
+        self.over = self._closing = False
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Begins a task. Raises `ClientClosed` after `close`."""
+        if self._closing:
+            work.close()
+            raise ClientClosed("the client was closed")
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        failed = task.cancelled() or task.exception() is not None
+        if failed and not self._closing:
+            self.over = True
+            self._collapse()
+
+    async def close(self) -> None:
+        """Ends all tasks."""
+        self.over = self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class Keeper:
     """Renews holds and tells them of their loss. Each renewal is a task of its own."""
 
-    def __init__(self, link: Link, core: Core) -> None:
-        self._link, self._core = link, core
-        self._holds: set[Hold] = set()
-        self._renewals: set[asyncio.Task[None]] = set()
+    def __init__(self, link: Link, core: Core, spawn: Spawn) -> None:
+        self._link, self._core, self._spawn = link, core, spawn
+        # A hold that its owner has dropped must not live on here.
+        self._holds: "dict[Lease, ref[Hold]]" = {}
         self._change = asyncio.Event()
-        self._task = asyncio.ensure_future(self._run())
+        self._wake_at = 0.0
 
     def add(self, hold: "Hold") -> None:
         """Begins to renew a hold."""
-        self._holds.add(hold)
+        self._holds[hold._lease] = ref(hold)
+        self.plan(hold._lease)
+
+    def plan(self, lease: Lease) -> None:
+        """Sees that the next time of a hold is not missed."""
+        if min(lease.renew_at, lease.wake_at_loss) < self._wake_at:
+            self._change.set()
+
+    def remove(self, lease: Lease) -> None:
+        """Ends the renewals of a hold."""
+        self._holds.pop(lease, None)
+
+    def revoke(self, key: str, token: int) -> None:
+        """Tells the hold with this token that it was ended by force."""
+        for lease in self._holds:
+            if (lease.place.key, lease.token) == (key, token):
+                lease.lose("revoked")
         self._change.set()
 
-    def remove(self, hold: "Hold") -> None:
-        """Ends the renewals of a hold."""
-        self._holds.discard(hold)
-
-    async def close(self) -> "list[Hold]":
-        """Ends the tasks, and tells all holds. Returns them."""
-        self._task.cancel()
-        for task in self._renewals:
-            task.cancel()
-        await asyncio.gather(self._task, *self._renewals, return_exceptions=True)
-        holds = list(self._holds)
+    def close(self) -> "list[Hold]":
+        """Tells all holds that the client is closed. Returns them."""
+        holds = [hold for found in self._holds.values() if (hold := found())]
         self._holds.clear()
         for hold in holds:
             hold._lease.lose("closed")
-            hold._tell()
+            hold._told.set()
         return holds
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Renews and tells until the task is cancelled."""
         while True:
             self._change.clear()
             at = now()
-            for hold in list(self._holds):
-                if hold.lost_cause is not None:
-                    self._holds.discard(hold)
-                    hold._tell()
-                elif hold._lease.renew_at <= at:
-                    hold._lease.renew_at = float("inf")
-                    task = asyncio.ensure_future(self._renew(hold))
-                    self._renewals.add(task)
-                    task.add_done_callback(self._renewals.discard)
-            wakes = [
-                min(hold._lease.renew_at, hold._lease.wake_at_loss) for hold in self._holds
-            ]
-            pause = min((min(wakes, default=float("inf")) - at) / 1000, _LONGEST_SLEEP)
-            await wait_for_event(self._change, pause)
+            for lease, found in list(self._holds.items()):
+                if lease.cause(at) is not None:
+                    self.remove(lease)
+                    if hold := found():
+                        hold._told.set()
+                    hold = None
+                elif lease.renew_at <= at:
+                    lease.renew_at = float("inf")
+                    self._spawn(self._renew(lease))
+            wakes = [min(lease.renew_at, lease.wake_at_loss) for lease in self._holds]
+            self._wake_at = min(wakes, default=at + _LONGEST_SLEEP)
+            pause = min(self._wake_at - at, _LONGEST_SLEEP)
+            await wait_for_event(self._change, pause / 1000)
 
-    async def _renew(self, hold: "Hold") -> None:
-        lease, settings = hold._lease, self._core.settings
-        sent = now()
-        by = self._link.clock.act_before(sent)
-        call = lease.renewal(by, settings.retention, settings.allowance)
-        try:
-            reply = await self._link.run(call, attempt_timeout(lease.lease))
-            millis, verdict, _ = calls.verdict(reply)
-            received = now()
-            self._link.clock.observe(received, millis)
-            random = self._core.random()
-            lease.on_renewed(sent, received, verdict, settings.drift, random)
-        except WrongKind:
-            lease.lose("forgotten")
-        except (NoAnswer, RedlatchError):
-            lease.on_trouble(now(), self._core.random())
-        self._change.set()
+    async def _renew(self, lease: Lease) -> None:
+        await carry_out(self._link, plans.renew(self._core, self._link.clock, lease))
+        self.plan(lease)
 
 
 class Releaser:
-    """Repeats releases and undos until they are answered."""
+    """Sends releases and undos in the background, and the record of the client."""
 
-    def __init__(self, link: Link, core: Core) -> None:
-        self._link, self._core = link, core
-        self._queue: "asyncio.Queue[Undo]" = asyncio.Queue()
-        self._task = asyncio.ensure_future(self._work())
+    def __init__(self, link: Link, core: Core, tasks: Tasks) -> None:
+        self._link, self._core, self._tasks = link, core, tasks
+        self._releases: set[asyncio.Task[None]] = set()
 
     def put(self, undo: Undo) -> None:
         """Hands over a release. Never waits."""
-        self._queue.put_nowait(undo)
+        if not self._tasks.over:
+            task = self._tasks.spawn(self._repeat(undo))
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
 
-    def withdraw(self, place: Place, number: str) -> None:
-        """Removes the place of a waiter that this client does not have."""
-        call = place.call("withdraw", "strike", self._core.settings.channel, number)
-        self.put(Undo(call, now() + REACH))
+    async def _repeat(self, undo: Undo) -> None:
+        while await carry_out(self._link, plans.give_back(undo)):
+            await asyncio.sleep(0.1)
 
-    async def run(self, undo: Undo) -> tuple[str, bool]:
-        """Sends a release until it is answered. Returns the verdict, and whether it was repeated.
-
-        Raises `Unavailable` after the client's patience.
-        """
-        until = now() + self._core.settings.patience
-        resent, pause = False, 0.02
+    async def announce(self) -> None:
+        """Writes the record of the client until the task is cancelled."""
         while True:
+            pause = RECORD_PAUSE
             try:
-                _, verdict, _ = calls.verdict(await self._link.run(undo.call, 1000.0))
-                return verdict, resent
-            except NoAnswer as error:
-                resent |= error.may_have_run
-                if now() >= until:
-                    raise Unavailable(
-                        "the server did not answer to a release", may_have_run=resent
-                    ) from error
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 1.0)
-
-    async def _work(self) -> None:
-        while True:
-            undo = await self._queue.get()
-            try:
-                await self._link.run(undo.call, 1000.0)
-            except WrongKind:
-                # Another program has the key: nothing is left to release.
-                pass
+                await self._link.ask(1000.0, "PING")
+                key, text = self._core.record(self._link.clock)
+                await self._link.ask(1000.0, "SET", key, text, "PX", RECORD_TTL)
             except (NoAnswer, RedlatchError):
-                if now() < undo.give_up:
-                    self._queue.put_nowait(undo)
-                    await asyncio.sleep(0.1)
-            except Exception:
-                # An error of an unknown kind must not end the releases of all others.
-                await asyncio.sleep(0.1)
-            finally:
-                self._queue.task_done()
+                pause = RECORD_RETRY
+            await asyncio.sleep(pause / 1000)
 
     async def close(self, seconds: float) -> None:
-        """Waits until nothing is left to release, or for this time, and ends the task."""
-        await within(self._queue.join(), seconds, or_else=None)
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-
-__all__: list[Any] = ["Keeper", "Releaser"]
+        """Waits until nothing is left to release, or for this time. Removes the record."""
+        if self._releases:
+            await asyncio.wait(self._releases, timeout=max(seconds, 0))
+        try:
+            await self._link.ask(1000.0, "DEL", self._core.record(self._link.clock)[0])
+        except (NoAnswer, RedlatchError):
+            # It ends by itself.
+            pass

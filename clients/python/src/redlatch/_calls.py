@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, TypedDict
 
 from ._names import key_of
 from .errors import ProtocolError, WrongKind
@@ -15,15 +15,16 @@ REGISTERED = 5000
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of lock: its scripts, and the parts of its key."""
+    """One kind of lock: its name for readers, its scripts, and the parts of its key."""
 
+    label: str
     folder: str
     parts: tuple[str, ...]
     queued: bool
 
 
-PLAIN = Kind("reentrant", ("q",), False)
-FAIR = Kind("fair", ("q", "l"), True)
+PLAIN = Kind("lock", "reentrant", ("q",), False)
+FAIR = Kind("fair lock", "fair", ("q", "l"), True)
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ def items(reply: Any) -> list[str]:
     raise ProtocolError(f"a script answered {reply!r}")
 
 
+def _other_kind(found: str) -> WrongKind:
+    return WrongKind(f"the name belongs to an object of kind {found}")
+
+
 @dataclass(frozen=True)
 class Granted:
     """The server has granted the name."""
@@ -121,7 +126,7 @@ def acquired(reply: Any) -> tuple[int, Granted | Busy | Other]:
         if word in ("more", "late", "void"):
             return now, Other(word)
         if word == "kind":
-            raise WrongKind(f"the name belongs to an object of kind {found[3]}")
+            raise _other_kind(found[3])
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"acquire answered {reply!r}") from error
     raise ProtocolError(f"acquire answered {reply!r}")
@@ -135,3 +140,44 @@ def verdict(reply: Any) -> tuple[int, str, int]:
         return int(found[0]), found[1], left
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"a script answered {reply!r}") from error
+
+
+class Info(TypedDict):
+    """The present hold of a name: owner, count of entries, token, remaining s, and waiters."""
+
+    owner: str
+    count: int
+    token: int
+    remaining: float
+    waiters: int
+
+
+def info(reply: Any) -> Optional[Info]:
+    """Reads the reply of `inspect`."""
+    found = items(reply)
+    try:
+        if found[1] == "kind":
+            raise _other_kind(found[2])
+        if found[1] == "free":
+            return None
+        return Info(
+            owner=found[2],
+            count=int(found[3]),
+            token=int(found[4]),
+            remaining=int(found[5]) / 1000,
+            waiters=int(found[6]),
+        )
+    except (IndexError, ValueError) as error:
+        raise ProtocolError(f"inspect answered {reply!r}") from error
+
+
+# The verdicts of a renewal, beside `late`.
+RENEWALS = ("renewed", "expired", "taken", "revoked", "gone", "kind")
+
+
+def forced(reply: Any) -> bool:
+    """Reads the reply of `force`: whether this call or an earlier one ended the hold."""
+    found = items(reply)
+    if len(found) > 2 and found[1] == "kind":
+        raise _other_kind(found[2])
+    return len(found) > 1 and found[1] in ("done", "already")

@@ -2,57 +2,92 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Optional
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Callable, Optional
+from weakref import ref
 
-from . import _calls as calls
+from . import _plans as plans
 from ._acquisition import Undo
-from ._base import Core
-from ._calls import Place
-from ._link import Link, NoAnswer
-from ._time import REACH, attempt_timeout, now
-from .errors import RedlatchError, Unavailable, WrongKind
+from ._base import RECORD_PAUSE, RECORD_RETRY, RECORD_TTL, Core
+from ._lease import Lease
+from ._link import Link
+from ._plans import Ask, Plan, T
+from ._time import now
+from ._wire import NoAnswer
+from .errors import RedlatchError
 
 if TYPE_CHECKING:
     from ._sync import Hold
 
-# Sleeps are bounded, since a timer may stand still while the machine is suspended.
-_LONGEST_SLEEP = 60.0
+# Sleeps are bounded, since a timer may stand still while the machine is suspended. In ms.
+_LONGEST_SLEEP = 60_000.0
+
+# Begins a thread of the client. The client ends if the thread ends by an exception.
+Spawn = Callable[[str, Callable[[], None]], threading.Thread]
+
+
+def carry_out(link: Link, plan: Plan[T]) -> T:
+    """Carries a plan out, and returns its result."""
+    try:
+        step = next(plan)
+        while True:
+            try:
+                if isinstance(step, Ask):
+                    reply = link.run(step.call, step.timeout)
+                else:
+                    reply = time.sleep(step.ms / 1000)  # type: ignore[func-returns-value]
+            except (NoAnswer, RedlatchError) as error:
+                step = plan.throw(error)
+            else:
+                step = plan.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class Keeper:
     """Renews holds and tells them of their loss. One slow renewal does not delay a notice."""
 
-    def __init__(self, link: Link, core: Core) -> None:
+    def __init__(self, link: Link, core: Core, spawn: Spawn) -> None:
         self._link, self._core = link, core
-        self._holds: set[Hold] = set()
+        # A hold that its owner has dropped must not live on here.
+        self._holds: "dict[Lease, ref[Hold]]" = {}
         self._change = threading.Condition()
         self._ended = False
-        for name, due, act in (
-            ("renewals", self._renew_at, self._renew),
-            ("notices", self._tell_at, self._notice),
-        ):
-            run: Callable[..., None] = self._run
-            args = (due, act)
-            threading.Thread(target=run, args=args, name=f"redlatch {name}", daemon=True).start()
+        spawn("renewals", lambda: self._run(lambda lease: lease.renew_at, self._renew))
+        spawn("notices", lambda: self._run(self._tell_at, self._notice))
 
     def add(self, hold: "Hold") -> None:
         """Begins to renew a hold."""
         with self._change:
-            self._holds.add(hold)
+            self._holds[hold._lease] = ref(hold)
             self._change.notify_all()
 
-    def remove(self, hold: "Hold") -> None:
+    def wake(self) -> None:
+        """Looks at the times of all holds again."""
+        with self._change:
+            self._change.notify_all()
+
+    def remove(self, lease: Lease) -> None:
         """Ends the renewals of a hold."""
         with self._change:
-            self._holds.discard(hold)
+            self._holds.pop(lease, None)
+
+    def revoke(self, key: str, token: int) -> None:
+        """Tells the hold with this token that it was ended by force."""
+        with self._change:
+            for lease in self._holds:
+                if (lease.place.key, lease.token) == (key, token):
+                    lease.lose("revoked")
+            self._change.notify_all()
 
     def close(self) -> "list[Hold]":
         """Ends the threads, and tells all holds. Returns them."""
         with self._change:
             self._ended = True
-            holds = list(self._holds)
+            holds = [hold for found in self._holds.values() if (hold := found())]
             self._holds.clear()
             self._change.notify_all()
         for hold in holds:
@@ -60,119 +95,95 @@ class Keeper:
             hold._tell()
         return holds
 
-    def _renew_at(self, hold: "Hold") -> float:
-        return hold._lease.renew_at
+    def _tell_at(self, lease: Lease) -> float:
+        return 0.0 if lease.cause(now()) is not None else lease.wake_at_loss
 
-    def _tell_at(self, hold: "Hold") -> float:
-        return 0.0 if hold.lost_cause is not None else hold._lease.wake_at_loss
-
-    def _run(self, due: "Callable[[Hold], float]", act: "Callable[[Hold], None]") -> None:
+    def _run(self, due: Callable[[Lease], float], act: Callable[[Lease], None]) -> None:
         while True:
             with self._change:
                 if self._ended:
                     return
-                hold = min(self._holds, key=due, default=None)
+                lease = min(self._holds, key=due, default=None)
                 pause = _LONGEST_SLEEP
-                if hold is not None:
-                    pause = min((due(hold) - now()) / 1000, pause)
-                if hold is None or pause > 0:
-                    self._change.wait(pause)
+                if lease is not None:
+                    pause = min(due(lease) - now(), pause)
+                if lease is None or pause > 0:
+                    self._change.wait(pause / 1000)
                     continue
-            act(hold)
+            act(lease)
 
-    def _notice(self, hold: "Hold") -> None:
-        if hold.lost_cause is not None:
-            self.remove(hold)
-            hold._tell()
+    def _notice(self, lease: Lease) -> None:
+        if lease.cause(now()) is not None:
+            found = self._holds.get(lease)
+            self.remove(lease)
+            hold = found() if found else None
+            if hold:
+                hold._tell()
 
-    def _renew(self, hold: "Hold") -> None:
-        lease, settings = hold._lease, self._core.settings
-        sent = now()
-        if lease.cause(sent) is not None:
+    def _renew(self, lease: Lease) -> None:
+        if lease.cause(now()) is not None:
             lease.renew_at = float("inf")
             return
-        by = self._link.clock.act_before(sent)
-        call = lease.renewal(by, settings.retention, settings.allowance)
-        try:
-            reply = self._link.run(call, attempt_timeout(lease.lease))
-            millis, verdict, _ = calls.verdict(reply)
-            received = now()
-            self._link.clock.observe(received, millis)
-            random = self._core.random()
-            lease.on_renewed(sent, received, verdict, settings.drift, random)
-        except WrongKind:
-            lease.lose("forgotten")
-        except (NoAnswer, RedlatchError):
-            lease.on_trouble(now(), self._core.random())
-        with self._change:
-            self._change.notify_all()
+        carry_out(self._link, plans.renew(self._core, self._link.clock, lease))
+        self.wake()
 
 
 class Releaser:
-    """Repeats releases and undos until they are answered."""
+    """Sends releases and undos in the background, and the record of the client."""
 
-    def __init__(self, link: Link, core: Core) -> None:
+    def __init__(self, link: Link, core: Core, spawn: Spawn) -> None:
         self._link, self._core = link, core
-        self._queue: "queue.Queue[Optional[Undo]]" = queue.Queue()
-        self._pause = threading.Event()
-        threading.Thread(target=self._work, name="redlatch releases", daemon=True).start()
+        # Garbage collection may put a release at any point of any thread, so that `put` takes no
+        # lock that a thread may wait for: releasing `_bell` wakes the thread.
+        self._queue: "deque[Undo]" = deque()
+        self._bell = threading.Lock()
+        self._until: Optional[float] = None
+        self._thread = spawn("releases", self._work)
 
     def put(self, undo: Undo) -> None:
         """Hands over a release. Never waits."""
-        self._queue.put(undo)
+        self._queue.append(undo)
+        self._ring()
 
-    def withdraw(self, place: Place, number: str) -> None:
-        """Removes the place of a waiter that this client does not have."""
-        call = place.call("withdraw", "strike", self._core.settings.channel, number)
-        self.put(Undo(call, now() + REACH))
-
-    def run(self, undo: Undo) -> tuple[str, bool]:
-        """Sends a release until it is answered. Returns the verdict, and whether it was repeated.
-
-        Raises `Unavailable` after the client's patience.
-        """
-        until = now() + self._core.settings.patience
-        resent, pause = False, 0.02
-        while True:
-            try:
-                _, verdict, _ = calls.verdict(self._link.run(undo.call, 1000.0))
-                return verdict, resent
-            except NoAnswer as error:
-                resent |= error.may_have_run
-                if now() >= until:
-                    raise Unavailable(
-                        "the server did not answer to a release", may_have_run=resent
-                    ) from error
-            self._pause.wait(pause)
-            pause = min(2 * pause, 1.0)
+    def _ring(self) -> None:
+        try:
+            self._bell.release()
+        except RuntimeError:
+            # It was rung, and not heard yet.
+            pass
 
     def _work(self) -> None:
-        while True:
-            undo = self._queue.get()
-            if undo is None:
-                return
-            try:
-                self._link.run(undo.call, 1000.0)
-            except WrongKind:
-                # Another program has the key: nothing is left to release.
-                pass
-            except (NoAnswer, RedlatchError):
-                if now() < undo.give_up:
-                    self._queue.put(undo)
-                    self._pause.wait(0.1)
-            except Exception:
-                # An error of an unknown kind must not end the releases of all others.
-                self._pause.wait(0.1)
-            finally:
-                self._queue.task_done()
+        announce_at = now()
+        while self._until is None or (self._queue and now() < self._until):
+            pause = min(announce_at - now(), _LONGEST_SLEEP)
+            if self._queue:
+                undo = self._queue.popleft()
+                if carry_out(self._link, plans.give_back(undo)):
+                    self._queue.append(undo)
+                    time.sleep(0.1)
+            elif pause <= 0:
+                announce_at = now() + self._announce()
+            else:
+                self._bell.acquire(timeout=pause / 1000)
+        if not self._queue:
+            self._ask("DEL", self._core.record(self._link.clock)[0])
+
+    def _announce(self) -> float:
+        """Writes the record of the client. Returns after which time to write it again."""
+        key, text = self._core.record(self._link.clock)
+        written = self._ask("SET", key, text, "PX", RECORD_TTL)
+        return RECORD_PAUSE if written else RECORD_RETRY
+
+    def _ask(self, *command: object) -> bool:
+        try:
+            self._link.ask(1000.0, *command)
+            return True
+        except (NoAnswer, RedlatchError):
+            # The record ends by itself.
+            return False
 
     def close(self, seconds: float) -> None:
         """Waits until nothing is left to release, or for this time. Then ends the thread."""
-        until = now() + seconds * 1000
-        with self._queue.all_tasks_done:
-            while self._queue.unfinished_tasks and now() < until:
-                self._queue.all_tasks_done.wait(max((until - now()) / 1000, 0))
-        self._queue.put(None)
-
-
-__all__: list[Any] = ["Keeper", "Releaser"]
+        self._until = now() + seconds * 1000
+        self._ring()
+        self._thread.join(max(seconds, 0) + 2)

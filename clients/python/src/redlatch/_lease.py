@@ -53,21 +53,32 @@ class Lease:
         if self._cause is None:
             self._cause = cause
 
-    def renewal(self, act_before: int, retention: int, allowance: int) -> Call:
-        """Returns the call that renews the hold."""
-        lease = self.lease + allowance
+    def renewal(
+        self, act_before: int, retention: int, allowance: int, span: Optional[int] = None
+    ) -> Call:
+        """Returns the call that renews the hold for `span`, which is the lease by default."""
+        lease = (span or self.lease) + allowance
         return calls.renew(
             self.place, act_before, self.owner, lease, lease + retention, str(self.token)
         )
 
     def on_renewed(
-        self, sent: float, now: float, verdict: str, drift: float, random: float
+        self,
+        sent: float,
+        now: float,
+        verdict: str,
+        drift: float,
+        random: float,
+        span: Optional[int] = None,
     ) -> None:
-        """Takes over the verdict of a renewal that was sent at `sent`."""
+        """Takes over the verdict of a renewal for `span` that was sent at `sent`.
+
+        `span` is the lease by default.
+        """
         if self.cause(now) is not None:
             return
         if verdict == "renewed":
-            until = valid_until(sent, self.lease, drift)
+            until = valid_until(sent, span or self.lease, drift)
             self.valid_until = max(self.valid_until, until)
             self._troubled = False
             self.schedule(sent, random)

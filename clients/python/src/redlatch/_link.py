@@ -5,66 +5,62 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from typing import Any, Callable
+from collections import deque
+from typing import Any, Callable, Optional
 from weakref import WeakSet
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.sentinel import SentinelConnectionPool
 
 from ._calls import Call
 from ._scripts import script_text
 from ._time import ServerClock, now
-from ._wire import NoAnswer, connection_kwargs, error_of
+from ._wire import NoAnswer, check_client, connection_kwargs, error_of
 
 _ERRORS = (redis.RedisError, OSError)
+
+# How many idle connections are kept. Each thread that waits for a reply has one.
+_IDLE = 10
 
 
 class Link:
     """Sends calls of scripts, each once, over connections of its own."""
 
-    def __init__(self, client: redis.Redis) -> None:
-        self._pool = client.connection_pool
-        self._pools: dict[float, Any] = {}
-        self._lock = threading.Lock()
+    def __init__(self, client: Any, own: dict[str, Any]) -> None:
+        self._pool = check_client(client, redis.Redis, SentinelConnectionPool)
+        self._own = own
+        self._pools: dict[float, deque[Any]] = {}
         self._scripts: dict[str, tuple[str, str]] = {}
-        self.clock = ServerClock(now(), self.time())
+        # Called when the server turns out to be the wrong one.
+        self.on_elsewhere: Callable[[], None] = lambda: None
+        seconds, micros = self.ask(1000.0, "TIME")
+        self.clock = ServerClock(now(), int(seconds) * 1000 + int(micros) // 1000)
 
-    def connection(self, timeout: float | None) -> Any:
+    def connection(self, timeout: Optional[float]) -> Any:
         """Makes a connection like those of the user's client, with a time-out in s."""
-        kwargs = connection_kwargs(self._pool, timeout)
+        kwargs = connection_kwargs(self._pool, timeout, self._own)
         return self._pool.connection_class(retry=Retry(NoBackoff(), 0), **kwargs)
-
-    def time(self) -> float:
-        """Returns the server's time in ms."""
-        seconds, micros = self._exchange(1000.0, "TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
 
     def run(self, call: Call, timeout: float) -> Any:
         """Sends a call and returns its reply. `timeout` is in ms.
 
         Raises `NoAnswer` if there is no clear answer, `Refused` if the server will never execute it.
         """
-        text, digest = self._script(call.script)
+        if call.script not in self._scripts:
+            text = script_text(call.script)
+            self._scripts[call.script] = (text, hashlib.sha1(text.encode()).hexdigest())
+        text, digest = self._scripts[call.script]
         arguments = (len(call.keys), *call.keys, *call.args)
         try:
-            return self._exchange(timeout, "EVALSHA", digest, *arguments)
+            return self.ask(timeout, "EVALSHA", digest, *arguments)
         except redis.exceptions.NoScriptError:
-            return self._exchange(timeout, "EVAL", text, *arguments)
+            return self.ask(timeout, "EVAL", text, *arguments)
 
-    def _script(self, name: str) -> tuple[str, str]:
-        if name not in self._scripts:
-            text = script_text(name)
-            self._scripts[name] = (text, hashlib.sha1(text.encode()).hexdigest())
-        return self._scripts[name]
-
-    def _idle(self, timeout: float) -> list[Any]:
-        with self._lock:
-            found: list[Any] = self._pools.setdefault(timeout, [])
-            return found
-
-    def _exchange(self, timeout: float, *command: object) -> Any:
-        idle = self._idle(timeout)
+    def ask(self, timeout: float, *command: object) -> Any:
+        """Sends a command and returns its reply. `timeout` is in ms. See `run` for the errors."""
+        idle = self._pools.setdefault(timeout, deque())
         try:
             connection = idle.pop()
         except IndexError:
@@ -75,31 +71,47 @@ class Link:
             connection.connect()
         except _ERRORS as error:
             connection.disconnect()
-            raise error_of(error, connected=False) from error
+            raise error_of(error, sent=False) from error
         try:
             connection.send_command(*command)
             reply = connection.read_response()
         except redis.exceptions.NoScriptError:
-            idle.append(connection)
+            self._keep(timeout, idle, connection)
             raise
-        except redis.ResponseError as error:
-            idle.append(connection)
-            raise error_of(error, connected=True) from error
         except _ERRORS as error:
-            connection.disconnect()
-            raise error_of(error, connected=True) from error
+            raise self._failed(timeout, idle, connection, error) from error
         except BaseException:
             # The reply of this request must not be taken for that of the next one.
             connection.disconnect()
             raise
-        idle.append(connection)
+        self._keep(timeout, idle, connection)
         return reply
 
+    def _keep(self, timeout: float, idle: deque[Any], connection: Any) -> None:
+        # After an answer of the wrong server, or `close`, there is another deque.
+        if len(idle) < _IDLE and self._pools.get(timeout) is idle:
+            idle.append(connection)
+        else:
+            connection.disconnect()
+
+    def _failed(
+        self, timeout: float, idle: deque[Any], connection: Any, error: Exception
+    ) -> Exception:
+        meaning = error_of(error, sent=True)
+        elsewhere = isinstance(meaning, NoAnswer) and meaning.elsewhere
+        if isinstance(error, redis.ResponseError) and not elsewhere:
+            self._keep(timeout, idle, connection)
+        else:
+            connection.disconnect()
+        if elsewhere:
+            self.close()
+            self.on_elsewhere()
+        return meaning
+
     def close(self) -> None:
-        """Closes the idle connections."""
-        with self._lock:
-            pools, self._pools = self._pools, {}
-        for idle in pools.values():
+        """Closes the idle connections. Those in use end with their requests."""
+        pools, self._pools = self._pools, {}
+        for idle in list(pools.values()):
             while idle:
                 idle.pop().disconnect()
 
@@ -116,7 +128,7 @@ class Mailbox:
     """What a waiter is told."""
 
     def __init__(self, key: str, attempt: int, subscribed: bool) -> None:
-        self.key, self.attempt = key, attempt
+        self.key, self.attempt = key, str(attempt)
         self.subscribed = subscribed
         self.called = False
         self.changed = False
@@ -124,7 +136,7 @@ class Mailbox:
 
 
 class Wakes:
-    """The subscription to the wake channel, in a thread of its own."""
+    """The subscription to the wake channel. It has a thread of its own."""
 
     def __init__(self, link: Link, channel: str, unknown: Callable[[str], None]) -> None:
         self._link, self._channel, self._unknown = link, channel, unknown
@@ -135,8 +147,11 @@ class Wakes:
         self._ended = False
         self.subscribed = False
         self._settled = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="redlatch wakes", daemon=True)
-        self._thread.start()
+        self._moved = False
+        link.on_elsewhere = self._reconnect
+
+    def _reconnect(self) -> None:
+        self._moved = True
 
     def settle(self, seconds: float) -> bool:
         """Waits for the first subscription. Returns whether messages reach the client."""
@@ -164,7 +179,7 @@ class Wakes:
                 box.event.set()
             self._left.wait_for(lambda: not self._boxes, max(seconds, 0))
 
-    def tell(self, key: str, attempt: int | None) -> bool:
+    def tell(self, key: str, attempt: Optional[str]) -> bool:
         """Calls the waiters of a key, or one of them. Returns whether there was one."""
         with self._lock:
             boxes = [
@@ -181,9 +196,8 @@ class Wakes:
         if self.tell(text, None):
             return
         key, _, number = text.rpartition(" ")
-        if key and number.isdigit() and self.tell(key, int(number)):
-            return
-        self._unknown(text)
+        if not self.tell(key, number):
+            self._unknown(text)
 
     def _set(self, subscribed: bool) -> None:
         with self._lock:
@@ -196,8 +210,10 @@ class Wakes:
         if subscribed:
             self._settled.set()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Listens until `close`."""
         while not self._ended:
+            self._moved = False
             connection = self._link.connection(1.0)
             try:
                 self._listen(connection)
@@ -213,14 +229,16 @@ class Wakes:
         connection.connect()
         connection.send_command("SUBSCRIBE", self._channel, check_health=False)
         asked = False
-        while not self._ended:
-            if not connection.can_read(timeout=1.0 if asked else 5.0):
+        ask_at = now() + 5000
+        while not self._ended and not self._moved:
+            if not connection.can_read(timeout=1.0):
                 if asked:
                     raise redis.ConnectionError("no answer to PING")
-                connection.send_command("PING", check_health=False)
-                asked = True
+                if now() >= ask_at:
+                    connection.send_command("PING", check_health=False)
+                    asked = True
                 continue
-            asked = False
+            asked, ask_at = False, now() + 5000
             push = connection.read_response()
             if push[0] == "subscribe":
                 self._set(True)
@@ -228,7 +246,7 @@ class Wakes:
                 self._receive(push[2])
 
     def close(self) -> None:
-        """Ends the thread within 5 s. Does not wait for it."""
+        """Ends the thread within 1 s. Does not wait for it."""
         self._ended = True
 
 

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from types import TracebackType
-from typing import Any, Callable, Optional, Type
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Optional, Type, TypeVar, Union
 from weakref import WeakValueDictionary
 
 import redis
 
-from . import _calls as calls
-from ._acquisition import Deliver, End, Pause, Send, StartOver, Subscribe, Undo, Wait
-from ._base import Core, HoldView, info_of, lock_options, new_lease
-from ._calls import FAIR, PLAIN, Kind
-from ._keeper import Keeper, Releaser
-from ._lease import Lease, released
-from ._link import Link, NoAnswer, Wakes
+from . import _address
+from . import _plans as plans
+from ._acquisition import Deliver, End, Options, Pause, Send, StartOver, Subscribe, Undo, Wait
+from ._base import Core, Entered, HoldView, about, lock_options, new_lease
+from ._calls import FAIR, PLAIN, Call, Info, Kind
+from ._keeper import Keeper, Releaser, carry_out
+from ._lease import Lease
+from ._link import Link, Wakes
+from ._options import ClientOptions, LockOptions, lease_ms
+from ._plans import Plan
 from ._time import now
+from ._wire import NoAnswer
 from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
 _log = logging.getLogger("redlatch")
 
 
@@ -27,38 +35,48 @@ class Client:
     """Makes locks on one server, over connections of its own like those of `client`.
 
     Threads may share it. It begins four threads at its first lock: for messages, renewals, notices
-    of loss, and releases in the background. `lease`, `token_retention`, `patience` and
-    `server_clock_allowance` are in seconds; docs/GUARANTEES.md says what they are for.
+    of loss, and releases in the background. If one of them fails, the client ends: its holds are
+    lost with the cause `closed`, and calls raise `ClientClosed`.
 
-    Making it costs one request. Raises `Unavailable` if the server does not answer.
+    The options are in the README. Spans are in seconds. `application` is shown to others with each
+    hold, beside host and process; the name of the program by default.
+
+    Making it costs one request. Raises `Unavailable` if the server does not answer, `Refused` if it
+    rejects the login, and `InvalidOption`, `InvalidLease` or `InvalidName` for wrong options.
     """
 
-    def __init__(self, client: redis.Redis, **options: Any) -> None:
+    def __init__(self, client: redis.Redis, **options: Unpack[ClientOptions]) -> None:
         self._core = Core(**options)
         try:
-            self._link = Link(client)
+            self._link = Link(client, self._core.connection)
         except NoAnswer as error:
-            raise Unavailable(str(error), may_have_run=False) from error
+            error.give_up(may_have_run=False)
         self._begin = threading.Lock()
         self._began = False
         # A line lasts as long as somebody stands in it.
         self._lines: "WeakValueDictionary[str, threading.Lock]" = WeakValueDictionary()
 
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> "Client":
-        """Makes a client for the server at `url`, such as `redis://localhost`."""
-        return cls(redis.Redis.from_url(url), **options)
+    def from_url(cls, url: str, **options: Unpack[ClientOptions]) -> "Client":
+        """Makes a client for the server at `url`, such as `redis://localhost?prefix=shop&lease=10s`.
+
+        The parameters are those of the library for Rust. An option that is given here counts before
+        a parameter. A parameter without effect causes a warning in the log.
+        """
+        kwargs, found = _address.read(url)
+        found.update(options)
+        return cls(redis.Redis(**kwargs), **found)
 
     @property
     def id(self) -> str:
         """The id of this client, 32 hexadecimal digits."""
         return self._core.settings.client
 
-    def lock(self, name: str, **options: Any) -> "Lock":
+    def lock(self, name: str, **options: Unpack[LockOptions]) -> "Lock":
         """Returns the plain lock of this name. Costs nothing. See `Lock` for the options."""
         return Lock(self, name, **options)
 
-    def fair_lock(self, name: str, **options: Any) -> "FairLock":
+    def fair_lock(self, name: str, **options: Unpack[LockOptions]) -> "FairLock":
         """Returns the fair lock of this name. Costs nothing. See `Lock` for the options."""
         return FairLock(self, name, **options)
 
@@ -71,16 +89,36 @@ class Client:
             self._core.check_open()
             if self._began:
                 return
-            self._releaser = Releaser(self._link, self._core)
-            self._keeper = Keeper(self._link, self._core)
-            channel = self._core.settings.channel
-            self._wakes = Wakes(self._link, channel, self._unknown)
+            self._wakes = Wakes(self._link, self._core.settings.channel, self._unknown)
+            self._releaser = Releaser(self._link, self._core, self._spawn)
+            self._keeper = Keeper(self._link, self._core, self._spawn)
+            self._spawn("wakes", self._wakes.run)
             self._began = True
 
+    def _spawn(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+            except BaseException:
+                _log.exception("a thread of the client has failed, so that the client ends")
+                self._collapse()
+
+        thread = threading.Thread(target=run, name=f"redlatch {name}", daemon=True)
+        thread.start()
+        return thread
+
+    def _collapse(self) -> None:
+        """Ends the client after one of its threads. The others release the holds if they can."""
+        if not self._core.closed:
+            self._core.closed = "a thread of the client has failed"
+            for hold in self._keeper.close():
+                hold._give_back()
+            self._wakes.dismiss(0)
+
     def _unknown(self, message: str) -> None:
-        found = self._core.unknown_waiter(message)
-        if found:
-            self._releaser.withdraw(*found)
+        call = self._core.withdrawal(message)
+        if call:
+            self._releaser.put(Undo(call, now()))
 
     def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the threads.
@@ -90,7 +128,7 @@ class Client:
         """
         if self._core.is_forked():
             return
-        self._core.closed = True
+        self._core.closed = "the client was closed"
         with self._begin:
             if self._began:
                 self._began = False
@@ -98,7 +136,7 @@ class Client:
                 # A waiter that leaves hands over its undo, or its hold to the keeper.
                 self._wakes.dismiss((until - now()) / 1000)
                 for hold in self._keeper.close():
-                    hold._hand_over()
+                    hold._give_back()
                 self._wakes.close()
                 self._releaser.close((until - now()) / 1000)
             self._link.close()
@@ -132,9 +170,9 @@ class Lock:
         self._place = client._core.place(self._kind, name)
         self._lease, self._renew, self._wait = lease, renew, wait
         lock_options(client._core, lease, renew, wait)
-        self._local = threading.local()
+        self._entered: Entered[Hold] = Entered()
 
-    def acquire(self, wait: Any = ...) -> "Optional[Hold]":
+    def acquire(self, wait: Union[float, None, EllipsisType] = ...) -> "Optional[Hold]":
         """Takes the lock. Returns `None` if another owner has it when the time to wait is over.
 
         `wait` in seconds replaces the one of the lock. An exception in the meantime, such as
@@ -150,24 +188,27 @@ class Lock:
             _give_back(taken)
             raise
 
-    def _acquire(self, wait: Any, taken: "list[Hold]") -> "Optional[Hold]":
+    def _acquire(
+        self, wait: Union[float, None, EllipsisType], taken: "list[Hold]"
+    ) -> "Optional[Hold]":
         client = self._client
-        client._start()
         seconds = self._wait if wait is ... else wait
         options = lock_options(client._core, self._lease, self._renew, seconds)
-        if not options.waits or self._kind.queued:
-            return self._run(options, taken)
-        # One waiter of this client talks to the server at a time.
-        line = client._lines.setdefault(self._place.key, threading.Lock())
-        until = options.deadline
-        if not line.acquire(timeout=-1 if until is None else max((until - now()) / 1000, 0)):
-            return None
-        try:
-            return self._run(options, taken)
-        finally:
-            line.release()
+        with about(self._place):
+            client._start()
+            if not options.waits or self._kind.queued:
+                return self._run(options, taken)
+            # One waiter of this client talks to the server at a time.
+            line = client._lines.setdefault(self._place.key, threading.Lock())
+            until = options.deadline
+            if not line.acquire(timeout=-1 if until is None else max(until - now(), 0) / 1000):
+                return None
+            try:
+                return self._run(options, taken)
+            finally:
+                line.release()
 
-    def _run(self, options: Any, taken: "list[Hold]") -> "Optional[Hold]":
+    def _run(self, options: Options, taken: "list[Hold]") -> "Optional[Hold]":
         client = self._client
         wakes = client._wakes
         machine = client._core.acquisition(
@@ -213,7 +254,7 @@ class Lock:
         try:
             reply = self._client._link.run(step.call, step.timeout)
         except NoAnswer as error:
-            machine.on_failure(may_have_run=error.may_have_run, now=now())
+            machine.on_failure(may_have_run=error.may_have_run, now=now(), why=str(error))
             return
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())
@@ -223,7 +264,7 @@ class Lock:
             raise
         called = machine.on_reply(now(), reply)
         if called is not None:
-            self._client._wakes.tell(self._place.key, called)
+            self._client._wakes.tell(self._place.key, str(called))
 
     def _undo(self, undo: Optional[Undo]) -> None:
         if undo:
@@ -249,8 +290,9 @@ class Lock:
         try:
             hold = self._acquire(..., taken)
             if hold is None:
-                raise LockBusy(f"another owner has {self.name!r}")
-            self._local.__dict__.setdefault("holds", []).append(hold)
+                with about(self._place):
+                    raise LockBusy("another owner has the name")
+            self._entered.push(threading.get_ident(), hold)
             return hold
         except BaseException:
             _give_back(taken)
@@ -268,9 +310,10 @@ class Lock:
         did may have overlapped with the next holder. Raises `Unavailable` if the server does not
         answer to the release and the block has raised nothing.
         """
-        hold: Hold = self._local.holds[-1]
+        entry = self._entered.last(threading.get_ident())
+        hold = entry[1]
         try:
-            self._local.holds.pop()
+            self._entered.remove(entry)
             cause = hold.lost_cause
             if cause is None:
                 hold.release()
@@ -284,18 +327,38 @@ class Lock:
             _give_back([hold])
             raise
         if cause not in (None, "released") and error is None:
-            raise LockLost(self.name, str(cause))
+            with about(self._place):
+                raise LockLost(cause=str(cause))
 
-    def info(self) -> Optional[dict[str, Any]]:
+    def info(self) -> Optional[Info]:
         """Returns owner, count, token, remaining s and waiters of the present hold, or `None`.
 
-        Costs one request. Raises `Unavailable`, `WrongKind` or `Refused`.
+        Costs one request. Raises `Unavailable`, `WrongKind`, `Refused` or `ClientClosed`.
         """
-        self._client._core.check_open()
-        try:
-            return info_of(self._client._link.run(self._place.call("inspect"), 1000.0))
-        except NoAnswer as error:
-            raise Unavailable(str(error), may_have_run=False) from error
+        return self._ask(plans.inspect(self._client._core, self._place))
+
+    def locked(self) -> bool:
+        """Tells whether any owner has the lock. Costs and raises what `info` does."""
+        return self.info() is not None
+
+    def force_release(self, token: Optional[int] = None) -> bool:
+        """Ends the hold of any owner, or only the one with this token. Returns whether it did.
+
+        **This breaks exclusion**: the name is free at once, while the holder may still be at work.
+        A hold of this client learns of it at once, another one at its next renewal, and one without
+        renewals at the end of its lease. Costs two requests, or one with a token. Raises what
+        `info` does.
+        """
+        core, place = self._client._core, self._place
+        ended = self._ask(plans.force(core, place, token))
+        if ended is not None:
+            self._client._keeper.revoke(place.key, ended)
+        return ended is not None
+
+    def _ask(self, plan: Plan[T]) -> T:
+        with about(self._place):
+            self._client._start()
+            return carry_out(self._client._link, plan)
 
     def __repr__(self) -> str:
         return f"<redlatch.{type(self).__name__} {self.name!r}>"
@@ -310,12 +373,11 @@ class FairLock(Lock):
 class Hold(HoldView):
     """A lock that is held. See `HoldView` for what it tells."""
 
-    def __init__(self, client: Client, lease: Lease, release: calls.Call, abandoned: bool) -> None:
-        super().__init__(client._core, lease, abandoned)
-        self._client, self._release_call = client, release
+    def __init__(self, client: Client, lease: Lease, release: Call, abandoned: bool) -> None:
+        self._client = client
+        super().__init__(client._core, lease, release, abandoned)
         self._told = threading.Event()
         self._telling = threading.Lock()
-        self._released = False
         self._callbacks: list[Callable[[Hold], object]] = []
 
     def wait_lost(self, seconds: Optional[float] = None) -> bool:
@@ -323,7 +385,14 @@ class Hold(HoldView):
 
         A release is no loss.
         """
-        return self._told.wait(seconds)
+        until = float("inf") if seconds is None else now() + seconds * 1000
+        while not self._told.is_set() and self.lost_cause in (None, "released"):
+            left = (until - now()) / 1000
+            if left <= 0:
+                return False
+            # Its own timer: the thread that should tell may have failed.
+            self._told.wait(min(left, self._pause() if self.lost_cause is None else 60.0))
+        return True
 
     def on_lost(self, callback: "Callable[[Hold], object]") -> None:
         """Calls `callback` once with this hold when it is lost, in a thread of the client."""
@@ -344,13 +413,24 @@ class Hold(HoldView):
             except Exception:
                 _log.exception("a callback for the loss of %r has failed", self.name)
 
-    def _undo(self) -> Undo:
-        return Undo(self._release_call, self._lease.valid_until + self._lease.lease + 10_000)
+    def owned(self) -> bool:
+        """Asks the server whether the hold still stands. Costs one request. See `Lock.info`."""
+        found = self._carry_out(plans.inspect(self._core, self._lease.place))
+        return found is not None and found["token"] == self.token
 
-    def _hand_over(self) -> None:
-        if not self._released:
-            self._released = True
-            self._client._releaser.put(self._undo())
+    def extend(self, seconds: float) -> None:
+        """Moves the end of the lease to `seconds` from now, at least: 50 ms to 365 days.
+
+        Never shortens it. Costs one request. Raises `LockLost` if the hold is over, `InvalidLease`,
+        `Unavailable`, `Refused` or `ClientClosed`. After an error other than `LockLost`, the hold
+        ends when it would have, or later.
+        """
+        span = lease_ms(seconds, renewed=False)
+        self.check()
+        clock = self._client._link.clock
+        self._carry_out(plans.extend(self._core, clock, self._lease, span))
+        self._client._keeper.wake()
+        self.check()
 
     def release(self) -> str:
         """Ends the hold. Returns how it ended.
@@ -361,26 +441,33 @@ class Hold(HoldView):
         Raises `Unavailable` after the client's patience. The release goes on in the background.
         Raises `ClientClosed` in a fork of the process, which cannot end the hold.
         """
-        self._core.check_not_forked()
+        with about(self._lease.place):
+            self._core.check_not_forked()
         if self._released:
             return "free"
         try:
             self._released = True
-            self._client._keeper.remove(self)
+            self._client._keeper.remove(self._lease)
             self._lease.lose("released")
-            verdict, resent = self._client._releaser.run(self._undo())
+            return self._carry_out(plans.release(self._core, self._undo()))
         except BaseException:
             _give_back([self])
             raise
-        return released(verdict, resent=resent)
+
+    def _carry_out(self, plan: Plan[T]) -> T:
+        with about(self._lease.place):
+            self._core.check_not_forked()
+            return carry_out(self._client._link, plan)
+
+    def _give_back(self) -> None:
+        # The keeper sees that the lease is lost, and forgets it.
+        self._released = True
+        self._lease.lose("released")
+        self._client._releaser.put(self._undo())
 
 
 def _give_back(holds: "list[Hold]") -> None:
     """Releases holds in the background, after an exception at an unknown place."""
     for hold in holds:
-        if hold._core.is_forked():
-            continue
-        hold._released = True
-        hold._client._keeper.remove(hold)
-        hold._lease.lose("released")
-        hold._client._releaser.put(hold._undo())
+        if not hold._core.is_forked():
+            hold._give_back()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 
-from .errors import InvalidLease
-
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 # The last server time at which a request may act, from the time of its sending.
 REACH = 5000.0
 # A timer may be this late: the holder is told this long before its deadline.
 TIMER_GRAIN = 2.0
-_YEAR = 365 * 24 * 3600 * 1000
 
 
 def now() -> float:
@@ -23,20 +20,6 @@ def now() -> float:
     if _BOOTTIME is not None:
         return time.clock_gettime_ns(_BOOTTIME) / 1e6
     return time.monotonic_ns() / 1e6
-
-
-def lease_ms(seconds: float, *, renewed: bool) -> int:
-    """Returns a lease in whole ms.
-
-    Raises `InvalidLease` if it is out of bounds.
-    """
-    ms = int(seconds * 1000)
-    least = 1000 if renewed else 50
-    if not least <= ms <= _YEAR:
-        raise InvalidLease(
-            f"a lease of {seconds} s is not allowed; it is {least / 1000} s to 365 days"
-        )
-    return ms
 
 
 def valid_until(sent: float, lease: float, drift: float) -> float:
@@ -65,6 +48,10 @@ class ServerClock:
         if received >= self._received:
             self._received, self._millis = received, millis
 
+    def millis(self, now: float) -> float:
+        """Returns the server's time."""
+        return self._millis + max(now - self._received, 0)
+
     def act_before(self, now: float) -> int:
         """Returns the last server time at which a request that is sent now may act."""
-        return int(self._millis + max(now - self._received, 0)) + int(REACH)
+        return int(self.millis(now)) + int(REACH)

@@ -1,4 +1,4 @@
-"""What both clients have in common about connections: their parameters, and the class of an error.
+"""What both clients have in common about connections: their parameters, and the meaning of errors.
 
 redis-py repeats commands by itself. A repeated request would carry an old `act_before`, and nobody
 would count it as a copy. So the connections of this package never repeat anything.
@@ -6,11 +6,12 @@ would count it as a copy. So the connections of this package never repeat anythi
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NoReturn, Optional, Type
 
 from redis import exceptions
 
-from .errors import RedlatchError, Refused, WrongKind
+from .errors import InvalidOption, RedlatchError, Refused, Unavailable, WrongKind
 
 # What a connection takes over from the user's client.
 _TAKEN = (
@@ -21,70 +22,159 @@ _TAKEN = (
     "username",
     "password",
     "credential_provider",
+    "client_name",
     "socket_connect_timeout",
     "socket_keepalive",
     "socket_keepalive_options",
 )
 
 
-def connection_kwargs(pool: Any, timeout: float | None) -> dict[str, Any]:
-    """Returns the parameters of a connection like those of `pool`, with a time-out in s."""
+def check_client(client: Any, expected: Type[Any], sentinels: Type[Any]) -> Any:
+    """Returns the pool of a client of redis-py, whose parameters all connections take over.
+
+    Raises `InvalidOption` for anything but a client of one server.
+    """
+    own = f"{expected.__module__.rpartition('.')[0]}.{expected.__name__}"
+    if not isinstance(client, expected):
+        found = f"{type(client).__module__}.{type(client).__qualname__}"
+        raise InvalidOption(
+            f"a {found} is not a client of one server; give a {own}, or use Client.from_url. Make "
+            f"the {own} of a pool by {own}(connection_pool=pool)"
+        )
+    if isinstance(client.connection_pool, sentinels):
+        raise InvalidOption(
+            "the Python client does not ask sentinels; give the address of the master, or of a "
+            "service that leads to it"
+        )
+    return client.connection_pool
+
+
+def connection_kwargs(
+    pool: Any, timeout: Optional[float], own: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the parameters of a connection like those of `pool`, with a time-out in s.
+
+    `own` has what the options of the client say.
+    """
     given: dict[str, Any] = pool.connection_kwargs
     kwargs = {name: given[name] for name in given if name in _TAKEN or name.startswith("ssl")}
-    kwargs.setdefault("socket_connect_timeout", 1.0)
-    kwargs.update(socket_timeout=timeout, decode_responses=True, protocol=2)
+    kwargs.update(own, socket_timeout=timeout, decode_responses=True, protocol=2)
+    kwargs["socket_connect_timeout"] = kwargs.get("socket_connect_timeout") or 3.0
+    # Keys and messages of other programs may be no UTF-8.
+    kwargs["encoding_errors"] = "surrogateescape"
     return kwargs
 
 
 class NoAnswer(Exception):
-    """A request has no clear answer. `may_have_run` tells whether it may have been executed."""
+    """A request has no clear answer.
 
-    def __init__(self, cause: object, *, may_have_run: bool) -> None:
-        super().__init__(str(cause))
-        self.may_have_run = may_have_run
+    `may_have_run` tells whether it may have been executed. `elsewhere` tells that the connection
+    leads to a server that is not, or not any longer, the right one.
+    """
+
+    def __init__(
+        self, message: str, *, may_have_run: bool, elsewhere: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.may_have_run, self.elsewhere = may_have_run, elsewhere
+
+    def give_up(self, *, may_have_run: bool) -> NoReturn:
+        """Raises the error of a caller whose time is over."""
+        raise Unavailable(str(self), may_have_run=may_have_run) from self
 
 
-_LATER = (
-    exceptions.BusyLoadingError,
-    exceptions.ReadOnlyError,
-    exceptions.TryAgainError,
-    exceptions.ClusterDownError,
-    exceptions.MasterDownError,
+# redis-py takes the code off the text of these. The order matters: a class may be a part of another.
+_CODES: tuple[tuple[str, str], ...] = (
+    ("NoScriptError", "NOSCRIPT"),
+    ("ReadOnlyError", "READONLY"),
+    ("BusyLoadingError", "LOADING"),
+    ("MovedError", "MOVED"),
+    ("AskError", "ASK"),
+    ("TryAgainError", "TRYAGAIN"),
+    ("ClusterDownError", "CLUSTERDOWN"),
+    ("MasterDownError", "MASTERDOWN"),
+    ("ClusterCrossSlotError", "CROSSSLOT"),
+    ("OutOfMemoryError", "OOM"),
+    ("NoPermissionError", "NOPERM"),
+    ("AuthenticationError", "NOAUTH"),
 )
-_LATER_CODES = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN")
-_NEVER = (
-    exceptions.NoPermissionError,
-    exceptions.AuthenticationError,
-    exceptions.AuthorizationError,
-    exceptions.OutOfMemoryError,
+
+# What a code says. The rules are those of "Errors" in docs/PROTOCOL.md.
+_REDIRECTED = ("MOVED", "ASK")
+_ELSEWHERE = ("READONLY", "CLUSTERDOWN", "MASTERDOWN", "LOADING")
+_LATER = ("TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS")
+_DENIED = ("NOPERM",)
+_NEVER = ("NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "CLOCK")
+
+_DENIALS = (
+    "unknown command",
+    "Unknown Redis command called from",
+    "The user executing the script can't",
+    "ACL failure in script",
 )
-_NEVER_CODES = ("NOPERM", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "CLOCK")
+_CODE = re.compile("[A-Z]{2,}")
 
 
-def code_of(message: str) -> str:
-    """Returns the code of an error reply. Redis 6.2 wraps an error inside of a script."""
-    _, found, inner = message.rpartition("@user_script:")
-    if found:
-        inner = inner.partition(": ")[2].lstrip("-")
-        message = inner or message
-    return message.partition(" ")[0]
-
-
-def error_of(error: Exception, *, connected: bool) -> NoAnswer | RedlatchError:
-    """Returns what an exception of redis-py means. `connected` is false while dialing."""
+def code_of(error: Exception) -> tuple[str, str]:
+    """Returns the code of an error reply, and the rest of its line."""
     text = str(error)
-    halted = "script" in text
-    if isinstance(error, _NEVER):
-        return Refused(text, may_have_run=halted)
-    if isinstance(error, _LATER):
-        return NoAnswer(text, may_have_run=False)
-    if isinstance(error, exceptions.ResponseError):
-        code = code_of(text)
-        if code == "WRONGTYPE":
-            return WrongKind(f"a value of another program has the key of the name: {text}")
-        if code in _NEVER_CODES or text.startswith("unknown command"):
-            return Refused(text, may_have_run=halted and code != "OOM")
-        if code in _LATER_CODES or "max number of clients" in text:
-            return NoAnswer(text, may_have_run=False)
-        return NoAnswer(text, may_have_run=True)
-    return NoAnswer(text, may_have_run=connected)
+    for name, code in _CODES:
+        if isinstance(error, getattr(exceptions, name)) and not text.startswith(f"{code} "):
+            return code, text
+    code, _, rest = text.partition(" ")
+    return (code, rest) if _CODE.fullmatch(code) else ("ERR", text)
+
+
+def _meaning(code: str, message: str) -> str:
+    """Returns the code that says what to do: one of the lists above, `WRONGTYPE`, or `ERR`."""
+    if code != "ERR":
+        return code
+    if message.startswith(_DENIALS):
+        return "NOPERM"
+    if message.startswith("max number of clients"):
+        return "BUSY"
+    if message.startswith("Error compiling script"):
+        return "CLOCK"
+    # Redis 6.2 wraps the error of a command inside of a script.
+    inner = message.rpartition("@user_script:")[2].partition(": ")[2]
+    if "@user_script:" not in message or not inner:
+        return "ERR"
+    if "can't run this command" in inner or "can't access" in inner:
+        return "NOPERM"
+    inner = inner.lstrip("-")
+    code, _, rest = inner.partition(" ")
+    return _meaning(code, rest) if _CODE.fullmatch(code) else _meaning("ERR", inner)
+
+
+def error_of(error: Exception, *, sent: bool) -> NoAnswer | RedlatchError:
+    """Returns what an exception of redis-py means. `sent` is false while dialing."""
+    text = str(error) or type(error).__name__
+    answers = isinstance(error, (exceptions.ResponseError, exceptions.AuthenticationError))
+    if not answers and "max number of clients" not in text:
+        if sent:
+            return NoAnswer(f"the server did not answer in time: {text}", may_have_run=True)
+        return NoAnswer(f"the server cannot be reached: {text}", may_have_run=False)
+    code, message = code_of(error)
+    meaning = _meaning(code, message)
+    words = message if code == "ERR" else f"{code} {message}"
+    of_script = "@user_script" in message or " script: " in message
+    if meaning == "WRONGTYPE":
+        return WrongKind(f"a value of another program has the key of the name: {words}")
+    if meaning in _DENIED:
+        return Refused(words, may_have_run=of_script)
+    if meaning in _NEVER or (not sent and message.startswith("DB index")):
+        return Refused(words, may_have_run=False)
+    if meaning in _REDIRECTED:
+        return NoAnswer(
+            "this server belongs to a cluster, which the Python client does not know; give it the "
+            f"address of one server: {words}",
+            may_have_run=False,
+            elsewhere=True,
+        )
+    if meaning in _ELSEWHERE or meaning in _LATER:
+        return NoAnswer(
+            f"the server cannot serve the request for the moment: {words}",
+            may_have_run=False,
+            elsewhere=meaning in _ELSEWHERE,
+        )
+    return NoAnswer(f"the server answers, but not to this: {words}", may_have_run=sent)

@@ -1,104 +1,129 @@
-"""The asyncio client. It has what the synchronous one has; see the README for an example.
+"""The asynchronous client.
 
-Every coroutine is cancel-safe: a cancelled `acquire` leaves nothing, since what it took is given
-back in the background. Prefer `wait=` to `asyncio.wait_for`: before Python 3.12 the latter may drop
+A cancelled call leaves nothing behind: what a request has taken or may yet take is given back. So
+nothing here may swallow a cancellation. `within` and `take_turn` wait for a limited time with
+`asyncio.wait`, and nothing uses `asyncio.wait_for`: before Python 3.12 the latter may drop
 a result that arrives with the time-out.
 """
 
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Any, Awaitable, Optional, Type, TypeVar
+import contextlib
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, Any, Awaitable, Optional, Type, TypeVar, Union
 from weakref import WeakValueDictionary
 
 import redis.asyncio
 
-from . import _calls as calls
-from ._acquisition import Deliver, End, Pause, Send, StartOver, Subscribe, Undo, Wait
-from ._aio_keeper import Keeper, Releaser
-from ._aio_link import Link, Wakes, take_turn
-from ._base import Core, HoldView, info_of, lock_options, new_lease
-from ._calls import FAIR, PLAIN, Kind
-from ._lease import Lease, released
+from . import _address
+from . import _plans as plans
+from ._acquisition import Deliver, End, Options, Pause, Send, StartOver, Subscribe, Undo, Wait
+from ._aio_keeper import Keeper, Releaser, Tasks, carry_out
+from ._aio_link import Link, Wakes, take_turn, within
+from ._base import Core, Entered, HoldView, about, lock_options, new_lease
+from ._calls import FAIR, PLAIN, Call, Info, Kind
+from ._lease import Lease
+from ._options import ClientOptions, LockOptions, lease_ms
+from ._plans import Plan
 from ._time import now
 from ._wire import NoAnswer
-from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
+from .errors import ClientClosed, LockBusy, LockLost, Refused, Unavailable, WrongKind
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
 
 class Client:
-    """Makes locks on one server, over connections of its own like those of `client`.
+    """Makes locks on one server, over two connections of its own like those of `client`.
 
-    It belongs to one event loop. Its tasks begin with its first lock, and `close` ends them. See
-    `redlatch.Client` for the options.
+    It belongs to the event loop of its first call. A call in another loop raises `ClientClosed`.
+    Its tasks begin with its first call, and `close` ends them. If one of them is cancelled by
+    others, the client ends: its holds are lost with the cause `closed`, and calls raise
+    `ClientClosed`. See `redlatch.Client` for the options.
     """
 
-    def __init__(self, client: redis.asyncio.Redis, **options: Any) -> None:
+    def __init__(self, client: redis.asyncio.Redis, **options: Unpack[ClientOptions]) -> None:
         self._core = Core(**options)
-        self._link = Link(client)
-        self._began = False
+        self._tasks = Tasks(self._collapse)
+        self._link = Link(client, self._core.connection, self._tasks.spawn)
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._releaser = Releaser(self._link, self._core, self._tasks)
         # A line lasts as long as somebody stands in it.
         self._lines: "WeakValueDictionary[str, asyncio.Lock]" = WeakValueDictionary()
 
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> "Client":
-        """Makes a client for the server at `url`, such as `redis://localhost`."""
-        return cls(redis.asyncio.Redis.from_url(url), **options)
+    def from_url(cls, url: str, **options: Unpack[ClientOptions]) -> "Client":
+        """Makes a client for the server at `url`. See `redlatch.Client.from_url`."""
+        kwargs, found = _address.read(url)
+        found.update(options)
+        return cls(redis.asyncio.Redis(**kwargs), **found)
 
     @property
     def id(self) -> str:
         """The id of this client, 32 hexadecimal digits."""
         return self._core.settings.client
 
-    def lock(self, name: str, **options: Any) -> "Lock":
+    def lock(self, name: str, **options: Unpack[LockOptions]) -> "Lock":
         """Returns the plain lock of this name. Costs nothing. See `redlatch.Lock`."""
         return Lock(self, name, **options)
 
-    def fair_lock(self, name: str, **options: Any) -> "FairLock":
+    def fair_lock(self, name: str, **options: Unpack[LockOptions]) -> "FairLock":
         """Returns the fair lock of this name. Costs nothing. See `redlatch.Lock`."""
         return FairLock(self, name, **options)
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         self._core.check_open()
-        try:
-            await self._link.start()
-        except NoAnswer as error:
-            raise Unavailable(str(error), may_have_run=False) from error
-        # It may have been closed in the meantime.
-        self._core.check_open()
-        if not self._began:
-            self._began = True
-            self._releaser = Releaser(self._link, self._core)
-            self._keeper = Keeper(self._link, self._core)
-            channel = self._core.settings.channel
-            self._wakes = Wakes(self._link, channel, self._unknown)
+        self._check_loop()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._keeper = Keeper(self._link, self._core, self._tasks.spawn)
+            self._wakes = Wakes(self._link, self._core.settings.channel, self._unknown)
+            for work in (self._releaser.announce(), self._keeper.run(), self._wakes.run()):
+                self._tasks.spawn(work)
+
+    def _check_loop(self) -> None:
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise ClientClosed(
+                "the client belongs to another event loop; each loop needs a client of its own"
+            )
 
     def _unknown(self, message: str) -> None:
-        found = self._core.unknown_waiter(message)
-        if found:
-            self._releaser.withdraw(*found)
+        call = self._core.withdrawal(message)
+        if call:
+            self._releaser.put(Undo(call, now()))
+
+    def _collapse(self) -> None:
+        """Ends the client after one of its tasks, without a word to the server."""
+        if not self._core.closed:
+            self._core.closed = "a task of the client was cancelled or has failed"
+            self._keeper.close()
+            self._wakes.alarm()
 
     async def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the tasks.
 
         A call that waits for a lock raises `ClientClosed`. Returns when the server has answered all
-        releases, or after the client's patience. In a fork of the process it does nothing.
+        releases, or after the client's patience. In a fork of the process it does nothing. Raises
+        `ClientClosed` in another event loop while that of the client runs.
         """
         if self._core.is_forked():
             return
-        self._core.closed = True
-        if self._began:
-            self._began = False
+        if self._loop and self._loop.is_closed():
+            self._core.closed = self._core.closed or "the event loop of the client has ended"
+            return
+        self._check_loop()
+        self._core.closed = "the client was closed"
+        if self._loop:
             until = now() + self._core.settings.patience
             # A waiter that leaves hands over its undo, or its hold to the keeper.
             await self._wakes.dismiss((until - now()) / 1000)
-            for hold in await self._keeper.close():
+            for hold in self._keeper.close():
                 hold._hand_over()
-            await self._wakes.close()
             await self._releaser.close((until - now()) / 1000)
-        await self._link.close()
+            await self._tasks.close()
 
     async def __aenter__(self) -> "Client":
         return self
@@ -125,9 +150,9 @@ class Lock:
         self._place = client._core.place(self._kind, name)
         self._lease, self._renew, self._wait = lease, renew, wait
         lock_options(client._core, lease, renew, wait)
-        self._holds: dict[Any, list[Hold]] = {}
+        self._entered: Entered[Hold] = Entered()
 
-    async def acquire(self, wait: Any = ...) -> "Optional[Hold]":
+    async def acquire(self, wait: Union[float, None, EllipsisType] = ...) -> "Optional[Hold]":
         """Takes the lock. Returns `None` if another owner has it when the time to wait is over.
 
         `wait` in seconds replaces the one of the lock. A cancelled call leaves nothing.
@@ -136,24 +161,26 @@ class Lock:
         wait was over. Raises `WrongKind`, `Refused` or `ClientClosed`.
         """
         client = self._client
-        await client._start()
         seconds = self._wait if wait is ... else wait
         options = lock_options(client._core, self._lease, self._renew, seconds)
-        if not options.waits or self._kind.queued:
-            return await self._run(options)
-        # One waiter of this client talks to the server at a time.
-        line = client._lines.setdefault(self._place.key, asyncio.Lock())
-        left = None if options.deadline is None else max(options.deadline - now(), 0) / 1000
-        if not await take_turn(line, left):
-            return None
-        try:
-            return await self._run(options)
-        finally:
-            line.release()
+        with about(self._place):
+            client._start()
+            if not options.waits or self._kind.queued:
+                return await self._run(options)
+            # One waiter of this client talks to the server at a time.
+            line = client._lines.setdefault(self._place.key, asyncio.Lock())
+            left = None if options.deadline is None else max(options.deadline - now(), 0) / 1000
+            if not await take_turn(line, left):
+                return None
+            try:
+                return await self._run(options)
+            finally:
+                line.release()
 
-    async def _run(self, options: Any) -> "Optional[Hold]":
+    async def _run(self, options: Options) -> "Optional[Hold]":
         client = self._client
         wakes = client._wakes
+        await client._link.ready(options.deadline)
         machine = client._core.acquisition(
             self._place, client._link.clock, options, wakes.subscribed
         )
@@ -196,7 +223,7 @@ class Lock:
         try:
             reply = await self._client._link.run(step.call, step.timeout)
         except NoAnswer as error:
-            machine.on_failure(may_have_run=error.may_have_run, now=now())
+            machine.on_failure(may_have_run=error.may_have_run, now=now(), why=str(error))
             return
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())
@@ -206,7 +233,7 @@ class Lock:
             raise
         called = machine.on_reply(now(), reply)
         if called is not None:
-            self._client._wakes.tell(self._place.key, called)
+            self._client._wakes.tell(self._place.key, str(called))
 
     def _undo(self, undo: Optional[Undo]) -> None:
         if undo:
@@ -226,8 +253,9 @@ class Lock:
         """
         hold = await self.acquire()
         if hold is None:
-            raise LockBusy(f"another owner has {self.name!r}")
-        self._holds.setdefault(asyncio.current_task(), []).append(hold)
+            with about(self._place):
+                raise LockBusy("another owner has the name")
+        self._entered.push(asyncio.current_task(), hold)
         return hold
 
     async def __aexit__(
@@ -241,35 +269,46 @@ class Lock:
         Raises `LockLost` if the hold was lost and the block has raised nothing else. Raises
         `Unavailable` if the server does not answer to the release and the block has raised nothing.
         """
-        task = asyncio.current_task()
-        hold = self._holds[task].pop()
-        if not self._holds[task]:
-            del self._holds[task]
+        entry = self._entered.last(asyncio.current_task())
+        self._entered.remove(entry)
+        hold = entry[1]
         cause = hold.lost_cause
-        if cause is None:
+        if cause in (None, "closed"):
             try:
                 await hold.release()
-            except Unavailable:
+            except (Unavailable, ClientClosed):
                 # The release goes on in the background, and what the block has raised matters more.
                 if error is None:
                     raise
-        elif cause != "forked":
-            client = self._client
-            client._keeper.remove(hold)
+        elif cause not in ("released", "forked"):
             hold._hand_over()
         if cause not in (None, "released") and error is None:
-            raise LockLost(self.name, str(cause))
+            with about(self._place):
+                raise LockLost(cause=str(cause))
 
-    async def info(self) -> Optional[dict[str, Any]]:
+    async def info(self) -> Optional[Info]:
         """Returns owner, count, token, remaining s and waiters of the present hold, or `None`.
 
-        Costs one request. Raises `Unavailable`, `WrongKind` or `Refused`.
+        Costs one request. Raises `Unavailable`, `WrongKind`, `Refused` or `ClientClosed`.
         """
-        self._client._core.check_open()
-        try:
-            return info_of(await self._client._link.run(self._place.call("inspect"), 1000.0))
-        except NoAnswer as error:
-            raise Unavailable(str(error), may_have_run=False) from error
+        return await self._ask(plans.inspect(self._client._core, self._place))
+
+    async def locked(self) -> bool:
+        """Tells whether any owner has the lock. Costs and raises what `info` does."""
+        return await self.info() is not None
+
+    async def force_release(self, token: Optional[int] = None) -> bool:
+        """Ends the hold of any owner. See `redlatch.Lock.force_release`."""
+        core, place = self._client._core, self._place
+        ended = await self._ask(plans.force(core, place, token))
+        if ended is not None:
+            self._client._keeper.revoke(place.key, ended)
+        return ended is not None
+
+    async def _ask(self, plan: Plan[T]) -> T:
+        with about(self._place):
+            self._client._start()
+            return await carry_out(self._client._link, plan)
 
     def __repr__(self) -> str:
         return f"<redlatch.aio.{type(self).__name__} {self.name!r}>"
@@ -284,24 +323,39 @@ class FairLock(Lock):
 class Hold(HoldView):
     """A lock that is held. See `HoldView` for what it tells."""
 
-    def __init__(self, client: Client, lease: Lease, release: calls.Call, abandoned: bool) -> None:
-        super().__init__(client._core, lease, abandoned)
-        self._client, self._release_call = client, release
+    def __init__(self, client: Client, lease: Lease, release: Call, abandoned: bool) -> None:
+        self._client, self._loop = client, asyncio.get_running_loop()
+        super().__init__(client._core, lease, release, abandoned)
         self._told = asyncio.Event()
-        self._released = False
 
     async def lost(self) -> str:
-        """Waits until the hold is lost, and returns why. A release is no loss."""
-        await self._told.wait()
+        """Waits until the hold is lost, and returns why. A release is no loss.
+
+        Raises `ClientClosed` in another event loop than that of the client.
+        """
+        with about(self._lease.place):
+            self._client._check_loop()
+        while not self._told.is_set() and self.lost_cause in (None, "released"):
+            # Its own timer: a task that should tell may have been cancelled.
+            pause = self._pause() if self.lost_cause is None else 60.0
+            await within(self._told.wait(), pause, or_else=False)
         return self.lost_cause or "expired"
 
     async def run(self, work: Awaitable[T]) -> T:
         """Runs `work` while the hold lasts. Returns its result.
 
         Raises `LockLost` if the hold is lost before: `work` is then cancelled, and has ended when
-        this returns. A cancelled call cancels `work`.
+        this returns. A cancelled call cancels `work`. Raises `ClientClosed` in another event loop
+        than that of the client.
         """
-        self.check()
+        try:
+            with about(self._lease.place):
+                self._client._check_loop()
+            self.check()
+        except BaseException:
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise
         task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lost())
         try:
             await asyncio.wait({task, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -312,35 +366,60 @@ class Hold(HoldView):
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
-        raise LockLost(self.name, self.lost_cause or "expired")
+        with about(self._lease.place):
+            raise LockLost(cause=self.lost_cause or "expired")
 
-    def _tell(self) -> None:
-        self._told.set()
+    async def owned(self) -> bool:
+        """Asks the server whether the hold still stands. Costs one request. See `Lock.info`."""
+        found = await self._carry_out(plans.inspect(self._core, self._lease.place))
+        return found is not None and found["token"] == self.token
 
-    def _undo(self) -> Undo:
-        return Undo(self._release_call, self._lease.valid_until + self._lease.lease + 10_000)
-
-    def _hand_over(self) -> None:
-        if not self._released:
-            self._released = True
-            self._client._releaser.put(self._undo())
+    async def extend(self, seconds: float) -> None:
+        """Moves the end of the lease to `seconds` from now, at least. See `redlatch.Hold.extend`."""
+        span = lease_ms(seconds, renewed=False)
+        self.check()
+        clock = self._client._link.clock
+        await self._carry_out(plans.extend(self._core, clock, self._lease, span))
+        self.check()
 
     async def release(self) -> str:
         """Ends the hold. Returns how it ended; see `redlatch.Hold.release`.
 
         Raises `Unavailable` after the client's patience. The release goes on in the background
-        then, and also if this call is cancelled. Raises `ClientClosed` in a fork of the process,
-        which cannot end the hold.
+        then, and also if this call is cancelled. Raises `ClientClosed` in a fork of the process
+        and in another event loop, which cannot end the hold.
         """
-        self._core.check_not_forked()
+        with about(self._lease.place):
+            self._core.check_not_forked()
+            self._client._check_loop()
         if self._released:
             return "free"
-        self._released = True
-        self._client._keeper.remove(self)
-        self._lease.lose("released")
+        self._end()
         try:
-            verdict, resent = await self._client._releaser.run(self._undo())
+            return await self._carry_out(plans.release(self._core, self._undo()))
         except BaseException:
             self._client._releaser.put(self._undo())
             raise
-        return released(verdict, resent=resent)
+
+    async def _carry_out(self, plan: Plan[T]) -> T:
+        with about(self._lease.place):
+            self._core.check_not_forked()
+            self._client._check_loop()
+            return await carry_out(self._client._link, plan)
+
+    def _end(self) -> None:
+        self._released = True
+        self._client._keeper.remove(self._lease)
+        self._lease.lose("released")
+
+    def _hand_over(self) -> None:
+        if not self._released:
+            self._end()
+            self._client._releaser.put(self._undo())
+
+    def _give_back(self) -> None:
+        # It may run in any thread, and after the end of the loop.
+        self._released = True
+        self._lease.lose("released")
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._client._releaser.put, self._undo())

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 
 class RedlatchError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package. `name` is that of the lock, if the error is about one."""
+
+    def __init__(self, message: str = "", *, name: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def about(self, kind: str, name: str) -> None:
+        """Names the lock in the error, unless the error names one already."""
+        if self.name is None:
+            self.name = name
+            self.args = (f"{kind} {name!r}: {self}",)
 
 
 class InvalidName(RedlatchError, ValueError):
@@ -15,31 +27,37 @@ class InvalidLease(RedlatchError, ValueError):
     """A lease is not allowed. The message says what is."""
 
 
+class InvalidOption(RedlatchError, ValueError):
+    """An option, an address or the client of redis-py is not allowed. The message says what is."""
+
+
 class WrongKind(RedlatchError):
     """The name belongs to an object of another kind, or its key to another program."""
 
 
-class Unavailable(RedlatchError):
-    """No server has answered in time.
+class _Unclear(RedlatchError):
+    """An error after which a request may have been executed, as `may_have_run` tells."""
 
-    `may_have_run` tells whether the server may have executed a request. Whatever it took is given
-    back in the background.
-    """
-
-    def __init__(self, message: str, *, may_have_run: bool) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str = "", *, name: Optional[str] = None, may_have_run: bool = False
+    ) -> None:
+        super().__init__(message, name=name)
         self.may_have_run = may_have_run
 
 
-class Refused(RedlatchError):
+class Unavailable(_Unclear):
+    """The server cannot be reached, did not answer in time, or answered that it cannot serve.
+
+    The message has the words of the server. `may_have_run` tells whether the server may have
+    executed a request. Whatever it took is given back in the background.
+    """
+
+
+class Refused(_Unclear):
     """The server has refused the request, and will refuse it again: a missing right, no memory.
 
     `may_have_run` tells whether a script was stopped in the middle.
     """
-
-    def __init__(self, message: str, *, may_have_run: bool) -> None:
-        super().__init__(message)
-        self.may_have_run = may_have_run
 
 
 class ProtocolError(RedlatchError):
@@ -49,8 +67,10 @@ class ProtocolError(RedlatchError):
 class LockLost(RedlatchError):
     """The hold is over. `cause` is one of the words of `Hold.lost_cause`."""
 
-    def __init__(self, name: str, cause: str) -> None:
-        super().__init__(f"the lock {name!r} was lost: {cause}")
+    def __init__(
+        self, message: str = "", *, name: Optional[str] = None, cause: str = "expired"
+    ) -> None:
+        super().__init__(message or f"the hold is lost: {cause}", name=name)
         self.cause = cause
 
 
@@ -59,4 +79,4 @@ class LockBusy(RedlatchError):
 
 
 class ClientClosed(RedlatchError):
-    """The client was closed, or this process is a fork of the one that made it."""
+    """The client was closed or has ended, or belongs to another process or event loop."""

@@ -275,6 +275,31 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_shown_as_they_are_written() {
+        for (url, kind, written) in [
+            ("redis://h:7000", "", "redis://h:7000"),
+            ("redis://[::1]:7000", "", "redis://[::1]:7000"),
+            (
+                "valkey://[::1]:7000",
+                "+sentinel",
+                "redis+sentinel://[::1]:7000",
+            ),
+            (
+                "rediss://[::1]:7000",
+                "+cluster",
+                "rediss+cluster://[::1]:7000",
+            ),
+            ("unix:///run/r.sock", "", "unix:///run/r.sock"),
+        ] {
+            let Topology::Single(address) = parse(url).unwrap().topology else {
+                panic!("{url} names one server")
+            };
+            assert_eq!(address.written(kind), written);
+            assert!(kind == "+sentinel" || parse(&address.written(kind)).is_ok());
+        }
+    }
+
+    #[test]
     fn addresses_of_clusters_and_replicas() {
         let nodes = || vec![tcp("a", 7000), tcp("b", 6379), tcp("::1", 7001)];
         for url in [

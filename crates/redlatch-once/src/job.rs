@@ -183,12 +183,13 @@ impl Job {
         self
     }
 
-    /// Lets [`serve`](Self::serve) wait for `pause` after a failed attempt, 10 s by default. The
-    /// next attempt may be that of any replica. After a lost one it waits for the end of the lease
-    /// only. [`run`](Self::run) does not wait.
+    /// Lets [`serve`](Self::serve) wait for `pause` after a failed attempt. Default: 10 s, or less if
+    /// the slots of `every` are too short for all attempts. The next attempt may be that of any
+    /// replica. After a lost one it waits for the end of the lease only. [`run`](Self::run) does not
+    /// wait.
     #[must_use]
     pub fn retry_pause(mut self, pause: Duration) -> Self {
-        self.options.retry_pause = pause;
+        self.options.retry_pause = Some(pause);
         self
     }
 

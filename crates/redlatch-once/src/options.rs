@@ -22,6 +22,9 @@ const CATCH_UP: u32 = 64;
 /// dies would take its slot with it.
 const RETRIES: u32 = 3;
 
+/// The pause after a failed attempt, unless the slots are short.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
+
 /// How long records live at least.
 const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -34,7 +37,8 @@ pub(crate) struct Options {
     pub(crate) fault: Option<String>,
     pub(crate) at: Option<u64>,
     pub(crate) retries: u32,
-    pub(crate) retry_pause: Duration,
+    /// `None` for the default, which depends on the schedule.
+    pub(crate) retry_pause: Option<Duration>,
     pub(crate) catch_up: u32,
     pub(crate) keep: Option<Duration>,
     pub(crate) max_run: Option<Duration>,
@@ -73,7 +77,7 @@ impl Default for Options {
             fault: None,
             at: None,
             retries: RETRIES,
-            retry_pause: Duration::from_secs(10),
+            retry_pause: None,
             catch_up: 0,
             keep: None,
             max_run: None,
@@ -138,11 +142,19 @@ impl Options {
             schedule,
             at: self.at,
             limit: u64::from(self.retries) + 1,
-            retry_pause: millis(self.retry_pause),
+            retry_pause: millis(self.pause()),
             catch_up: self.catch_up,
             keep,
             max_run: self.max_run,
             lease,
+        })
+    }
+
+    /// Returns the pause after a failed attempt. All attempts at a slot have to fit into it.
+    fn pause(&self) -> Duration {
+        self.retry_pause.unwrap_or_else(|| match self.schedule {
+            Some(Given::Every(period)) => RETRY_PAUSE.min(period / self.retries.saturating_add(1)),
+            _ => RETRY_PAUSE,
         })
     }
 
@@ -167,10 +179,9 @@ impl Options {
         if self.keep.is_some() && !matches!(schedule, Schedule::Key(_)) {
             return Some("has `keep`, which goes with `slot` only".to_owned());
         }
-        if self.retry_pause > LONGEST {
+        if let Some(pause) = self.retry_pause.filter(|pause| *pause > LONGEST) {
             return Some(format!(
-                "has a retry_pause of {:?}; at most ten years are allowed",
-                self.retry_pause
+                "has a retry_pause of {pause:?}; at most ten years are allowed"
             ));
         }
         let spans = [("keep", Some(keep)), ("max_run", self.max_run)];
@@ -241,4 +252,27 @@ fn span(what: &str, span: Duration) -> Result<u64, String> {
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_attempts_fit_into_a_slot() {
+        let seconds = Duration::from_secs;
+        for (schedule, retries, pause) in [
+            (Given::Every(seconds(3600)), 3, seconds(10)),
+            (Given::Every(seconds(6)), 2, seconds(2)),
+            (Given::Every(seconds(6)), 0, seconds(6)),
+            (Given::Gap(seconds(1)), 3, seconds(10)),
+        ] {
+            let options = Options {
+                schedule: Some(schedule),
+                retries,
+                ..Options::default()
+            };
+            assert_eq!(options.pause(), pause);
+        }
+    }
 }

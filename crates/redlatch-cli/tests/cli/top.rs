@@ -42,6 +42,59 @@ async fn top_shows_filters_and_breaks_after_asking() {
     assert_eq!(top.code().await, Some(0));
 }
 
+/// Finished jobs and free permits stand below what is held, and narrow displays keep the holder.
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_come_first_and_are_shown_with_their_holder_at_any_width() {
+    let world = World::new().await;
+    world.ends(0, "once a-job --slot 1 -- true").await;
+    let client = world.client().await;
+    let first = client.fair_lock("deploy-production").lock();
+    let _first = first.note("release 7").await.unwrap();
+    let _second = client.lock("catalogue").lock().await.unwrap();
+    let semaphore = client.semaphore("crawler").permits_if_unset(8);
+    let _permits = semaphore.acquire_many(3).await.unwrap();
+    client.semaphore("idle").set_permits(1).await.unwrap();
+    let pid = std::process::id();
+    for width in [46, 80, 100, 160] {
+        let mut screen = vt100::Parser::new(12, width, 0);
+        let mut top = Terminal::start_sized(&world, REDLATCH, &["top"], (12, width));
+        top.until_seen(&mut screen, "a-job").await;
+        let seen = screen.screen().contents();
+        println!("{width}\n{seen}\n");
+        let lines: Vec<_> = seen.lines().skip(1).collect();
+        assert!(
+            lines[0].starts_with("NAME") && lines[0].contains("HELD BY"),
+            "{seen}"
+        );
+        assert_eq!(lines[0].contains("FOR"), width >= 100, "{seen}");
+        assert_eq!(seen.contains('█'), width == 160, "{seen}");
+        let names = ["deploy-production", "catalogue", "crawler", "a-job", "idle"];
+        for (line, name) in lines[1..].iter().zip(names) {
+            assert!(line.starts_with(name), "{seen}");
+            let is_held = line.contains(&format!("other (pid {pid} on "));
+            assert_eq!(is_held, !["a-job", "idle"].contains(&name), "{seen}");
+        }
+        top.press("h").await;
+        top.until_seen(&mut screen, "h all").await;
+        assert!(!screen.screen().contents().contains("a-job"));
+        top.press("\r").await;
+        top.until_seen(&mut screen, "enter back").await;
+        let details = screen.screen().contents();
+        println!("{details}\n");
+        for text in ["NAME     deploy-production", "release 7", "TOKEN", "OWNER"] {
+            assert!(details.contains(text), "{text}: {details}");
+        }
+        top.press("qq").await;
+        assert_eq!(top.code().await, Some(0));
+    }
+    let mut screen = vt100::Parser::new(12, 80, 0);
+    let mut top = Terminal::start_sized(&world, REDLATCH, &["top", "--held"], (12, 80));
+    top.until_seen(&mut screen, "catalogue").await;
+    assert!(!screen.screen().contents().contains("a-job"));
+    top.press("q").await;
+    assert_eq!(top.code().await, Some(0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_act_while_a_look_is_not_answered() {
     let world = World::new().await;

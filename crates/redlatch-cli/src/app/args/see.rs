@@ -76,13 +76,17 @@ pub(crate) struct ShowArgs {
 
 /// Show what is held, live on a terminal.
 ///
-/// Keys: up and down choose a line, / filters by text, b ends the chosen hold with its lease after
-/// asking, q ends the display.
+/// What is held comes first, the oldest hold before all. Keys: up and down choose a line, enter
+/// shows all of it, / filters by text, h shows only what is held, b ends the chosen hold with its
+/// lease after asking, q ends the display.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct TopArgs {
     /// Names to show, as in ls.
     #[arg(value_name = "PATTERN", default_value = "*")]
     pub(crate) pattern: String,
+    /// Show only what is held.
+    #[arg(long)]
+    pub(crate) held: bool,
     /// Time between two looks; at least 100ms.
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse)]
     pub(crate) every: Duration,
@@ -121,8 +125,8 @@ pub(crate) struct DoctorArgs {
 ///
 /// Record with: redlatch ls --watch --json > holds.jsonl
 ///
-/// The page is one HTML file that needs nothing else: a lane per client, a bar per hold, with zoom
-/// and search.
+/// The page is one HTML file that needs nothing else: a lane per name or per client, a bar per hold,
+/// with zoom and search. It marks where two relied on one name.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct TimelineArgs {
     /// The recording. Default: the standard input.

@@ -1,5 +1,6 @@
 //! `redlatch top`: what is held, live on a terminal.
 
+mod columns;
 mod screen;
 
 use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
@@ -15,7 +16,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use self::screen::{Mode, Screen};
+use self::screen::{Mode, Screen, Wanted};
 use super::{
     break_hold::{How, check, end},
     hold::by_user,
@@ -69,7 +70,7 @@ async fn show(
     args: &TopArgs,
     terminal: &mut DefaultTerminal,
 ) -> Result<(), Failure> {
-    let mut screen = Screen::default();
+    let mut screen = Screen::new(if args.held { Wanted::Held } else { Wanted::All });
     let mut events = keys();
     let mut ticks = interval(args.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -166,6 +167,11 @@ fn press(screen: &mut Screen, key: KeyEvent) -> Then {
             screen.say("nothing was broken".to_owned());
         }
         (Mode::Looking, KeyCode::Char('q') | KeyCode::Esc) => return Then::End,
+        (Mode::Details, KeyCode::Enter | KeyCode::Esc | KeyCode::Char('q')) => {
+            screen.set_mode(Mode::Looking);
+        }
+        (Mode::Looking, KeyCode::Enter) => screen.set_mode(Mode::Details),
+        (Mode::Looking, KeyCode::Char('h')) => screen.switch_wanted(),
         (Mode::Looking, KeyCode::Char('/')) => screen.set_mode(Mode::Filtering),
         (Mode::Looking, KeyCode::Char('j') | KeyCode::Down) => screen.go_down(),
         (Mode::Looking, KeyCode::Char('k') | KeyCode::Up) => screen.go_up(),

@@ -1,16 +1,17 @@
 //! The content of the display. Pure, but for the drawing itself.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use ratatui::{
     Frame,
-    layout::{Constraint, Layout},
+    layout::{Constraint, Layout, Rect},
     style::{Style, Stylize},
     text::Line,
-    widgets::{Row, Table, TableState},
+    widgets::{Paragraph, Row, Table, TableState, Wrap},
 };
 use redlatch::{Object, ObjectHolder};
 
+use super::columns::{self, BAR, TITLES};
 use crate::app::{
     out::clean,
     view::{rows, titles, who},
@@ -24,6 +25,16 @@ pub(super) enum Mode {
     Filtering,
     /// Whether to break the hold that was chosen then.
     Asking,
+    /// All that is known of the chosen line.
+    Details,
+}
+
+/// The objects to show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wanted {
+    #[default]
+    All,
+    Held,
 }
 
 /// The state of the display.
@@ -33,6 +44,7 @@ pub(super) struct Screen {
     /// The longest rest of each lease that was seen, by name and owner.
     leases: BTreeMap<(String, String), Duration>,
     filter: String,
+    wanted: Wanted,
     mode: Mode,
     table: TableState,
     /// The hold that the question is about, whatever comes to its line meanwhile.
@@ -40,10 +52,55 @@ pub(super) struct Screen {
     said: String,
 }
 
-/// Lines of the table, each with its object and perhaps a holder.
-type Lines<'a> = Vec<(&'a Object, Option<&'a ObjectHolder>, Vec<String>)>;
+/// A line of the table.
+#[derive(Debug)]
+struct Shown<'a> {
+    object: &'a Object,
+    holder: Option<&'a ObjectHolder>,
+    cells: Vec<String>,
+}
+
+impl Shown<'_> {
+    fn key(&self) -> (String, String) {
+        key(self.object, self.holder)
+    }
+}
+
+/// Returns what a line is about.
+fn key(object: &Object, holder: Option<&ObjectHolder>) -> (String, String) {
+    let owner = holder.map(|holder| holder.owner.clone());
+    (object.name.clone(), owner.unwrap_or_default())
+}
 
 impl Screen {
+    pub(super) fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            ..Self::default()
+        }
+    }
+
+    /// Shows only what is held, or all again.
+    pub(super) fn switch_wanted(&mut self) {
+        self.keeping_the_choice(|screen| {
+            screen.wanted = match screen.wanted {
+                Wanted::All => Wanted::Held,
+                Wanted::Held => Wanted::All,
+            };
+        });
+    }
+
+    /// Changes the lines. The chosen one stays chosen while it is there.
+    fn keeping_the_choice(&mut self, change: impl FnOnce(&mut Self)) {
+        let chosen = self.table.selected().unwrap_or_default();
+        let before = self.lines().get(chosen).map(Shown::key);
+        change(self);
+        let lines = self.lines();
+        let same = lines.iter().position(|line| Some(line.key()) == before);
+        let last = lines.len().saturating_sub(1);
+        self.table.select(Some(same.unwrap_or(chosen).min(last)));
+    }
+
     pub(super) const fn mode(&self) -> Mode {
         self.mode
     }
@@ -65,16 +122,13 @@ impl Screen {
         let mut leases = BTreeMap::new();
         for object in all.values() {
             for holder in &object.holders {
-                let key = (object.name.clone(), holder.owner.clone());
+                let key = key(object, Some(holder));
                 let before = self.leases.get(&key).copied().unwrap_or_default();
                 leases.insert(key, before.max(holder.remaining));
             }
         }
         self.leases = leases;
-        self.all = all;
-        let last = self.lines().len().saturating_sub(1);
-        let chosen = self.table.selected().unwrap_or_default();
-        self.table.select(Some(chosen.min(last)));
+        self.keeping_the_choice(|screen| screen.all = all);
     }
 
     pub(super) fn filter_by(&mut self, filter: String) {
@@ -104,9 +158,8 @@ impl Screen {
     /// Returns the hold that is chosen.
     pub(super) fn chosen(&self) -> Option<(&Object, &ObjectHolder)> {
         let chosen = self.table.selected()?;
-        let lines = self.lines();
-        let (object, holder, _) = lines.get(chosen)?;
-        Some((*object, (*holder)?))
+        let line = self.lines().into_iter().nth(chosen)?;
+        Some((line.object, line.holder?))
     }
 
     /// Returns the hold that the question is about.
@@ -114,33 +167,41 @@ impl Screen {
         self.asked.as_ref().map(|(object, holder)| (object, holder))
     }
 
-    /// Returns the lines that the filter lets pass.
-    fn lines(&self) -> Lines<'_> {
+    /// Returns the lines that the filter lets pass: what is held first, the oldest hold before all.
+    fn lines(&self) -> Vec<Shown<'_>> {
         let mut lines = Vec::new();
         for object in self.all.values() {
             let mut holders = object.holders.iter();
-            for mut row in rows(object, false) {
+            for mut cells in rows(object, false) {
                 let holder = holders.next();
-                if !self.filter.is_empty() && !row.iter().any(|cell| cell.contains(&self.filter)) {
+                let passes =
+                    self.filter.is_empty() || cells.iter().any(|cell| cell.contains(&self.filter));
+                if !passes || (self.wanted == Wanted::Held && holder.is_none()) {
                     continue;
                 }
                 let bar = holder.map(|holder| self.bar(object, holder));
-                row.insert(LEFT + 1, bar.unwrap_or_default());
-                lines.push((object, holder, row));
+                cells.insert(BAR, bar.unwrap_or_default());
+                lines.push(Shown {
+                    object,
+                    holder,
+                    cells,
+                });
             }
         }
+        // Without an age, a hold comes behind those that have one.
+        lines.sort_by_key(|line| Reverse(line.holder.map(|holder| holder.age)));
         lines
     }
 
     /// Draws what is left of a lease.
     fn bar(&self, object: &Object, holder: &ObjectHolder) -> String {
-        let key = (object.name.clone(), holder.owner.clone());
-        let lease = self.leases.get(&key).copied().unwrap_or(holder.remaining);
-        let full = f64::from(u32::try_from(BAR).unwrap_or_default());
+        let lease = self.leases.get(&key(object, Some(holder))).copied();
+        let lease = lease.unwrap_or(holder.remaining);
+        let full = f64::from(u32::try_from(LONG).unwrap_or_default());
         let part = holder.remaining.as_secs_f64() / lease.as_secs_f64().max(0.001) * full;
         // At most the whole bar, since the lease is the longest rest.
-        let filled = (0..BAR).filter(|&n| (n as f64) < part).count();
-        format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
+        let filled = (0..LONG).filter(|&n| (n as f64) < part).count();
+        format!("{}{}", "█".repeat(filled), "░".repeat(LONG - filled))
     }
 
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
@@ -155,32 +216,62 @@ impl Screen {
         let count = self.all.len();
         let title = format!("redlatch: {count} objects, {held} holds, {waiting} waiting");
         frame.render_widget(Line::from(title).bold(), head);
-
-        let mut titles = titles(false);
-        titles.insert(LEFT + 1, "");
-        let rows: Vec<_> = self
-            .lines()
-            .into_iter()
-            .map(|(_, _, row)| Row::new(row))
-            .collect();
-        let widths = [
-            Constraint::Fill(3),
-            Constraint::Length(10),
-            Constraint::Fill(3),
-            Constraint::Length(7),
-            Constraint::Length(7),
-            Constraint::Length(u16::try_from(BAR).unwrap_or_default()),
-            Constraint::Length(7),
-            Constraint::Fill(2),
-        ];
-        let table = Table::new(rows, widths)
-            .header(Row::new(titles).bold())
-            .row_highlight_style(Style::new().reversed());
-        frame.render_stateful_widget(table, body, &mut self.table);
+        if self.mode == Mode::Details {
+            let details = Paragraph::new(self.details()).wrap(Wrap { trim: false });
+            frame.render_widget(details, body);
+        } else {
+            self.draw_table(frame, body);
+        }
         frame.render_widget(Line::from(self.foot()), foot);
     }
 
+    fn draw_table(&mut self, frame: &mut Frame<'_>, body: Rect) {
+        let lines = self.lines();
+        let mut needs = [0; TITLES.len()];
+        for line in &lines {
+            for (need, cell) in needs.iter_mut().zip(&line.cells) {
+                *need = cell.chars().count().max(*need);
+            }
+        }
+        let chosen = columns::choose(usize::from(body.width), needs);
+        let only = |cells: &[String]| {
+            let cells = chosen.iter().filter_map(|(column, _)| cells.get(*column));
+            Row::new(cells.cloned().collect::<Vec<_>>())
+        };
+        let rows: Vec<_> = lines.iter().map(|line| only(&line.cells)).collect();
+        let length = |wide: usize| Constraint::Length(u16::try_from(wide).unwrap_or(u16::MAX));
+        let widths = chosen.iter().map(|(_, wide)| length(*wide));
+        let table = Table::new(rows, widths)
+            .header(only(&TITLES.map(str::to_owned)).bold())
+            .row_highlight_style(Style::new().reversed());
+        frame.render_stateful_widget(table, body, &mut self.table);
+    }
+
+    /// Returns all that is known of the chosen line.
+    fn details(&self) -> Vec<Line<'static>> {
+        let lines = self.lines();
+        let chosen = self.table.selected().and_then(|chosen| lines.get(chosen));
+        let Some(Shown { object, holder, .. }) = chosen else {
+            return Vec::new();
+        };
+        let number = object
+            .holders
+            .iter()
+            .position(|other| Some(other) == *holder);
+        let cells = rows(object, true)
+            .into_iter()
+            .nth(number.unwrap_or_default());
+        let cells = titles(true).into_iter().zip(cells.unwrap_or_default());
+        cells
+            .map(|(title, cell)| Line::from(format!("{title:<8} {cell}")))
+            .collect()
+    }
+
     fn foot(&self) -> String {
+        let keys = match self.wanted {
+            Wanted::All => "/ filter  h held  b break  enter more  q quit",
+            Wanted::Held => "/ filter  h all  b break  enter more  q quit",
+        };
         match self.mode {
             Mode::Filtering => format!("/{}", self.filter),
             Mode::Asking => {
@@ -190,14 +281,12 @@ impl Screen {
                 format!("forbid the renewal of {name} for {who}? y/n")
             }
             Mode::Looking if !self.said.is_empty() => self.said.clone(),
-            Mode::Looking if self.filter.is_empty() => "/ filter  b break  q quit".to_owned(),
-            Mode::Looking => format!("showing {:?}  / filter  b break  q quit", self.filter),
+            Mode::Details => "enter back".to_owned(),
+            Mode::Looking if self.filter.is_empty() => keys.to_owned(),
+            Mode::Looking => format!("showing {:?}  {keys}", self.filter),
         }
     }
 }
 
-/// The place of the column LEFT, behind which the bar comes.
-const LEFT: usize = 4;
-
 /// The length of a bar.
-const BAR: usize = 10;
+const LONG: usize = 10;

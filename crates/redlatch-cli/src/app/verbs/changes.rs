@@ -50,18 +50,21 @@ struct Unanswered<'a> {
     v: u32,
     at_ms: u64,
     event: &'static str,
+    /// When the look began.
+    began_ms: u64,
     error: &'a str,
 }
 
 impl Changes {
     /// Returns the line of JSON of a look that failed, and one of the next that does not.
-    pub(crate) fn unanswered(&mut self, at_ms: u64, error: &str) -> String {
+    pub(crate) fn unanswered(&mut self, (began_ms, at_ms): (u64, u64), error: &str) -> String {
         self.is_silent = true;
         let (v, event) = (VERSION, "unanswered");
         line(&Unanswered {
             v,
             at_ms,
             event,
+            began_ms,
             error,
         })
     }

@@ -123,7 +123,7 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     loop {
         let all = match looks.next(client, args).await? {
             Look::Answered(all, _) => all,
-            Look::Unanswered(_) => continue,
+            Look::Unanswered(..) => continue,
         };
         let shown = all.values().flat_map(|object| rows(object, args.long));
         let shown = table(shown.collect(), args.long);
@@ -144,7 +144,7 @@ async fn record(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     loop {
         let lines = match looks.next(client, args).await? {
             Look::Answered(all, span) => changes.look(span, all.values()),
-            Look::Unanswered(why) => vec![changes.unanswered(since_1970(SystemTime::now()), &why)],
+            Look::Unanswered(why, span) => vec![changes.unanswered(span, &why)],
         };
         for line in lines {
             out::print(&line)?;
@@ -165,8 +165,8 @@ struct Looks {
 enum Look {
     /// The objects, and when the look began and ended, in ms since 1970.
     Answered(BTreeMap<String, Object>, (u64, u64)),
-    /// Why there are none.
-    Unanswered(String),
+    /// Why there are none, and when the look began and ended.
+    Unanswered(String, (u64, u64)),
 }
 
 impl Looks {
@@ -205,7 +205,10 @@ impl Looks {
                     "no answer: {why}; looking again in {}",
                     short(pause)
                 ));
-                Ok(Look::Unanswered(why))
+                Ok(Look::Unanswered(
+                    why,
+                    (began, since_1970(SystemTime::now())),
+                ))
             }
             Err(error) => Err(error.into()),
         }

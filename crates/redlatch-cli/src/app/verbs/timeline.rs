@@ -30,6 +30,8 @@ struct Line {
     kind: String,
     holder: Option<Holder>,
     cause: Option<String>,
+    /// When the look began that was not answered.
+    began_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -74,6 +76,8 @@ struct Timeline {
     silences: Vec<(u64, u64)>,
     /// The signals to commands: lane, time, name of the signal.
     signals: Vec<(usize, u64, String)>,
+    /// The times in which two relied on one name: both holds, from, to.
+    overlaps: Vec<(usize, usize, u64, u64)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,6 +94,10 @@ struct Hold {
     note: Option<String>,
     /// Until when the holder may rely on the hold, as far as the recording knows.
     deadline: Option<u64>,
+    /// The end of the time in which the holder relied on it: its end, its loss or its deadline.
+    relied: u64,
+    #[serde(skip)]
+    is_exclusive: bool,
     /// When and why the holder knew that it had lost the hold.
     lost: Option<(u64, String)>,
     /// It was held when the recording ended.
@@ -162,7 +170,8 @@ impl Recording {
         self.last = self.last.max(line.at_ms);
         match line.event {
             Event::Unanswered => {
-                self.silent_since.get_or_insert(line.at_ms);
+                self.silent_since
+                    .get_or_insert(line.began_ms.unwrap_or(line.at_ms));
                 Ok(())
             }
             Event::Answered => {
@@ -210,6 +219,10 @@ impl Recording {
             (_, None) => {
                 let lane = self.lane(&holder);
                 let deadline = deadline(line.at_ms, &holder);
+                let is_exclusive = match line.kind.as_str() {
+                    "lock" | "fair" | "once" | "election" | "fair_election" => true,
+                    _ => holder.access.as_deref() == Some("write"),
+                };
                 self.open.insert(key, self.timeline.holds.len());
                 self.timeline.holds.push(Hold {
                     lane,
@@ -222,6 +235,8 @@ impl Recording {
                     renewals: Vec::new(),
                     note: holder.note,
                     deadline,
+                    relied: 0,
+                    is_exclusive,
                     lost: None,
                     open: true,
                 });
@@ -251,12 +266,51 @@ impl Recording {
             let ended = hold.deadline.filter(|_| hold.lost.is_none());
             hold.to = ended.map_or(self.last, |ended| ended.clamp(hold.from, self.last));
         }
+        self.timeline.settle();
         let silent = self.silent_since.map(|since| (since, self.last));
         self.timeline.silences.extend(silent);
         let starts = self.timeline.holds.iter().map(|hold| hold.from);
         self.timeline.from = starts.min().unwrap_or(self.last);
         self.timeline.to = self.last;
         self.timeline
+    }
+}
+
+impl Timeline {
+    /// Finds how long each hold was relied on, and where two relied on one name.
+    fn settle(&mut self) {
+        for hold in &mut self.holds {
+            // A client that closes keeps its holds while their work ends.
+            let lost = hold.lost.as_ref().filter(|(_, cause)| cause != "closed");
+            let over = lost.map(|(at, _)| *at).into_iter().chain(hold.deadline);
+            hold.relied = over.fold(hold.to, u64::min).max(hold.from);
+        }
+        let mut order: Vec<usize> = (0..self.holds.len()).collect();
+        order.sort_by_key(|&at| self.holds[at].from);
+        // The hold of each name that is relied on for longest so far.
+        let mut last = BTreeMap::<String, usize>::new();
+        for at in order {
+            let Some(&before) = last.get(&self.holds[at].name) else {
+                last.insert(self.holds[at].name.clone(), at);
+                continue;
+            };
+            let (first, second) = (&self.holds[before], &self.holds[at]);
+            let until = first.relied.min(second.relied);
+            let apart = second.from >= until || first.owner == second.owner;
+            if !apart && (first.is_exclusive || second.is_exclusive) {
+                if first.deadline.is_some() && second.deadline.is_some() {
+                    self.overlaps.push((before, at, second.from, until));
+                } else if first.deadline.is_none() {
+                    // Looks see an end late, and the server gives a name to one.
+                    let end = second.from;
+                    let first = &mut self.holds[before];
+                    (first.to, first.relied) = (first.to.min(end), first.relied.min(end));
+                }
+            }
+            if self.holds[at].relied >= self.holds[before].relied {
+                last.insert(self.holds[at].name.clone(), at);
+            }
+        }
     }
 }
 
@@ -302,7 +356,8 @@ mod tests {
             .iter()
             .map(|hold| (hold.from, hold.to, hold.renewals.len(), hold.open))
             .collect();
-        assert_eq!(spans, [(950, 3_000, 1, false), (2_950, 4_000, 1, true)]);
+        // The second one has it, so the first one had ended before the look that missed it.
+        assert_eq!(spans, [(950, 2_950, 1, false), (2_950, 4_000, 1, true)]);
     }
 
     #[test]
@@ -340,12 +395,15 @@ mod tests {
         let mut recording = Recording::default();
         recording.add(&line(1_000, "held", 7)).unwrap();
         for (at, event) in [
-            (1_100, "unanswered"),
+            (1_110, "unanswered"),
             (1_200, "unanswered"),
             (1_500, "answered"),
-            (1_700, "unanswered"),
+            (1_710, "unanswered"),
         ] {
-            let line = format!("{{\"v\":1,\"at_ms\":{at},\"event\":\"{event}\"}}");
+            // The server did not answer from the beginning of the look on.
+            let began = at - 10;
+            let line =
+                format!("{{\"v\":1,\"at_ms\":{at},\"event\":\"{event}\",\"began_ms\":{began}}}");
             recording.add(&line).unwrap();
         }
         let lost = line(1_800, "lost", 7).replace("\"v\":1", "\"v\":1,\"cause\":\"expired\"");
@@ -356,6 +414,48 @@ mod tests {
         assert!(timeline.holds[0].open);
         let nobody = "{\"v\":1,\"at_ms\":1,\"event\":\"held\"}";
         assert!(Recording::default().add(nobody).is_err());
+    }
+
+    #[test]
+    fn two_who_rely_on_one_name_are_marked() {
+        let hold = |owner: &str, access: &str, (from, to, valid): (u64, u64, u64)| {
+            let line = |at: u64, event: &str| {
+                format!(
+                    "{{\"v\":1,\"at_ms\":{at},\"event\":\"{event}\",\"name\":\"a\",\"kind\":\"rw\",\
+                     \"holder\":{{\"owner\":\"{owner}:1\",\"access\":\"{access}\",\"token\":1{}}}}}",
+                    if valid > 0 {
+                        format!(",\"valid_ms\":{valid}")
+                    } else {
+                        String::new()
+                    }
+                )
+            };
+            [(from, line(from, "held")), (to, line(to, "gone"))]
+        };
+        let overlaps = |holds: &[[(u64, String); 2]]| {
+            let mut lines = holds.concat();
+            lines.sort();
+            let mut recording = Recording::default();
+            for (_, line) in lines {
+                recording.add(&line).unwrap();
+            }
+            recording.end()
+        };
+        let write = |owner, times| hold(owner, "write", times);
+        let both = overlaps(&[
+            write("c1", (0, 900, 5_000)),
+            write("c2", (500, 2_000, 5_000)),
+        ]);
+        assert_eq!(both.overlaps, [(0, 1, 500, 900)]);
+        // The deadline of the first one has passed, so it does not rely on the name any more.
+        let late = overlaps(&[write("c1", (0, 900, 400)), write("c2", (500, 2_000, 5_000))]);
+        assert_eq!((late.overlaps.len(), late.holds[0].relied), (0, 400));
+        let readers = [("c1", (0, 900, 5_000)), ("c2", (500, 2_000, 5_000))];
+        let readers = readers.map(|(owner, times)| hold(owner, "read", times));
+        assert_eq!(overlaps(&readers).overlaps, []);
+        // A look has seen the end of the first one late.
+        let seen = overlaps(&[write("c1", (0, 900, 0)), write("c2", (500, 2_000, 0))]);
+        assert_eq!((seen.overlaps.len(), seen.holds[0].to), (0, 500));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{ArgAction, ArgGroup, Args as ClapArgs, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use super::span::parse;
+use super::{exit::Failure, span::parse};
 
 mod operate;
 mod see;
@@ -117,6 +117,42 @@ pub(crate) enum Verb {
     Launch(LaunchArgs),
 }
 
+impl Verb {
+    /// Takes the names that stand between `--` and `--`, as those do that begin with a dash. Fails
+    /// without a name.
+    pub(crate) fn with_names(mut self) -> Result<Self, Failure> {
+        match &mut self {
+            Self::Run(args) if args.names.is_empty() => args.names = names(&mut args.command)?,
+            Self::Once(OnceArgs { name, command, .. })
+            | Self::Elect(ElectArgs { name, command, .. })
+                if name.is_empty() =>
+            {
+                match &names(command)?[..] {
+                    [one] => name.clone_from(one),
+                    _ => return Err(Failure::usage("this verb takes one name")),
+                }
+            }
+            _ => {}
+        }
+        Ok(self)
+    }
+}
+
+/// Takes the words in front of a `--`.
+fn names(command: &mut Vec<OsString>) -> Result<Vec<String>, Failure> {
+    let Some(end) = command.iter().position(|word| word == "--") else {
+        return Err(Failure::usage("the name is missing; see redlatch help"));
+    };
+    let names = command.drain(..end).map(|word| {
+        let wrong =
+            |word: OsString| Failure::usage(format!("the name {} is no UTF-8", word.display()));
+        word.into_string().map_err(wrong)
+    });
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    command.remove(0);
+    Ok(names)
+}
+
 /// Hold names while a command runs.
 ///
 /// Waits until the names are free, runs COMMAND, and gives the names back when it has ended.
@@ -171,8 +207,8 @@ pub(crate) struct RunArgs {
     /// Append what happens to the hold to FILE, a line of JSON each, for redlatch timeline.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Names to hold.
-    #[arg(required = true, value_name = "NAME")]
+    /// Names to hold. Those that begin with a dash stand between -- and --.
+    #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// The command and its arguments. No shell is involved.
     #[arg(last = true, required = true, value_name = "COMMAND")]

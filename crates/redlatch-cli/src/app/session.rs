@@ -59,7 +59,7 @@ pub(crate) async fn connect(builder: ClientBuilder) -> Result<Client, Failure> {
     builder.connect().await.map_err(of_address)
 }
 
-/// Connects within `wait`, if there is a bound above zero.
+/// Connects within `wait`, or within a second if that is less, if there is a bound above zero.
 pub(crate) async fn connect_within(
     builder: ClientBuilder,
     wait: Option<Duration>,
@@ -67,6 +67,8 @@ pub(crate) async fn connect_within(
     let Some(wait) = wait.filter(|wait| !wait.is_zero()) else {
         return connect(builder).await;
     };
+    // A shorter bound would make a server that is well look dead.
+    let wait = wait.max(SHORTEST);
     match tokio::time::timeout(wait, connect(builder)).await {
         Ok(connected) => connected,
         Err(_) => Err(Failure::new(
@@ -125,6 +127,9 @@ pub(crate) async fn close(client: &Client) {
     // Without an answer, what is left ends with its lease, or within 5 s if it was never granted.
     let _ = tokio::time::timeout(CLOSING, client.close(Duration::ZERO)).await;
 }
+
+/// The shortest time for a connection.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// How long the end of the program waits for a silent server.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{World, finished, output, pid_of, sh, signal};
+use crate::{
+    support::{World, finished, output, pid_of, sh, signal},
+    wire::Wire,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
@@ -188,4 +191,53 @@ async fn what_the_command_leaves_in_its_group_ends_before_the_name_is_given_back
         .is_silent();
     let left = world.lines("left", 1).await;
     assert!(!crate::world::is_alive(&left[0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_name_is_told_unless_it_is_quiet() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let _held = client.lock("a").lock().await.unwrap();
+    for (line, code) in [
+        ("run -n -E 0 a -- true", 0),
+        ("run -w 10ms a -- true", 75),
+        ("hold a --for 1h", 75),
+        ("wait -w 0s a", 75),
+    ] {
+        world.ends(code, line).await.says("busy: a is held by");
+        world
+            .ends(
+                code,
+                &format!("{line} -q").replace("-- true -q", "-q -- true"),
+            )
+            .await
+            .is_silent();
+    }
+    let mut shown = world.command("run -v -n a -- true");
+    output(&mut shown)
+        .await
+        .ends(75)
+        .says("event=\"connected\"");
+    let mut chosen = world.command("run -n a -- true");
+    chosen.env("RUST_LOG", "redlatch=info");
+    output(&mut chosen)
+        .await
+        .ends(75)
+        .says("event=\"connected\"");
+}
+
+/// The bound covers the start of the program, the connection and the wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bounded_wait_bounds_the_connection_as_well() {
+    let world = World::new().await;
+    let wire = Wire::to(&world).await;
+    wire.cut();
+    for line in [
+        "run -w 1s a -- true",
+        "wait -w 1s a",
+        "hold a --for 1h -w 1s",
+    ] {
+        let ended = output(&mut world.command_at(&wire.url, line)).await;
+        ended.ends(69).says("no server answers within 1.0s");
+    }
 }

@@ -114,20 +114,28 @@ async fn odd_names_are_held_as_they_are() {
         &longest,
     ] {
         let held = client.lock(name).lock().await.unwrap();
-        let mut args = vec!["run", "-n"];
-        if name.starts_with('-') {
-            // An option would begin like this.
-            world.ends(64, &["run", "-n", name, "--", "true"]).await;
-            held.release().await.unwrap();
-            continue;
+        // An option would begin like -x.
+        let mut args = vec!["run", "-n", "--", name];
+        if !name.starts_with('-') {
+            args.remove(2);
         }
-        args.extend([name, "--", "sh", "-c", "printf %s \"$REDLATCH_NAME\""]);
+        args.extend(["--", "sh", "-c", "printf %s \"$REDLATCH_NAME\""]);
         let busy = world.ends(75, &args).await;
         assert!(!busy.stderr.contains('\u{1b}'), "{:?}", busy.stderr);
         assert_eq!(busy.stderr.matches('\n').count(), 1, "{:?}", busy.stderr);
         held.release().await.unwrap();
         let ran = world.redlatch(&args).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (0, name));
+    }
+    for line in ["once --slot 1 -- -y -- true", "elect -- -z -- true"] {
+        world.ends(0, line).await;
+    }
+    for line in [
+        "run -- true",
+        "elect -- -x -y -- true",
+        "once --slot 1 -- true",
+    ] {
+        world.ends(64, line).await.says("name");
     }
     for name in ["", &"n".repeat(513)] {
         let refused = world.ends(64, &["run", "-n", name, "--", "true"]).await;

@@ -20,8 +20,8 @@ use crate::app::span::{Period, parse, parse_period};
 #[derive(Clone, Debug, ClapArgs)]
 #[command(group = ArgGroup::new("schedule").args(["every", "cron", "gap", "slot"]).required(true))]
 pub(crate) struct OnceArgs {
-    /// The name of the job.
-    #[arg(value_name = "NAME")]
+    /// The name of the job. One that begins with a dash stands alone between -- and --.
+    #[arg(value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) name: String,
     /// A slot begins every SPAN since 1970 in UTC; +OFFSET shifts it: 1d+3h is 3 o'clock.
     #[arg(long, value_name = "SPAN[+OFFSET]", value_parser = parse_period)]
@@ -38,9 +38,9 @@ pub(crate) struct OnceArgs {
     /// The slot has this key, such as a date.
     #[arg(long, value_name = "KEY")]
     pub(crate) slot: Option<String>,
-    /// How often a slot is tried again after a failure.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) retries: u32,
+    /// How often a slot is tried again after a failure, each time by another call. Default: 3.
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
     /// End the command after that time, by TERM and KILL; the run has failed then.
     #[arg(long, value_name = "SPAN", value_parser = parse)]
     pub(crate) max_run: Option<Duration>,
@@ -69,8 +69,8 @@ pub(crate) struct OnceArgs {
 /// needed.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ElectArgs {
-    /// The name of the election.
-    #[arg(value_name = "NAME")]
+    /// The name of the election. One that begins with a dash stands alone between -- and --.
+    #[arg(value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) name: String,
     /// Text that others see while this process leads, such as its address.
     #[arg(long, value_name = "TEXT", conflicts_with = "observe")]

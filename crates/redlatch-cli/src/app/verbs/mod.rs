@@ -48,6 +48,7 @@ pub(super) use self::break_hold::{How, end};
 /// Runs a verb.
 pub(crate) async fn run(args: Args) -> Result<u8, Failure> {
     let Args { mut server, verb } = args;
+    let verb = verb.with_names()?;
     let (file, command) = match &verb {
         Verb::Run(args) => (args.record.as_deref(), &args.command[..]),
         Verb::Once(args) => (args.record.as_deref(), &args.command[..]),

@@ -23,48 +23,49 @@ async fn all_verbs_end_with_77_for_a_wrong_password_or_missing_rights() {
     }
 }
 
-/// Verbs that look or give back need no right to take anything, and no memory.
+/// Verbs that look or give back need no right to take anything, and no memory. The rights are those
+/// of the page.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_and_one_that_may_only_be_read_are_looked_at() {
+async fn a_full_server_is_looked_at_by_a_user_who_may_take_nothing() {
+    let page = include_str!("../../../../docs/cli.md");
+    let lines: Vec<_> = page.split("redis-cli ").skip(1).collect();
+    let rights = |number: usize| {
+        let line = lines[number].split("```").next().unwrap();
+        let words = line.split_whitespace().filter(|word| *word != "\\");
+        words
+            .map(|word| word.trim_matches('\''))
+            .collect::<Vec<_>>()
+    };
     for binary in ServerBinary::all() {
-        let rights = "+@read +@connection +eval +evalsha +time +subscribe +unsubscribe +info";
-        let options = ServerOptions::new()
-            .user("app on >right ~* &* +@all")
-            .user(&format!("looks on >right ~redlatch:* &redlatch:* {rights}"));
-        let world = Server::start(binary, options).await;
+        let world = Server::start(binary, ServerOptions::new()).await;
         let held = world.ends(0, "hold a --for 1h").await.stdout;
         let client = world.client().await;
         let semaphore = client.semaphore("s").permits_if_unset(3);
         let _permit = semaphore.acquire().await.unwrap();
         let _read = client.read_write_lock("rw").read().await.unwrap();
-        let looks = async |url: &str| {
-            for (line, code) in [
-                ("ls", 0),
-                ("ls --json", 0),
-                ("show a", 0),
-                ("wait -w 0s a", 75),
-                ("wait -w 0s s", 0),
-                ("wait -w 0s rw", 75),
-                ("forget a", 75),
-            ] {
-                let ended = output(&mut world.command_at(url, line)).await;
-                assert_eq!(ended.code, code, "{url} {line}: {ended:?}");
-                assert!(
-                    line != "ls" || ended.stdout.matches("(pid").count() == 3,
-                    "{ended:?}"
-                );
-            }
-        };
-        looks(&world.url().replace("//", "//looks:right@")).await;
-        world.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-        looks(&world.url()).await;
-        world.ends(69, "run -n b -- true").await.says("memory");
-        let url = world.url().replace("//", "//looks:right@");
-        let release = ["release", held.trim()];
-        output(&mut world.command_at(&url, &release)).await.ends(77);
-        world.ends(0, &release).await;
         let reader = client.object("rw").await.unwrap().unwrap();
-        let owner = &reader.holders[0].owner;
-        world.ends(0, &["break", "rw", "--owner", owner]).await;
+        let owner = reader.holders[0].owner.as_str();
+        let url = world.url().replace("//", "//look:secret@");
+        let as_look = async |code: i32, args: &[&str]| {
+            let ended = output(&mut world.command_at(&url, args)).await;
+            assert_eq!(ended.code, code, "{args:?}: {ended:?}");
+            ended
+        };
+        world.server.command(&rights(0));
+        world.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        world.ends(69, "run -n b -- true").await.says("memory");
+        as_look(77, &["run", "-n", "b", "--", "true"]).await;
+        let listed = as_look(0, &["ls"]).await;
+        assert_eq!(listed.stdout.matches("(pid").count(), 3, "{listed:?}");
+        as_look(0, &["show", "a"]).await;
+        for (name, code) in [("a", 75), ("s", 0), ("rw", 75)] {
+            as_look(code, &["wait", "-w", "0s", name]).await;
+        }
+        as_look(77, &["release", held.trim()]).await;
+        world.server.command(&rights(1));
+        as_look(75, &["forget", "a"]).await;
+        as_look(0, &["release", held.trim()]).await;
+        as_look(0, &["break", "rw", "--owner", owner]).await;
+        as_look(0, &["forget", "a"]).await;
     }
 }

@@ -53,3 +53,26 @@ async fn faults_have_the_code_that_other_verbs_end_with() {
         assert_eq!(output(&mut command).await.code, code, "{url}");
     }
 }
+
+/// An unknown parameter may be a secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_parameters_are_named_without_their_values_and_once() {
+    let world = World::new().await;
+    let url = format!("{}?api_token=hush&prefix=shop", world.url());
+    let told = output(&mut world.command_at(&url, "doctor")).await;
+    told.ends(0).is_silent().shows("api_token=***&prefix=shop");
+    assert!(!told.stdout.contains("hush"), "{}", told.stdout);
+    assert_eq!(
+        told.stdout.matches("ignores them").count(),
+        1,
+        "{}",
+        told.stdout
+    );
+    let secret = world.url().replace("//", "//app:secret@");
+    let told = world.redlatch(&["doctor", "--url", &secret]).await;
+    assert_eq!(
+        told.stderr.matches("visible to other users").count(),
+        1,
+        "{told:?}"
+    );
+}

@@ -7,7 +7,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::support::{GENEROUS, REDLATCH, World, read_lines, sh};
+use crate::support::{Args, GENEROUS, REDLATCH, World, read_lines, sh};
 
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {
@@ -185,6 +185,24 @@ async fn a_stop_key_stops_the_command_and_fg_continues_it() {
     shell.until("ready> ").await;
     shell.press("exit 4\n").await;
     assert_eq!(shell.code().await, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_on_a_terminal_says_who_has_the_name() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let _held = client.lock("a").lock().await.unwrap();
+    for line in [
+        "run -w 3s a -- true",
+        "wait -w 3s a",
+        "hold a --for 1h -w 3s",
+    ] {
+        let mut terminal = Terminal::start(&world, REDLATCH, &line.args());
+        terminal
+            .until("waiting for 2.0s already; a is held by other (pid")
+            .await;
+        assert_eq!(terminal.code().await, Some(75));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,9 @@
 //! `redlatch doctor` against real servers with a fault each, with every server.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use redlatch_tests::server::{Replicated, Server, ServerBinary, ServerOptions};
 use tokio::{
@@ -186,6 +189,58 @@ async fn age(near: TcpStream, far: TcpStream) {
         }
         if near_writer.write_all(&bytes[..n]).await.is_err() {
             return;
+        }
+    }
+}
+
+/// The advice for a certificate that nobody knows is an option of the command, and works.
+#[test]
+fn certificates_come_from_options_and_variables() {
+    for binary in ServerBinary::all() {
+        let server = Server::start(&binary, ServerOptions::new().tls());
+        let (address, certificates) = server.tls().unwrap();
+        let (url, plain) = (format!("rediss://{address}"), server.address().to_string());
+        assert_told(&url, 69, "FAULT    tls", "--cacert FILE or REDLATCH_CACERT");
+        let ls = |url: &str, options: &[&Path], variables: &[(&str, &Path)]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_redlatch"))
+                .args(["ls", "--url", url])
+                .args(options)
+                .envs(variables.iter().copied())
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            (
+                output.status.code().unwrap(),
+                String::from_utf8(output.stderr).unwrap(),
+            )
+        };
+        let (code, told) = ls(&url, &[], &[]);
+        assert!(
+            code == 69 && told.contains("SSL_CERT_FILE") && !told.contains('`'),
+            "{told}"
+        );
+        let option = |name| Path::new(name);
+        let authority = certificates.authority.as_path();
+        let (certificate, key) = (&certificates.client_certificate, &certificates.client_key);
+        let plain = format!("redis://{plain}");
+        let own = [option("--cacert"), authority, option("--cert"), certificate];
+        for (url, options, variables, code) in [
+            (&url, &[option("--cacert"), authority][..], &[][..], 0),
+            (&url, &[], &[("REDLATCH_CACERT", authority)], 0),
+            (&url, &[], &[("SSL_CERT_FILE", authority)], 0),
+            (&url, &[&own[..], &[option("--key"), key]].concat(), &[], 0),
+            (&url, &own, &[("REDLATCH_KEY", key)], 0),
+            (&url, &own, &[], 64),
+            (&url, &[option("--cacert"), option("none")], &[], 78),
+            (&plain, &[], &[("REDLATCH_CACERT", authority)], 0),
+            (&plain, &[option("--cacert"), authority], &[], 78),
+        ] {
+            let ended = ls(url, options, variables);
+            assert_eq!(
+                ended.0, code,
+                "{url} {options:?} {variables:?}: {}",
+                ended.1
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 """A server for the tests: `redis-server` of `REDLATCH_TEST_SERVERS` or of the `PATH`."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -21,15 +22,15 @@ def server_binary():
     return found
 
 
-@pytest.fixture(scope="session")
-def port(tmp_path_factory):
+@contextlib.contextmanager
+def running(folder, *options):
+    """Runs a server in this folder. Gives its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     args = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    folder = tmp_path_factory.mktemp("server")
     server = subprocess.Popen(
-        [server_binary(), *args, "--dir", str(folder)], stdout=subprocess.DEVNULL
+        [server_binary(), *args, "--dir", str(folder), *options], stdout=subprocess.DEVNULL
     )
     try:
         client = redis.Redis(port=port)
@@ -40,10 +41,17 @@ def port(tmp_path_factory):
             except redis.ConnectionError:
                 time.sleep(0.05)
         client.ping()
+        client.close()
         yield port
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.fixture(scope="session")
+def port(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("server")) as port:
+        yield port
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Optional, Type, TypedDict
+from typing import Any, Optional, Type, TypedDict
 
 from .errors import InvalidLease, InvalidOption, RedlatchError
 
@@ -35,7 +35,7 @@ class LockOptions(TypedDict, total=False):
 
 def number(
     what: str,
-    value: object,
+    value: Any,
     bounds: tuple[float, float],
     allowed: str,
     error: Type[RedlatchError] = InvalidOption,
@@ -47,7 +47,11 @@ def number(
     # A bool is a number for Python, and a mistake for a reader.
     if not isinstance(value, Real) or isinstance(value, bool):
         raise error(f"{what} is a number, {allowed}, and not {value!r}")
-    found, (least, most) = float(value), bounds
+    least, most = bounds
+    try:
+        found = float(value)
+    except OverflowError:
+        found = float("-inf") if isinstance(value, int) and value < 0 else float("inf")
     if not least <= found <= most:
         raise error(f"{what} of {value} is not allowed; it is {allowed}")
     return found

@@ -6,7 +6,6 @@ would count it as a copy. So the connections of this package never repeat anythi
 
 from __future__ import annotations
 
-import re
 from typing import Any, NoReturn, Optional, Type
 
 from redis import exceptions
@@ -83,7 +82,7 @@ class NoAnswer(Exception):
         raise Unavailable(str(self), may_have_run=may_have_run) from self
 
 
-# redis-py takes the code off the text of these. The order matters: a class may be a part of another.
+# redis-py takes the code off the text of these. A class stands before the one that it is a part of.
 _CODES: tuple[tuple[str, str], ...] = (
     ("NoScriptError", "NOSCRIPT"),
     ("ReadOnlyError", "READONLY"),
@@ -91,12 +90,19 @@ _CODES: tuple[tuple[str, str], ...] = (
     ("MovedError", "MOVED"),
     ("AskError", "ASK"),
     ("TryAgainError", "TRYAGAIN"),
-    ("ClusterDownError", "CLUSTERDOWN"),
     ("MasterDownError", "MASTERDOWN"),
+    ("ClusterDownError", "CLUSTERDOWN"),
     ("ClusterCrossSlotError", "CROSSSLOT"),
     ("OutOfMemoryError", "OOM"),
     ("NoPermissionError", "NOPERM"),
     ("AuthenticationError", "NOAUTH"),
+)
+
+# Answers which redis-py takes for errors of the connection are among them.
+_ANSWERS = (
+    exceptions.ResponseError,
+    exceptions.AuthenticationError,
+    exceptions.BusyLoadingError,
 )
 
 # What a code says. The rules are those of "Errors" in docs/PROTOCOL.md.
@@ -112,7 +118,7 @@ _DENIALS = (
     "The user executing the script can't",
     "ACL failure in script",
 )
-_CODE = re.compile("[A-Z]{2,}")
+_KNOWN = ("WRONGTYPE", "ERR", *_REDIRECTED, *_ELSEWHERE, *_LATER, *_DENIED, *_NEVER)
 
 
 def code_of(error: Exception) -> tuple[str, str]:
@@ -122,7 +128,7 @@ def code_of(error: Exception) -> tuple[str, str]:
         if isinstance(error, getattr(exceptions, name)) and not text.startswith(f"{code} "):
             return code, text
     code, _, rest = text.partition(" ")
-    return (code, rest) if _CODE.fullmatch(code) else ("ERR", text)
+    return (code, rest) if code in _KNOWN else ("ERR", text)
 
 
 def _meaning(code: str, message: str) -> str:
@@ -143,14 +149,13 @@ def _meaning(code: str, message: str) -> str:
         return "NOPERM"
     inner = inner.lstrip("-")
     code, _, rest = inner.partition(" ")
-    return _meaning(code, rest) if _CODE.fullmatch(code) else _meaning("ERR", inner)
+    return _meaning(code, rest) if code in _KNOWN else _meaning("ERR", inner)
 
 
 def error_of(error: Exception, *, sent: bool) -> NoAnswer | RedlatchError:
     """Returns what an exception of redis-py means. `sent` is false while dialing."""
     text = str(error) or type(error).__name__
-    answers = isinstance(error, (exceptions.ResponseError, exceptions.AuthenticationError))
-    if not answers and "max number of clients" not in text:
+    if not isinstance(error, _ANSWERS) and "max number of clients" not in text:
         if sent:
             return NoAnswer(f"the server did not answer in time: {text}", may_have_run=True)
         return NoAnswer(f"the server cannot be reached: {text}", may_have_run=False)

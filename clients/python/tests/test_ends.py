@@ -1,5 +1,6 @@
 """The ends of holds and waits that nobody plans: interrupts, `close`, forks, and errors of blocks."""
 
+import gc
 import os
 import signal
 import sys
@@ -218,3 +219,138 @@ def test_error_of_a_block_is_not_replaced_by_that_of_the_release(url, monkeypatc
             with client.lock("n"):
                 monkeypatch.setattr(client._link, "run", silent)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
+def test_dropped_hold_is_given_back(url, server, kind):
+    with redlatch.Client.from_url(url) as client:
+        with pytest.warns(ResourceWarning, match="'n' held> was dropped before its release"):
+            getattr(client, kind)("n", lease=1).acquire()
+            gc.collect()
+        eventually(lambda: server.hget("redlatch:{n}", "o") is None)
+        eventually(lambda: not client._keeper._holds, 5)
+        # A block keeps its hold, also without a name for it.
+        with getattr(client, kind)("n", lease=1):
+            gc.collect()
+            time.sleep(1.5)
+            assert client.lock("other").locked() is False and server.hget("redlatch:{n}", "o")
+
+
+def test_dropped_hold_is_given_back_while_threads_hold_all_locks(url, server):
+    with redlatch.Client.from_url(url) as client:
+        hold = client.lock("n").acquire()
+        with client._keeper._change, client._wakes._lock, client._begin:
+            with pytest.warns(ResourceWarning):
+                del hold
+                gc.collect()
+        eventually(lambda: server.hget("redlatch:{n}", "o") is None)
+
+
+def test_fork_gives_no_hold_back_that_it_drops(url, server):
+    with redlatch.Client.from_url(url) as client:
+        held = [client.lock("n").acquire()]
+        in_fork(lambda: held.clear() is None)
+        time.sleep(0.1)
+        assert held[0].owned()
+        held[0].release()
+
+
+@pytest.mark.parametrize("thread", ["notices", "renewals", "releases", "wakes"])
+def test_client_ends_with_its_threads(url, server, thread, caplog):
+    client = redlatch.Client.from_url(url)
+    hold = client.lock("n").acquire()
+    waiting = []
+
+    def wait():
+        with pytest.raises(redlatch.ClientClosed, match="lock 'n': a thread of the client"):
+            client.lock("n").acquire()
+        waiting.append("told")
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    eventually(lambda: client.lock("n").info()["waiters"] == 1)
+    if thread == "notices":
+        hold._tell = None
+        hold._lease.lose("taken")
+        client._keeper.wake()
+    elif thread == "renewals":
+        hold._lease.renewal = None
+        hold._lease.renew_at = 0.0
+        client._keeper.wake()
+    elif thread == "releases":
+        client._releaser.put(None)
+    else:
+        client._wakes._receive = None
+        server.publish(client._core.settings.channel, "x")
+    waiter.join(20)
+    assert waiting == ["told"]
+    assert hold.lost_cause in ("closed", "taken")
+    with pytest.raises(redlatch.ClientClosed):
+        client.lock("m").acquire()
+    client.close()
+
+
+def test_message_of_a_stranger_ends_nothing(make, server):
+    lock, other = make(), make()
+    hold = lock.acquire()
+    channel = lock._client._core.settings.channel
+    for message in (b"\xff\xfe", "redlatch:{n} ²", "redlatch:{n} " + "9" * 5000, "", "a b", " 1"):
+        eventually(lambda: server.publish(channel, message) == 1)
+    waiter = threading.Thread(target=lambda: lock.acquire().release())
+    waiter.start()
+    eventually(lambda: other.info()["waiters"] == 1)
+    began = time.monotonic()
+    assert hold.release() == "free"
+    waiter.join(20)
+    assert time.monotonic() - began < 1.5
+
+
+def test_stranger_gets_few_answers(url, server):
+    with redlatch.Client.from_url(url) as client:
+        with client.fair_lock("n"):
+            channel = client._core.settings.channel
+            eventually(lambda: server.publish(channel, "redlatch:{n} 9") == 1)
+            calls = "cmdstat_evalsha"
+            before = server.info("commandstats")[calls]["calls"]
+            for number in range(3000):
+                server.publish(channel, f"redlatch:{{n}} {number}")
+            time.sleep(0.5)
+            assert server.info("commandstats")[calls]["calls"] - before < 1500
+
+
+def test_wait_for_a_loss_has_a_timer_of_its_own(url, server, monkeypatch):
+    with redlatch.Client.from_url(url) as client:
+        hold = client.lock("n", lease=0.3, renew=False).acquire()
+        monkeypatch.setattr(hold, "_tell", lambda: None)
+        assert hold.wait_lost(10) and hold.lost_cause == "expired"
+        with client.lock("m") as held:
+            assert not held.wait_lost(0.05)
+        assert not held.wait_lost(0.05)
+
+
+def test_block_may_end_in_another_thread(make, server):
+    lock = make()
+    lock.__enter__()
+    thread = threading.Thread(target=lock.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join(20)
+    assert server.hget("redlatch:{n}", "o") is None
+
+
+def test_burst_of_threads_leaves_few_connections(url, server):
+    before = len(server.client_list())
+    with redlatch.Client.from_url(url) as client:
+        barrier = threading.Barrier(40)
+
+        def work(number):
+            barrier.wait()
+            with client.lock(f"n{number}"):
+                barrier.wait()
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        eventually(lambda: len(server.client_list()) - before <= 12)
+    eventually(lambda: len(server.client_list()) == before)

@@ -258,3 +258,78 @@ def test_place_of_an_unknown_waiter_is_withdrawn(url, server):
         server.hset("redlatch:{n}", "n", str(now + 5000))
         hold.release()
         eventually(lambda: server.zcard("redlatch:{n}:q") == 0, 4)
+
+
+def test_server_is_asked_who_holds(make, server):
+    lock = make()
+    assert not lock.locked()
+    with lock as hold:
+        assert lock.locked() and hold.owned()
+        server.delete("redlatch:{n}")
+        assert not lock.locked() and not hold.owned() and hold.lost_cause is None
+    with lock as later:
+        assert later.owned() and not hold.owned()
+
+
+def test_hold_is_extended_and_never_shortened(make, server):
+    hold = make(lease=1, renew=False).acquire()
+    hold.extend(60)
+    assert 50 < hold.remaining < 60
+    hold.extend(5)
+    assert 50 < hold.remaining < 60
+    assert make().info()["remaining"] > 50
+    for seconds in (0.01, float("inf"), "5"):
+        with pytest.raises(redlatch.InvalidLease):
+            hold.extend(seconds)
+    assert hold.release() == "free"
+    with pytest.raises(redlatch.LockLost, match="released"):
+        hold.extend(5)
+
+
+def test_extension_does_not_end_the_renewals(make):
+    with make(lease=1) as hold:
+        hold.extend(1.2)
+        time.sleep(2)
+        assert hold.state == "held"
+
+
+@pytest.mark.parametrize("spoil", ["delete", "foreign", "force"])
+def test_extension_of_a_lost_hold_is_a_loss(make, server, spoil):
+    hold = make().acquire()
+    if spoil == "force":
+        assert make().force_release()
+    else:
+        server.delete("redlatch:{n}")
+        if spoil == "foreign":
+            server.set("redlatch:{n}", "mine")
+    cause = "revoked" if spoil == "force" else "forgotten"
+    with pytest.raises(redlatch.LockLost, match=cause) as told:
+        hold.extend(9)
+    assert (told.value.cause, told.value.name) == (cause, "n") == (hold.lost_cause, hold.name)
+    assert hold.wait_lost(5) and hold.release() == cause
+
+
+def test_hold_is_ended_by_force(make):
+    lock, other = make(lease=60), make(wait=0)
+    assert not lock.force_release()
+    hold = lock.acquire()
+    assert not other.force_release(hold.token + 1) and hold.owned()
+    # Its own client tells at once, long before the next renewal.
+    assert lock.force_release() and hold.lost_cause == "revoked" and hold.wait_lost(5)
+    with other as later:
+        assert later.token > hold.token and later.abandoned
+        lock.force_release(hold.token)
+        assert later.owned()
+    assert hold.release() == "revoked"
+
+
+def test_waiter_is_called_by_a_forced_end(make):
+    first, second = make(lease=60), make(lease=60)
+    hold, got = first.acquire(), []
+    waiter = threading.Thread(target=lambda: got.append(second.acquire()))
+    waiter.start()
+    eventually(lambda: first.info()["waiters"] == 1)
+    began = time.monotonic()
+    assert second.force_release(hold.token)
+    waiter.join(20)
+    assert got and time.monotonic() - began < 1.5

@@ -1,0 +1,205 @@
+"""The ends of the asyncio client that nobody plans: other loops, cancelled tasks, dropped holds."""
+
+import asyncio
+import gc
+import threading
+import time
+import warnings
+
+import pytest
+from conftest import eventually
+
+import redlatch
+from redlatch import aio
+
+
+async def sleeps(seconds=60):
+    await asyncio.sleep(seconds)
+
+
+def fails_elsewhere(client, hold):
+    """Runs in another loop than that of the client: each call says so, and none hangs."""
+
+    async def work():
+        lock = client.lock("other")
+        calls = [lock.acquire(), lock.acquire(wait=0), lock.info(), lock.locked()]
+        calls += [lock.force_release(), lock.__aenter__()]
+        calls += [hold.run(sleeps()), hold.extend(9), hold.owned(), hold.release()]
+        for call in calls:
+            with pytest.raises((redlatch.ClientClosed, redlatch.LockLost)):
+                await asyncio.wait_for(call, 5)
+        # It is known without a wait, or refused.
+        try:
+            assert await asyncio.wait_for(hold.lost(), 5) == "closed"
+        except redlatch.ClientClosed:
+            pass
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
+def test_client_ends_with_its_loop(url, kind):
+    client = aio.Client.from_url(url)
+    hold = asyncio.run(getattr(client, kind)("n").acquire())
+    assert hold.lost_cause == "closed"
+    with pytest.raises(redlatch.LockLost, match="closed"):
+        hold.check()
+    fails_elsewhere(client, hold)
+    asyncio.run(client.close())
+
+
+def test_client_that_was_made_in_another_loop_works_in_that_of_its_first_call(url):
+    async def make():
+        return aio.Client.from_url(url)
+
+    async def use(client):
+        async with client, client.lock("n") as hold:
+            return hold.state
+
+    assert asyncio.run(use(asyncio.run(make()))) == "held"
+
+
+def test_call_from_the_loop_of_another_thread_is_refused(url):
+    async def work():
+        async with aio.Client.from_url(url) as client, client.lock("n") as hold:
+            thread = threading.Thread(target=fails_elsewhere, args=(client, hold))
+            thread.start()
+            while thread.is_alive():
+                await asyncio.sleep(0.01)
+            assert hold.state == "held" and await hold.owned()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("which", ["all", 0, 1, 2, 3])
+def test_client_ends_with_its_tasks(url, server, which):
+    async def work():
+        client = aio.Client.from_url(url)
+        lock = client.lock("n", lease=2)
+        hold, own = await lock.acquire(), asyncio.current_task()
+        waiter = asyncio.ensure_future(lock.acquire())
+        if which == "all":
+            # As a test framework does.
+            tasks = [task for task in asyncio.all_tasks() if task not in (own, waiter)]
+        else:
+            tasks = [list(client._tasks._tasks)[which]]
+        for task in tasks:
+            task.cancel()
+        assert await hold.lost() == "closed"
+        with pytest.raises(redlatch.LockLost, match="closed"):
+            await hold.run(sleeps())
+        with pytest.raises(redlatch.ClientClosed, match="lock 'n': a task of the client"):
+            await waiter
+        with pytest.raises(redlatch.ClientClosed):
+            await client.lock("m").acquire()
+        # The loop is well, so that the release of a holder still works.
+        assert await hold.release() == "free"
+        assert server.hget("redlatch:{n}", "o") is None
+        await client.close()
+        await client.close()
+
+    asyncio.run(work())
+
+
+def test_run_and_lost_have_a_timer_of_their_own(url, monkeypatch):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            hold = await client.lock("n", lease=0.3, renew=False).acquire()
+            # Nothing in the background tells.
+            monkeypatch.setattr(client._keeper, "_holds", {})
+            with pytest.raises(redlatch.LockLost, match="expired"):
+                await hold.run(sleeps())
+            assert await hold.lost() == "expired"
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_block_may_end_in_another_task(url, server):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            lock = client.lock("n")
+            await asyncio.ensure_future(lock.__aenter__())
+            await asyncio.ensure_future(lock.__aexit__(None, None, None))
+            assert server.hget("redlatch:{n}", "o") is None
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
+@pytest.mark.parametrize("thread", [False, True])
+def test_dropped_hold_is_given_back(url, server, kind, thread):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            held = [await getattr(client, kind)("n").acquire()]
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                if thread:
+                    await asyncio.to_thread(held.clear)
+                held.clear()
+                gc.collect()
+                text = "'n' held> was dropped before its release"
+                assert [text in str(one.message) for one in told] == [True]
+                assert told[0].category is ResourceWarning
+            while server.hget("redlatch:{n}", "o"):
+                await asyncio.sleep(0.01)
+            assert not client._keeper._holds
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+def test_hold_that_is_dropped_after_its_end_is_no_matter(url, server):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client = aio.Client.from_url(url)
+        hold = asyncio.run(client.lock("n").acquire())
+        del hold
+        sync = redlatch.Client.from_url(url)
+        hold = sync.lock("m").acquire()
+        sync.close()
+        del hold
+        gc.collect()
+
+
+def test_thousand_acquisitions_take_two_connections(url, server):
+    async def one(client, number, peak):
+        hold = await client.lock(f"n{number}").acquire()
+        peak.append(len(server.client_list()) if number % 100 == 0 else 0)
+        await hold.release()
+
+    async def work():
+        peak = []
+        # Fresh, with all of them at once.
+        async with aio.Client.from_url(url) as client:
+            await asyncio.gather(*(one(client, number, peak) for number in range(1000)))
+        return max(peak)
+
+    before = len(server.client_list())
+    assert asyncio.run(work()) - before <= 2
+    eventually(lambda: len(server.client_list()) == before)
+
+
+def test_cancelled_request_ends_no_other(url, server):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            await client.lock("n").locked()
+            before = server.info("stats")["total_connections_received"]
+            for turns in range(50):
+                tasks = [asyncio.ensure_future(client.lock("n").locked()) for _ in range(2)]
+                for _ in range(turns % 7):
+                    await asyncio.sleep(0)
+                tasks[0].cancel()
+                assert await tasks[1] is False
+            assert server.info("stats")["total_connections_received"] == before
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_stopped_loop_takes_no_answer_for_silence(url):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            lock = client.lock("n", lease=0.2, renew=False, wait=0)
+            asyncio.get_running_loop().call_later(0.001, time.sleep, 0.15)
+            hold = await lock.acquire()
+            assert hold is not None
+
+    asyncio.run(asyncio.wait_for(work(), 60))

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from redlatch._scripts import script_text
 
 VECTORS = Path(__file__).parents[3] / "vectors"
-SCRIPTS = ["acquire", "renew", "release", "inspect", "withdraw"]
+SCRIPTS = ["acquire", "renew", "release", "inspect", "force", "withdraw"]
 
 
 def vectors():

@@ -14,7 +14,15 @@ use crate::command::{self, cargo, root, which};
 
 /// The packages of the environment. The wheel is built without isolation, so that its build tool is
 /// among them.
-const PACKAGES: &[&str] = &["redis>=5", "pytest>=8", "build>=1", "hatchling>=1.24"];
+const PACKAGES: &[&str] = &[
+    "redis>=5",
+    "pytest>=8",
+    "mypy>=1.11",
+    "gevent>=24",
+    "eventlet>=0.36",
+    "build>=1",
+    "hatchling>=1.24",
+];
 
 /// The environment that has the wheel and what it depends on.
 const FRESH: &str = "target/python-fresh";
@@ -48,7 +56,16 @@ pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
 
 /// Checks that the client which a Python imports joins its scripts as the Rust client does.
 fn check_scripts(python: &mut Command) -> Result<(), String> {
-    let of = |of: &Exclusive| [of.acquire, of.renew, of.release, of.inspect, of.withdraw];
+    let of = |of: &Exclusive| {
+        [
+            of.acquire,
+            of.renew,
+            of.release,
+            of.inspect,
+            of.force,
+            of.withdraw,
+        ]
+    };
     let scripts = [of(&REENTRANT), of(&FAIR.exclusive)].concat();
     let names = scripts.iter().map(|script| script.name);
     python.env("PYTHONDONTWRITEBYTECODE", "1");

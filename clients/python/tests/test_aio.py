@@ -215,3 +215,32 @@ def test_block_whose_hold_was_lost_ends_at_once(url, kind, monkeypatch):
             monkeypatch.undo()
 
     run(work())
+
+
+def test_server_is_asked_and_a_hold_extended_and_forced(url, kind, server):
+    async def work():
+        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
+            lock, other = getattr(one, kind)("n", lease=1), getattr(two, kind)("n", lease=60)
+            assert not await lock.locked() and not await lock.force_release()
+            hold = await lock.acquire()
+            assert await other.locked() and await hold.owned()
+            await hold.extend(60)
+            assert 50 < hold.remaining < 60
+            # The renewals go on, and shorten nothing.
+            await asyncio.sleep(1)
+            assert 50 < hold.remaining < 60
+            waiter = asyncio.ensure_future(other.acquire())
+
+            async def waits():
+                return (await lock.info())["waiters"] == 1
+
+            await eventually(waits)
+            assert await lock.force_release(hold.token)
+            assert await hold.lost() == "revoked" and not await hold.owned()
+            with pytest.raises(redlatch.LockLost, match="revoked"):
+                await hold.extend(60)
+            later = await waiter
+            assert later.abandoned and await later.release() == "free"
+            assert await hold.release() == "revoked"
+
+    run(work())

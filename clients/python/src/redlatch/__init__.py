@@ -12,7 +12,8 @@ with client.lock("nightly-report") as hold:
 """
 
 from . import aio
-from ._sync import Client, FairLock, Hold, Lock
+from ._hold import Hold
+from ._sync import Client, FairLock, Lock
 from .errors import (
     ClientClosed,
     InvalidLease,

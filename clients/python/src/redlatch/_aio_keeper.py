@@ -8,7 +8,8 @@ from weakref import ref
 
 from . import _plans as plans
 from ._acquisition import Undo
-from ._aio_link import Link, Spawn, wait_for_event
+from ._aio_link import Link, Spawn
+from ._aio_wakes import wait_for_event
 from ._base import RECORD_PAUSE, RECORD_RETRY, RECORD_TTL, Core
 from ._lease import Lease
 from ._plans import Ask, Plan, T
@@ -17,7 +18,7 @@ from ._wire import NoAnswer
 from .errors import ClientClosed, RedlatchError
 
 if TYPE_CHECKING:
-    from .aio import Hold
+    from ._aio_hold import Hold
 
 # Sleeps are bounded, since a timer may stand still while the machine is suspended. In ms.
 _LONGEST_SLEEP = 60_000.0

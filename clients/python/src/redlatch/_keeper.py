@@ -19,7 +19,7 @@ from ._wire import NoAnswer
 from .errors import RedlatchError
 
 if TYPE_CHECKING:
-    from ._sync import Hold
+    from ._hold import Hold
 
 # Sleeps are bounded, since a timer may stand still while the machine is suspended. In ms.
 _LONGEST_SLEEP = 60_000.0

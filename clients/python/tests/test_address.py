@@ -48,7 +48,7 @@ def test_parameters_are_options_of_the_client(caplog):
     url = (
         "redis://h?prefix=shop&lease=10s&application=checkout&patience=2s&connect_timeout=500ms"
         "&token_retention=1h&server_clock_allowance=3s&client_name=me&max_waiters=7&self_check=false"
-        "&long_wait=5s&protocol=3&%3Asecret%40=1"
+        "&long_wait=5s&ssl_ca_certs=x&%3Asecret%40=1"
     )
     with caplog.at_level(logging.WARNING, "redlatch"):
         _, options = read(url)
@@ -63,7 +63,7 @@ def test_parameters_are_options_of_the_client(caplog):
         "client_name": "me",
     }
     (told,) = [record.getMessage() for record in caplog.records]
-    assert told.endswith("no effect: max_waiters, self_check, long_wait, protocol, (not shown)")
+    assert told.endswith("no effect: max_waiters, self_check, long_wait, ssl_ca_certs, (not shown)")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,7 @@ def test_parameters_are_options_of_the_client(caplog):
         ("redis://:secret/@h", "%2F"),
         ("redis://::1", "host:port"),
         ("redis://:%ff@h", "UTF-8"),
+        ("rediss://h?ssl_cert_reqs=no", "ssl_cert_reqs"),
         ("redis://h?lease=10", "no span of time"),
         ("redis://h?patience=1.5s", "no span of time"),
         ("redis://h?patience=1ms", "100 ms to 1 day"),

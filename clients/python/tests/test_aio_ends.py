@@ -175,7 +175,7 @@ def test_thousand_acquisitions_take_two_connections(url, server):
 
     before = len(server.client_list())
     assert asyncio.run(work()) - before <= 2
-    eventually(lambda: len(server.client_list()) == before)
+    eventually(lambda: len(server.client_list()) <= before)
 
 
 def test_cancelled_request_ends_no_other(url, server):

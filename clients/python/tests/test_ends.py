@@ -353,4 +353,4 @@ def test_burst_of_threads_leaves_few_connections(url, server):
         for thread in threads:
             thread.join(60)
         eventually(lambda: len(server.client_list()) - before <= 12)
-    eventually(lambda: len(server.client_list()) == before)
+    eventually(lambda: len(server.client_list()) <= before)

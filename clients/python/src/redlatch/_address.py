@@ -45,6 +45,8 @@ def read(url: str) -> tuple[dict[str, Any], ClientOptions]:
     if scheme in ("rediss", "valkeys"):
         kwargs.update(ssl=True, ssl_check_hostname=True)
     options = _parameters(scheme, query, kwargs)
+    if kwargs.get("ssl_cert_reqs", "none") not in ("none", "optional", "required"):
+        _wrong("ssl_cert_reqs in the address is none of none, optional and required")
     if kwargs.get("ssl_cert_reqs") == "none":
         kwargs["ssl_check_hostname"] = False
     if not re.fullmatch("[0-9]{1,9}", str(kwargs["db"] or 0)):
@@ -109,7 +111,7 @@ def _parameters(scheme: str, query: str, kwargs: dict[str, Any]) -> ClientOption
             options[name] = value
         elif name in _SPANS:
             options[name] = _span(value)
-        elif name.startswith("ssl_") and name[4:] in _TLS:
+        elif "ssl" in kwargs and name.startswith("ssl_") and name[4:] in _TLS:
             is_flag = name == "ssl_check_hostname"
             kwargs[name] = value.lower() in ("true", "yes", "1") if is_flag else value
         elif _SEVERAL.fullmatch(name):

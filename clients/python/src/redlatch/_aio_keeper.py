@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Callable, Coroutine
 from weakref import ref
 
@@ -19,6 +20,8 @@ from .errors import ClientClosed, RedlatchError
 
 if TYPE_CHECKING:
     from ._aio_hold import Hold
+
+_log = logging.getLogger("redlatch")
 
 # Sleeps are bounded, since a timer may stand still while the machine is suspended. In ms.
 _LONGEST_SLEEP = 60_000.0
@@ -64,8 +67,10 @@ class Tasks:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        failed = task.cancelled() or task.exception() is not None
-        if failed and not self._closing:
+        failure = None if task.cancelled() else task.exception()
+        if failure:
+            _log.error("a task of the client has failed", exc_info=failure)
+        if (failure or task.cancelled()) and not self._closing:
             self.over = True
             self._collapse()
 
@@ -150,7 +155,8 @@ class Releaser:
 
     def put(self, undo: Undo) -> None:
         """Hands over a release. Never waits."""
-        if not self._tasks.over:
+        # A task that is collected after its loop was closed has no loop either.
+        if not self._tasks.over and asyncio._get_running_loop():
             task = self._tasks.spawn(self._repeat(undo))
             self._releases.add(task)
             task.add_done_callback(self._releases.discard)

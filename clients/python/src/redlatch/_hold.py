@@ -67,6 +67,8 @@ class Hold(HoldView):
 
     def owned(self) -> bool:
         """Asks the server whether the hold still stands. Costs one request. See `Lock.info`."""
+        with about(self._lease.place):
+            self._core.check_open()
         found = self._carry_out(plans.inspect(self._core, self._lease.place))
         return found is not None and found["token"] == self.token
 

@@ -23,7 +23,7 @@ from ._plans import Plan
 from ._time import now
 from ._wakes import Wakes
 from ._wire import NoAnswer
-from .errors import LockBusy, LockLost, Refused, Unavailable, WrongKind
+from .errors import LockBusy, LockLost, RedlatchError, Refused, WrongKind
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -308,8 +308,7 @@ class Lock:
         """Releases the lock; in the background, if the hold was lost.
 
         Raises `LockLost` if the hold was lost and the block has raised nothing else: what the block
-        did may have overlapped with the next holder. Raises `Unavailable` if the server does not
-        answer to the release and the block has raised nothing.
+        did may have overlapped with the next holder. Then it also raises what `Hold.release` raises.
         """
         entry = self._entered.last(threading.get_ident())
         hold = entry[1]
@@ -320,7 +319,7 @@ class Lock:
                 hold.release()
             elif cause != "released":
                 give_back([hold])
-        except Unavailable:
+        except RedlatchError:
             # The release goes on in the background, and what the block has raised matters more.
             if error is None:
                 raise

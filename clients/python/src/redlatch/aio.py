@@ -28,7 +28,7 @@ from ._options import ClientOptions, LockOptions
 from ._plans import Plan
 from ._time import now
 from ._wire import NoAnswer
-from .errors import ClientClosed, LockBusy, LockLost, Refused, Unavailable, WrongKind
+from .errors import ClientClosed, LockBusy, LockLost, RedlatchError, Refused, WrongKind
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -268,8 +268,8 @@ class Lock:
     ) -> None:
         """Releases the lock; in the background, if the hold was lost.
 
-        Raises `LockLost` if the hold was lost and the block has raised nothing else. Raises
-        `Unavailable` if the server does not answer to the release and the block has raised nothing.
+        Raises `LockLost` if the hold was lost, or what `Hold.release` raises, if the block has raised
+        nothing else.
         """
         entry = self._entered.last(asyncio.current_task())
         self._entered.remove(entry)
@@ -278,7 +278,7 @@ class Lock:
         if cause in (None, "closed"):
             try:
                 await hold.release()
-            except (Unavailable, ClientClosed):
+            except RedlatchError:
                 # The release goes on in the background, and what the block has raised matters more.
                 if error is None:
                     raise

@@ -68,12 +68,14 @@ def _split(url: object) -> tuple[str, dict[str, Any], str]:
         "replicas",
     ):
         _wrong(
-            f"the Python client does not know {scheme}://; give it the address of one server, or of "
-            "a service that leads to the master"
+            f"the Python client does not know {scheme}://; give it the address of one server, or "
+            "of a service that leads to the master"
         )
     unix = scheme in ("unix", "redis+unix", "valkey+unix")
     if not unix and scheme not in ("redis", "rediss", "valkey", "valkeys"):
-        _wrong(f"the scheme {scheme[:20]}:// is unknown; use redis, rediss, valkey, valkeys or unix")
+        _wrong(
+            f"the scheme {scheme[:20]}:// is unknown; use redis, rediss, valkey, valkeys or unix"
+        )
     end = next((at for at, sign in enumerate(rest) if sign in "/?#"), len(rest))
     authority, tail = rest[:end], rest[end:]
     if "@" not in authority and tail[:1] in ("/", "#") and "@" in tail:

@@ -79,7 +79,10 @@ class Hold(HoldView):
         return found is not None and found["token"] == self.token
 
     async def extend(self, seconds: float) -> None:
-        """Moves the end of the lease to `seconds` from now, at least. See `redlatch.Hold.extend`."""
+        """Moves the end of the lease to `seconds` from now, at least.
+
+        See `redlatch.Hold.extend`.
+        """
         span = lease_ms(seconds, renewed=False)
         self.check()
         clock = self._client._link.clock

@@ -60,7 +60,8 @@ class Link:
     async def run(self, call: Call, timeout: float) -> Any:
         """Sends a call and returns its reply. `timeout` is in ms.
 
-        Raises `NoAnswer` if there is no clear answer, `Refused` if the server will never execute it.
+        Raises `NoAnswer` if there is no clear answer, and `Refused` if the server will never
+        execute it.
         A cancelled call may have been executed.
         """
         if call.script not in self._scripts:

@@ -59,7 +59,7 @@ class Client:
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[ClientOptions]) -> "Client":
-        """Makes a client for the server at `url`, such as `redis://localhost?prefix=shop&lease=10s`.
+        """Makes a client for the server at `url`, such as `redis://localhost?lease=10s`.
 
         The parameters are those of the library for Rust. An option that is given here counts before
         a parameter. A parameter without effect causes a warning in the log.
@@ -308,7 +308,8 @@ class Lock:
         """Releases the lock; in the background, if the hold was lost.
 
         Raises `LockLost` if the hold was lost and the block has raised nothing else: what the block
-        did may have overlapped with the next holder. Then it also raises what `Hold.release` raises.
+        did may have overlapped with the next holder. In this case, it also raises what
+        `Hold.release` raises.
         """
         entry = self._entered.last(threading.get_ident())
         hold = entry[1]

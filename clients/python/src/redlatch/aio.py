@@ -268,8 +268,8 @@ class Lock:
     ) -> None:
         """Releases the lock; in the background, if the hold was lost.
 
-        Raises `LockLost` if the hold was lost, or what `Hold.release` raises, if the block has raised
-        nothing else.
+        Raises `LockLost` if the hold was lost, or what `Hold.release` raises, if the block has
+        raised nothing else.
         """
         entry = self._entered.last(asyncio.current_task())
         self._entered.remove(entry)

@@ -6,7 +6,10 @@ from typing import Optional
 
 
 class RedlatchError(Exception):
-    """The base of all errors of this package. `name` is that of the lock, if the error is about one."""
+    """The base of all errors of this package.
+
+    `name` is that of the lock, or `None` if the error is about no lock.
+    """
 
     def __init__(self, message: str = "", *, name: Optional[str] = None) -> None:
         super().__init__(message)

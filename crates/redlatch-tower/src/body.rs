@@ -24,6 +24,7 @@ pin_project! {
     pub struct HeldBody<B> {
         #[pin]
         inner: Option<B>,
+        refusal: Option<&'static str>,
         hold: Option<Hold>,
         lost: Option<Pin<Box<dyn Future<Output = LossCause> + Send>>>,
     }
@@ -37,6 +38,7 @@ impl<B: Body> HeldBody<B> {
         let lost = hold.as_ref().filter(|_| stops).map(Hold::lost);
         Self {
             inner: Some(inner),
+            refusal: None,
             hold,
             lost,
         }
@@ -48,21 +50,24 @@ impl<B> HeldBody<B> {
     pub(crate) const fn free(inner: B) -> Self {
         Self {
             inner: Some(inner),
+            refusal: None,
             hold: None,
             lost: None,
         }
     }
 
-    pub(crate) const fn empty() -> Self {
+    /// Creates the body of a refusal, which says why.
+    pub(crate) const fn refusal(text: &'static str) -> Self {
         Self {
             inner: None,
+            refusal: Some(text),
             hold: None,
             lost: None,
         }
     }
 }
 
-impl<B: Body<Error: Into<BoxError>>> Body for HeldBody<B> {
+impl<B: Body<Data: From<&'static [u8]>, Error: Into<BoxError>>> Body for HeldBody<B> {
     type Data = B::Data;
     type Error = BoxError;
 
@@ -72,7 +77,8 @@ impl<B: Body<Error: Into<BoxError>>> Body for HeldBody<B> {
     ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         let mut this = self.project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
-            return Poll::Ready(None);
+            let text = this.refusal.take().map(str::as_bytes);
+            return Poll::Ready(text.map(|text| Ok(Frame::data(text.into()))));
         };
         if let (Some(hold), Some(lost)) = (&this.hold, &mut this.lost) {
             // The check reads the clock, so it finds a loss that no timer has reported yet.
@@ -103,12 +109,12 @@ impl<B: Body<Error: Into<BoxError>>> Body for HeldBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
+        self.refusal.is_none() && self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let empty = || SizeHint::with_exact(0);
-        self.inner.as_ref().map_or_else(empty, Body::size_hint)
+        let refusal = || SizeHint::with_exact(self.refusal.map_or(0, str::len) as u64);
+        self.inner.as_ref().map_or_else(refusal, Body::size_hint)
     }
 }
 

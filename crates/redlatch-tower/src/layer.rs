@@ -40,7 +40,8 @@ pub enum Until {
     Body,
 }
 
-/// Why a request was refused. It is in the extensions of the response.
+/// Why a request was refused. It is in the extensions of the response. The body is a line of plain
+/// text, and `Retry-After` is a second where another try may succeed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refusal {

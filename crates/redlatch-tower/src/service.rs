@@ -8,7 +8,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{Request, Response, StatusCode};
+use http::{
+    HeaderValue, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use http_body::Body;
 use redlatch::{Error, ErrorKind};
 use tower_service::Service;
@@ -135,8 +138,44 @@ const fn is_of_server(kind: ErrorKind) -> bool {
 }
 
 fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldBody<B>> {
-    let mut response = Response::new(HeldBody::empty());
+    tell(status, &refusal);
+    let passes = match &refusal {
+        Refusal::Busy => true,
+        Refusal::Invalid(_) => false,
+        Refusal::Unavailable(error) => error.is_transient() || error.loss().is_some(),
+    };
+    let mut response = Response::new(HeldBody::refusal(text_of(&refusal)));
     *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, plain);
+    if passes {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     response.extensions_mut().insert(refusal);
     response
+}
+
+/// Returns what a caller may know of a refusal. Names and errors stay inside.
+const fn text_of(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Busy => "others are at work on this; try again\n",
+        Refusal::Invalid(_) => "this request names nothing that can be locked\n",
+        Refusal::Unavailable(_) => "the service that coordinates requests does not answer\n",
+    }
+}
+
+fn tell(status: StatusCode, refusal: &Refusal) {
+    let status = status.as_u16();
+    match refusal {
+        Refusal::Busy => tracing::debug!(
+            target: "redlatch", event = "request_refused", status, "a request found others at work"
+        ),
+        Refusal::Invalid(error) => tracing::debug!(
+            target: "redlatch", event = "request_refused", status, %error, "a request has no valid name"
+        ),
+        Refusal::Unavailable(error) => tracing::warn!(
+            target: "redlatch", event = "request_refused", status, %error, "a request could not be coordinated"
+        ),
+    }
 }

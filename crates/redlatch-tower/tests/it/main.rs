@@ -103,7 +103,15 @@ async fn limit_refuses_what_is_too_much_and_says_why() {
     let refused = service.clone().oneshot(request("/")).await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(matches!(refused.extensions().get(), Some(Refusal::Busy)));
-    assert_eq!(text(refused).await, "");
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(
+        refused.headers()["content-type"],
+        "text/plain; charset=utf-8"
+    );
+    assert_eq!(
+        text(refused).await,
+        "others are at work on this; try again\n"
+    );
     let other = limit(&client, 2)
         .on_busy(StatusCode::TOO_MANY_REQUESTS)
         .on_unavailable(REFUSE);

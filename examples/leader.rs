@@ -55,11 +55,9 @@ async fn candidate(url: &str, folder: &Path, name: &str) -> Result {
     let campaigns = async {
         // A term whose end is near ends the work. Then this candidate campaigns again, until the
         // client closes.
-        let work = async |term: &Term| {
-            work(term, folder, name).await;
-            term.step_down();
-        };
-        match election.lead(work).await {
+        let lead = election.lead(async |term: &Term| work(term, folder, name).await);
+        match lead.await {
+            Ok(()) if client.is_closed() => {}
             Err(error) if error.kind() == ErrorKind::Closed => {}
             ended => note(folder, name, 0, &format!("campaigns no more: {ended:?}")),
         }

@@ -26,7 +26,8 @@ use crate::{
 ///   term. The work of a term is dropped at the term's deadline, before the server can give the
 ///   name away, even if the server is unreachable.
 /// * **The name is given back** only after the work and the tasks of the term have ended.
-/// * **A lost term** ends the work. The candidate campaigns again by itself. Work that returns ends
+/// * **A term that ends** ends the work, and the candidate campaigns again by itself. So work that
+///   returns because [`Term::ending`] has resolved stays a candidate. Work that returns before ends
 ///   the candidacy, unless it has called [`Term::step_down`].
 /// * **A leader that dies** leads until its lease ends, 30 s by default. Others wait for it.
 /// * **Order**: any candidate may lead next. With [`fair`](Self::fair) they lead in order of
@@ -54,8 +55,8 @@ use crate::{
 ///         let mut ending = pin!(term.ending());
 ///         loop {
 ///             tokio::select! {
-///                 // `grace` is left to finish. Then campaign again.
-///                 () = &mut ending => return term.step_down(),
+///                 // `grace` is left to finish. Then this candidate campaigns again.
+///                 () = &mut ending => return,
 ///                 () = step(term.token()) => {}
 ///             }
 ///         }
@@ -161,8 +162,15 @@ impl Election {
         FallibleElection::new(self, on_error)
     }
 
-    /// Campaigns, and runs `work` while this candidate leads. Returns when the work returns, after
-    /// the name has been given back, unless the work has called [`Term::step_down`].
+    /// Campaigns, and runs `work` while this candidate leads. Returns when the work has ended the
+    /// candidacy, after the name has been given back.
+    ///
+    /// | the work returns | next |
+    /// |---|---|
+    /// | before [`Term::ending`] resolves, or while the client closes | the call returns |
+    /// | after [`Term::ending`] has resolved, as it does after an outage | campaigns again |
+    /// | after it has called [`Term::resign`] | the call returns |
+    /// | after it has called [`Term::step_down`] | campaigns again |
     ///
     /// The work begins when the server has confirmed that this candidate leads. If the term is
     /// lost, the work is dropped at its next await, before any other await of this call. Then the
@@ -182,7 +190,6 @@ impl Election {
     /// tokio::spawn(election.lead(async move |term| {
     ///     repo.save(term.token());
     ///     term.ending().await;
-    ///     term.step_down();
     /// }));
     /// # }
     /// ```
@@ -239,7 +246,7 @@ impl Election {
             loop {
                 let term = plan.term().await?;
                 let ran = term.run(work(&term)).await;
-                let done = ran.is_ok() && !term.steps_down();
+                let done = ran.is_ok() && term.is_resigned();
                 term.end().await;
                 if done {
                     return Ok(());
@@ -282,7 +289,7 @@ impl Election {
         loop {
             let term = ScopedTerm::new(plan.term().await?);
             let ran = term.run(work(&term)).await;
-            let done = ran.is_ok() && !term.steps_down();
+            let done = ran.is_ok() && term.is_resigned();
             term.into_inner().end().await;
             if done {
                 return Ok(());

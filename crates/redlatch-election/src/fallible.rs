@@ -43,10 +43,10 @@ impl FallibleElection {
 
     /// Campaigns, and runs `work` while this candidate leads. Returns the value of the work.
     ///
-    /// As [`Election::lead`], except that `Ok` ends the call and `Err` leads to what
-    /// [`on_error`](Election::on_error) chose. An error of the work is reported by the event
-    /// `work_failed`. After [`Term::step_down`], `Ok` leads to the next campaign as well, and the
-    /// value is dropped.
+    /// As [`Election::lead`], except that `Err` leads to what [`on_error`](Election::on_error)
+    /// chose. An error of the work is reported by the event `work_failed`. Where a return leads to
+    /// the next campaign, the value of `Ok` is dropped. Work whose value counts also at the end of a
+    /// term calls [`Term::resign`].
     ///
     /// # Errors
     ///
@@ -155,8 +155,8 @@ impl FallibleElection {
         ran: Result<Result<T, E>, redlatch_core::LossCause>,
     ) -> Next<T> {
         match ran {
-            Ok(Ok(_)) if term.steps_down() => Next::Campaign(None),
-            Ok(Ok(value)) => Next::Done(value),
+            Ok(Ok(value)) if term.is_resigned() => Next::Done(value),
+            Ok(Ok(_)) => Next::Campaign(None),
             Ok(Err(error)) => {
                 term.report(TermEvent::WorkFailed(error.to_string()));
                 match self.on_error {

@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, FutureExt, select};
 use redlatch_core::{
-    Error, Held, LossCause, Moment, Token,
+    Error, Held, HoldState, LossCause, Moment, Token,
     family::{Internals, Rule, TermEvent},
 };
 
@@ -67,6 +67,7 @@ pub struct Term {
     plan: Arc<Plan>,
     announced: Arc<AtomicBool>,
     steps_down: AtomicBool,
+    resigns: AtomicBool,
     /// Until when the work may go on although the renewal of the term was forbidden.
     forbidden_until: OnceLock<Moment>,
 }
@@ -79,6 +80,7 @@ impl Term {
             plan: Arc::clone(plan),
             announced: Arc::default(),
             steps_down: AtomicBool::new(false),
+            resigns: AtomicBool::new(false),
             forbidden_until: OnceLock::new(),
         };
         term.report(TermEvent::Began);
@@ -96,7 +98,7 @@ impl Term {
         self.held.name()
     }
 
-    /// Resolves when the work should finish: the election's [`grace`](crate::Election::grace)
+    /// Resolves when the work should finish and return: the election's [`grace`](crate::Election::grace)
     /// before the deadline, unless the term is renewed in time; at once when the term is lost, and
     /// when the client closes.
     ///
@@ -106,6 +108,9 @@ impl Term {
     /// does, the work has the grace from then on, to the deadline at most. After any other loss the
     /// work is dropped at once. The future owns the data it needs. Sends no request.
     ///
+    /// A return of the work from then on leads to the next campaign, unless the work has called
+    /// [`resign`](Self::resign).
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future has no effect. Call it again.
@@ -113,17 +118,32 @@ impl Term {
         self.held.ending(self.plan.grace)
     }
 
-    /// Lets this candidate campaign again when the work has returned, instead of ending the call.
-    /// The name is given back first, so another candidate may lead next.
-    ///
-    /// Work that returns after [`ending`](Self::ending) calls it, since a term also ends when the
-    /// server was silent for a while. If the client closes, the next campaign fails with `Closed`.
+    /// Lets this candidate campaign again when the work has returned, also if the term has not
+    /// begun to end. The name is given back first, so another candidate may lead next. If the
+    /// client closes, the next campaign fails with `Closed`.
     pub fn step_down(&self) {
         self.steps_down.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn steps_down(&self) -> bool {
-        self.steps_down.load(Ordering::Relaxed)
+    /// Lets the candidacy end when the work has returned, also if the term has begun to end.
+    pub fn resign(&self) {
+        self.resigns.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether a return of the work ends the candidacy. A return is an answer to
+    /// [`ending`](Self::ending) once that has resolved, and the end of the work before. A client
+    /// that closes has no next campaign.
+    pub(crate) fn is_resigned(&self) -> bool {
+        if self.steps_down.load(Ordering::Relaxed) {
+            return false;
+        }
+        let resigned = self.resigns.load(Ordering::Relaxed)
+            || self.held.state() == HoldState::Lost(LossCause::Closed)
+            || self.ending().now_or_never().is_none();
+        if resigned {
+            self.report(TermEvent::Resigned);
+        }
+        resigned
     }
 
     /// Fails with the cause if the work must not go on. Call it before each step that takes long
@@ -186,9 +206,10 @@ impl Term {
 
     /// Runs the work, at most as long as it may go on. The work has been dropped when this returns.
     ///
-    /// The work may run again in the same term, so an earlier wish to step down is forgotten first.
+    /// The work may run again in the same term, so earlier wishes are forgotten first.
     pub(crate) async fn run<F: Future>(&self, work: F) -> Result<F::Output, LossCause> {
         self.steps_down.store(false, Ordering::Relaxed);
+        self.resigns.store(false, Ordering::Relaxed);
         self.announce();
         let ended = {
             let mut work = pin!(work);

@@ -305,6 +305,8 @@ pub enum TermEvent {
     Began,
     /// The term was lost, and its work was dropped.
     Lost(LossCause),
+    /// The work has ended the candidacy.
+    Resigned,
     /// The work has failed with this error.
     WorkFailed(String),
     /// The leader's value could not be told to observers.
@@ -322,6 +324,10 @@ pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event
         TermEvent::Lost(cause) => tracing::warn!(
             target: "redlatch", event = "term_lost", kind, class, %name, %token, cause = cause.as_str(),
             "a term was lost, and its work was dropped"
+        ),
+        TermEvent::Resigned => tracing::info!(
+            target: "redlatch", event = "resigned", kind, class, %name, %token,
+            "a leader has resigned, and is no candidate any more"
         ),
         TermEvent::WorkFailed(error) => {
             tracing::warn!(

@@ -76,8 +76,8 @@ impl Election {
     }
 
     /// Campaigns, and runs `work` while this candidate leads. Returns when the work has returned in
-    /// a term that lasts, unless it has called [`Term::step_down`]. After a lost term it campaigns
-    /// again.
+    /// a term that has not begun to end, unless it has called [`Term::step_down`]. Otherwise it
+    /// campaigns again. See [`Election::lead`](crate::Election::lead).
     ///
     /// # Errors
     ///

@@ -55,6 +55,7 @@ async fn work_has_its_grace_when_its_renewal_is_forbidden() {
         // The server keeps the name while the work ends.
         let leader = operator.election("x").leader().await.unwrap();
         assert_eq!(leader.map(|leader| leader.token), Some(term.token()));
+        term.resign();
     });
     let forbid = async {
         begun.notified().await;

@@ -205,6 +205,7 @@ async fn ending_comes_when_renewals_are_not_answered() {
         term.check().unwrap();
         tokio::time::sleep(SECOND).await;
         term.check().unwrap();
+        term.resign();
     });
     lead.await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! The election.
 
 mod cancel;
+mod ending;
 mod forbidden;
 mod late;

@@ -121,6 +121,8 @@ impl Candidate<'_> {
         let election = election(self.client, self.args, self.patience);
         let led = election.lead(async |term| {
             started.notify_one();
+            // What follows the end of a command is decided here, not by the time of its end.
+            term.resign();
             let mut signals = signals.lock().await;
             end = Some(match signals.asked_to_end() {
                 // An earlier term was lost while its command was ending.

@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, process::ExitCode};
 
-use redlatch::{Error, ErrorKind};
+use redlatch::{Error, ErrorKind, runtime::ServerError};
 
 /// The command line is wrong, or names an object of another kind. As in `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
@@ -104,6 +104,14 @@ impl From<Error> for Failure {
             ),
             ErrorKind::TooManyAttempts => (BUSY, "try again"),
             ErrorKind::Lost(_) => (LOST, ""),
+            // The server has answered, and the text itself says what to do.
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
+                if error
+                    .reason()
+                    .is_some_and(|reason| reason.is::<ServerError>()) =>
+            {
+                (NO_SERVER, "")
+            }
             ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => {
                 (NO_SERVER, "check address and network")
             }

@@ -287,6 +287,8 @@ pub enum Failure {
     NotSent(String),
     /// The script may have run or may still run. The text describes the failure.
     Unknown(String),
+    /// The server answered with an error of unknown meaning. The script may have run.
+    Strange(ServerError),
     /// The server refused the call for the moment.
     Refused(Obstacle, ServerError),
     /// Another node owns the slot.
@@ -306,7 +308,7 @@ impl CallOutcome {
                 Class::NoScript => Failure::Unknown("the server lost the script twice".to_owned()),
                 Class::Redirect(redirect) => Failure::Redirected(redirect),
                 Class::Retry(obstacle) => Failure::Refused(obstacle, error),
-                Class::Unknown => Failure::Unknown(error.to_string()),
+                Class::Unknown => Failure::Strange(error),
                 Class::Fatal(refusal) => Failure::Fatal(crate::Error::refused(refusal, error)),
                 Class::Halted(refusal) => {
                     Failure::Halted(refusal, crate::Error::refused(refusal, error).in_doubt())
@@ -323,7 +325,7 @@ impl Failure {
     /// Returns what is certain about the script.
     pub(crate) const fn effect(&self) -> Effect {
         match self {
-            Self::Unknown(_) => Effect::Unknown,
+            Self::Unknown(_) | Self::Strange(_) => Effect::Unknown,
             Self::Halted(refusal, _) => Effect::Stopped(*refusal),
             Self::NotSent(_) | Self::Refused(..) | Self::Redirected(_) | Self::Fatal(_) => {
                 Effect::Nothing

@@ -43,6 +43,12 @@ impl Failure {
                 ErrorKind::OutcomeUnknown,
                 format!("the server did not answer in time: {why}"),
             ),
+            Self::Strange(error) => {
+                let message = format!(
+                    "the server answers, but not to this: {error}; look whether it, or a proxy before it, supports scripts and all commands of \"Rights\" in the README"
+                );
+                Error::with_reason(ErrorKind::OutcomeUnknown, message, error)
+            }
         };
         if unknown { error.in_doubt() } else { error }
     }

@@ -232,13 +232,14 @@ impl Tries {
         world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
         self.failures += 1;
-        if let Failure::Unknown(reply) = &failure
-            && is_script_error(reply)
+        if let Failure::Strange(error) = &failure
+            && let reply = error.to_string()
+            && is_script_error(&reply)
             && self.script_errors > 0
         {
             self.script_errors -= 1;
             if self.script_errors == 0 {
-                return Err(Error::broken(reply));
+                return Err(Error::broken(&reply));
             }
         }
         let next =

@@ -9,7 +9,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -31,6 +31,7 @@ use crate::{
     protocol::{
         classify::{Class, classify},
         grant::Dated,
+        rights,
         server_clock::ServerClock,
         time::Moment,
     },
@@ -58,6 +59,7 @@ pub(crate) struct Session {
     suspect: Notify,
     /// The server is not usable any more.
     condemned: Notify,
+    is_condemned: AtomicBool,
     /// The server's uptime when it was asked, and the time of that question.
     age: OnceLock<(Duration, Moment)>,
     /// The scripts that the server has replied to, and hence has in its cache.
@@ -88,30 +90,43 @@ impl Session {
             bearable: Mutex::new(timeouts::HEALTH_ANSWER),
             suspect: Notify::new(),
             condemned: Notify::new(),
+            is_condemned: AtomicBool::new(false),
             age: OnceLock::new(),
             scripts: Mutex::default(),
         };
         let answers = session.time(now + timeouts::HANDSHAKE).await;
-        answers.map_err(|error| session.stranger(error))?;
+        if let Err(error) = answers {
+            return Err(session.stranger(error).await);
+        }
         session.usual = ((world.now() - now) * 2).min(timeouts::HEALTH_ANSWER);
         Ok(session)
     }
 
-    /// Returns the error of a server that does not know a command which every server has, and any
-    /// other `error` as it is.
-    fn stranger(&self, error: Error) -> Error {
+    /// Returns the error of a server that does not know the command for its time, and any other
+    /// `error` as it is. Sentinels do not know it.
+    async fn stranger(&self, error: Error) -> Error {
         let reason = error.reason().map(ToString::to_string).unwrap_or_default();
-        if !reason.contains("unknown command") {
+        if !rights::is_unknown_command(&reason) {
             return error;
         }
         let address = &self.address;
-        Error::new(
-            ErrorKind::UnsupportedServer,
+        let role = self.ask(Command::new("ROLE"), self.world.now() + timeouts::HANDSHAKE);
+        let role = role.await.ok();
+        let role = role
+            .as_ref()
+            .and_then(Value::as_array)
+            .and_then(<[Value]>::first);
+        let message = if role.and_then(Value::as_str) == Some("sentinel") {
             format!(
-                "{address} is a sentinel, or no Redis or Valkey; the address of sentinels is {}/name ({reason})",
+                "{address} is a sentinel; the address of sentinels is {}/name",
                 address.written("+sentinel")
-            ),
-        )
+            )
+        } else {
+            format!(
+                "{address} does not know TIME, which every Redis and Valkey has; give it back its name, or ask for a server that has it ({reason})"
+            )
+        };
+        Error::new(ErrorKind::UnsupportedServer, message)
     }
 
     /// Returns the largest number of replicas that the server ever had.
@@ -123,6 +138,11 @@ impl Session {
     /// of the connection.
     pub(crate) const fn usual(&self) -> Duration {
         self.usual
+    }
+
+    /// Returns whether the server was found to be no master any more.
+    pub(super) fn is_condemned(&self) -> bool {
+        self.is_condemned.load(Ordering::Relaxed)
     }
 
     /// Returns the time of the last answer.

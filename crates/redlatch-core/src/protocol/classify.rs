@@ -1,6 +1,6 @@
 //! The meaning of an error reply for its request.
 
-use super::slot::SLOTS;
+use super::{rights, slot::SLOTS};
 
 /// The class of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,9 @@ pub enum Refusal {
 /// script, so nothing was written. A refusal for a key or for the user's rights may follow earlier
 /// writes of the script.
 pub(crate) fn classify(code: &str, message: &str) -> Class {
-    let of_script = message.contains("@user_script") || message.contains(" script: ");
+    let of_script = message.contains("@user_script")
+        || message.contains(" script: ")
+        || message.contains(" called from ");
     match classify_code(code, message) {
         Class::Fatal(refusal @ Refusal::WrongType) => Class::Halted(refusal),
         Class::Fatal(refusal @ Refusal::Permission) if of_script => Class::Halted(refusal),
@@ -112,7 +114,7 @@ fn classify_code(code: &str, message: &str) -> Class {
 /// Classifies an `ERR` reply. Redis 6.2 wraps the error of a command inside a script; later servers
 /// keep its code in front.
 fn classify_err(message: &str) -> Class {
-    if message.starts_with("unknown command") {
+    if rights::is_unknown_command(message) {
         return Class::Fatal(Refusal::Permission);
     }
     if message.starts_with("max number of clients") {
@@ -225,6 +227,21 @@ mod tests {
                 "ERR",
                 "unknown command 'EVALSHA'",
                 Fatal(Refusal::Permission),
+            ),
+            (
+                "ERR",
+                "Unknown Redis command called from script script: 0a1b, on @user_script:1.",
+                Halted(Refusal::Permission),
+            ),
+            (
+                "ERR",
+                "Error running script (call to f_1): @user_script:1: @user_script: 1: Unknown Redis command called from Lua script",
+                Halted(Refusal::Permission),
+            ),
+            (
+                "ERR",
+                "Unknown Redis command called from script",
+                Halted(Refusal::Permission),
             ),
             (
                 "ERR",

@@ -10,7 +10,7 @@ impl Missing {
     /// Adds the right that was denied to `command` with the text `denial`. `prefix` is that of the
     /// client's keys and channels.
     pub(crate) fn add(&mut self, command: &str, denial: &str, prefix: &str) {
-        let rule = if denial.contains("channel") {
+        let rule = if is_about_channel(denial) {
             format!("&{prefix}:*")
         } else if is_about_key(denial) {
             format!("~{prefix}:*")
@@ -46,19 +46,47 @@ impl fmt::Display for Missing {
 /// Tells whether a refusal is a denial of permission. Inside a script its wording differs between
 /// versions, and not all versions pass its code on.
 pub(crate) fn is_denial(refusal: &str) -> bool {
-    ["NOPERM", "permission", "can't access", "can't run"]
-        .iter()
-        .any(|word| refusal.contains(word))
+    [
+        "NOPERM",
+        "permission",
+        "can't access",
+        "can't run",
+        "can't publish",
+    ]
+    .iter()
+    .any(|word| refusal.contains(word))
 }
 
 /// Tells whether a denial is about a key, and not about a command or a channel.
 pub(crate) fn is_about_key(denial: &str) -> bool {
-    !denial.contains("channel") && denial.contains(" key") && !denial.contains("can't run")
+    let words = words(denial);
+    !words.contains("channel") && words.contains(" key") && !words.contains("cannot run")
 }
 
-/// Tells whether the server does not know the command.
-pub(crate) fn is_unknown_command(message: &str) -> bool {
-    message.to_ascii_lowercase().starts_with("unknown command")
+/// Tells whether a denial is about a channel.
+pub(crate) fn is_about_channel(denial: &str) -> bool {
+    words(denial).contains("channel")
+}
+
+/// Returns the server's own words in a denial, without the names of the user, the key, the channel
+/// or the command.
+fn words(denial: &str) -> String {
+    let (_, own) = denial
+        .split_once(" has no permissions ")
+        .unwrap_or(("", denial));
+    own.replace("can't", "cannot")
+        .split('\'')
+        .step_by(2)
+        .collect()
+}
+
+/// Tells whether the server does not know a command, of the client or of a script. The text may
+/// begin with its code.
+pub(crate) fn is_unknown_command(refusal: &str) -> bool {
+    let refusal = refusal.to_ascii_lowercase();
+    let text = refusal.strip_prefix("err ").unwrap_or(&refusal);
+    let in_script = |text: &str| text.contains("unknown ") && text.contains("command called from");
+    text.starts_with("unknown command") || in_script(text)
 }
 
 /// Returns the command that a denial is about, if it names one.
@@ -123,6 +151,26 @@ mod tests {
             ),
             (
                 "PUBLISH",
+                "NOPERM User key has no permissions to access the 'a key:w' channel",
+                "&shop:*",
+            ),
+            (
+                "PUBLISH",
+                "ERR The user executing the script can't publish to the channel mentioned in the command",
+                "&shop:*",
+            ),
+            (
+                "GET",
+                "NOPERM User channel has no permissions to access the 'channel:{x}' key",
+                "~shop:*",
+            ),
+            (
+                "EVALSHA",
+                "NOPERM User channel has no permissions to run the 'evalsha' command",
+                "+evalsha",
+            ),
+            (
+                "PUBLISH",
                 "The user executing the script can't access at least one of the channels mentioned",
                 "&shop:*",
             ),
@@ -132,6 +180,27 @@ mod tests {
             missing.add(command, denial, "shop");
             assert_eq!(missing.to_string(), rule, "{denial}");
             assert!(is_denial(denial));
+        }
+    }
+
+    #[test]
+    fn unknown_commands_are_known_by_all_wordings() {
+        for (refusal, is_one) in [
+            ("unknown command 'EVAL'", true),
+            ("ERR unknown command `EVAL`", true),
+            ("ERR Unknown command", true),
+            (
+                "ERR Unknown Redis command called from script script: 1f",
+                true,
+            ),
+            ("ERR unknown command called from script", true),
+            ("ERR unknown subcommand 'SETINFO'", false),
+            (
+                "NOPERM User unknown has no permissions to run the 'x' command",
+                false,
+            ),
+        ] {
+            assert_eq!(is_unknown_command(refusal), is_one, "{refusal}");
         }
     }
 

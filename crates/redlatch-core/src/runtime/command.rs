@@ -133,9 +133,16 @@ impl ServerError {
     pub fn parse(line: &str) -> Self {
         let line = line.strip_prefix('-').unwrap_or(line);
         let (code, message) = line.split_once(' ').unwrap_or((line, ""));
+        Self::new(code, message)
+    }
+
+    /// Creates an error. Drops the arguments that a server echoes with an unknown command: they may
+    /// be secret, and read like words of the server.
+    pub fn new(code: &str, message: &str) -> Self {
+        let own = message.split(", with args").next().unwrap_or_default();
         Self {
             code: code.to_owned(),
-            message: message.to_owned(),
+            message: own.to_owned(),
         }
     }
 }

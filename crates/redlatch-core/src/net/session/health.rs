@@ -1,6 +1,6 @@
 //! The health of a connection: whether its server answers, and whether it is a master.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::select;
 
@@ -57,6 +57,7 @@ impl Session {
     /// Makes the supervisor drop this connection and dial anew, because the server is no master any
     /// more.
     pub(in crate::net) fn condemn(&self) {
+        self.is_condemned.store(true, Ordering::Relaxed);
         self.condemned.notify_one();
     }
 

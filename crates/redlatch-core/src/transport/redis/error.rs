@@ -5,7 +5,13 @@ use std::{error::Error, io, sync::Arc};
 use redis::{ErrorKind, RedisError};
 
 use super::value;
-use crate::runtime::{Address, DialError, DialErrorKind, Login, Outcome, ServerError};
+use crate::{
+    protocol::{
+        classify::{Class, Refusal, classify},
+        rights::is_unknown_command,
+    },
+    runtime::{Address, DialError, DialErrorKind, Login, Outcome, ServerError},
+};
 
 /// Returns the outcome of a command that was not tried, because the connection is known to be gone.
 pub(super) fn closed() -> Outcome {
@@ -24,20 +30,18 @@ pub(super) fn dial(kind: DialErrorKind, message: String) -> DialError {
 }
 
 /// Returns whether the refusal of `HELLO 3`, sent with the credentials of `login`, allows a try
-/// with RESP2.
+/// with RESP2. Any refusal does that says nothing of the login or of the server's state.
 pub(super) fn refuses_resp3(failed: &RedisError, login: &Login) -> bool {
     if failed.kind() == ErrorKind::RESP3NotSupported {
         return true;
     }
     server_error(failed).is_some_and(|error| match error.code.as_str() {
-        "NOPROTO" | "NOPERM" => true,
         // Valkey demands a login before it reports an unknown command. `HELLO` contained the login.
         "NOAUTH" => login.password.is_some(),
-        "ERR" => error
-            .message
-            .to_ascii_lowercase()
-            .starts_with("unknown command"),
-        _ => false,
+        // A server in protected mode accepts nothing.
+        "DENIED" => false,
+        _ if is_unknown_command(&error.message) => true,
+        _ => of_server(&error, Step::Login).kind == DialErrorKind::Refused,
     })
 }
 
@@ -77,22 +81,17 @@ pub(super) enum Step {
 
 /// Classifies an error reply to a command of the handshake.
 pub(super) fn of_server(error: &ServerError, step: Step) -> DialError {
-    let kind = match error.code.as_str() {
-        "WRONGPASS" | "NOAUTH" => DialErrorKind::Auth,
-        "LOADING" | "MASTERDOWN" | "BUSY" => DialErrorKind::Busy,
-        "ERR" if error.message.contains("max number of clients") => DialErrorKind::Busy,
+    let kind = match classify(&error.code, &error.message) {
+        Class::Fatal(Refusal::Auth) => DialErrorKind::Auth,
+        Class::Retry(_) | Class::Fatal(Refusal::Full) => DialErrorKind::Busy,
         // Servers before version 6 have only `ERR` for this. Version 6 and later use it for a
         // password that is not needed.
-        "ERR" if step == Step::Login && speaks_of_password(&error.message) => DialErrorKind::Auth,
+        _ if step == Step::Login && error.code == "ERR" && speaks_of_password(&error.message) => {
+            DialErrorKind::Auth
+        }
         _ => DialErrorKind::Refused,
     };
-    // A server echoes the arguments of an unknown command, and those of a login are secret.
-    let shown = error
-        .message
-        .split(", with args")
-        .next()
-        .unwrap_or_default();
-    dial(kind, format!("{} {shown}", error.code))
+    dial(kind, error.to_string())
 }
 
 fn speaks_of_password(message: &str) -> bool {
@@ -153,6 +152,20 @@ mod tests {
             ("ERR max number of clients reached", Busy),
             ("LOADING Redis is loading the dataset in memory", Busy),
             ("MASTERDOWN Link with MASTER is down", Busy),
+            (
+                "MISCONF Errors writing to the AOF file: No space left",
+                Busy,
+            ),
+            ("CLUSTERDOWN The cluster is down", Busy),
+            (
+                "READONLY You can't write against a read only replica.",
+                Busy,
+            ),
+            ("NOREPLICAS Not enough good replicas to write.", Busy),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                Busy,
+            ),
             ("BUSY Redis is busy running a script.", Busy),
             ("ERR DB index is out of range", Refused),
             (
@@ -177,6 +190,11 @@ mod tests {
             "ERR unknown command 'HELLO', with args beginning with: '3' ",
             "ERR unknown command `HELLO`, with args beginning with: `3`, ",
             "ERR Unknown command",
+            "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `u`, `password`, ",
+            "ERR unsupported command",
+            "ERR Protocol version 3 is not supported by this proxy",
+            "ERR syntax error in HELLO",
+            "PROXY no such thing",
             "NOPERM User default has no permissions to run the 'hello' command",
         ] {
             assert!(refuses(line), "{line}");
@@ -185,6 +203,9 @@ mod tests {
             "WRONGPASS no",
             "NOAUTH no",
             "LOADING no",
+            "MISCONF no",
+            "DENIED Redis is running in protected mode",
+            "ERR invalid password",
             "ERR max number of clients reached",
         ] {
             assert!(!refuses(line), "{line}");

@@ -54,9 +54,12 @@ impl Handshake {
             Self::Select => Err(error::of_server(refused, Step::Setup)),
             // The connection works without a name.
             Self::Courtesy => Ok(()),
-            // A user without the right to `PING` may have all necessary rights.
-            Self::Ping if refused.code == "NOPERM" => Ok(()),
-            Self::Ping => Err(error::of_server(refused, Step::Setup)),
+            // Any other refusal shows that the server answers. A user without the right to `PING`
+            // may have all necessary rights.
+            Self::Ping => match error::of_server(refused, Step::Setup) {
+                failed if failed.kind == DialErrorKind::Refused => Ok(()),
+                failed => Err(failed),
+            },
         }
     }
 }
@@ -138,7 +141,9 @@ mod tests {
             kind(Handshake::Courtesy, "ERR unknown subcommand 'SETINFO'"),
             Ok(())
         );
-        assert_eq!(kind(Handshake::Ping, noperm), Ok(()));
+        for refusal in [noperm, "ERR unknown command 'PING'", "ERR not supported"] {
+            assert_eq!(kind(Handshake::Ping, refusal), Ok(()), "{refusal}");
+        }
         assert_eq!(
             kind(Handshake::Ping, "LOADING wait"),
             Err(DialErrorKind::Busy)

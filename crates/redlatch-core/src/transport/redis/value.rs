@@ -54,10 +54,7 @@ pub(super) fn value(raw: redis::Value) -> Value {
 
 /// Converts an error. The crate has split the error line at the first space.
 pub(super) fn server_error(error: &redis::ServerError) -> ServerError {
-    ServerError {
-        code: error.code().to_owned(),
-        message: error.details().unwrap_or_default().to_owned(),
-    }
+    ServerError::new(error.code(), error.details().unwrap_or_default())
 }
 
 /// Converts a push. Returns `None` if it is not about a subscription.

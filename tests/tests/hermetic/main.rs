@@ -34,5 +34,6 @@ mod runtime_end;
 mod rwlock;
 mod scripts;
 mod semaphore;
+mod timed;
 mod withdrawals;
 mod wrong_input;

@@ -44,6 +44,8 @@ struct Run<'a> {
     options: &'a AcquireOptions,
     /// Until the first wait.
     checked: Checked,
+    /// When the last request was begun. It may have waited before it was sent.
+    begun: Moment,
     lease: Lease,
     /// Decides what to do next.
     waiter: Waiter,
@@ -157,6 +159,7 @@ impl<'a> Run<'a> {
             options,
             // The caller has checked the process.
             checked: Some(now),
+            begun: now,
             lease,
             waiter: Waiter::new(
                 plan,
@@ -209,6 +212,7 @@ impl<'a> Run<'a> {
                 return Ok(Some(held));
             }
             let now = self.checked.unwrap_or_else(|| self.client.now());
+            self.measure();
             let step = self.client.next_step(&mut self.waiter, &queue, now);
             if !matches!(step, Step::Send(_)) {
                 self.checked = None;
@@ -232,6 +236,20 @@ impl<'a> Run<'a> {
                 Step::StartOver(restart) => self.start_over(restart),
                 Step::End(end) => return self.ended(end),
             }
+        }
+    }
+
+    /// Tells a waiter with a deadline how long answers take.
+    fn measure(&mut self) {
+        if self.waiter.plan().deadline().is_none() {
+            return;
+        }
+        let (slot, class) = (
+            self.primitive.key().slot(),
+            self.options.durability.link_class(),
+        );
+        if let Some(session) = self.client.net().up(slot, class) {
+            self.waiter.on_usual(session.usual());
         }
     }
 
@@ -279,6 +297,7 @@ impl<'a> Run<'a> {
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
         let mut checked = self.checked.take();
         let now = checked.unwrap_or_else(|| self.client.now());
+        self.begun = now;
         let silence = self.lease.attempt_timeout();
         let up_by = self.waiter.plan().bound(now + silence);
         let deadline = self.waiter.patience_deadline(now, silence);
@@ -314,6 +333,9 @@ impl<'a> Run<'a> {
                 return self.heard(outcome, Ok(Some(0)), &session, sent);
             }
             checked = None;
+            if self.waiter.on_cut_off(self.begun, self.client.now()) {
+                return Ok(None);
+            }
         }
         drop(under_way);
         let request = Request {

@@ -176,6 +176,13 @@ impl<'a> Run<'a> {
             }
             let now = self.client.now();
             let queue = &QueueView::NONE;
+            let session = self
+                .client
+                .net()
+                .up(self.watched.key().slot(), LinkClass::Command);
+            if let Some(session) = session {
+                self.waiter.on_usual(session.usual());
+            }
             match self.client.next_step(&mut self.waiter, queue, now) {
                 Step::Send(registration) => {
                     if registration == Registration::Notified {
@@ -187,7 +194,9 @@ impl<'a> Run<'a> {
                         Consulted::UnderWay => self.on_under_way(),
                         Consulted::Unclear => {
                             self.client.check_process()?;
-                            self.waiter.on_failed();
+                            if !self.waiter.on_cut_off(now, self.client.now()) {
+                                self.waiter.on_failed();
+                            }
                         }
                         Consulted::TimeUp => return Ok(false),
                     }
@@ -246,8 +255,10 @@ impl<'a> Run<'a> {
             // once, so check for that.
             self.client.check_closing()?;
             if self.deadline.is_some_and(|deadline| now >= deadline) {
+                let momentary = self.waiter.is_momentary(now - self.heard);
                 return match self.slot.phase() {
                     Some(_) if self.answered => Ok(Consulted::TimeUp),
+                    _ if momentary => Ok(Consulted::TimeUp),
                     _ => Err(self.unanswered()),
                 };
             }

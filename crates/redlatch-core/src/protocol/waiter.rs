@@ -31,10 +31,18 @@
 //! | `on_busy` | `Asking` | `Waiting`, or `Subscribing` if no message would reach the waiter |
 //! | `on_unfinished`, the first `on_late` | `Asking` | `Asking` |
 //! | `on_failed`, a further `on_late` | `Asking` | `Failed` |
+//! | `on_cut_off` | `Asking` | `Waiting`, whose time is over |
 //! | `on_void`, `on_grant_expired` | `Asking` | `GivenUp`, and `Failed` after `StartOver` |
 //! | `on_granted` | `Asking` | `Done` |
 //!
 //! A prompt that arrives in any other state stays pending until a state that accepts it.
+//!
+//! # The end of the caller's time
+//!
+//! A waiter that knows an answer begins no request that its caller's time is too short for. In
+//! `Asking` it waits for its deadline instead. A request that the deadline cuts off all the same
+//! does not make the outcome unknown before the server counts as silent: the caller gives up the
+//! attempt, which undoes it.
 
 mod inputs;
 mod plan;
@@ -74,6 +82,10 @@ pub(crate) struct Waiter {
     heard: Moment,
     /// Whether the waiter has sent a request. It sends the first one even after its deadline.
     asked: bool,
+    /// Whether a clear answer to this waiter, or to another of its local queue, is known.
+    answered: bool,
+    /// The longest usual time of an answer.
+    usual: Duration,
     failures: u32,
     polls: u32,
     lates: u32,
@@ -147,6 +159,8 @@ impl Waiter {
             subscription,
             heard: now,
             asked: false,
+            answered: false,
+            usual: Duration::ZERO,
             failures: 0,
             polls: 0,
             lates: 0,
@@ -231,7 +245,9 @@ impl Waiter {
             Contact::Failing if over || silence >= self.plan.patience => {
                 return Step::End(End::QueueUnanswered);
             }
-            Contact::Awaited if over => return Step::End(End::QueueUnanswered),
+            Contact::Awaited if over && !self.is_momentary(silence) => {
+                return Step::End(End::QueueUnanswered);
+            }
             _ if over => return Step::End(End::Busy),
             _ => {}
         }
@@ -267,6 +283,7 @@ impl Waiter {
     fn catch_up(&mut self, queue: &QueueView) {
         if matches!(self.state, State::InLine(_)) && queue.turn == Turn::Ours {
             self.heard = self.heard.max(queue.heard);
+            self.answered |= queue.contact == Contact::Answered;
         }
     }
 
@@ -286,6 +303,7 @@ impl Waiter {
             } else {
                 End::Busy
             }),
+            Phase::Asking if self.is_too_late(now) => self.await_deadline(now, queue),
             Phase::Asking => self.ask(),
             Phase::Subscribing | Phase::RecheckBooked { .. } if over => Step::End(End::Busy),
             Phase::Subscribing => Step::Subscribe,
@@ -311,6 +329,26 @@ impl Waiter {
                 let delay = recheck::RETRY.delay(self.failures, random);
                 self.pause(now, delay.min(self.heard + self.plan.patience - now))
             }
+        }
+    }
+
+    /// Returns whether the caller's time ends before a further request would be answered.
+    fn is_too_late(&self, now: Moment) -> bool {
+        (self.asked || self.answered) && self.plan.is_over(now + self.usual)
+    }
+
+    /// Asks no more. A message may still grant the object.
+    fn await_deadline(&mut self, now: Moment, queue: &QueueView) -> Step {
+        if self.failures > 0 {
+            self.state = State::Active(Phase::Failed);
+            return self.pause(now, self.usual);
+        }
+        self.state = State::Active(Phase::Waiting {
+            remaining: Duration::MAX,
+        });
+        match self.plan.strategy {
+            WaitStrategy::Notify => self.wait_until(Moment::FAR_FUTURE, queue),
+            WaitStrategy::Poll(_) => self.pause(now, self.usual),
         }
     }
 
@@ -396,6 +434,7 @@ impl Waiter {
 
     const fn answered(&mut self, now: Moment) {
         self.heard = now;
+        self.answered = true;
         self.failures = 0;
         self.lates = 0;
     }

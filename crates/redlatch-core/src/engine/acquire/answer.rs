@@ -93,6 +93,12 @@ impl Run<'_> {
                 self.failed(failure).map(|()| None)
             }
         }
+                if matches!(failure, Failure::Unknown(_))
+                    && self.waiter.on_cut_off(self.begun, self.client.now())
+                {
+                    self.client.check_process()?;
+                    return Ok(None);
+                }
     }
 
     fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {

@@ -151,6 +151,36 @@ impl Waiter {
         self.state = State::Active(Phase::Asking);
     }
 
+    /// Records the longest usual time of an answer.
+    pub(crate) const fn on_usual(&mut self, usual: Duration) {
+        self.usual = usual;
+    }
+
+    /// Records that a request which was begun at `begun` has no clear answer at `now`. Returns
+    /// `true` if the end of the caller's time has cut it off before the server counts as silent.
+    /// Then the waiter ends without a grant.
+    pub(crate) fn on_cut_off(&mut self, begun: Moment, now: Moment) -> bool {
+        let cut_off =
+            self.plan.is_over(now) && self.failures == 0 && self.is_momentary(now - begun);
+        if cut_off {
+            self.have_waited();
+            self.state = State::Active(Phase::Waiting {
+                remaining: Duration::ZERO,
+            });
+        }
+        cut_off
+    }
+
+    /// Returns whether an answer that takes `span` is no sign of a silent server.
+    pub(crate) fn is_momentary(&self, span: Duration) -> bool {
+        let slack = if self.answered {
+            MOMENTARY
+        } else {
+            FIRST_MOMENTARY
+        };
+        span <= self.usual + slack
+    }
+
     /// Records a request without a clear answer: not sent, not executed for the moment, or of
     /// unknown outcome.
     pub(crate) const fn on_failed(&mut self) {
@@ -158,3 +188,11 @@ impl Waiter {
         self.state = State::Active(Phase::Failed);
     }
 }
+
+/// An answer that takes this much longer than usual is no sign of a silent server. A busy machine
+/// pauses for as long.
+const MOMENTARY: Duration = Duration::from_millis(100);
+
+/// As [`MOMENTARY`], before the waiter knows of any answer. A caller with less time than this could
+/// never tell a server that is silent from one that is far.
+const FIRST_MOMENTARY: Duration = Duration::from_millis(20);

@@ -24,6 +24,15 @@ Asking                    inactive,busy      Subscribing               Subscribe
 Asking                    inactive           Asking                    Send(None)
 Asking                    over               Asking                    End(Busy)
 Asking                    failed,over        Failed                    End(Unanswered)
+Asking                    short              Waiting                   Wait(Own)
+Asking                    short,notified     Waiting                   Wait(Own)
+Asking                    short,failed,elapsed  Failed                 Pause
+Asking                    cut-off            Failed                    End(Unanswered)
+Asking                    short-lived        Waiting                   End(Busy)
+Asking                    silent-end         Failed                    End(Unanswered)
+Asking                    busy,notified,cut-off  Waiting               End(Busy)
+Asking                    busy,notified,silent-end  Failed             End(Unanswered)
+Asking                    busy,failed,elapsed,cut-off  Failed          End(Unanswered)
 InLine(Asking)            others             InLine(Asking)            AwaitTurn
 InLine(Asking)            ours               Asking                    Send(Notified)
 InLine(Asking)            others,elapsed     InLine(Asking)            AwaitTurn
@@ -34,6 +43,7 @@ InLine(Asking)            others,notified    Asking                    Send(Noti
 InLine(Asking)            others,requeue     Asking                    Send(Notified)
 InLine(Asking)            others,over        InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            answered,over      InLine(Asking)            End(Busy)
+InLine(Asking)            answered,ours,short  Waiting                 Wait(Own)
 InLine(Asking)            failing            InLine(Asking)            AwaitTurn
 InLine(Asking)            failing,over       InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            failing,silence    InLine(Asking)            End(QueueUnanswered)
@@ -56,6 +66,8 @@ Waiting                   elapsed            RecheckBooked             Wait(Own)
 Waiting                   elapsed,others     InLine(RecheckDue)        AwaitTurn
 Waiting                   over               Waiting                   End(Busy)
 Waiting                   elapsed,over       Asking                    End(Busy)
+Waiting                   short,notified     Waiting                   Wait(Own)
+Waiting                   short,elapsed      Waiting                   Wait(Own)
 RecheckBooked             others             InLine(RecheckBooked)     AwaitTurn
 RecheckBooked             ours               RecheckBooked             Wait(Own)
 RecheckBooked             notified           Asking                    Send(Notified)
@@ -65,6 +77,7 @@ RecheckBooked             requeue            RecheckBooked             Wait(Own)
 RecheckBooked             gap                Asking                    Send(Notified)
 RecheckBooked             elapsed            Asking                    Send(Notified)
 RecheckBooked             over               RecheckBooked             End(Busy)
+RecheckBooked             short,elapsed      Waiting                   Wait(Own)
 Failed                    others             InLine(Failed)            AwaitTurn
 Failed                    ours               Failed                    Pause
 Failed                    elapsed            Asking                    Send(Notified)
@@ -82,6 +95,7 @@ Asking/Queued             others             Asking/Queued             Send(Noti
 Asking/Queued             entered            Waiting/Queued            Prompt(Requeue)
 Asking/Queued             unqueued           Done/Queued               Prompt(Requeue)
 Asking/Queued             unqueued-copies    Done/Queued               End(Busy)
+Asking/Queued             short              Waiting/Queued            Wait(Everyone)
 Asking/Queued             void               Failed/Absent             StartOver(AttemptVoid)
 Asking/RequeueRequested   entered            Waiting/Queued            Wait(Everyone)
 Asking/RequeueRequested   unqueued           Done/RequeueRequested     End(Busy)
@@ -149,6 +163,10 @@ const INPUTS: &[&str] = &[
     "answered",
     "failing",
     "over",
+    "short",
+    "cut-off",
+    "short-lived",
+    "silent-end",
     "silence",
     "inactive",
     "notified",
@@ -264,6 +282,21 @@ impl Scene {
             "answered" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Answered),
             "failing" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Failing),
             "over" => self.now = at(60_000),
+            "short" => {
+                self.now = at(59_900);
+                waiter.on_usual(100 * MS);
+            }
+            "cut-off" | "short-lived" | "silent-end" => {
+                self.now = at(60_000);
+                let took = match input {
+                    "short-lived" => 20,
+                    "cut-off" => 100,
+                    _ => 101,
+                };
+                if !waiter.on_cut_off(at(60_000 - took), self.now) {
+                    waiter.on_failed();
+                }
+            }
             "silence" => self.now = at(11_000),
             "inactive" => waiter.on_subscription(Subscription::Inactive),
             "notified" => waiter.on_notified(),

@@ -237,3 +237,42 @@ impl io::Write for Log {
         Ok(())
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn long_wait_is_told_where_several_hold() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter("redlatch=info")
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let guard = tracing::subscriber::set_default(subscriber);
+    tracing::callsite::rebuild_interest_cache();
+    let backend = Backend::embedded();
+    let (holder, waiter) = (backend.client().await, backend.client().await);
+    let _reader = holder.read_write_lock("a").read().await.unwrap();
+    let _permit = holder.semaphore("b").permits_if_unset(1).acquire().await;
+    let permits = holder.permit_expirable_semaphore("c").permits_if_unset(1);
+    permits.acquire().lease(600_000 * MS).await.unwrap();
+    let wait = 8_000 * MS;
+    let (locks, semaphore) = (waiter.read_write_lock("a"), waiter.semaphore("b"));
+    let permits = waiter.permit_expirable_semaphore("c");
+    let waited = tokio::join!(
+        locks.try_write_for(wait).into_future(),
+        semaphore.try_acquire_for(wait).into_future(),
+        permits.try_acquire_for(wait).into_future(),
+    );
+    assert!(waited.0.unwrap().is_none() && waited.1.unwrap().is_none());
+    assert!(waited.2.unwrap().is_none());
+    backend.pass(100 * MS).await;
+    drop((guard, second));
+    let text = log.text();
+    for name in ["a", "b", "c"] {
+        let told = text.lines().filter(|line| {
+            line.contains("event=\"long_wait\"") && line.contains(&format!("name={name} "))
+        });
+        assert_eq!(told.count(), 1, "{name}: {text}");
+    }
+}

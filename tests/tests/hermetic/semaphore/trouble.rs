@@ -1,12 +1,24 @@
 //! A semaphore and a server that loses replies, stops, restarts and fills up.
 
-use std::time::Duration;
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use redlatch::{ErrorKind, HoldState, LossCause};
+use futures_util::{
+    FutureExt, TryFutureExt,
+    future::{BoxFuture, join_all},
+};
+use redlatch::{Error, ErrorKind, HoldState, LossCause};
 use redlatch_behaviours::semaphore::{KEY, assert_all_back, queued};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::POOL;
 use redlatch_tests::{backend::Backend, copies::Copies};
+use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -181,4 +193,65 @@ async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
     }
     assert!(start.elapsed() < 2_450 * MS, "{:?}", start.elapsed());
     assert_all_back(&backend, &client, &semaphore).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_ends_all_waits_of_a_client_at_once() {
+    for each in [false, true] {
+        let backend = Backend::embedded();
+        let (client, other) = (backend.client().await, backend.client().await);
+        let semaphore = client.semaphore("x");
+        let permits = client.permit_expirable_semaphore("x");
+        let waits: Vec<BoxFuture<'static, Result<(), Error>>> = if each {
+            permits.set_permits(1).await.unwrap();
+            permits.acquire().lease(600 * SECOND).await.unwrap();
+            let wait = |_| permits.acquire().into_future().map_ok(drop).boxed();
+            (0..6).map(wait).collect()
+        } else {
+            semaphore.set_permits(1).await.unwrap();
+            std::mem::forget(semaphore.acquire().await.unwrap());
+            let wait = |_| semaphore.acquire().into_future().map_ok(drop).boxed();
+            (0..6).map(wait).collect()
+        };
+        let waits = tokio::spawn(join_all(waits));
+        backend.pass(SECOND).await;
+        assert!(!waits.is_finished());
+        let deleted = if each {
+            other.permit_expirable_semaphore("x").delete().await
+        } else {
+            other.semaphore("x").delete().await
+        };
+        assert!(deleted.unwrap());
+        let start = Instant::now();
+        for ended in waits.await.unwrap() {
+            assert_eq!(ended.unwrap_err().kind(), ErrorKind::NotSet, "{each}");
+        }
+        let took = start.elapsed();
+        assert!(took < 50 * MS, "{each}: {took:?}");
+    }
+}
+
+/// Wrong, and known: one release serves 16 waiters, and nobody goes on with the rest before the
+/// next look.
+#[tokio::test(start_paused = true)]
+async fn release_of_many_permits_serves_sixteen_waiters_at_once() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let semaphore = client.semaphore("x").permits_if_unset(17);
+    let all = semaphore.acquire_many(17).await.unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    for _ in 0..17 {
+        let (semaphore, served) = (other.semaphore("x"), Arc::clone(&served));
+        tokio::spawn(async move {
+            let _permit = semaphore.acquire().await.unwrap();
+            served.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        });
+    }
+    backend.pass(SECOND).await;
+    all.release().await.unwrap();
+    backend.pass(100 * MS).await;
+    assert_eq!(served.load(Ordering::SeqCst), 16);
+    backend.pass(3 * SECOND).await;
+    assert_eq!(served.load(Ordering::SeqCst), 17);
 }

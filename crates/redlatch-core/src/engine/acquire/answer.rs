@@ -69,6 +69,10 @@ impl Run<'_> {
                 if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
                     self.attempt.answered();
                 }
+                if answer.is_err() && self.waiter.has_waited() {
+                    // Whatever ended this wait may end those of the others.
+                    self.prompt_others(Some(Prompt::Requeue));
+                }
                 let answer = answer?;
                 let acknowledged = match (&answer, acknowledged) {
                     (Answer::Granted(_), Ok(Some(replicas))) => replicas,
@@ -89,16 +93,16 @@ impl Run<'_> {
             }
             CallOutcome::Failed(failure) => {
                 self.attempt.failed(failure.effect());
-                self.trouble.in_doubt |= !failure.is_not_executed();
-                self.failed(failure).map(|()| None)
-            }
-        }
                 if matches!(failure, Failure::Unknown(_))
                     && self.waiter.on_cut_off(self.begun, self.client.now())
                 {
                     self.client.check_process()?;
                     return Ok(None);
                 }
+                self.trouble.in_doubt |= !failure.is_not_executed();
+                self.failed(failure).map(|()| None)
+            }
+        }
     }
 
     fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
@@ -254,10 +258,7 @@ impl Run<'_> {
     /// Records who holds the name. Tells once of a long wait for it, and warns if this client seems
     /// to wait for itself.
     fn blocked_by(&mut self, holder: &str, now: Moment) {
-        if holder.is_empty() {
-            return;
-        }
-        if !self.log.blocked {
+        if !self.log.blocked && !holder.is_empty() {
             self.log.blocked = true;
             observe::blocked(&self.log.span, holder);
         }

@@ -1,6 +1,7 @@
 //! What is told of connections that cannot be made.
 
 use std::{
+    future::IntoFuture,
     io::Write,
     sync::{Arc, Mutex},
     time::Duration,
@@ -10,7 +11,7 @@ use async_trait::async_trait;
 use redlatch::runtime::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transport};
 use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::backend::Backend;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing_subscriber::fmt;
 
 /// What was told, as lines.
@@ -68,6 +69,12 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     assert_eq!(warned.len(), 6, "{warned:#?}");
     assert!(warned[2].contains("not connected for 1"), "{warned:#?}");
     assert!(warned[2].contains(" tries"), "{warned:#?}");
+    for connection in ["commands", "messages"] {
+        let of = warned
+            .iter()
+            .filter(|line| line.contains(&format!("connection=\"{connection}\"")));
+        assert_eq!(of.count(), 3, "{warned:#?}");
+    }
     server.refuse_connections(false);
     sleep(Duration::from_secs(3)).await;
     let again = told.lines("connected again after 2");
@@ -147,5 +154,24 @@ impl Transport for Refusing {
             });
         }
         self.inner.dial(dial).await
+    }
+}
+
+/// The server kills the connections of a client again and again, and is there all the time.
+#[tokio::test(start_paused = true)]
+async fn connections_that_break_soon_cost_no_pause() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let server = backend.embedded_server();
+    for _ in 0..20 {
+        let guard = client.fair_lock("x").lock().await.unwrap();
+        let waiting = tokio::spawn(other.fair_lock("x").lock().into_future());
+        sleep(Duration::from_millis(30)).await;
+        server.cut_connections();
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        let took = start.elapsed();
+        assert!(took < Duration::from_millis(300), "{took:?}");
     }
 }

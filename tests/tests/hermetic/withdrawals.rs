@@ -9,7 +9,10 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     wait::{GENEROUS, eventually},
 };
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -305,4 +308,38 @@ async fn forged_notifications_cost_one_request() {
             drop(waiter.await.unwrap().unwrap());
         }
     }
+}
+
+/// Whoever may publish can forge calls to waiters that have gone, and no more than that.
+#[tokio::test(start_paused = true)]
+async fn forged_calls_cause_a_bounded_number_of_requests() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    // The client has waited for each kind.
+    for kind in KINDS {
+        let other = backend.client().await;
+        let hold = kind.hold(&other).await;
+        assert!(timeout(SECOND, kind.acquire(&client)).await.is_err());
+        drop(hold);
+        other.close_now().await;
+        client.settled().await;
+        for key in backend.keys() {
+            backend.embedded_server().delete_key(key);
+        }
+    }
+    let channel = format!("redlatch:w:{}", client.id());
+    let before = backend.script_calls();
+    let start = Instant::now();
+    for n in 0.. {
+        if start.elapsed() >= 4 * SECOND {
+            break;
+        }
+        for m in 0..100 {
+            let call = format!("redlatch:{{x{}}} {n}", m * 7 + n % 7);
+            backend.command(&["PUBLISH", &channel, &call]);
+        }
+        backend.pass(MS).await;
+    }
+    let requests = backend.script_calls() - before;
+    assert!((1_000..=4_500).contains(&requests), "{requests}");
 }

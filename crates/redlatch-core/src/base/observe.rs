@@ -351,24 +351,53 @@ pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     );
 }
 
-/// Records that a connection ended or could not be made. Only some of a series of failures are
-/// logged.
-pub(crate) fn disconnected(address: &Address, error: &Error, trouble: Option<Trouble>) {
+/// Records that a connection ended or could not be made. `uses` says what it is for. Only some of a
+/// series of failures are logged.
+pub(crate) fn disconnected(
+    address: &Address,
+    uses: &'static str,
+    error: &Error,
+    trouble: Option<Trouble>,
+) {
     meter::count_bare("redlatch_reconnects_total");
     let Some(trouble) = trouble else {
         return;
     };
     match trouble {
         Trouble::Begins => {
-            tracing::warn!(target: "redlatch", event = "disconnected", %address, %error, "not connected");
+            tracing::warn!(target: "redlatch", event = "disconnected", %address, connection = uses, %error, "not connected");
         }
         Trouble::Lasts { tries, span } => {
             tracing::warn!(
-                target: "redlatch", event = "disconnected", %address, %error, tries,
+                target: "redlatch", event = "disconnected", %address, connection = uses, %error, tries,
                 "not connected for {span:.1?}, {tries} tries"
             );
         }
     }
+}
+
+/// Warns of a server in charge that did not answer when the client connected.
+pub(crate) fn unreachable(address: &Address) {
+    tracing::warn!(
+        target: "redlatch", event = "unreachable", %address,
+        "a server in charge does not answer; calls for its names wait and fail until it does"
+    );
+}
+
+/// Warns of slots that no server is in charge of.
+pub(crate) fn unserved(slots: &str) {
+    tracing::warn!(
+        target: "redlatch", event = "unserved", slots,
+        "no server is in charge of these slots of the cluster; calls for their names fail"
+    );
+}
+
+/// Warns of a right without which other users' waiters hear nothing of this client.
+pub(crate) fn lacks_shard_right(right: &str) {
+    tracing::warn!(
+        target: "redlatch", event = "missing_right", right,
+        "wakes go over the whole cluster; users that share names need this right all together or none of them"
+    );
 }
 
 /// Warns of parameters of an address that have no effect. Their values may be secret.
@@ -380,14 +409,16 @@ pub(crate) fn unknown_parameters(names: &[String]) {
     );
 }
 
-/// Records that a connection was made.
-pub(crate) fn connected(address: &Address, over: Option<Over>) {
+/// Records that a connection was made. `uses` says what it is for.
+pub(crate) fn connected(address: &Address, uses: &'static str, over: Option<Over>) {
     match over {
         Some(Over { tries, span }) => tracing::info!(
-            target: "redlatch", event = "connected", %address, tries,
+            target: "redlatch", event = "connected", %address, connection = uses, tries,
             "connected again after {span:.1?}, {tries} tries"
         ),
-        None => tracing::info!(target: "redlatch", event = "connected", %address, "connected"),
+        None => {
+            tracing::info!(target: "redlatch", event = "connected", %address, connection = uses, "connected");
+        }
     }
 }
 

@@ -107,9 +107,6 @@ pub(crate) const RECORD_RETRY: Duration = secs(60);
 
 // Thresholds.
 
-/// A connection that ends sooner counts as a failed connection attempt, so the next one is delayed.
-pub(crate) const SHORT_CONNECTION: Duration = secs(1);
-
 /// A timer that is this late shows that the process did not run. Answers may have arrived without
 /// being read.
 pub(crate) const STOOD_STILL: Duration = millis(100);

@@ -20,7 +20,10 @@ use crate::{
         timeouts,
     },
     net::{Net, Repeated},
-    protocol::name::{Key, Prefix},
+    protocol::{
+        name::{Key, Prefix},
+        rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
+    },
 };
 
 /// The task that reacts to notifications for waiters that this client does not have.
@@ -40,6 +43,8 @@ pub(crate) struct Withdrawals {
     timeout: Duration,
     patience: Duration,
     rules: Rules,
+    /// Bounds the requests, since anybody who may publish can cause them.
+    limiter: Mutex<RateLimiter>,
     /// One object of each kind for which this client has ever waited.
     kinds: Mutex<BTreeMap<&'static str, Arc<dyn Primitive>>>,
 }
@@ -78,6 +83,7 @@ impl Withdrawals {
             timeout,
             patience,
             rules,
+            limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             kinds: Mutex::default(),
         }
     }
@@ -272,6 +278,10 @@ impl Withdrawals {
         let Some(call) = self.call(stray, primitive, what) else {
             return Ok(None);
         };
+        let due = lock(&self.limiter).book(net.world.now());
+        if due > net.world.now() {
+            net.world.runtime.sleep_until(due).await;
+        }
         let deadline = net.world.now() + self.patience;
         let repeated = Repeated::new(&call, self.timeout, deadline);
         let reply = net.insist(repeated).await?.reply;

@@ -9,7 +9,7 @@ use super::{Credentials, World};
 use crate::{
     Error,
     base::timeouts,
-    protocol::time::Moment,
+    protocol::{redial::Redial, time::Moment},
     runtime::{Address, Dial, Dialed, Purpose},
 };
 
@@ -21,8 +21,7 @@ pub(super) struct Dialer {
     purpose: Purpose,
     credentials: Credentials,
     timeout: Duration,
-    failures: u32,
-    up_since: Option<Moment>,
+    redial: Redial,
     /// The address of the last dial.
     address: Option<Address>,
 }
@@ -65,8 +64,7 @@ impl Dialer {
             purpose,
             credentials,
             timeout,
-            failures: 0,
-            up_since: None,
+            redial: Redial::new(),
             address: None,
         }
     }
@@ -76,16 +74,16 @@ impl Dialer {
         self.address.as_ref()
     }
 
-    /// Makes the next connection. Pauses first if the last one failed or was short-lived. Returns
+    /// Records that the server has answered on the present connection as one in use does.
+    pub(super) const fn answered(&mut self) {
+        self.redial.answered();
+    }
+
+    /// Makes the next connection. Pauses first if the last one failed, or broke soon. Returns
     /// `None` on shutdown.
     pub(super) async fn next(&mut self) -> Option<Result<Dialed, Error>> {
         let now = self.world.now();
-        match self.up_since.take() {
-            Some(since) if now - since >= timeouts::SHORT_CONNECTION => self.failures = 0,
-            Some(_) => self.failures += 1,
-            None => {}
-        }
-        let pause = match self.failures {
+        let pause = match self.redial.failures(now) {
             0 => Duration::ZERO,
             failures => timeouts::RECONNECT.delay(failures, self.world.runtime.random()),
         };
@@ -120,8 +118,8 @@ impl Dialer {
             () = world.runtime.sleep_until(deadline) => Err(Error::late_dial(&dial, timeout)),
         };
         match &result {
-            Ok(_) => self.up_since = Some(self.world.now()),
-            Err(_) => self.failures += 1,
+            Ok(_) => self.redial.connected(self.world.now()),
+            Err(_) => self.redial.failed(),
         }
         result
     }

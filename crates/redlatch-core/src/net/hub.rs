@@ -215,7 +215,12 @@ impl Hub {
     }
 
     /// Runs one connection to `address`. The error is the reason for its end.
-    async fn live(&self, address: &Address, dialed: Dialed) -> Result<Infallible, Error> {
+    async fn live(
+        &self,
+        address: &Address,
+        dialed: Dialed,
+        dialer: &mut Dialer,
+    ) -> Result<Infallible, Error> {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
@@ -231,6 +236,7 @@ impl Hub {
                     confirm_by = self.world.now() + timeouts::PUBSUB_ANSWER;
                 }
                 self.ask_for(conn.as_ref(), change).await?;
+                dialer.answered();
                 if self.table().is_settled() {
                     confirm_by = Moment::FAR_FUTURE;
                 }
@@ -256,7 +262,7 @@ impl Hub {
                     }
                     match self.send(conn.as_ref(), Command::new("PING")).await {
                         // A refusal shows that the server answers.
-                        Err(error) if error.kind() != ErrorKind::Permission => return Err(error),
+                        Err(error) if error.reason().is_none() => return Err(error),
                         _ => {}
                     }
                     ping_at = self.world.now() + timeouts::HEALTH_CHECK;
@@ -350,19 +356,19 @@ async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
         let error = match result {
             Ok(dialed) => {
                 if let Some(over) = outage.connected(hub.world.now()) {
-                    observe::connected(&address, Some(over));
+                    observe::connected(&address, MESSAGES, Some(over));
                 }
                 select! {
                     biased;
                     () = hub.world.ended() => break,
                     () = hub.retired.notified() => break,
-                    Err(error) = hub.live(&address, dialed) => error,
+                    Err(error) = hub.live(&address, dialed, &mut dialer) => error,
                 }
             }
             Err(error) => error,
         };
         let trouble = outage.failed(hub.world.now());
-        observe::disconnected(&address, &error, trouble);
+        observe::disconnected(&address, MESSAGES, &error, trouble);
         *lock(&hub.trouble) = Some(error);
         hub.table().disconnected();
     }
@@ -421,6 +427,9 @@ impl Drop for Listener {
         }
     }
 }
+
+/// What the connection is for, in events.
+const MESSAGES: &str = "messages";
 
 /// Maximum number of channels in one command.
 const CHUNK: usize = 128;

@@ -35,6 +35,17 @@ pub(crate) enum LinkClass {
     Renewal,
 }
 
+impl LinkClass {
+    /// Returns what the connection is for, in events.
+    const fn uses(self) -> &'static str {
+        match self {
+            Self::Command => "commands",
+            Self::Durable => "replicas",
+            Self::Renewal => "renewals",
+        }
+    }
+}
+
 /// The common settings of a client's links.
 #[derive(Debug)]
 pub(super) struct LinkSettings {
@@ -180,7 +191,7 @@ impl Link {
     }
 
     /// Runs one connection to its end, and returns the reason.
-    async fn live(&self, dialed: Dialed, outage: &mut Outage) -> Error {
+    async fn live(&self, dialed: Dialed, outage: &mut Outage, dialer: &mut Dialer) -> Error {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
@@ -200,7 +211,8 @@ impl Link {
         if self.class == LinkClass::Command {
             self.settings.world.strays.connected();
         }
-        observe::connected(&self.address, outage.connected(self.settings.world.now()));
+        let over = outage.connected(self.settings.world.now());
+        observe::connected(&self.address, self.class.uses(), over);
         let serving = async {
             if self.settings.is_only {
                 return session.watch(pushes.as_mut()).await;
@@ -216,6 +228,9 @@ impl Link {
             error = serving => error,
             never = session.send_joined() => match never {},
         };
+        if !session.is_condemned() {
+            dialer.answered();
+        }
         *lock(&self.contact) = Contact {
             down_since: Some(self.settings.world.now()),
             heard: Some(session.heard()),
@@ -252,12 +267,12 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
             Ok(dialed) => select! {
                 biased;
                 () = link.settings.world.ended() => return,
-                error = link.live(dialed, &mut outage) => error,
+                error = link.live(dialed, &mut outage, &mut dialer) => error,
             },
             Err(error) => error,
         };
         let trouble = outage.failed(link.settings.world.now());
-        observe::disconnected(&link.address, &error, trouble);
+        observe::disconnected(&link.address, link.class.uses(), &error, trouble);
         link.state.set(LinkState::Down(error));
         link.settings.stale.notify_one();
     }

@@ -16,6 +16,7 @@ pub(crate) mod name;
 pub(crate) mod outage;
 pub(crate) mod phase_watch;
 pub(crate) mod rate_limiter;
+pub(crate) mod redial;
 pub(crate) mod remains;
 pub(crate) mod renewal;
 pub(crate) mod renewal_window;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::time::Moment;
 
+/// The maximum number of re-checks that a client sends per second, and that of withdrawals.
+pub(crate) const RECHECKS_PER_SECOND: u32 = 1000;
+
 /// Spreads re-checks so that no more than a given number per second are sent.
 ///
 /// Source: the "virtual scheduling" form of the generic cell rate algorithm (ITU-T I.371).

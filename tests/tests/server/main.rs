@@ -28,3 +28,4 @@ mod sleep;
 mod slots;
 mod stop;
 mod storm;
+mod unknown;

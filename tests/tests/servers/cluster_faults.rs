@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redlatch::{Client, HoldState, LossCause, Released};
+use redlatch::{Client, Error, HoldState, LockGuard, LossCause, Released};
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
@@ -18,6 +18,9 @@ redlatch_tests::on_every_server!(
     one_stopped_shard_holds_up_no_other,
     notifications_arrive_over_another_node_when_one_dies,
     unserved_slot_is_retried_with_pauses,
+    dead_master_keeps_no_new_client_away,
+    slots_without_a_server_keep_no_new_client_away,
+    walk_before_the_first_request_finds_all,
 );
 
 fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
@@ -206,3 +209,91 @@ fn spare_name(cluster: &Cluster, node: &Server) -> String {
 const LEASE: Duration = Duration::from_secs(2);
 
 const SPAN: Duration = Duration::from_millis(1_500);
+
+/// Takes one lock on each master. Returns the names, and a client that keeps them.
+async fn taken(cluster: &Cluster) -> (Vec<String>, Vec<LockGuard>) {
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    let (mut names, mut guards) = (Vec::new(), Vec::new());
+    for master in cluster.masters() {
+        let name = spare_name(cluster, master);
+        guards.push(client.lock(&name).lock().lease(600 * SECOND).await.unwrap());
+        names.push(name);
+    }
+    (names, guards)
+}
+
+/// Walks over all objects. Returns the names, and the error at the end.
+async fn walk(client: &Client) -> (Vec<String>, Option<Error>) {
+    let (mut names, mut objects) = (Vec::new(), client.objects("*"));
+    while let Some(object) = objects.next().await {
+        match object {
+            Ok(object) => names.push(object.name),
+            Err(error) => return (names, Some(error)),
+        }
+    }
+    (names, None)
+}
+
+async fn walk_before_the_first_request_finds_all(binary: ServerBinary) {
+    let cluster = three(&binary, ServerOptions::new());
+    let (mut names, _guards) = taken(&cluster).await;
+    names.sort();
+    for _ in 0..2 {
+        let client = Client::builder(&cluster.url()).connect_lazy().unwrap();
+        let (mut found, error) = walk(&client).await;
+        found.sort();
+        assert_eq!((found, error.is_none()), (names.clone(), true));
+        let client = Client::builder(&cluster.url()).connect_lazy().unwrap();
+        let (mut locks, mut found) = (client.locks("*"), 0);
+        while let Some(lock) = locks.next().await {
+            lock.unwrap();
+            found += 1;
+        }
+        assert_eq!(found, names.len());
+    }
+}
+
+async fn dead_master_keeps_no_new_client_away(binary: ServerBinary) {
+    for stops in [Server::kill, Server::stop] {
+        let node = ServerOptions::new().config("cluster-require-full-coverage no");
+        let cluster = three(&binary, node);
+        let (names, _guards) = taken(&cluster).await;
+        let masters = cluster.masters();
+        let dead = masters[0];
+        let on_living = |name: &String| cluster.owner(&key(name)).port() == masters[1].port();
+        let living = (0..).map(|n| format!("free{n}")).find(on_living).unwrap();
+        stops(dead);
+        for self_check in [true, false] {
+            let began = Instant::now();
+            let builder = Client::builder(&cluster.url()).self_check(self_check);
+            let client = builder.connect().await.unwrap();
+            assert!(began.elapsed() < 10 * SECOND, "{:?}", began.elapsed());
+            take_and_free(&client.lock(&living), 2).await;
+            let (found, error) = walk(&client).await;
+            let error = error.expect("a part is missing").to_string();
+            assert!(error.contains(&dead.address().to_string()), "{error}");
+            assert!(
+                names[1..].iter().all(|name| found.contains(name)),
+                "{found:?}"
+            );
+            let answers = client.ask_servers().await.unwrap();
+            let failed: Vec<_> = answers.iter().filter(|one| one.failed.is_some()).collect();
+            assert_eq!((answers.len(), failed.len()), (3, 1));
+            assert!(failed[0].address.contains(&dead.port().to_string()));
+        }
+    }
+}
+
+async fn slots_without_a_server_keep_no_new_client_away(binary: ServerBinary) {
+    let node = ServerOptions::new().config("cluster-require-full-coverage no");
+    let cluster = three(&binary, node);
+    let (_, _guards) = taken(&cluster).await;
+    for node in cluster.nodes() {
+        node.command(&["CLUSTER", "DELSLOTS", "5", "6"]).unwrap();
+    }
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    let (found, error) = walk(&client).await;
+    assert!(!found.is_empty() && error.unwrap().to_string().contains("slots 5-6"));
+    let answers = client.ask_servers().await.unwrap();
+    assert_eq!(answers[3].address, "slots 5-6");
+}

@@ -2,26 +2,33 @@
 
 use std::{
     collections::BTreeMap,
+    future::pending,
     sync::{Arc, LazyLock},
 };
 
-use futures_util::future::{join, try_join_all};
+use futures_util::{
+    future::{join, try_join_all},
+    stream::{FuturesUnordered, StreamExt},
+};
 use redlatch_lua::CORE;
+use tokio::select;
 
 use crate::{
     Client, Error, ErrorKind,
     base::{
+        observe,
         script::{Script, ScriptCall},
         timeouts,
     },
     net::{LinkClass, Repeated},
     protocol::{
+        classify::{Class, Refusal, classify},
         name::{Key, PUBLISH},
         rights::{self, Missing},
         time::Moment,
         waiter::WaitStrategy,
     },
-    runtime::{Command, authority},
+    runtime::{Address, Command, ServerError, authority},
 };
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
@@ -34,8 +41,8 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
 }
 
 async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
-    check_servers(client, deadline).await?;
-    let mut keys = client.probe_keys();
+    let servers = check_servers(client, deadline).await?;
+    let mut keys = client.probe_keys(&servers);
     if keys.len() > 1 {
         // Start at a random node, so that clients spread over the nodes of a cluster.
         let by = client.runtime().random() as usize % keys.len();
@@ -73,6 +80,9 @@ async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
             client.alarm(client.now() + timeouts::SHARD_LOOK).await;
             continue;
         }
+        if let Some(right) = denied_right(&error) {
+            observe::lacks_shard_right(&right);
+        }
         tracing::info!(target: "redlatch", %error, "wakes go over the whole cluster");
         client.net().wakes.go_by_shard(false);
         return;
@@ -94,26 +104,76 @@ async fn try_shards(client: &Client, keys: &[Key], deadline: Moment) -> Result<(
     wakes.confirm(deadline).await
 }
 
-async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {
-    for slot in client.net().router.one_slot_per_node() {
-        check_server(client, slot, deadline).await?;
-    }
-    Ok(())
+/// Returns the right for messages by shard that the user of the client lacks, if a server says so.
+pub(super) async fn shard_right(client: &Client, deadline: Moment) -> Option<String> {
+    let keys = client.probe_keys(&client.net().router.masters());
+    let wakes = &client.net().wakes;
+    wakes.go_by_shard(true);
+    let tried = try_shards(client, &keys, deadline).await;
+    wakes.go_by_shard(false);
+    denied_right(&tried.err()?)
 }
 
-/// Checks one server. Accepts a server that refuses `INFO`, as managed servers may.
-async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<(), Error> {
+/// Returns the rule for the command that an error says was denied.
+fn denied_right(error: &Error) -> Option<String> {
+    let denial = error.reason()?.to_string();
+    let command = rights::command(&denial)?;
+    (error.kind() == ErrorKind::Permission).then(|| format!("+{}", command.replace(' ', "|")))
+}
+
+/// Checks all servers, and returns the addresses of those that answer. A server that does not is a
+/// warning if another one does: the names on the others can be used.
+async fn check_servers(client: &Client, deadline: Moment) -> Result<Vec<Address>, Error> {
+    let router = &client.net().router;
+    let slots = router.one_slot_per_node();
+    let until = router.patient_until(deadline);
+    let asked = slots
+        .iter()
+        .map(|&slot| check_server(client, slot, deadline));
+    let mut asked: FuturesUnordered<_> = asked.collect();
+    let (mut answered, mut silence) = (Vec::new(), None);
+    loop {
+        let enough = async {
+            match answered.is_empty() {
+                true => pending().await,
+                false => client.alarm(until).await,
+            }
+        };
+        select! {
+            biased;
+            answer = asked.next() => match answer {
+                None => break,
+                Some(Ok(address)) => answered.push(address),
+                Some(Err(error)) if error.is_silence() => silence = silence.or(Some(error)),
+                Some(Err(error)) => return Err(error),
+            },
+            () = enough => break,
+        }
+    }
+    if let (true, Some(silence)) = (answered.is_empty(), silence) {
+        return Err(silence);
+    }
+    let masters = router.masters();
+    let silent = masters.iter().filter(|master| !answered.contains(master));
+    silent.for_each(observe::unreachable);
+    Ok(answered)
+}
+
+/// Checks one server, and returns its address. Accepts a server that refuses `INFO`, as managed
+/// servers and proxies may.
+async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<Address, Error> {
     let router = &client.net().router;
     let session = router.session(slot, LinkClass::Command, deadline).await?;
+    let address = session.address();
     let info = match session.ask(Command::new("INFO"), deadline).await {
         Ok(info) => info,
-        Err(error) if error.kind() == ErrorKind::Permission => {
+        // Any answer shows a server that lives.
+        Err(error) if error.reason().is_some() => {
             tracing::debug!(target: "redlatch", %error, "the server tells nothing about itself");
-            return Ok(());
+            return Ok(address.clone());
         }
         Err(error) => return Err(error),
     };
-    let address = session.address();
     let info = info.as_str().unwrap_or_default();
     let field = |name: &str| {
         info.lines()
@@ -157,7 +217,7 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
             "the server may evict locks when it is full; use noeviction for it"
         );
     }
-    Ok(())
+    Ok(address.clone())
 }
 
 async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
@@ -170,6 +230,12 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
             .arg(PUBLISH)
             .arg(key.broadcast_channel().to_string());
     }
+    // Once anybody has loaded the scripts, they run without the right to load them.
+    let text = Command::new("EVAL")
+        .arg("return 1")
+        .arg("1")
+        .arg(key.as_str());
+    client.net().ask(key.slot(), text, deadline).await?;
     let repeated = Repeated::new(&call, client.request_timeout(), deadline);
     let answer = client.net().insist(repeated).await;
     let reply = answer?.reply;
@@ -191,19 +257,38 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
             ),
         ));
     }
-    let mut missing = Missing::default();
-    for refusal in refused
-        .into_iter()
-        .filter(|refusal| rights::is_denial(refusal))
-    {
+    let (mut missing, mut unknown) = (Missing::default(), Vec::new());
+    for refusal in refused {
         let (command, denial) = refusal.split_once(": ").unwrap_or((refusal, ""));
-        missing.add(command, denial, client.prefix().as_str());
+        let error = ServerError::parse(denial);
+        match classify(&error.code, &error.message) {
+            // It passes by itself.
+            Class::Retry(_) => {}
+            _ if rights::is_denial(denial) => {
+                missing.add(command, denial, client.prefix().as_str());
+            }
+            // What an earlier refusal has left behind.
+            Class::Halted(Refusal::WrongType) => {}
+            _ => unknown.push((command, error)),
+        }
     }
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        let user = client.net().router.user();
+        return Err(Error::new(ErrorKind::Permission, missing.text(&user)));
     }
-    let user = client.net().router.user();
-    Err(Error::new(ErrorKind::Permission, missing.text(&user)))
+    if let Some((_, first)) = unknown.first() {
+        let commands: Vec<_> = unknown.iter().map(|&(command, _)| command).collect();
+        let message = format!(
+            "the server answers, but not to {} in a script: {first}; it has to know all commands of \"Rights\" in the README under their names",
+            commands.join(", ")
+        );
+        return Err(Error::with_reason(
+            ErrorKind::UnsupportedServer,
+            message,
+            first.clone(),
+        ));
+    }
+    Ok(())
 }
 
 /// Adds the user, and the rule that is missing, to a refusal that does not name them: of the whole
@@ -214,8 +299,10 @@ pub(super) fn denied(client: &Client, error: Error) -> Error {
     };
     let denial = denial.to_string();
     let command = match rights::command(&denial) {
+        // No rule of the user helps where the server does not know a command.
+        _ if rights::is_unknown_command(&denial) => return error,
         Some(command) => command.replace(' ', "|"),
-        None if rights::is_about_key(&denial) || denial.contains("channel") => String::new(),
+        None if rights::is_about_key(&denial) || rights::is_about_channel(&denial) => String::new(),
         None => return error,
     };
     let mut missing = Missing::default();
@@ -231,13 +318,12 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 impl Client {
-    /// Returns one key per node, of names that no other client uses.
-    fn probe_keys(&self) -> Vec<Key> {
+    /// Returns one key per node at `addresses`, of names that no other client uses.
+    fn probe_keys(&self, addresses: &[Address]) -> Vec<Key> {
         let router = &self.net().router;
-        let nodes = router.one_slot_per_node().len();
         let mut found = BTreeMap::new();
         for n in 0..PROBES {
-            if found.len() == nodes {
+            if found.len() == addresses.len() {
                 break;
             }
             // The digits of an id with a suffix are a valid name.
@@ -245,7 +331,10 @@ impl Client {
                 crate::protocol::name::Name::parse(&format!("{}-{n}", self.id().as_str()))
             {
                 let key = self.key(&name);
-                found.entry(router.node(key.slot())).or_insert(key);
+                let node = router.node(key.slot());
+                if let Some(address) = node.filter(|node| addresses.contains(node)) {
+                    found.entry(address).or_insert(key);
+                }
             }
         }
         found.into_values().collect()

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
+use super::check;
 use crate::{
     Client, Error, ErrorKind,
     net::LinkClass,
@@ -14,25 +17,66 @@ use crate::{
 pub struct ServerAnswers {
     /// Its address.
     pub address: String,
+    /// Why there are no answers; `None` if there are. The other fields are empty then.
+    pub failed: Option<String>,
     /// The reply to `INFO`; `None` if the server refuses it.
     pub info: Option<String>,
     /// The shortest of a few round trips.
     pub round_trip: Duration,
     /// The server's time since 1970.
     pub time: Duration,
+    /// The rights that the user lacks and that only some programs need, as rules of `ACL SETUSER`.
+    pub lacks: Vec<String>,
 }
 
-/// Asks each server in use for `INFO` and, a few times, for its time.
+/// Asks each server in use for `INFO` and, a few times, for its time. Fails if none answers. Of a
+/// cluster, an entry of its own has the slots that no server is in charge of.
 pub(crate) async fn describe(client: &Client) -> Result<Vec<ServerAnswers>, Error> {
     client.check_open()?;
     let deadline = client.now() + client.patience();
-    client.net().router.want();
-    client.net().router.known(deadline).await?;
+    let router = &client.net().router;
+    router.known(deadline).await?;
+    let slots = router.one_slot_per_node();
+    let answers = slots
+        .iter()
+        .map(|&slot| describe_one(client, slot, deadline));
+    let answers = join_all(answers).await;
+    let answered = answers.iter().any(Result::is_ok);
     let mut all = Vec::new();
-    for slot in client.net().router.one_slot_per_node() {
-        all.push(describe_one(client, slot, deadline).await?);
+    for (slot, answer) in slots.into_iter().zip(answers) {
+        all.push(match answer {
+            Ok(answer) => answer,
+            Err(error) if answered && error.is_silence() => {
+                let address = router.node(slot).map(|address| address.to_string());
+                ServerAnswers::none(address.unwrap_or_default(), error.to_string())
+            }
+            Err(error) => return Err(error),
+        });
+    }
+    if let Some(slots) = router.unserved() {
+        let why = "no server of the cluster is in charge of them".to_owned();
+        all.push(ServerAnswers::none(format!("slots {slots}"), why));
+    }
+    if let (true, Some(first)) = (router.is_cluster(), all.first_mut()) {
+        first
+            .lacks
+            .extend(check::shard_right(client, deadline).await);
     }
     Ok(all)
+}
+
+impl ServerAnswers {
+    /// Creates the entry of a server, or of slots, without answers.
+    const fn none(address: String, why: String) -> Self {
+        Self {
+            address,
+            failed: Some(why),
+            info: None,
+            round_trip: Duration::ZERO,
+            time: Duration::ZERO,
+            lacks: Vec::new(),
+        }
+    }
 }
 
 async fn describe_one(
@@ -55,14 +99,23 @@ async fn describe_one(
     let (round_trip, time) = best.unwrap_or_default();
     let info = match session.ask(Command::new("INFO"), deadline).await {
         Ok(info) => info.as_str().map(str::to_owned),
-        Err(error) if error.kind() == ErrorKind::Permission => None,
+        // Any answer shows a server that lives.
+        Err(error) if error.reason().is_some() => None,
         Err(error) => return Err(error),
+    };
+    // With no replica to wait for, the answer comes at once.
+    let wait = Command::new("WAIT").arg("0").arg("1");
+    let lacks = match session.ask(wait, deadline).await {
+        Err(error) if error.kind() == ErrorKind::Permission => vec!["+wait".to_owned()],
+        _ => Vec::new(),
     };
     Ok(ServerAnswers {
         address: session.address().to_string(),
+        failed: None,
         info,
         round_trip,
         time,
+        lacks,
     })
 }
 

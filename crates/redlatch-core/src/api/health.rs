@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    Client, Error,
-    net::{Health, LinkClass},
-    runtime::Command,
-};
+use crate::{Client, Error, net::Health, runtime::Command};
 
 impl Client {
     /// Returns what the client knows about its connections. Sends no request.
@@ -18,7 +14,7 @@ impl Client {
     }
 
     /// Asks the server for its time, and returns the time of the round trip. In a cluster, asks one
-    /// node. Costs one command, and no right that locks do not need.
+    /// node that answers. Costs one command, and no right that locks do not need.
     ///
     /// # Errors
     ///
@@ -31,8 +27,9 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, Error> {
         self.check_open()?;
         let deadline = self.now() + self.patience();
-        let net = self.net();
-        let session = net.session(0, LinkClass::Command, deadline).await?;
+        let router = &self.net().router;
+        router.known(deadline).await?;
+        let session = router.any_session(deadline).await?;
         let sent = self.now();
         session.ask(Command::new("TIME"), deadline).await?;
         Ok(self.now() - sent)

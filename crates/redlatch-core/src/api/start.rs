@@ -19,8 +19,12 @@ use crate::{
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core},
     },
-    net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
-    protocol::{lease::Trust, rate_limiter::RateLimiter, time::Moment},
+    net::{Clocks, Hub, Net, Reach, WakeRoutes, World, start_router},
+    protocol::{
+        lease::Trust,
+        rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
+        time::Moment,
+    },
     runtime::Runtime,
 };
 
@@ -59,12 +63,25 @@ impl Client {
     async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
         let net = self.net();
         net.router.known(deadline).await?;
-        let session = net.session(0, LinkClass::Command, deadline).await;
+        if let Some(slots) = net.router.unserved() {
+            observe::unserved(&slots);
+        }
+        let session = net.router.any_session(deadline).await;
         session.map_err(|error| check::denied(self, error))?;
         if self_check {
             check::check(self, deadline).await?;
         }
-        match self.0.record.announce(net, deadline).await {
+        let others = net.router.one_slot_per_node().len() > 1;
+        let patience = if others {
+            deadline.min(self.now() + timeouts::RECORD_WRITE)
+        } else {
+            deadline
+        };
+        match self.0.record.announce(net, patience).await {
+            Err(error) if others && error.is_silence() => {
+                tracing::debug!(target: "redlatch", %error, "the server for this client's record is silent; it is written later");
+                Ok(())
+            }
             Err(error) if !self_check && is_refused(&error) => {
                 tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
                 Ok(())
@@ -187,9 +204,6 @@ impl Drop for Starting {
         }
     }
 }
-
-/// The maximum number of re-checks that a client sends per second.
-const RECHECKS_PER_SECOND: u32 = 1000;
 
 /// Tells whether the server refuses to store the record of a client: to this user, or since it is
 /// full. A client without the self check may only look, or give back.

@@ -286,6 +286,14 @@ impl Error {
         )
     }
 
+    /// Tells whether a server did not answer in time.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
+        )
+    }
+
     /// Returns the error that this one includes in its text as the reason, such as the server's
     /// reply, or the `NodeOutcomes` of a red-lock.
     pub fn reason(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {

@@ -3,7 +3,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -95,6 +98,8 @@ pub(crate) struct ClientRecord {
     slot: u16,
     metadata: Metadata,
     connected_at: OnceLock<u64>,
+    /// Whether the server has ever confirmed it.
+    written: AtomicBool,
     notes: Notes,
 }
 
@@ -107,6 +112,7 @@ impl ClientRecord {
             slot,
             metadata,
             connected_at: OnceLock::new(),
+            written: AtomicBool::new(false),
             notes: Notes::new(prefix),
         }
     }
@@ -142,7 +148,9 @@ impl ClientRecord {
             .arg(text)
             .arg("PX")
             .arg(ttl);
-        net.ask(self.slot, set, deadline).await.map(drop)
+        net.ask(self.slot, set, deadline).await?;
+        self.written.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Writes the note of a hold. A note that cannot be written is missing, and no failure.
@@ -219,7 +227,7 @@ impl ClientRecord {
     /// Renews the record until shutdown.
     pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>, first: FirstWrite) {
         let mut pause = match first {
-            FirstWrite::ByConnect => timeouts::RECORD_TTL / 3,
+            FirstWrite::ByConnect => timeouts::RECORD_RETRY,
             FirstWrite::AtFirstUse => {
                 tokio::select! {
                     biased;
@@ -228,12 +236,17 @@ impl ClientRecord {
                 }
             }
         };
+        let mut by_connect = matches!(first, FirstWrite::ByConnect);
         loop {
             let next = net.world.now() + pause;
             tokio::select! {
                 biased;
                 () = net.world.ended() => return,
                 () = net.world.runtime.sleep_until(next) => {}
+            }
+            if std::mem::take(&mut by_connect) && self.written.load(Ordering::Relaxed) {
+                pause = timeouts::RECORD_TTL / 3;
+                continue;
             }
             let deadline = net.world.now() + timeouts::RECORD_WRITE;
             let renewed = async {
@@ -261,13 +274,14 @@ impl ClientRecord {
             return Ok(None);
         };
         let (record, slot) = record(&self.prefix, client.as_str());
+        let deadline = deadline.min(net.world.now() + timeouts::RECORD_WRITE);
         let reply = net
             .ask(slot, Command::new("GET").arg(record), deadline)
             .await;
         match reply {
             Ok(reply) => Ok(reply.as_str().and_then(Metadata::from_json)),
             // The owner is useful to the caller even without its record.
-            Err(error) if error.kind() == ErrorKind::Permission => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Permission || error.is_silence() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -18,39 +18,68 @@ use crate::{
 pub struct Scan {
     client: Client,
     pattern: String,
-    /// One slot of each node that has not been scanned completely.
-    nodes: VecDeque<u16>,
+    /// One slot of each node that has not been scanned completely; `None` before the first step.
+    nodes: Option<VecDeque<u16>>,
+    /// Whether there are several nodes.
+    several: bool,
     cursor: String,
+    /// What is missing, of a cluster of which a part answers.
+    missing: Option<Error>,
 }
 
 impl Scan {
     /// Creates a scan from the beginning.
     pub fn new(client: &Client, pattern: &str) -> Self {
-        let nodes = client.net().router.one_slot_per_node().into();
         Self {
             client: client.clone(),
             pattern: pattern.to_owned(),
-            nodes,
+            nodes: None,
+            several: false,
             cursor: "0".to_owned(),
+            missing: None,
         }
     }
 
     /// Returns the names of the next step, possibly none; `None` at the end. A name may be returned
-    /// twice, as with `SCAN`.
+    /// twice, as with `SCAN`. The last step fails if a part of a cluster did not answer, or if slots
+    /// have no node; the others have returned the names of the rest.
     ///
     /// # Errors
     ///
-    /// The errors of a request. The step may be repeated.
+    /// The errors of a request.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the next call repeats the step.
     pub async fn step(&mut self) -> Result<Option<Vec<Name>>, Error> {
-        let Some(&slot) = self.nodes.front() else {
-            return Ok(None);
-        };
-        let client = &self.client;
+        let client = self.client.clone();
         client.check_open()?;
+        let router = &client.net().router;
+        let deadline = client.now() + client.patience();
+        let nodes = match &mut self.nodes {
+            Some(nodes) => nodes,
+            None => {
+                // A client that has just been made knows no node yet.
+                router.known(deadline).await?;
+                if let Some(slots) = router.unserved() {
+                    let message = format!(
+                        "names are missing, since no server of the cluster is in charge of the slots {slots}"
+                    );
+                    self.missing = Some(Error::unavailable(message));
+                }
+                let slots = router.one_slot_per_node();
+                self.several = slots.len() > 1;
+                self.nodes.insert(slots.into())
+            }
+        };
+        let Some(&slot) = nodes.front() else {
+            return self.missing.take().map_or(Ok(None), Err);
+        };
+        // One node that is silent must not take the time of the others.
+        let deadline = match self.several {
+            true => deadline.min(client.now() + router.connect_timeout),
+            false => deadline,
+        };
         let prefix = client.prefix();
         let command = Command::new("SCAN")
             .arg(&self.cursor)
@@ -58,10 +87,16 @@ impl Scan {
             .arg(format!("{}:[{{@]*", prefix.as_str()))
             .arg("COUNT")
             .arg(STEP);
-        let reply = client
-            .net()
-            .ask(slot, command, client.now() + client.patience())
-            .await?;
+        let reply = match client.net().ask(slot, command, deadline).await {
+            Err(error) if self.several && error.is_silence() => {
+                nodes.pop_front();
+                "0".clone_into(&mut self.cursor);
+                let message = format!("names are missing, since a server does not answer: {error}");
+                self.missing = Some(Error::with_reason(error.kind(), message, error));
+                return Ok(Some(Vec::new()));
+            }
+            reply => reply?,
+        };
         let Some([cursor, keys]) = reply.as_array() else {
             return Err(Error::bad_reply("SCAN", &reply));
         };
@@ -75,7 +110,7 @@ impl Scan {
             .filter(|name| glob::matches(&self.pattern, name.as_str()))
             .collect();
         if cursor == "0" {
-            self.nodes.pop_front();
+            nodes.pop_front();
         }
         self.cursor = cursor.to_owned();
         Ok(Some(names))

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{
     select,
     sync::{Notify, watch},
@@ -41,7 +42,7 @@ pub(crate) struct Router {
     pub(super) world: World,
     pub(super) servers: Servers,
     pub(super) credentials: Credentials,
-    pub(super) connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     routes: Mutex<Routes>,
     news: Watch<News>,
     /// Notified when the routes may be out of date.
@@ -216,7 +217,7 @@ impl Router {
         trouble.unwrap_or_else(|| {
             Error::new(
                 ErrorKind::Unavailable,
-                format!("no node is known that serves slot {slot}"),
+                format!("no server of the cluster is in charge of slot {slot}"),
             )
         })
     }
@@ -298,20 +299,76 @@ impl Router {
         routes.is_complete() && !links.any(|link| link.is_down())
     }
 
-    /// Waits until every slot has a node, until `deadline` at the latest.
+    /// Waits until every slot has a node, until `deadline` at the latest. After the first third of
+    /// the connect time-out, some node is enough: a cluster may have slots that no node serves.
     pub(crate) async fn known(&self, deadline: Moment) -> Result<(), Error> {
+        self.want();
         let mut news = self.news.watch();
+        let patient_until = deadline.min(self.world.now() + self.connect_timeout / 3);
         loop {
             let trouble = news.look(|news| news.trouble.clone());
-            if self.routes().is_complete() {
+            let is_patient = self.world.now() < patient_until;
+            let (complete, some) = {
+                let routes = self.routes();
+                (routes.is_complete(), routes.unserved().is_some())
+            };
+            if complete || (some && !is_patient) {
                 return Ok(());
             }
+            let enough = async {
+                match is_patient {
+                    true => self.world.alarm(patient_until).await,
+                    false => std::future::pending().await,
+                }
+            };
             select! {
                 biased;
                 error = self.no_route(0, trouble, deadline) => return Err(error),
+                () = enough => {}
                 () = news.changed() => {}
             }
         }
+    }
+
+    /// Waits until any node is connected, until `deadline` at the latest. Fails at once if a node
+    /// refuses the client. While the first one may answer, no other one is asked.
+    pub(crate) async fn any_session(&self, deadline: Moment) -> Result<Arc<Session>, Error> {
+        let slots = self.one_slot_per_node();
+        let patience = match slots.len() {
+            0 | 1 => deadline,
+            _ => self.patient_until(deadline),
+        };
+        let first = slots.first().copied().unwrap_or_default();
+        let mut trouble = match self.session(first, LinkClass::Command, patience).await {
+            Ok(session) => return Ok(session),
+            Err(error) if slots.len() > 1 && error.is_silence() => error,
+            Err(error) => return Err(error),
+        };
+        let others = slots
+            .iter()
+            .map(|&slot| self.session(slot, LinkClass::Command, deadline));
+        let mut others: FuturesUnordered<_> = others.collect();
+        while let Some(other) = others.next().await {
+            match other {
+                Ok(session) => return Ok(session),
+                Err(error) if error.is_silence() => trouble = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(trouble)
+    }
+
+    /// Returns until when a server may be silent while another one answers, if there is time until
+    /// `deadline`.
+    pub(crate) fn patient_until(&self, deadline: Moment) -> Moment {
+        let now = self.world.now();
+        now + ((deadline - now) / 3).min(self.connect_timeout / 3)
+    }
+
+    /// Returns the slots that no node serves, as a text; `None` if there are none, or if no node is
+    /// known.
+    pub(crate) fn unserved(&self) -> Option<String> {
+        self.routes().unserved()
     }
 
     /// Resolves when `address` serves no slots any more. Never resolves with one configured server.

@@ -195,6 +195,22 @@ impl Routes {
     pub(super) fn is_complete(&self) -> bool {
         self.ranges.contains_key(&0) && self.ranges.values().all(Option::is_some)
     }
+
+    /// Returns the ranges of slots without a node, such as `0-99 5461`; `None` if there are none,
+    /// or if no node is known.
+    pub(super) fn unserved(&self) -> Option<String> {
+        let nodes = self.ranges.values().any(Option::is_some);
+        let ends = self.ranges.keys().skip(1).copied().chain([SLOTS]);
+        let gaps = self.ranges.iter().zip(ends);
+        let gaps = gaps.filter(|((_, node), _)| node.is_none());
+        let gaps: Vec<_> = gaps
+            .map(|((&first, _), end)| match end - 1 {
+                last if last == first => first.to_string(),
+                last => format!("{first}-{last}"),
+            })
+            .collect();
+        (nodes && !gaps.is_empty()).then(|| gaps.join(" "))
+    }
 }
 
 fn address_of(ranges: &BTreeMap<u16, Option<Arc<Node>>>, slot: u16) -> Option<&Address> {
@@ -234,9 +250,10 @@ mod tests {
     #[test]
     fn slots_without_a_range_have_no_node() {
         let mut routes = Routes::default();
-        assert_eq!(port(&routes, 0), None);
+        assert_eq!((port(&routes, 0), routes.unserved()), (None, None));
         let (changed, gone) = routes.replace(&[shard(100, 200, 1), shard(300, 16383, 2)]);
         assert!(changed && gone.is_empty() && !routes.is_complete());
+        assert_eq!(routes.unserved().as_deref(), Some("0-99 201-299"));
         for (slot, expected) in [
             (0, None),
             (99, None),
@@ -294,7 +311,7 @@ mod tests {
             for slot in 0..SLOTS {
                 prop_assert_eq!(port(&routes, slot), Some(model[usize::from(slot)]));
             }
-            prop_assert!(routes.is_complete());
+            prop_assert!(routes.is_complete() && routes.unserved().is_none());
         }
     }
 }

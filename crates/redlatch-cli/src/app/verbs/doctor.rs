@@ -175,6 +175,22 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
     }
     for server in servers {
         let address = &server.address;
+        if let Some(why) = &server.failed {
+            findings.warn(
+                "reach",
+                format!("{address}: {why}"),
+                "the names there cannot be used: start the server, or repair the cluster",
+            );
+            continue;
+        }
+        for right in &server.lacks {
+            findings.warn(
+                "rights",
+                format!("{address}: the user lacks {right}"),
+                "+wait is needed for durability by replicas, the others for messages by shard; \
+                 see the page Rights of the book",
+            );
+        }
         match &server.info {
             None => findings.warn(
                 "server",

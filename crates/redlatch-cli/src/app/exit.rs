@@ -80,6 +80,19 @@ pub(crate) fn warn(message: &str) {
     );
 }
 
+/// What the library advises a program, and what that is for whoever runs the command.
+const DOORS: [(&str, &str); 3] = [
+    (", or Client::forget", ""),
+    (
+        "set_permits and add_permits change that",
+        "redlatch resize changes that",
+    ),
+    (
+        "call try_set_permits, or take the handle with permits_if_unset",
+        "say how many with --of or redlatch resize",
+    ),
+];
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, advice) = match error.kind() {
@@ -88,15 +101,12 @@ impl From<Error> for Failure {
             }
             // The text itself says what to do.
             ErrorKind::WrongKind if error.to_string().contains("another program") => (USAGE, ""),
-            ErrorKind::WrongKind => (
-                USAGE,
-                "or use the option of its kind: --fair, --read, --write, --permits",
-            ),
-            ErrorKind::NotSet | ErrorKind::Deleted => {
-                (USAGE, "--of says how many permits there are")
-            }
-            ErrorKind::OutOfRange => (USAGE, ""),
-            ErrorKind::WouldDeadlock | ErrorKind::ForeignOwner => (USAGE, ""),
+            ErrorKind::WrongKind => (USAGE, "or use the option or the verb of its kind"),
+            ErrorKind::NotSet
+            | ErrorKind::Deleted
+            | ErrorKind::OutOfRange
+            | ErrorKind::WouldDeadlock
+            | ErrorKind::ForeignOwner => (USAGE, ""),
             ErrorKind::Auth => (RIGHTS, "check user and password of the address"),
             ErrorKind::Permission => (
                 RIGHTS,
@@ -122,6 +132,9 @@ impl From<Error> for Failure {
             _ => (OWN, ""),
         };
         let mut message = error.to_string();
+        for (of_program, of_command) in DOORS {
+            message = message.replace(of_program, of_command);
+        }
         let mut cause = error.source();
         while let Some(inner) = cause {
             let text = inner.to_string();

@@ -1,8 +1,9 @@
 //! The connection to the server.
 
-use std::{env, fs, path::PathBuf, time::Duration};
+use std::{env, fs, future::pending, io, path::PathBuf, time::Duration};
 
 use redlatch::{Client, ClientBuilder, runtime::TlsOptions};
+use tokio::{net::TcpStream, select, time::sleep};
 
 use super::{
     address,
@@ -57,6 +58,42 @@ pub(crate) async fn connect(builder: ClientBuilder) -> Result<Client, Failure> {
         warn(&unknown_parameters(unknown));
     }
     builder.connect().await.map_err(of_address)
+}
+
+/// Connects, and gives up as soon as the port refuses: who looks does not wait for a server that
+/// starts.
+pub(crate) async fn look(args: &ServerArgs, application: &str) -> Result<Client, Failure> {
+    look_by(looker(args, application)?).await
+}
+
+/// The same as [`look`], with a builder.
+pub(crate) async fn look_by(builder: ClientBuilder) -> Result<Client, Failure> {
+    let refused = refused(&builder);
+    select! {
+        connected = connect(builder) => connected,
+        refused = refused => Err(refused),
+    }
+}
+
+/// Resolves after a moment if the port of the only server refuses a connection.
+pub(crate) fn refused(builder: &ClientBuilder) -> impl Future<Output = Failure> + use<> {
+    let host = builder.host().map(|(host, port)| (host.to_owned(), port));
+    async move {
+        sleep(MOMENT).await;
+        if let Some((host, port)) = host
+            && let Err(error) = TcpStream::connect((host.as_str(), port)).await
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            let host = if host.contains(':') {
+                format!("[{host}]")
+            } else {
+                host
+            };
+            let message = format!("nothing listens at {host}:{port}; check address and network");
+            return Failure::new(NO_SERVER, message);
+        }
+        pending().await
+    }
 }
 
 /// Connects within `wait`, or within a second if that is less, if there is a bound above zero.
@@ -127,6 +164,9 @@ pub(crate) async fn close(client: &Client) {
     // Without an answer, what is left ends with its lease, or within 5 s if it was never granted.
     let _ = tokio::time::timeout(CLOSING, client.close(Duration::ZERO)).await;
 }
+
+/// How long a connection takes at the usual. A refused one is tried again and again meanwhile.
+const MOMENT: Duration = Duration::from_millis(300);
 
 /// The shortest time for a connection.
 const SHORTEST: Duration = Duration::from_secs(1);

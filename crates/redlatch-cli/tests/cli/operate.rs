@@ -251,6 +251,23 @@ async fn the_number_of_permits_is_set_and_a_different_wish_is_told() {
     ids.set_permits(1).await.unwrap();
     world.ends(0, "resize ids 3").await;
     assert_eq!(ids.permits().await.unwrap(), 3);
+    // The advice is about the command, and not about the library.
     let _held = client.lock("a").lock().await.unwrap();
-    world.ends(64, "resize a 3").await;
+    for (line, advice) in [
+        ("resize a 3", "redlatch forget NAME"),
+        ("run --fair a -- true", "redlatch forget NAME"),
+        ("run --permits 6 s -- true", "redlatch resize changes that"),
+        (
+            "run --permits 1 unset -- true",
+            "say how many with --of or redlatch resize",
+        ),
+    ] {
+        let ended = world.ends(64, line).await;
+        ended.says(advice);
+        let of_programs = ["Client::", "set_permits", "permits_if_unset"];
+        assert!(
+            !of_programs.iter().any(|word| ended.stderr.contains(word)),
+            "{ended:?}"
+        );
+    }
 }

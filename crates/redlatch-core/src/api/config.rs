@@ -421,6 +421,18 @@ impl<C: From<Client>> ClientBuilder<C> {
         (prefix.as_str(), lease.span(), &self.unknown)
     }
 
+    /// Returns host and port of the server, if it is the only one and is reached by them. For the
+    /// command.
+    #[doc(hidden)]
+    pub fn host(&self) -> Option<(&str, u16)> {
+        match &self.config.servers.topology {
+            Topology::Single(Address::Tcp { host, port } | Address::Tls { host, port, .. }) => {
+                Some((host, *port))
+            }
+            _ => None,
+        }
+    }
+
     /// Creates a builder whose `connect` returns `error`.
     pub(super) fn refused(error: Error) -> Self {
         Self::of(Err(error))

@@ -23,7 +23,7 @@ pub(crate) enum How {
 
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Failure> {
-    let client = session::connect(session::looker(server, &by_user("redlatch break"))?).await?;
+    let client = session::look(server, &by_user("redlatch break")).await?;
     let done = attempt(&client, args).await;
     session::close(&client).await;
     out::print(&done?)?;

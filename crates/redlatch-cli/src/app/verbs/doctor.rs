@@ -4,7 +4,8 @@ mod findings;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redlatch::{Client, Error, ErrorKind, ServerAnswers};
+use redlatch::{Client, ClientBuilder, Error, ErrorKind, ServerAnswers};
+use tokio::select;
 
 use self::findings::Findings;
 use crate::app::{
@@ -93,32 +94,40 @@ async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Optio
     };
     let (prefix, _, unknown) = builder.chosen();
     if !unknown.is_empty() {
-        let advice = "remove them, or correct their names: docs/cli.md of redlatch lists them";
+        let advice = "remove them, or correct their names";
         findings.warn("address", session::unknown_parameters(unknown), advice);
     }
     let prefix = prefix.to_owned();
-    let asked = async {
-        let client = builder.connect_lazy()?;
-        let before = now();
-        let servers = client.ask_servers().await;
-        let elapsed = now().saturating_sub(before);
-        session::close(&client).await;
-        Ok::<_, Error>(Answers {
-            servers: servers?,
-            before,
-            elapsed,
-        })
-    };
-    let error = match asked.await {
-        Ok(answers) => {
-            findings.ok("reach", "the server answers and accepts user and password");
-            return Some(answers);
-        }
-        Err(error) => error,
-    };
-    unreached((&prefix, url), &error, findings);
+    let refused = session::refused(&builder);
+    select! {
+        asked = ask(builder) => match asked {
+            Ok(answers) => {
+                findings.ok("reach", "the server answers and accepts user and password");
+                return Some(answers);
+            }
+            Err(error) => unreached((&prefix, url), &error, findings),
+        },
+        refused = refused => findings.fault("reach", refused.code, refused.message, UNREACHED),
+    }
     None
 }
+
+async fn ask(builder: ClientBuilder) -> Result<Answers, Error> {
+    let client = builder.connect_lazy()?;
+    let before = now();
+    let servers = client.ask_servers().await;
+    let elapsed = now().saturating_sub(before);
+    session::close(&client).await;
+    Ok(Answers {
+        servers: servers?,
+        before,
+        elapsed,
+    })
+}
+
+/// What to do about a server that is not reached.
+const UNREACHED: &str =
+    "check host and port, that the server runs, firewalls, and rediss:// against redis://";
 
 /// Records why the servers were not reached.
 fn unreached((prefix, url): (&str, &str), error: &Error, findings: &mut Findings) {
@@ -145,7 +154,7 @@ fn unreached((prefix, url): (&str, &str), error: &Error, findings: &mut Findings
             "reach",
             failure.code,
             text,
-            "check host and port, that the server runs, firewalls, and rediss:// against redis://",
+            UNREACHED,
         ),
         ErrorKind::InvalidOption => findings.fault(
             "address",

@@ -236,7 +236,7 @@ struct Change<'a> {
 
 /// Prints who leads, until a signal ends it.
 async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
-    let client = session::connect(session::looker(server, "redlatch elect")?).await?;
+    let client = session::look(server, "redlatch elect").await?;
     let mut changes = client.election(&args.name).observe();
     let mut closed = pin!(out::closed());
     loop {

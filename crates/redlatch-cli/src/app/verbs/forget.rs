@@ -12,7 +12,7 @@ use crate::app::{
 
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &ForgetArgs) -> Result<u8, Failure> {
-    let client = session::connect(session::looker(server, "redlatch forget")?).await?;
+    let client = session::look(server, "redlatch forget").await?;
     let done = attempt(&client, &args.name).await;
     session::close(&client).await;
     out::print(&done?)?;

@@ -88,7 +88,7 @@ pub(crate) async fn release(server: &ServerArgs, args: &ReleaseArgs) -> Result<u
     };
     let (token, name) = args.handle.split_once('@').ok_or_else(wrong)?;
     let token: u64 = token.parse().map_err(|_| wrong())?;
-    let client = session::connect(session::looker(server, "redlatch release")?).await?;
+    let client = session::look(server, "redlatch release").await?;
     let released = give_back(&client, name, token).await;
     session::close(&client).await;
     released

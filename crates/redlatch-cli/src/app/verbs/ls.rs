@@ -37,7 +37,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &LsArgs) -> Result<u8, Failur
         session::looker(server, "redlatch ls")?
     };
     let prefix = builder.chosen().0.to_owned();
-    let client = session::connect(builder).await?;
+    let client = session::look_by(builder).await?;
     let done = match (args.watch, args.json) {
         (true, true) => record(&client, args).await,
         (true, false) => watch(&client, args).await,

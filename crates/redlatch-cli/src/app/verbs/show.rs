@@ -31,7 +31,7 @@ struct Absent<'a> {
 pub(crate) async fn run(server: &ServerArgs, args: &ShowArgs) -> Result<u8, Failure> {
     let builder = session::looker(server, "redlatch show")?;
     let prefix = builder.chosen().0.to_owned();
-    let client = session::connect(builder).await?;
+    let client = session::look_by(builder).await?;
     let shown = show(&client, &prefix, args).await;
     session::close(&client).await;
     out::print(&shown?)?;

@@ -38,7 +38,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &TopArgs) -> Result<u8, Failu
             "top needs a terminal; without one, use ls --watch",
         ));
     }
-    let client = session::connect(session::looker(server, &by_user("redlatch top"))?).await?;
+    let client = session::look(server, &by_user("redlatch top")).await?;
     // From here on a signal would leave the terminal as it is during the display.
     let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init()

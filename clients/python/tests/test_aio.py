@@ -173,6 +173,7 @@ def test_close_ends_waits(url, kind, server):
 
 def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server):
     async def work():
+        before = len(asyncio.all_tasks())
         for turns in range(12):
             client = aio.Client.from_url(url)
             lock = getattr(client, kind)("n", wait=5)
@@ -184,7 +185,7 @@ def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server)
             assert server.hget("redlatch:{n}", "o") is None
 
             async def alone():
-                return len(asyncio.all_tasks()) == 2
+                return len(asyncio.all_tasks()) == before
 
             await eventually(alone)
 

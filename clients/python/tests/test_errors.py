@@ -25,7 +25,7 @@ REPLIES = [
     ("BUSY Redis is busy running a script", LATER, False),
     ("TRYAGAIN Multiple keys request during rehashing of slot", LATER, False),
     ("MISCONF Redis is configured to save RDB snapshots", LATER, False),
-    ("NOREPLICAS Not enough good replicas to write.", LATER, False),
+    ("NOREPLICAS Not enough good replicas to write.", ELSEWHERE, False),
     ("ERR max number of clients reached", LATER, False),
     (f"{WRAPPED}-READONLY You can't write", ELSEWHERE, False),
     (f"{WRAPPED}@user_script: 12: -MISCONF Errors writing", LATER, False),

@@ -182,15 +182,15 @@ class Lock:
         Raises `Unavailable` if the server was silent for the client's patience, or when the time to
         wait was over. Raises `WrongKind`, `Refused` or `ClientClosed`.
         """
-        taken: list[Hold] = []
+        taken = _Taken()
         try:
             return self._acquire(wait, taken)
         except BaseException:
-            give_back(taken)
+            taken.give_back()
             raise
 
     def _acquire(
-        self, wait: Union[float, None, EllipsisType], taken: "list[Hold]"
+        self, wait: Union[float, None, EllipsisType], taken: "_Taken"
     ) -> "Optional[Hold]":
         client = self._client
         seconds = self._wait if wait is ... else wait
@@ -202,14 +202,16 @@ class Lock:
             # One waiter of this client talks to the server at a time.
             line = client._lines.setdefault(self._place.key, threading.Lock())
             until = options.deadline
-            if not line.acquire(timeout=-1 if until is None else max(until - now(), 0) / 1000):
+            left = -1 if until is None else max(until - now(), 0) / 1000
+            # In one statement, so that an interrupt finds the line taken and listed, or neither.
+            taken.lines += [line] if line.acquire(timeout=left) else []
+            if not taken.lines:
                 return None
-            try:
-                return self._run(options, taken)
-            finally:
-                line.release()
+            hold = self._run(options, taken)
+            taken.lines.pop().release()
+            return hold
 
-    def _run(self, options: Options, taken: "list[Hold]") -> "Optional[Hold]":
+    def _run(self, options: Options, taken: "_Taken") -> "Optional[Hold]":
         client = self._client
         wakes = client._wakes
         machine = client._core.acquisition(
@@ -272,13 +274,13 @@ class Lock:
             self._client._releaser.put(undo)
 
     def _deliver(
-        self, machine: Any, step: Deliver, lease: int, taken: "list[Hold]"
+        self, machine: Any, step: Deliver, lease: int, taken: "_Taken"
     ) -> "Hold":
         client = self._client
         held = new_lease(client._core, self._place, machine, step, lease, self._renew)
         hold = Hold(client, held, machine.release(), step.grant.abandoned)
         # First listed, then kept: a hold that nobody has is not renewed.
-        taken.append(hold)
+        taken.holds.append(hold)
         client._keeper.add(hold)
         return hold
 
@@ -287,7 +289,7 @@ class Lock:
 
         Raises `LockBusy` if another owner has it when the time to wait is over.
         """
-        taken: list[Hold] = []
+        taken = _Taken()
         try:
             hold = self._acquire(..., taken)
             if hold is None:
@@ -296,7 +298,7 @@ class Lock:
             self._entered.push(threading.get_ident(), hold)
             return hold
         except BaseException:
-            give_back(taken)
+            taken.give_back()
             raise
 
     def __exit__(
@@ -363,6 +365,19 @@ class Lock:
 
     def __repr__(self) -> str:
         return f"<redlatch.{type(self).__name__} {self.name!r}>"
+
+
+class _Taken:
+    """What a call has taken so far. An exception at any point gives it back."""
+
+    def __init__(self) -> None:
+        self.holds: list[Hold] = []
+        self.lines: list[threading.Lock] = []
+
+    def give_back(self) -> None:
+        for line in self.lines:
+            line.release()
+        give_back(self.holds)
 
 
 class FairLock(Lock):

@@ -162,7 +162,11 @@ class Releaser:
             task.add_done_callback(self._releases.discard)
 
     async def _repeat(self, undo: Undo) -> None:
-        while await carry_out(self._link, plans.give_back(undo)):
+        # At the end of a loop, the tasks of the client are cancelled with the one that has left
+        # this undo. Two turns later they have ended.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        while not self._tasks.over and await carry_out(self._link, plans.give_back(undo)):
             await asyncio.sleep(0.1)
 
     async def announce(self) -> None:

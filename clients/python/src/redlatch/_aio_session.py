@@ -18,6 +18,8 @@ _SILENCE = 100.0
 # A timer this late shows that the loop stood still. The reply may be unread.
 _STOOD_STILL = 100.0
 
+_NO_CONNECTION = "the server cannot be reached: no connection in time"
+
 
 async def within(work: Awaitable[Any], seconds: float, or_else: Any = ...) -> Any:
     """Awaits `work` for a limited time. Returns `or_else` after it, or raises `TimeoutError`.
@@ -96,7 +98,7 @@ class Session:
                 elif request.sent:
                     raise self._silence(at, timeout)
                 else:
-                    raise NoAnswer("no connection to the server in time", may_have_run=False)
+                    raise NoAnswer(_NO_CONNECTION, may_have_run=False)
             return request.reply.result()
         finally:
             request.reply.cancel()

@@ -162,3 +162,21 @@ def test_client_does_as_the_vector_says(client, scenario):
 
 def test_there_are_scenarios():
     assert len(list(scenarios())) > 40
+
+
+@pytest.mark.parametrize(
+    "deadline, timeout",
+    [(None, 1000), (0, 500), (249, 500), (250, 750), (499, 750), (500, 1000), (60_000, 1000)],
+)
+def test_last_request_of_a_caller_ends_soon_after_its_time(deadline, timeout):
+    machine = acquisition.Acquisition(
+        calls.Place(calls.PLAIN, "redlatch", "n"),
+        acquisition.Settings("redlatch", "a1"),
+        acquisition.Options(30_000, waits=True, deadline=deadline),
+        ServerClock(0, STARTED),
+        itertools.count(1).__next__,
+        lambda: 0.5,
+        0,
+        False,
+    )
+    assert machine.step(0).timeout == timeout

@@ -159,9 +159,9 @@ fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldBody<B>> {
 /// Returns what a caller may know of a refusal. Names and errors stay inside.
 const fn text_of(refusal: &Refusal) -> &'static str {
     match refusal {
-        Refusal::Busy => "others are at work on this; try again\n",
-        Refusal::Invalid(_) => "this request names nothing that can be locked\n",
-        Refusal::Unavailable(_) => "the service that coordinates requests does not answer\n",
+        Refusal::Busy => "Others are at work on this. Try again.\n",
+        Refusal::Invalid(_) => "This request names nothing that can be locked.\n",
+        Refusal::Unavailable(_) => "The service that coordinates requests does not answer.\n",
     }
 }
 

@@ -110,7 +110,7 @@ async fn limit_refuses_what_is_too_much_and_says_why() {
     );
     assert_eq!(
         text(refused).await,
-        "others are at work on this; try again\n"
+        "Others are at work on this. Try again.\n"
     );
     let other = limit(&client, 2)
         .on_busy(StatusCode::TOO_MANY_REQUESTS)

@@ -17,12 +17,12 @@
 -- Cost  O(fields of K): TIME, HMGET, ZCARD × 2, PTTL × 2, HGETALL, DEL.
 --
 -- The next token is the server's time. It is greater than the last one, since the record of a token
--- that is ahead of the clock stays. A void mark keeps the record as well. Begins with DEL, which a
--- full server accepts.
+-- that is ahead of the clock stays. So does a record by which copies of attempts are refused.
+-- Begins with DEL, which a full server accepts.
 local call = redis.call
 local key = KEYS[1]
--- k kind, o owner, u until, t token or last operation, g generation, n waiters until, v voids,
--- c count of a latch, e its end
+-- k kind, o owner, u until, t token or last operation, g generation, n waiters until, v attempts
+-- that may not act, c count of a latch, e its end
 local f = call('HMGET', key, 'k', 'o', 'u', 't', 'g', 'n', 'v', 'c', 'e')
 local kind = f[1]
 if not kind then
@@ -61,11 +61,12 @@ if f[6] and f[6] > now and call('ZCARD', KEYS[2]) + call('ZCARD', KEYS[4]) > 0 t
   return {now, 'waited'}
 end
 
--- The marks are over at the end of their newest chunk, and the ids of operations with their keys.
+-- Copies of no attempt come after those of the first on record. The ids of operations end with
+-- their keys.
 local wait = 0
-local marks = f[7] and string.match(f[7], '(%d+)$')
-if marks and marks >= now then
-  wait = marks - now + 1
+local copies = f[7] and string.sub(f[7], 1, 13)
+if copies and copies >= now then
+  wait = copies - now + 1
 end
 for i = 6, 7 do
   wait = math.max(wait, call('PTTL', KEYS[i]))

@@ -1,6 +1,7 @@
--- uses core/publish
+-- uses core/publish, core/attempts
 -- Grants of a name with one owner by a script that frees it: a release, a forced end, a withdrawal.
--- This part follows core/publish.lua and precedes every such script. It does nothing by itself.
+-- This part follows core/publish.lua and core/attempts.lua, and precedes every such script. It does
+-- nothing by itself.
 --
 -- Q  a member may end with an order, `<verb> <channel> <n> <owner> g<lease>.<ttl>.<nonce>`: its
 --    waiter accepts a hold that a release writes for it. lease and ttl are in ms; nonce is 16
@@ -22,6 +23,7 @@ local UNCONFIRMED = 5000
 --   abandoned    1 if its holder never released, else 0. Field `died` keeps the token of the hold
 --                after such a one
 --   called       field y
+--   spent        field v, or nil if the caller has not read it
 --   client       the client that gets the reply, if it passes a grant on to its own waiters: they
 --                get no message
 --   life         ms that K has to last at least, or nil to leave that to its TTL
@@ -29,7 +31,7 @@ local UNCONFIRMED = 5000
 --   given        set to true by a grant, which has set the TTL of K
 --
 -- Begins with a write that a full server accepts, so a server that takes no writes refuses before
--- the message is out. O(log waiters): ZREM, HSET, PEXPIRE, and HDEL, PUBLISH or PTTL.
+-- the message is out. O(log waiters): ZREM, HGET, HSET, PEXPIRE, and HDEL, PUBLISH or PTTL.
 local function give(key, queue, head, kind, died, before)
   local verb, channel, n, owner, lease, ttl, nonce =
     string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
@@ -60,12 +62,18 @@ local function give(key, queue, head, kind, died, before)
     redis.call('HDEL', key, 'y')
   end
   local attempt = client .. ':' .. n
+  -- No request was sent later than now.
+  local v = before.spent
+  if v == nil then
+    v = redis.call('HGET', key, 'v')
+  end
+  local spent = spend(v, attempt, (before.now + REACH) .. '', before.now)
   local write = {'k', kind, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ', 't', new,
-    'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n}
+    'u', ends, 'p', new .. ' ' .. abandoned .. ' ' .. n, 'v', spent}
   if before.clean and token then
-    write[13], write[14] = 'z', token
+    write[15], write[16] = 'z', token
   elseif abandoned == 1 then
-    write[13], write[14] = died, new
+    write[15], write[16] = died, new
   end
   redis.call('HSET', key, unpack(write))
   local life = span + ttl - lease

@@ -1,7 +1,6 @@
--- uses $kind/exclusive, exclusive/acquire_plain, core/marks, $like/wait
+-- uses $kind/exclusive, exclusive/acquire_plain, $like/wait
 -- Takes m names for one owner, exclusively: all of them or none. This script follows
--- exclusive/acquire_plain.lua, core/marks.lua, and the wait.lua of its kind, which has `wait` and
--- `stay`.
+-- exclusive/acquire_plain.lua and the wait.lua of its kind, which has `wait`, `stay` and `waits`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
@@ -11,7 +10,8 @@
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
 --       6 waiter  ms the waiter stays registered if it has to wait, or '' not to register
---       7 address for the notification, `<verb> <channel> <n>`, or ''
+--       7 address for the notification, `<verb> <channel> <n>`, or '' for an attempt that ends with
+--         a busy answer
 -- Reply {now, 'granted', count, token, abandoned, lasts, …}
 --                for one name, then what the kind adds; for more names, four more items each.
 --                abandoned = 1 if the previous holder never released, lasts = ms from now if that
@@ -24,11 +24,10 @@
 --                the next re-check is useful; see the kind
 --       {now, 'more'}           too much to remove in one call: ask again at once
 --       {now, 'late'}           `by` has passed
---       {now, 'void'}           this attempt was undone
+--       {now, 'void'}           this attempt has ended, or counts as ended, see core/attempts.lua
 --       {now, 'kind', i, kind}  name i is of another kind
--- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share;
---       with void marks HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 expired ones; see
---       core/marks.lua.
+-- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share,
+--       without an address HSET; a copy HGET, and the kind's share.
 local call = redis.call
 local micros, now = began, string.sub(began, 1, 13)
 local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
@@ -36,22 +35,32 @@ local m = #KEYS / PARTS
 local ends = (now + lease) .. ''
 local names = {}
 for i = 1, m do
-  -- k kind, o owner, t token, u until, v voids, n waiters until, y notified waiter, p grant by a
-  -- release that is not confirmed
+  -- k kind, o owner, t token, u until, v attempts that may not act, n waiters until, y notified
+  -- waiter, p grant by a release that is not confirmed
   local f = only or call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
   if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
-  if f[5] and call('HGET', KEYS[i], 'v:' .. attempt) then
-    return {now, 'void'}
-  end
   local held = f[2] and f[4] > now
+  local spent, refused = spend(f[5], attempt, ARGV[1], now)
+  if refused then
+    local attempts = held and f[2] == owner and call('HGET', KEYS[i], 'h')
+    local holds = attempts and string.find(attempts, ' ' .. attempt .. ' ', 1, true)
+    if not holds and not waits(KEYS[m + i], address) then
+      return {now, 'void'}
+    end
+  end
   if held and f[2] ~= owner or f[6] and not held then
     local answer = wait(i, m, f, now, micros)
     if answer then
+      if address == '' then
+        -- Nobody undoes the attempt. Where the server takes no writes, no copy can act either.
+        redis.pcall('HSET', KEYS[i], 'v', spent)
+      end
       return answer
     end
   end
+  f[5] = spent
   names[i] = f
 end
 
@@ -76,12 +85,12 @@ for i = 1, m do
         -- A copy of this attempt gets the same answer.
         call('HSET', key, 'b', token)
       end
-      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', f[5])
     elseif last then
       -- A token without an owner was released; z keeps it for a repeated release.
-      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', last)
+      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', f[5], 'z', last)
     else
-      call('HSET', key, 'k', KIND, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+      call('HSET', key, 'k', KIND, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', f[5])
     end
     call('PEXPIRE', key, life)
   else
@@ -115,13 +124,10 @@ for i = 1, m do
     if h[3] == token then
       abandoned = 1
     end
-    call('HSET', key, 'h', held, 'u', later)
+    call('HSET', key, 'h', held, 'u', later, 'v', f[5])
     call('PEXPIRE', key, later - ends + life)
     local _, spaces = string.gsub(held, ' ', ' ')
     count = spaces - 1
-  end
-  if f[5] then
-    marks_sweep(key, f[5], now)
   end
   if f[6] and address ~= '' then
     call('ZREM', KEYS[m + i], address)

@@ -17,17 +17,16 @@
 -- only. On a full server the first write is refused, and with it the whole call, which has then
 -- written nothing.
 local call = redis.call
-local client, lease, ttl = ARGV[2], ARGV[3], ARGV[4]
+local limit, client, lease, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ends = (now + lease) .. ''
 local granted = now .. ' granted 1 '
-local attempts = ' ' .. client
 local lines = {}
 for i = 1, #KEYS do
   local key = KEYS[i]
-  -- k kind, o owner, t token, v voids, n waiters until
+  -- k kind, o owner, t token, v attempts that may not act, n waiters until
   local f = call('HMGET', key, 'k', 'o', 't', 'v', 'n')
-  local owner, attempt = client .. ARGV[2 * i + 3], attempts .. ARGV[2 * i + 4] .. ' '
-  local token = plain_take(key, f[1], f[2], f[3], f[4], f[5], owner, attempt, micros, ends, ttl)
+  local owner, attempt = client .. ARGV[2 * i + 3], client .. ARGV[2 * i + 4]
+  local token = plain_take(key, f[1], f[2], f[3], f[4], f[5], owner, attempt, limit, micros, ends, ttl)
   lines[i] = token and granted .. token .. ' 0 ' or ''
 end
 return table.concat(lines, '\n')

@@ -7,8 +7,8 @@ local only
 if #KEYS == PARTS then
   local now = string.sub(began, 1, 13)
   local f = redis.call('HMGET', KEYS[1], 'k', 'o', 't', 'u', 'v', 'n', 'y', 'p')
-  local attempts, ends = ' ' .. ARGV[3] .. ' ', (now + ARGV[4]) .. ''
-  local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], ARGV[2], attempts, began, ends, ARGV[5])
+  local ends = (now + ARGV[4]) .. ''
+  local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], ARGV[2], ARGV[3], ARGV[1], began, ends, ARGV[5])
   if token then
     return now .. ' granted 1 ' .. token .. ' 0 '
   end

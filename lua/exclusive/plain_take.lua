@@ -1,23 +1,30 @@
--- The plain case of an acquisition, which most of them are. This part follows a line that sets
--- KIND, precedes the scripts that take names, and does nothing by itself.
+-- uses core/attempts
+-- The plain case of an acquisition, which most of them are. This part follows core/attempts.lua and
+-- a line that sets KIND, precedes the scripts that take names, and does nothing by itself.
 
--- Takes a name that nobody holds or waits for, and on which no attempt was undone: its fields are
--- kind, owner, token, voids, waiters. `micros` is the time in µs. Returns the token of the new
--- hold, or nil without a write if the name is not plain. `attempts` is ` <attempt> `. O(1): HSET,
--- PEXPIRE.
-local function plain_take(key, kind, owner, token, voids, waiters, new_owner, attempts, micros, ends, ttl)
-  if owner or voids or waiters or kind and kind ~= KIND then
+-- Takes a name that nobody holds or waits for, for an attempt that is not refused: its fields are
+-- kind, owner, token, attempts that may not act, waiters. `micros` is the time in µs, `limit` the
+-- last ms at which a copy of this request acts. Returns the token of the new hold, or nil without a
+-- write if the name is not plain. O(1): HSET, PEXPIRE.
+local function plain_take(key, kind, owner, token, spent, waiters, new_owner, attempt, limit, micros, ends, ttl)
+  if owner or waiters or kind and kind ~= KIND then
     return nil
   end
+  local refused
+  spent, refused = spend(spent, attempt, limit, string.sub(micros, 1, 13))
+  if refused then
+    return nil
+  end
+  local attempts = ' ' .. attempt .. ' '
   local new = micros
   if token then
     if new <= token then
       new = string.format('%.0f', token + 1)
     end
     -- A token without an owner was released; z keeps it for a repeated release.
-    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'z', token)
+    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'v', spent, 'z', token)
   else
-    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends)
+    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'v', spent)
   end
   redis.call('PEXPIRE', key, ttl)
   return new

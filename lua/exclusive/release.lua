@@ -1,15 +1,16 @@
--- uses $kind/exclusive, exclusive/release_plain, core/marks, $like/wake
+-- uses $kind/exclusive, exclusive/release_plain, core/end_attempt, $like/wake
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/release_plain.lua, core/marks.lua, and the wake.lua of its kind, which
--- has `wake` and `remind`.
+-- script follows exclusive/release_plain.lua, core/end_attempt.lua, and the wake.lua of its kind,
+-- which has `wake` and `remind`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
 --                 without them nobody is notified
 -- ARGV  1 owner   `<client>:<n>`
 --       2 attempt `<client>:<n>`, or '' to end no hold
---       3 void    last ms at which a copy of the acquire may act, or '' without copies
+--       3 void    last ms at which a request of the acquire may act; '' for a hold that was
+--                 delivered after an answer to each request
 --       4 keep    ms the token is kept after the name is free
 --       5 address the waiter to remove, `<verb> <channel> <n>`, or ''; behind a `+` the next local
 --         waiter, to remove if this call frees the name
@@ -25,7 +26,7 @@
 --       gone      the hold is unknown
 --       kind      the name is of another kind
 -- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters the cost of a notification, see
---       the kind; with copies on the way + HDEL, HGET, HMGET, HSET, see core/marks.lua.
+--       the kind; with `void` + HGET, HDEL, HSET; an undo of a hold HMGET.
 --
 -- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
 -- that attempt has. Begins with writes that a full server accepts.
@@ -51,12 +52,18 @@ for i = 1, m do
     if from then
       rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
       verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
-      -- p says how the holder before a hold ended that its holder has not confirmed. An undo of
-      -- such a hold passes that on, also when its time is over.
-      local before = token == '' and rest == ' ' and call('HGET', key, 'p')
-      if before and string.sub(before, 1, 18) == f[4] .. ' 1' then
+      -- An undo passes on that the holder before has died, also when its time is over. b is the
+      -- token of a hold after such a holder, p says so of a hold that is not confirmed.
+      local unheard, died = false, false
+      if token == '' and rest == ' ' then
+        local before = call('HMGET', key, 'p', 'b')
+        unheard = before[1] and string.sub(before[1], 1, 18) == f[4] .. ' 1'
+        died = unheard or before[2] == f[4]
+      end
+      if died then
+        -- ` - ` is a hold that was given back in time, or that nobody knew of; ` = ` is another one.
+        rest = (unheard or live) and ' - ' or ' = '
         live = false
-        rest = ' - '
         call('HDEL', key, 'p')
         call('HSET', key, 'h', rest, 'u', '0000000000000')
       elseif rest == ' ' and live then
@@ -88,7 +95,6 @@ for i = 1, m do
       elseif z[2] == token then
         verdict = 'revoked'
       elseif f[4] == token then
-        -- ` - ` is a hold that was withdrawn while this call was on its way.
         verdict = rest == ' - ' and 'already' or 'expired'
       elseif token < f[4] then
         verdict = 'taken'
@@ -108,7 +114,7 @@ for i = 1, m do
 
     if void ~= '' and void >= now then
       -- Copies of this attempt must not act any more.
-      marks_add(key, call('HGET', key, 'v'), KIND, attempt, void, now)
+      end_attempt(key, call('HGET', key, 'v'), KIND, attempt, void, now)
     end
 
     if queue and address ~= '' then

@@ -78,6 +78,11 @@ local function wait(i, m, f, now, micros)
   return busy(now, i, look, '', ring, entered, past)
 end
 
+-- Tells whether the waiter `address` has a place. O(1): ZSCORE.
+local function waits(queue, address)
+  return address ~= '' and redis.call('ZSCORE', queue, address)
+end
+
 -- Records that the client of this call waits for name i, if the call registers a waiter. For a call
 -- that `wait` has not seen. O(log clients).
 local function stay(i, m, f, now)

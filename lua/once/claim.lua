@@ -1,5 +1,5 @@
--- uses core/marks, once/shared, core/act_before
--- Claims a slot of a job for one run. This script follows core/marks.lua, once/shared.lua and
+-- uses core/attempts, once/shared, core/act_before
+-- Claims a slot of a job for one run. This script follows core/attempts.lua, once/shared.lua and
 -- core/act_before.lua.
 --
 -- KEYS  1 K; see once/shared.lua
@@ -21,11 +21,11 @@
 --       {now, 'moved'}          the state is not what the caller saw: look again
 --       {now, 'full'}           the job remembers as many keyed slots as it may
 --       {now, 'late'}           `act_before` has passed
---       {now, 'void'}           this attempt was undone
+--       {now, 'void'}           this attempt was undone, or a later one of its client
 --       {now, 'kind', kind}     the name is of another kind
 -- Cost  O(open slots, at most 64): TIME, HMGET × 2, HSET × 2, PTTL, PEXPIRE, HGET; a keyed slot
---       HGET × 4, HSET, and HGET × 2 and HDEL for each of 16 slots that are over; with void marks
---       as core/marks.lua. Another answer than granted: HMGET × 2, HGET.
+--       HGET × 4, HSET, and HGET × 2 and HDEL for each of 16 slots that are over. Another
+--       answer than granted: HMGET × 2, HGET.
 --
 -- Begins with HSET, which a full server refuses.
 local key, owner, attempt, lease, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -33,8 +33,6 @@ local slot, from, before, limit, keep = ARGV[6], ARGV[8], ARGV[9], ARGV[10] + 0,
 local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'v', 'c', 'l', 's', 'b', 'i')
 if f[1] ~= KIND and f[1] then
   return {now, 'kind', f[1]}
-elseif f[6] and call('HGET', key, 'v:' .. attempt) then
-  return {now, 'void'}
 end
 local l = f[8]
 if f[2] and f[5] > now then
@@ -43,6 +41,11 @@ if f[2] and f[5] > now then
   end
   return {now, 'granted', f[7], f[4], string.sub(l or '', 1, 5) == 'lost ' and 1 or 0}
 end
+local _, refused = spend(f[6], attempt, ARGV[1], now)
+if refused then
+  return {now, 'void'}
+end
+-- This refuses copies of a claim that was granted.
 if ARGV[7] ~= (f[4] or '') .. ' ' .. (f[2] and '1' or '0') or from > now or before ~= '' and before <= now then
   return {now, 'moved'}
 end
@@ -97,9 +100,6 @@ else
     call('HSET', key, 'y', y)
   end
   keyed_put(key, slot, 'run ' .. attempts .. ' ' .. token .. ' ' .. now .. ' 0 ' .. ARGV[11] .. ' ' .. slot, (now + keep) .. '')
-end
-if f[6] then
-  marks_sweep(key, f[6], now)
 end
 live(key, ttl)
 return {now, 'granted', attempts, token, string.sub(l or '', 1, 5) == 'lost ' and 1 or 0}

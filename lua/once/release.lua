@@ -1,12 +1,13 @@
--- uses core/marks, once/shared
+-- uses core/end_attempt, once/shared
 -- Ends everything that one attempt has: its claim, with the outcome of the run, and its late
 -- copies. Release and undo of an abandoned claim are the same operation. This script follows
--- core/marks.lua and once/shared.lua.
+-- core/end_attempt.lua and once/shared.lua.
 --
 -- KEYS  1 K; see once/shared.lua
 -- ARGV  1 owner   `<client>:<n>`
 --       2 attempt `<client>:<n>`
---       3 void    last ms at which a copy of the claim may act, or '' without copies
+--       3 void    last ms at which a request of the claim may act; '' for a claim that was
+--                 delivered after an answer to each request
 --       4 ttl     ms for which a key with a record lives at least
 --       5 keep    ms for which a key without one lives at least
 --       6 token   of the claim, or '' where it is not known
@@ -21,7 +22,7 @@
 --       gone      the claim is unknown
 --       kind      the name is of another kind
 -- Cost  O(open slots, at most 64): TIME, HMGET, HDEL × 3, HSET × 2, PTTL; a keyed slot HGET × 2,
---       HSET; with copies on the way as core/marks.lua.
+--       HSET; with `void` + HGET, HDEL, HSET.
 --
 -- Needs no `act_before`: an attempt's id is never used again. Begins with HDEL, which a full server
 -- accepts.
@@ -70,7 +71,7 @@ elseif token ~= '' and f[4] and token < f[4] then
 end
 if void ~= '' and void >= now then
   -- Copies of this attempt must not act any more.
-  marks_add(key, call('HGET', key, 'v'), KIND, attempt, void, now)
+  end_attempt(key, call('HGET', key, 'v'), KIND, attempt, void, now)
   live(key, ARGV[5])
 end
 return {now, verdict}

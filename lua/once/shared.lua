@@ -15,7 +15,7 @@
 --    y `<first> <last> <count>`: the keyed slots that are remembered, `y<n>` is one, in order of
 --      age; count is the number of fields `d:…`
 --    d:<slot>  `<until> <n> <record>`: the last run of a keyed slot, and its place y<n>
---    v… void marks, see core/marks.lua
+--    v undone attempts, see core/attempts.lua
 --
 -- A slot is the ms at which it starts, or `=<key>`. A record is `<outcome> <attempt> <token>
 -- <began> <ended> <who> <slot>`; outcomes are run, done, failed, overran, dropped, lost. Times are

@@ -1,4 +1,4 @@
--- uses core/queue, core/marks, pool/shared, core/queue_join, core/act_before
+-- uses pool/shared, core/queue_join, core/act_before
 -- Gives out n permits, as one hold or as n holds of one each, or queues a waiter. This script
 -- follows core/act_before.lua as well.
 --
@@ -10,7 +10,8 @@
 --       5 lease   ms
 --       6 size    default size of a pool without one, or ''
 --       7 waiter  ms the waiter's client counts as alive if there are too few, or '' not to wait
---       8 address the member of Q, `<verb> <channel> <n> <permits>[ <order>]`, or ''
+--       8 address the member of Q, `<verb> <channel> <n> <permits>[ <order>]`, or '' for an attempt
+--         that ends with a busy answer
 --       9 each    '' for one hold, named like the attempt; '1' for n holds of one permit,
 --                 `<attempt>:<0 to n-1>`
 -- Reply {now, 'granted', n, token, lasts, place}
@@ -26,7 +27,7 @@
 --       {now, 'large', size}                n is more than the size
 --       {now, 'unset'}                      the size is not set
 --       {now, 'late'}                       `act_before` has passed
---       {now, 'void'}                       this attempt was undone
+--       {now, 'void'}                       this attempt has ended, or counts as ended
 --       {now, 'kind', kind}                 the name is of another kind
 -- Cost  O(log n): TIME, HMGET, HSET, ZADD when there is room and nobody waits; O(n) with `each`.
 --       Who was notified also ZSCORE, ZRANGE, ZREM. Who queues TIME, HMGET, ZSCORE, ZRANGE × 3,
@@ -55,12 +56,9 @@ if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
 if f[8] and f[8] <= now then
-  -- The pool has expired, and void marks may be left.
+  -- The pool has expired. What refuses attempts is left.
   pool_delete(k, d, ARGV[2], f[4], 10000)
   f = {f[4] and ARGV[2], false, false, f[4]}
-end
-if f[4] and call('HGET', k, 'v:' .. attempt) then
-  return {now, 'void'}
 end
 
 local out, size, ends, latest = tonumber(f[3] or 0), f[2], f[8], f[7]
@@ -95,6 +93,10 @@ if granted then
     call('HSET', k, unpack(longer))
   end
   return {now, 'granted', need, micros, lasts}
+end
+local spent, refused = spend(f[4], attempt, ARGV[1], now)
+if refused and (address == '' or not call('ZSCORE', q, address)) then
+  return {now, 'void'}
 end
 if not size then
   if ARGV[6] == '' then
@@ -174,9 +176,9 @@ if waiting or room < need then
 end
 
 if left then
-  local write = {'c', out + need}
+  local write = {'c', out + need, 'v', spent}
   if not f[1] then
-    write[3], write[4] = 'k', ARGV[2]
+    write[5], write[6] = 'k', ARGV[2]
   end
   if not f[2] then
     write[#write + 1], write[#write + 2] = 's', ARGV[6]
@@ -199,9 +201,6 @@ if left then
   end
   call('HSET', k, unpack(write))
   call('ZADD', d, unpack(index))
-  if f[4] then
-    marks_sweep(k, f[4], now)
-  end
   if ends then
     call('PEXPIRE', d, ends - now)
   elseif f[1] and not f[2] then
@@ -273,5 +272,9 @@ if who == '' and member and entered == 0 then
   -- A waiter that has just come hears nothing of it: the message is on its way.
   local client = string.match(attempt, '^[^:]*')
   who = tonumber(pool_unheard(k, d, now, client, 16)[1]) or ''
+end
+if address == '' then
+  -- Nobody undoes the attempt. Where the server takes no writes, no copy can act either.
+  redis.pcall('HSET', k, 'v', spent)
 end
 return {now, 'busy', remaining, who, entered}

@@ -1,8 +1,8 @@
--- uses core/act_before_each
+-- uses core/attempts, core/act_before_each
 -- Gives out permits of n pools, each for itself. A pool that has too few, that somebody waits for,
--- that has an end, or on which an attempt was undone is left as it is, and its caller asks again by
--- pool/acquire with the same attempt. A pool may stand among them several times. This script
--- follows core/act_before_each.lua.
+-- or that has an end is left as it is, as for an attempt that is refused, and its caller asks again
+-- by pool/acquire with the same attempt. A pool may stand among them several times. This script
+-- follows core/attempts.lua and core/act_before_each.lua.
 --
 -- KEYS  1..2n     K and D of each pool, see pool/shared.lua
 -- ARGV  1 act_before  last server time in ms at which this may act, the first of all limits
@@ -27,7 +27,8 @@ local n = #KEYS / 2
 local i = 1
 while i <= n do
   local k, from = KEYS[2 * i - 1], i
-  -- k kind, s size, c permits out, v voids, n waiters until, u latest end, e end of the pool
+  -- k kind, s size, c permits out, v attempts that may not act, n waiters until, u latest end, e end of
+  -- the pool
   local fields, ids = {'k', 's', 'c', 'v', 'n', 'u', 'e'}, {}
   repeat
     local id = client .. ARGV[4 * i + 1]
@@ -39,8 +40,8 @@ while i <= n do
     i = i + 1
   until KEYS[2 * i - 1] ~= k
   local f = call('HMGET', k, unpack(fields))
-  local plain = not (f[1] and f[1] ~= kind or f[4] or f[5] or f[7])
-  local out, size, new_size = tonumber(f[3] or 0), tonumber(f[2]), nil
+  local plain = not (f[1] and f[1] ~= kind or f[5] or f[7])
+  local out, size, new_size, v = tonumber(f[3] or 0), tonumber(f[2]), nil, f[4]
   local write, index, seen = {}, {}, {}
   for j = 1, #ids do
     local line, at, id = from + j - 1, 4 * (from + j) - 3, ids[j]
@@ -50,9 +51,15 @@ while i <= n do
       new_size = ARGV[at + 2]
       size = tonumber(new_size)
     end
-    if not plain or not size or f[7 + j] or seen[id] or out + need > size or ARGV[at + 3] ~= '' and need ~= 1 then
+    local fits = plain and size and not f[7 + j] and not seen[id] and out + need <= size
+    local spent, refused
+    if fits and (ARGV[at + 3] == '' or need == 1) then
+      spent, refused = spend(v, client .. ARGV[at], ARGV[1], now)
+    end
+    if not spent or refused then
       lines[line] = ''
     else
+      v = spent
       seen[id] = true
       out = out + need
       write[#write + 1], write[#write + 2] = 'h:' .. id, span .. ' ' .. ARGV[at + 1] .. ' 0'
@@ -67,6 +74,7 @@ while i <= n do
   end
   if index[1] then
     write[#write + 1], write[#write + 2] = 'c', out
+    write[#write + 1], write[#write + 2] = 'v', v
     if not f[6] or f[6] < span then
       write[#write + 1], write[#write + 2] = 'u', span
     end

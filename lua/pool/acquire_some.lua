@@ -18,10 +18,10 @@
 --       that cannot be served ZRANGE × 3, ZADD; a PUBLISH for each one that is notified meanwhile,
 --       and once in FRESH ms the record that the client is alive.
 --
--- Left as they are: a pool of another kind, without a size, with an end or with void marks; all
--- waiters if a dead one is in front of them; a copy of a granted attempt; a waiter that needs more
--- than the size; those that cannot be served if an expired hold has to be removed, if the one in
--- front of them is dead or needs more than the size, or if nobody waits yet.
+-- Left as they are: a pool of another kind, without a size or with an end; an attempt that is
+-- refused; all waiters if a dead one is in front of them; a copy of a granted attempt; a waiter that
+-- needs more than the size; those that cannot be served if an expired hold has to be removed, if
+-- the one in front of them is dead or needs more than the size, or if nobody waits yet.
 --
 -- Those who are in the queue are served in its order, and then those who are not: as if each had
 -- asked by itself in this order. A full server refuses the first write.
@@ -41,7 +41,7 @@ for i = 1, n do
   lines[i] = ''
 end
 local f = call('HMGET', k, unpack(fields))
-if f[1] ~= kind or not f[2] or f[4] or f[8] then
+if f[1] ~= kind or not f[2] or f[8] then
   return table.concat(lines, '\n')
 end
 local size, out = tonumber(f[2]), tonumber(f[3] or 0)
@@ -49,13 +49,18 @@ local called, rung = f[6], f[9]
 local waiting = f[5] and f[5] > now
 
 -- Those who can be served or queued here, by member and in the order in which they ask.
-local mine, asking, needs, seen, channel = {}, {}, {}, {}, nil
+local mine, asking, needs, seen, channel, top = {}, {}, {}, {}, nil, f[4]
 for i = 1, n do
   local need, id = tonumber(ARGV[4 * i + 3]), ids[i]
   local member = ARGV[4 * i + 4]
   channel = channel or queue_client(member)
   local each = ARGV[4 * i + 5] ~= '' and need ~= 1
-  if not f[9 + i] and not seen[id] and need <= size and not each and queue_client(member) == channel then
+  local refused
+  top, refused = spend(top, client .. ARGV[4 * i + 2], ARGV[1], now)
+  if refused and call('ZSCORE', q, member) then
+    refused = false
+  end
+  if not refused and not f[9 + i] and not seen[id] and need <= size and not each and queue_client(member) == channel then
     seen[id] = true
     mine[member] = i
     asking[#asking + 1] = i
@@ -144,13 +149,14 @@ if last then
   last = queue_touch(k, q, l, now, ARGV[8], alive, f[5], '9')
 end
 
-local index, number = {}, nil
+local index, number, spent = {}, nil, f[4]
 for j = 1, #asking do
   local i = asking[j]
   if granted[i] then
     out = out + needs[i]
     write[#write + 1], write[#write + 2] = fields[9 + i], span .. ' ' .. needs[i] .. ' 0'
     index[#index + 1], index[#index + 2] = span, ids[i]
+    spent = spend(spent, client .. ARGV[4 * i + 2], ARGV[1], now)
     -- Each hold of a pool has a number of its own, though all have the same time.
     number = number and string.format('%.0f', number + 1) or micros
     lines[i] = now .. ' granted ' .. needs[i] .. ' ' .. number .. '  ' .. granted[i]
@@ -162,6 +168,7 @@ if latest then
 end
 if index[1] then
   write[#write + 1], write[#write + 2] = 'c', out
+  write[#write + 1], write[#write + 2] = 'v', spent
   if not f[7] or f[7] < span then
     write[#write + 1], write[#write + 2] = 'u', span
   end

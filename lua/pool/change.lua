@@ -1,4 +1,4 @@
--- uses core/queue, core/marks, pool/shared, core/act_before
+-- uses pool/shared, core/act_before
 -- Changes the number of permits, or deletes the pool. Each operation counts once, however often it
 -- is sent. This script follows core/act_before.lua as well.
 --
@@ -37,7 +37,7 @@ if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
 if f[7] and f[7] <= now then
-  -- The pool has expired, and void marks may be left.
+  -- The pool has expired. What refuses attempts is left.
   pool_delete(k, d, ARGV[2], f[8], 10000)
   f = {false, false, false, false, false, false, false, f[8]}
 end

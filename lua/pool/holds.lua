@@ -26,7 +26,7 @@ for i = 1, #ids do
 end
 local holds = call('HMGET', KEYS[1], unpack(fields))
 for i = 1, #ids do
-  if holds[i] and string.sub(holds[i], 1, 13) > now then
+  if holds[i] and string.sub(holds[i], 1, 13) > now and not string.find(holds[i], ' 0 %d+$') then
     local at = #reply
     reply[at + 1] = ids[i]
     reply[at + 2] = tonumber(string.match(holds[i], ' (%d+)'))

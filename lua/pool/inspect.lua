@@ -1,4 +1,4 @@
--- uses core/queue, core/marks, pool/shared
+-- uses pool/shared
 -- Shows the number of permits, and the number given out, after the removal of expired holds.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua

@@ -1,4 +1,4 @@
--- uses core/queue, core/marks, pool/shared
+-- uses pool/shared, core/end_attempt
 -- Takes permits back: of each hold all but those that it may keep. Release, undo of an abandoned
 -- acquire, and leave of a waiter are the same operation.
 --
@@ -7,7 +7,8 @@
 -- ARGV  1 kind      of the pool
 --       2 attempt   whose holds these are, and whose acquire this undoes; '' if the sender is
 --                   another client, or passes no grants on to its own waiters
---       3 void      last ms at which a copy of the acquire may act, or '' without copies
+--       3 void      last ms at which a request of the acquire may act; '' for a hold that was
+--                   delivered after an answer to each request
 --       4 keep      ms a key without a size is kept
 --       5 waiter    the queue's member to remove, or ''
 --       6 left      permits that each hold may keep
@@ -26,7 +27,7 @@
 --       kind      the name is of another kind
 -- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
 --       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
---       HGET, and once ZADD; with copies on the way + HDEL, HMGET, HSET, see core/marks.lua; of a
+--       HGET, and once ZADD; with `void` + HDEL, HSET; of a
 --       repeated one + ZRANGE, HMGET of 16 holds.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
@@ -84,12 +85,6 @@ for i = 8, #ARGV do
         write[#write + 1], write[#write + 2] = field, ends .. ' ' .. left .. ' ' .. lost
       end
     end
-  elseif not hold and f[6] then
-    -- A withdrawal has given its permits back, see pool/withdraw.
-    local mark = call('HGET', k, 'v:' .. ARGV[i])
-    if mark and string.sub(mark, -1) == 's' then
-      verdict = 'already'
-    end
   end
   repeated = repeated or verdict ~= 'released'
   reply[#reply + 1], reply[#reply + 2] = verdict, left
@@ -111,14 +106,14 @@ if changed then
   end
 end
 
-local void = ARGV[3]
+local void, spent = ARGV[3], f[6]
 if void ~= '' and void >= now then
   -- Copies of this attempt must not act any more.
-  marks_add(k, f[6], ARGV[1], ARGV[2], void, now)
+  spent = end_attempt(k, spent, ARGV[1], ARGV[2], void, now)
   if not f[2] then
     call('PEXPIRE', k, ARGV[4])
   elseif f[7] and f[7] <= void then
-    -- The pool expires before its marks.
+    -- The pool expires before its copies.
     call('PEXPIRE', k, void - now + 1)
   end
 end
@@ -128,7 +123,7 @@ if ARGV[5] ~= '' and l then
   call('ZREM', q, ARGV[5])
 end
 if waiting then
-  local grants = pool_grants(k, now, micros, out, f[9], client)
+  local grants = pool_grants(k, now, micros, out, f[9], spent, client)
   pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)
   pool_tell(reply, grants.told)
 end

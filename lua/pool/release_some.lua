@@ -20,22 +20,22 @@ local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local client = ARGV[1]
-local fields, ids = {'k', 's', 'c', 'n', 'y', 'r', 'e', 'u'}, {}
+local fields, ids = {'k', 's', 'c', 'n', 'y', 'r', 'e', 'u', 'v'}, {}
 for i = 3, #ARGV do
   ids[i - 2] = client .. ARGV[i]
-  fields[i + 6] = 'h:' .. ids[i - 2]
+  fields[i + 7] = 'h:' .. ids[i - 2]
 end
 local f = call('HMGET', k, unpack(fields))
 local plain = f[1] == ARGV[2] and f[2]
 local out, over, gone, lines, seen, last = f[3], {}, {}, {}, {}, nil
 for i = 1, #ids do
-  local hold, id = f[8 + i], ids[i]
+  local hold, id = f[9 + i], ids[i]
   if not plain or not hold or seen[id] or string.sub(hold, 1, 13) <= now then
     lines[i] = ''
   else
     seen[id] = true
     out = out - string.match(hold, ' (%d+)')
-    over[#over + 1] = fields[8 + i]
+    over[#over + 1] = fields[9 + i]
     gone[#gone + 1] = id
     lines[i] = now .. ' released 0'
     last = i
@@ -47,7 +47,7 @@ if gone[1] then
   local write = {'c', out}
   if f[4] then
     local size = tonumber(f[2])
-    local grants = pool_grants(k, now, micros, out, f[8])
+    local grants = pool_grants(k, now, micros, out, f[8], f[9])
     pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
     lines[last] = lines[last] .. grants.told
   else

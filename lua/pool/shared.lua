@@ -1,6 +1,6 @@
--- uses core/queue
+-- uses core/queue, core/attempts
 -- The functions that the scripts of a pool share. This part follows core/queue.lua and
--- core/marks.lua, and precedes the scripts that give out or take back permits.
+-- core/attempts.lua, and precedes the scripts that give out or take back permits.
 --
 -- K  hash
 --      k         kind
@@ -9,11 +9,13 @@
 --      u         ms, the latest end of any lease so far
 --      e         ms at which the pool expires, absent if never
 --      h:<hold>  `<ms until> <permits> <forgotten>`, a hold: permits given out together; with
---                ` g` at its end if a release has granted it and its holder has confirmed nothing
+--                ` g` at its end if a release has granted it and its holder has confirmed
+--                nothing. It has no permits if its client has withdrawn it, and its release may be
+--                on its way
 --      n, y      the queue's, see core/queue.lua; y names the head, once it can be served
 --      r         ticket up to which waiters were notified, absent if nobody was. Who is notified
 --                and does not get its permits lowers it
---      v, v<i>, v:<attempt>  void marks, see core/marks.lua; that of a withdrawn hold ends in `s`
+--      v         attempts that may not act, see core/attempts.lua
 -- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K,
 --    and the removal of expired holds corrects this
 -- Q, L  the queue; a member is `<verb> <channel> <n> <need>`, and may end with an order,
@@ -64,33 +66,11 @@ local function reap(k, d, now, out)
   return out, #ids == 64, over[2] ~= nil
 end
 
--- Deletes K and D. Void marks outlive the pool, since a copy may still come: `v` is their list, and
--- K lives for another `keep` ms if there are any. O(marks).
+-- Deletes K and D. What refuses attempts outlives the pool, since a copy may still come: `v` is
+-- that field, and K lives for another `keep` ms if there is one. O(holds).
 local function pool_delete(k, d, kind, v, keep)
-  local first, last = string.match(v or '', '^(%d+) (%d+)')
-  local parts = {}
-  for i = tonumber(first or 1), tonumber(last or 0) do
-    local chunk = redis.call('HGET', k, 'v' .. i) or ''
-    local fields = {}
-    for attempt in string.gmatch(string.sub(chunk, 15), '%S+') do
-      fields[#fields + 1] = 'v:' .. attempt
-    end
-    local part = {'v' .. i, chunk}
-    if fields[1] then
-      local ends = redis.call('HMGET', k, unpack(fields))
-      for j = 1, #fields do
-        if ends[j] then
-          part[#part + 1], part[#part + 2] = fields[j], ends[j]
-        end
-      end
-    end
-    parts[#parts + 1] = part
-  end
   redis.call('DEL', k, d)
-  for i = 1, #parts do
-    redis.call('HSET', k, unpack(parts[i]))
-  end
-  if parts[1] then
+  if v then
     redis.call('HSET', k, 'k', kind, 'v', v)
     redis.call('PEXPIRE', k, keep)
   end
@@ -201,6 +181,7 @@ end
 --   k, now, micros  key and time
 --   out             permits out
 --   latest          field u
+--   spent           field v
 --   index           new entries of D
 --   told            ` granted <attempt> <grant>` for each grant, for the reply
 --   client          the client that gets the reply, if it passes grants on to its own waiters: they
@@ -230,6 +211,8 @@ local function pool_give(grants, member, need, write)
   index[hold] = true
   index[#index + 1], index[#index + 2] = ends, hold
   grants.out = grants.out + need
+  -- No request was sent later than now.
+  grants.spent = spend(grants.spent, hold, (grants.now + REACH) .. '', grants.now)
   if not grants.latest or grants.latest < ends then
     grants.latest = ends
   end
@@ -240,9 +223,10 @@ local function pool_give(grants, member, need, write)
 end
 
 -- Returns the state of a script that grants to waiters, see pool_give.
-local function pool_grants(k, now, micros, out, latest, client)
+local function pool_grants(k, now, micros, out, latest, spent, client)
   return {
-    k = k, now = now, micros = micros, out = out, latest = latest, index = {}, told = '', client = client,
+    k = k, now = now, micros = micros, out = out, latest = latest, spent = spent, index = {}, told = '',
+    client = client,
   }
 end
 
@@ -356,6 +340,7 @@ local function pool_serve(k, d, q, l, now, called, rung, room, size, write, gran
   local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write, grants)
   if grants and grants.told ~= '' then
     write[#write + 1], write[#write + 2] = 'c', grants.out
+    write[#write + 1], write[#write + 2] = 'v', grants.spent
     if grants.latest ~= latest then
       write[#write + 1], write[#write + 2] = 'u', grants.latest
     end

@@ -1,4 +1,4 @@
--- uses core/queue, core/marks, pool/shared, core/withdraw
+-- uses pool/shared, core/withdraw
 -- Removes entries of one client's waiters that no longer wait, and notifies those that can be
 -- served. This script follows core/withdraw.lua as well.
 --
@@ -44,40 +44,28 @@ for i = 4, #ARGV do
   fields[i - 3] = 'h:' .. client .. ':' .. ARGV[i]
 end
 local holds = fields[1] and call('HMGET', k, unpack(fields)) or {}
-local over, gone = {''}, {}
+local write = {}
 for i = 1, #fields do
   local hold = holds[i]
   if hold and string.sub(hold, -2) == ' g' and string.sub(hold, 1, 13) > now then
-    -- Nobody stands behind the hold.
-    over[#over + 1] = fields[i]
-    gone[#gone + 1] = string.sub(fields[i], 3)
+    -- Nobody stands behind the hold. Its release may be on its way, and learns that its permits are
+    -- back.
+    write[#write + 1], write[#write + 2] = fields[i], (now + STRUCK) .. ' 0 0'
     out = out - string.match(hold, ' (%d+)')
   end
 end
-local write = {}
-if gone[1] then
-  write[1], write[2] = 'c', out
+if write[1] then
+  write[#write + 1], write[#write + 2] = 'c', out
 end
-if gone[1] or f[4] then
-  call('HDEL', k, unpack(over))
-end
-if gone[1] then
-  call('ZREM', d, unpack(gone))
-  -- Its release may be on its way. A mark with an `s` tells it that its permits are back.
-  local marks = f[9]
-  for i = 1, #gone do
-    local void = (now + STRUCK) .. ''
-    marks_add(k, marks, ARGV[3], gone[i], void, now)
-    call('HSET', k, 'v:' .. gone[i], void .. 's')
-    marks = call('HGET', k, 'v')
-  end
+if write[1] or f[4] then
+  call('HDEL', k, '')
 end
 if f[4] then
   local size = tonumber(f[2] or 0)
-  local grants = pool_grants(k, now, micros, out, f[8])
+  local grants = pool_grants(k, now, micros, out, f[8], f[9])
   pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
   pool_tell(reply, grants.told)
-elseif gone[1] then
+elseif write[1] then
   call('HSET', k, unpack(write))
 end
 return reply

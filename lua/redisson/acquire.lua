@@ -1,6 +1,6 @@
--- uses core/marks, redisson/shared, core/act_before
+-- uses core/attempts, redisson/shared, core/act_before
 -- Takes a name in the layout of Redisson's RLock, or enters it again. This script follows
--- core/marks.lua, redisson/shared.lua and core/act_before.lua.
+-- core/attempts.lua, redisson/shared.lua and core/act_before.lua.
 --
 -- KEYS  1 N       the name, without a prefix
 --       2 S       what this family keeps beside it
@@ -9,6 +9,7 @@
 --       3 attempt `<client>:<n>`, never used twice
 --       4 lease   ms; a longer lease of the owner stays
 --       5 ttl     ms, lease + the time for which a release is remembered
+--       6 once    '1' for an attempt that ends with a busy answer, else ''
 -- Reply {now, 'granted', count, serial}
 --                 also for a copy of an attempt that holds already; count = the hold count that
 --                 Redisson shows
@@ -16,9 +17,9 @@
 --                 ms = what is left of its lease, '' if that has no end
 --       {now, 'kind'}   the hash under the name is no RLock
 --       {now, 'late'}   `act_before` has passed
---       {now, 'void'}   this attempt was undone
+--       {now, 'void'}   this attempt has ended, or counts as ended
 -- Cost  O(1): TIME, HSCAN, HMGET, 2 HSET, 2 PTTL, 2 PEXPIRE; a busy answer TIME, HSCAN, HMGET,
---       PTTL; with void marks HGET more, and those of core/marks.lua.
+--       PTTL, and with `once` HSET, PTTL, PEXPIRE.
 --
 -- A value of another type is the server's error WRONGTYPE, before anything is written.
 local key, side = KEYS[1], KEYS[2]
@@ -28,17 +29,24 @@ if who == false then
   return {now, 'kind'}
 end
 local f = redis.call('HMGET', side, 'o', 't', 'h', 'v')
-if f[4] and redis.call('HGET', side, 'v:' .. attempt) then
+local listed = who and f[1] == owner and f[2] and f[3]
+local has = listed and string.find(listed, ' ' .. attempt .. ' ', 1, true)
+local spent, refused = spend(f[4], attempt, ARGV[1], now)
+if refused and not has then
   return {now, 'void'}
 end
 if who and who ~= owner then
+  if ARGV[6] == '1' and type(redis.pcall('HSET', side, 'k', 'redisson:1', 'v', spent)) == 'number' then
+    -- Nobody undoes the attempt. Where the server takes no writes, no copy can act either.
+    outlive(side, ARGV[5])
+  end
   local left = redis.call('PTTL', key)
   return {now, 'busy', left >= 0 and left or '', who}
 end
 
 local serial, attempts = micros, ' '
-if who and f[1] == owner and f[2] and f[3] then
-  serial, attempts = f[2], f[3]
+if listed then
+  serial, attempts = f[2], listed
 else
   -- A new hold. A count whose attempts are lost is that of a hold which counts as forgotten.
   count = 0
@@ -47,15 +55,12 @@ else
     serial = string.format('%.0f', f[2] + 1)
   end
 end
-if not string.find(attempts, ' ' .. attempt .. ' ', 1, true) then
+if not has then
   count = count + 1
   attempts = attempts .. attempt .. ' '
 end
 redis.call('HSET', key, owner, count)
 outlive(key, lease)
-redis.call('HSET', side, 'k', 'redisson:1', 'o', owner, 't', serial, 'h', attempts)
+redis.call('HSET', side, 'k', 'redisson:1', 'o', owner, 't', serial, 'h', attempts, 'v', spent)
 outlive(side, ARGV[5])
-if f[4] then
-  marks_sweep(side, f[4], now)
-end
 return {now, 'granted', count, serial}

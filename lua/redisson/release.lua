@@ -1,13 +1,14 @@
--- uses core/marks, redisson/tell, redisson/shared
+-- uses core/end_attempt, redisson/tell, redisson/shared
 -- Ends everything that one attempt has, see redisson/acquire.lua: one count of its owner's hold,
--- and what late copies of its acquisition could do. This script follows core/marks.lua,
+-- and what late copies of its acquisition could do. This script follows core/end_attempt.lua,
 -- core/publish.lua, redisson/tell.lua and redisson/shared.lua.
 --
 -- KEYS  1 N
 --       2 S
 -- ARGV  1 owner   `<uuid>:<n>`
 --       2 attempt `<client>:<n>`
---       3 void    last ms at which a copy of the acquisition may act, or '' without copies
+--       3 void    last ms at which a request of the acquisition may act; '' for a hold that was
+--                 delivered after an answer to each request
 --       4 keep    ms for which this release is remembered
 --       5 channel on which Redisson waits
 --       6 serial  the serial of the hold, or '' where it is not known
@@ -20,7 +21,7 @@
 --       gone      the hold is unknown, or nobody holds the name: the lease has ended, or another
 --                 program ended the hold. If S is lost, N is left as it is
 -- Cost  O(1): TIME, HSCAN, HMGET, HDEL, DEL or HSET, HSET, PTTL, PEXPIRE, PUBLISH, SPUBLISH; with
---       copies on the way those of core/marks.lua.
+--       `void` + HDEL, HSET, PTTL, PEXPIRE.
 --
 -- Needs no `act_before`: an attempt's id is never used again.
 local time = redis.call('TIME')
@@ -65,8 +66,8 @@ if f[6] and f[6] == serial and (verdict == 'gone' or verdict == 'taken') then
   verdict = 'revoked'
 end
 if void ~= '' and void >= now then
-  marks_add(side, f[4], 'redisson:1', attempt, void, now)
-  outlive(side, void - now + 2 * MARKS_SPAN)
+  end_attempt(side, f[4], 'redisson:1', attempt, void, now)
+  outlive(side, void - now + 1000)
 end
 if from then
   outlive(side, keep)

@@ -8,7 +8,7 @@
 --   h  ` <attempt> … `, the attempts that hold
 --   z  the attempt that was released last
 --   f  the serial of the hold that this family has ended by force
---   v… marks of undone attempts, see core/marks.lua
+--   v  attempts that may not act, see core/attempts.lua
 --
 -- The owner's field in N does not tell which of its holds is there. S does: an acquisition that
 -- finds no hold has a new serial. If S is lost while N lives, the hold counts as forgotten, and N

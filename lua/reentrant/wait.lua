@@ -22,6 +22,11 @@ local function wait(i, m, f, now, _micros)
   return now .. ' busy ' .. i .. ' ' .. f[4] - now .. ' ' .. f[2]
 end
 
+-- Only a kind with an order has places.
+local function waits(_queue, _address)
+  return false
+end
+
 -- Only kinds with an order count who is alive.
 local function stay(_i, _m, _f, _now) end
 

@@ -20,7 +20,8 @@ local key, index = KEYS[1], KEYS[5]
 local owner, attempt, ttl, id = ARGV[2], ARGV[3], ARGV[5], ARGV[7]
 
 local s = look(key, read_fields(key, owner))
-local refusal = refused(s, attempt, now)
+local held = lasts(s.own, now) and string.sub(s.own, 50)
+local refusal = refused(s, attempt, ARGV[1], now, held, nil, '')
 if refusal then
   return refusal
 end

@@ -1,10 +1,10 @@
--- uses rwlock/state
--- The end of a write hold, and of an attempt. This part follows core/marks.lua and
+-- uses core/end_attempt, rwlock/state
+-- The end of a write hold, and of an attempt. This part follows core/end_attempt.lua and
 -- rwlock/state.lua.
 
--- Marks an attempt whose copies could act until `void`.
+-- Records an attempt whose requests could act until `void`.
 local function mark_void(s, attempt, void, now)
-  marks_add(s.key, s.voids, 'rw:1', attempt, void, now)
+  s.spent = end_attempt(s.key, s.spent, 'rw:1', attempt, void, now)
 end
 
 -- Removes an attempt of the writer. Returns true if the write has ended with it.
@@ -28,14 +28,14 @@ local function end_write(s, attempt, now)
   return false
 end
 
--- Ends a write that a release gave to an attempt which knows nothing of it. If the holder before
--- never released, the next one is told so instead.
-local function end_given(s, unconfirmed)
-  if string.sub(unconfirmed, 18, 18) == '1' then
+-- Ends a write of which its attempt knows nothing. If the holder before never released, the next one
+-- is told so instead: `died` is ` - ` if the write was given back in time or nobody knew of it, and
+-- ` = ` otherwise.
+local function end_unheard(s, died)
+  if died then
     call('HDEL', s.key, 'p')
-    -- ` - ` is a hold without an attempt.
-    call('HSET', s.key, 'h', ' - ', 'u', OVER)
-    s.attempts, s.ends = ' - ', OVER
+    call('HSET', s.key, 'h', died, 'u', OVER)
+    s.attempts, s.ends = died, OVER
   else
     call('HDEL', s.key, 'o', 'h', 'u', 'p')
     s.writer, s.ends, s.attempts = false, false, false

@@ -18,7 +18,7 @@ local function give_first(s, writers, now, micros, first)
   return give(s.key, writers, first, 'rw:1', 'a', {
     now = now, micros = micros, token = s.token, clean = not s.writer,
     abandoned = s.writer and s.attempts ~= ' ' and 1 or 0, called = s.called, client = s.client,
-    written = true,
+    spent = s.spent, written = true,
   })
 end
 

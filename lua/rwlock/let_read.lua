@@ -33,13 +33,13 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
     held = held .. attempt .. ' '
   end
-  local write = {'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
+  local write = {'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s), 'v', s.spent}
   if not token then
     -- No write is known. A new token separates the data read from now on from data read before.
     token = micros
-    write[5], write[6], write[7], write[8] = 't', token, 'k', 'rw:1'
+    write[7], write[8], write[9], write[10] = 't', token, 'k', 'rw:1'
   elseif not s.kind then
-    write[5], write[6] = 'k', 'rw:1'
+    write[7], write[8] = 'k', 'rw:1'
   end
   if kind == 'u' then
     write[#write + 1], write[#write + 2] = 'g', owner

@@ -9,7 +9,8 @@
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
 --       6 waiter  ms the waiter's client counts as alive if busy, or '' not to wait
---       7 member  the waiter, `<verb> <channel> <n>`, followed by ` u` if upgradable; or ''
+--       7 member  the waiter, `<verb> <channel> <n>`, followed by ` u` if upgradable; or
+--         '' for an attempt that ends with a busy answer
 --       8 kind    'r', or 'u' for upgradable
 --       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, serial}
@@ -32,7 +33,8 @@ local owner, attempt, lease, ttl, waiter, member, kind = ARGV[2], ARGV[3], ARGV[
 
 local micros, now = began, string.sub(began, 1, 13)
 local s = look(key, lock)
-local refusal = refused(s, attempt, now)
+local held = lasts(s.own, now) and string.sub(s.own, 50)
+local refusal = refused(s, attempt, ARGV[1], now, held, kind == 'u' and writers or readers, member)
 if refusal then
   return refusal
 end
@@ -125,14 +127,12 @@ if not free then
     if writes and kind == 'u' and waiter ~= '' and entered == 0 and called == '' then
       called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
     end
+    refuse(s, member)
     return {now, 'busy', until_ms, way, called, entered}
   end
 end
 
 local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
-if s.voids then
-  marks_sweep(key, s.voids, now)
-end
 if waited then
   if member ~= '' then
     call('ZREM', kind == 'u' and writers or readers, member)

@@ -8,7 +8,7 @@ if ARGV[8] == 'r' then
   local now, f = string.sub(began, 1, 13), lock
   local ends = (now + ARGV[4]) .. ''
   local token, serial =
-    plain_read(KEYS[1], KEYS[5], f[1], f[2], f[4], f[6], may_wait(f[7], now), f[8], ARGV[2], ARGV[3], began, ends, ARGV[5])
+    plain_read(KEYS[1], KEYS[5], f[1], f[2], f[4], f[6], may_wait(f[7], now), f[8], ARGV[2], ARGV[3], ARGV[1], began, ends, ARGV[5])
   if token then
     return now .. ' granted 1 ' .. token .. ' 0  ' .. serial
   end

@@ -7,7 +7,8 @@
 --       without them nobody is notified
 -- ARGV  1 owner   `<client>:<n>`
 --       2 attempt `<client>:<n>`
---       3 void    last ms at which a copy of the acquire may act, or '' without copies
+--       3 void    last ms at which a request of the acquire may act; '' for a hold that was
+--                 delivered after an answer to each request
 --       4 keep    ms the token is kept after the last hold
 --       5 member  the waiter to remove, or ''
 --       6 side    'w' what a writer has, 'r' what a reader has
@@ -27,7 +28,7 @@
 -- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R,
 --       ZRANGE, HSET, PUBLISH, ZREM of its own place, or the cost of a grant, see core/give.lua;
 --       with a writer among them and other readers + ZRANGEBYSCORE and 2 for each of at most 8 due
---       ones; with copies on the way + HGET, HDEL, HSET; an undo of a write HGET.
+--       ones; with `void` + HDEL, HSET; an undo of a write HMGET.
 --
 -- Needs no `act_before`: an attempt's id is never used again, so a late or repeated call ends only
 -- what that attempt has. Begins with writes that a full server accepts.
@@ -53,9 +54,18 @@ local function release_write()
     local token = s.token
     verdict = live and 'released' or call('HGET', key, 'f') == token and 'revoked' or 'expired'
     local ended
-    local p = id == '' and s.attempts == ' ' .. attempt .. ' ' and call('HGET', key, 'p')
-    if give_unconfirmed(p, token) and (live or string.sub(p, 18, 18) == '1') then
-      end_given(s, p)
+    local died = false
+    if id == '' and s.attempts == ' ' .. attempt .. ' ' then
+      -- An undo passes on that the holder before has died. a is the token of a hold after such a
+      -- holder, p says so of a hold that is not confirmed.
+      local before = call('HMGET', key, 'p', 'a')
+      local unheard = before[1] and string.sub(before[1], 1, 18) == token .. ' 1'
+      if unheard or before[2] == token then
+        died = (unheard or live) and ' - ' or ' = '
+      end
+    end
+    if died then
+      end_unheard(s, died)
       ended = live
     else
       ended = end_write(s, attempt, now)
@@ -72,7 +82,6 @@ local function release_write()
     elseif z[2] == id then
       verdict = 'revoked'
     elseif s.token == id then
-      -- ` - ` is a hold that was withdrawn while this call was on its way.
       verdict = s.attempts == ' - ' and 'already' or 'expired'
     elseif id < s.token then
       verdict = 'taken'

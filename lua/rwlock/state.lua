@@ -1,4 +1,4 @@
--- uses core/queue, core/unconfirmed, core/marks
+-- uses core/queue, core/unconfirmed, core/attempts
 -- A read-write lock on the server, and the functions that most of its scripts share. This part
 -- follows core/queue.lua, precedes each script, and does nothing by itself.
 --
@@ -21,7 +21,7 @@
 --      b   `<token> <until ms> <ticket>`, the batch of readers that go before the next writer:
 --          tickets up to this one, until then
 --      x   `<until ms> <member>`, the upgradable reader that waits to become the writer
---    v, v<i>, v:<attempt>  void marks, see core/marks.lua
+--    v  attempts that may not act, see core/attempts.lua
 -- Q  sorted set, waiting writers (a member may end with an order, see core/give.lua) and upgradable
 --    readers (member ends in ` u`), in order; see core/queue.lua
 -- R  sorted set, waiting readers, in order
@@ -52,7 +52,7 @@ local OVER = '0000000000000'
 local function look(key, f)
   local c = f[8] or (NONE .. ' ' .. NONE .. ' 0')
   return {
-    key = key, kind = f[1], writer = f[2], ends = f[3], token = f[4], attempts = f[5], voids = f[6], flag = f[7], batch = f[9], upgradable = f[10],
+    key = key, kind = f[1], writer = f[2], ends = f[3], token = f[4], attempts = f[5], spent = f[6], flag = f[7], batch = f[9], upgradable = f[10],
     upgrader = f[11], called = f[12], own = f[13], last = string.sub(c, 1, 16), released = string.sub(c, 18, 33), count = tonumber(string.sub(c, 35)),
   }
 end
@@ -77,15 +77,30 @@ local function size(attempts)
   return spaces - 1
 end
 
--- Returns the reply that refuses an acquisition: the name is of another kind, or the attempt was
--- undone. Returns nil if neither holds.
-local function refused(s, attempt, now)
+-- Returns the reply that refuses an acquisition: the name is of another kind, or the attempt may
+-- not act. Returns nil if neither holds. `held` are the attempts that the owner has on this side;
+-- `member` is the waiter in `queue`, or ''.
+local function refused(s, attempt, limit, now, held, queue, member)
   if s.kind and s.kind ~= 'rw:1' then
     return {now, 'kind', s.kind}
-  elseif s.voids and call('HGET', s.key, 'v:' .. attempt) then
-    return {now, 'void'}
+  end
+  local late
+  s.spent, late = spend(s.spent, attempt, limit, now)
+  if late and not (held and string.find(held, ' ' .. attempt .. ' ', 1, true)) then
+    local upgrades = s.upgrader and string.sub(s.upgrader, 15) == member
+    if member == '' or not upgrades and not call('ZSCORE', queue, member) then
+      return {now, 'void'}
+    end
   end
   return nil
+end
+
+-- Records an attempt that ends with a busy answer: nobody undoes it. Where the server takes no
+-- writes, no copy can act either.
+local function refuse(s, member)
+  if member == '' then
+    redis.pcall('HSET', s.key, 'v', s.spent)
+  end
 end
 
 -- Prolongs the TTL of a key to at least `ttl` ms.

@@ -52,7 +52,7 @@ if upgrader and gone[upgrader] then
 end
 local ended = given and gone[given]
 if ended then
-  end_given(s, p)
+  end_unheard(s, string.sub(p, 18, 18) == '1' and ' - ')
 end
 if s.flag and s.flag > now then
   call('HDEL', key, '')

@@ -9,7 +9,8 @@
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
 --       6 waiter  ms the waiter's client counts as alive if busy, or '' not to wait
---       7 member  the waiter, `<verb> <channel> <n>`, maybe with an order, see core/give.lua; or ''
+--       7 member  the waiter, `<verb> <channel> <n>`, maybe with an order, see core/give.lua;
+--         or '' for an attempt that ends with a busy answer
 --       8 serial  the upgradable hold that becomes the writer, or '' for any of the owner's or none
 --       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, token}
@@ -29,7 +30,8 @@ local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARG
 
 local micros, now = began, string.sub(began, 1, 13)
 local s = look(key, lock)
-local refusal = refused(s, attempt, now)
+local held = s.writer == owner and s.ends > now and s.attempts
+local refusal = refused(s, attempt, ARGV[1], now, held, writers, member)
 if refusal then
   return refusal
 end
@@ -53,11 +55,8 @@ if writes and s.writer == owner then
     end
     ends = s.ends
   end
-  call('HSET', key, 'h', held, 'u', ends)
+  call('HSET', key, 'h', held, 'u', ends, 'v', s.spent)
   prolong(key, ttl)
-  if s.voids then
-    marks_sweep(key, s.voids, now)
-  end
   if waited and member ~= '' then
     call('ZREM', writers, member)
   end
@@ -162,6 +161,7 @@ if not free or first and first ~= member then
   if writes and waiter ~= '' and entered == 0 and called == '' then
     called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
   end
+  refuse(s, member)
   return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered, s.token or ''}
 end
 
@@ -177,19 +177,16 @@ if s.writer then
     -- A copy of this attempt gets the same answer.
     call('HSET', key, 'a', token)
   end
-  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent)
 elseif s.token then
   -- A token without an owner was released; z keeps it for a repeated release.
-  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', s.token)
+  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent, 'z', s.token)
 else
-  call('HSET', key, 'k', 'rw:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+  call('HSET', key, 'k', 'rw:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent)
 end
 prolong(key, ttl)
 if s.upgrader then
   call('HDEL', key, 'x')
-end
-if s.voids then
-  marks_sweep(key, s.voids, now)
 end
 -- A waiting upgrade may have queued as a writer, before its owner could read.
 if waited and member ~= '' then

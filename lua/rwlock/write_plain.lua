@@ -6,9 +6,11 @@
 -- Leaves `lock`, its fields.
 local lock = read_fields(KEYS[1], ARGV[2])
 if ARGV[8] == '' and nobody_reads(lock[8]) then
-  local now, f, attempts = string.sub(began, 1, 13), lock, ' ' .. ARGV[3] .. ' '
+  local now, f = string.sub(began, 1, 13), lock
   local ends = (now + ARGV[4]) .. ''
-  local token = plain_take(KEYS[1], f[1], f[2], f[4], f[6], may_wait(f[7], now), ARGV[2], attempts, began, ends, ARGV[5])
+  local waiters = may_wait(f[7], now)
+  local token =
+    plain_take(KEYS[1], f[1], f[2], f[4], f[6], waiters, ARGV[2], ARGV[3], ARGV[1], began, ends, ARGV[5])
   if token then
     return now .. ' granted 1 ' .. token .. ' 0  ' .. token
   end

@@ -1,13 +1,14 @@
--- uses core/marks, core/publish, setnx/shared
+-- uses core/end_attempt, core/publish, setnx/shared
 -- Ends everything that one attempt has, see setnx/acquire.lua: its hold, and what late copies of
--- its acquisition have done or could do. This script follows core/marks.lua, core/publish.lua and
--- setnx/shared.lua.
+-- its acquisition have done or could do. This script follows core/end_attempt.lua,
+-- core/publish.lua and setnx/shared.lua.
 --
 -- KEYS  1 N
 --       2 M
 -- ARGV  1 attempt `<client>:<n>`
 --       2 serial  the serial of its hold, or '' where it is not known
---       3 void    last ms at which a copy of the acquisition may act, or '' without copies
+--       3 void    last ms at which a request of the acquisition may act; '' for a hold that was
+--                 delivered after an answer to each request
 --       4 keep    ms for which this release is remembered
 --       5 channel on which clients of this family are told that the name is free
 -- Reply {now, verdict, 0}, and the error if the server refused the message
@@ -16,8 +17,8 @@
 --       taken     the name has another value
 --       gone      the name had no value or that of a late copy: the lease has ended, another
 --                 program removed the value, or an earlier copy of this call did
--- Cost  O(1): TIME, GET, DEL, HMGET, HSET, PTTL, PEXPIRE, PUBLISH; with copies on the way those of
---       core/marks.lua.
+-- Cost  O(1): TIME, GET, DEL, HMGET, HSET, PTTL, PEXPIRE, PUBLISH; with `void` + HDEL, HSET, PTTL,
+--       PEXPIRE.
 --
 -- Needs no `act_before`: an attempt's id is never used again. Begins with DEL, which a full server
 -- accepts, and then the rest.
@@ -42,7 +43,7 @@ elseif f[2] == attempt then
   verdict = 'already'
 end
 if void ~= '' and void >= now then
-  marks_add(marks, f[1], 'setnx:1', attempt, void, now)
-  outlive(marks, void - now + 2 * MARKS_SPAN)
+  end_attempt(marks, f[1], 'setnx:1', attempt, void, now)
+  outlive(marks, void - now + 1000)
 end
 return {now, verdict, 0, own and publish('PUBLISH', ARGV[5], '0') or nil}

@@ -9,7 +9,7 @@
 --   k  'setnx:1'
 --   t  the serial of the last hold of this family, so that serials rise
 --   z  the attempt that was released last
---   v… marks of undone attempts, see core/marks.lua
+--   v  attempts that may not act, see core/attempts.lua
 
 -- Returns the serial of a value that `attempt` has written, else nil.
 local function serial_of(value, attempt)

@@ -7,7 +7,8 @@ use redlatch::runtime::{Command, Reply};
 use redlatch_core::family::listed;
 use redlatch_embedded::{EmbeddedServer, calls};
 
-/// Copies of every call of one script that clients have sent since the start of the recording.
+/// Copies of every call, of one script or of all, that clients have sent since the start of the
+/// recording.
 ///
 /// There is no limit to the lateness of a request: one in the socket of a stopped server runs after
 /// its client has closed.
@@ -21,8 +22,17 @@ impl Copies {
     /// Starts to record calls of the script with this source. [`EmbeddedServer::clear_trouble`]
     /// ends the recording.
     pub fn of_script(server: &EmbeddedServer, source: &str) -> Self {
+        Self::of(server, calls::of_script(source))
+    }
+
+    /// Starts to record calls of all scripts.
+    pub fn of_all(server: &EmbeddedServer) -> Self {
+        Self::of(server, calls::of_scripts())
+    }
+
+    fn of(server: &EmbeddedServer, is_it: impl Fn(&Command) -> bool + Send + 'static) -> Self {
         let sent = Arc::<Mutex<Vec<Command>>>::default();
-        let (is_it, log) = (calls::of_script(source), Arc::clone(&sent));
+        let log = Arc::clone(&sent);
         let watch = move |command: &Command| {
             if is_it(command) {
                 log.lock().unwrap().push(command.clone());
@@ -44,6 +54,14 @@ impl Copies {
     /// Tells whether there was no call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Delivers a copy of each call, in order, whatever the server answers.
+    pub fn repeat(&self) {
+        let sent = self.sent.lock().unwrap().clone();
+        for command in &sent {
+            let _ = self.server.execute(command);
+        }
     }
 
     /// Delivers a copy of each call, in order. Returns the verdict of each, which is the second

@@ -44,8 +44,8 @@ use crate::{
 ///   dies, nobody gets the name before its key is removed by hand.
 ///
 /// The value of a hold is `<client>:<n>:<serial>`, which no other hold has. A hash beside the name,
-/// `<prefix>:setnx?{<name>}{}`, has the last serial, the last release, and marks of undone
-/// requests, for 30 s longer than the lease. If it is lost, the hold goes on.
+/// `<prefix>:setnx?{<name>}{}`, has the last serial, the last release, and the attempts
+/// whose copies are refused, for 30 s longer than the lease. If it is lost, the hold goes on.
 ///
 /// The handle is cheap to make and to clone and does no I/O.
 ///

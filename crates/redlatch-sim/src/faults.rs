@@ -70,12 +70,15 @@ pub enum Fault {
     /// All waiters of a latch receive a forged message that it is open or deleted. The library does
     /// not promise to survive it.
     ForgedOpening,
+    /// The network doubles a request: a copy that the client knows nothing of arrives up to 5.5 s
+    /// later on another connection.
+    Doubled,
 }
 
 impl Fault {
     /// All classes: first those that seeds draw, and then those that only a scenario or the command
     /// line enables.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
@@ -105,6 +108,7 @@ impl Fault {
         Self::Refusal,
         Self::ForgedCall,
         Self::ForgedOpening,
+        Self::Doubled,
     ];
 
     /// The number of classes in [`ALL`](Self::ALL) that seeds draw. The behaviour of a seed depends
@@ -238,7 +242,12 @@ impl Faults {
         }
         for fault in Fault::ALL.into_iter().skip(Fault::DRAWN) {
             if forced.contains(&fault) {
-                faults.rates[fault as usize] = rng.between(1, 10);
+                let rate = if fault == Fault::Doubled {
+                    rng.between(50, 500)
+                } else {
+                    rng.between(1, 10)
+                };
+                faults.rates[fault as usize] = rate;
             }
         }
         // A round trip longer than a sixth of a lease leaves no time for a hand-off, so P8 is

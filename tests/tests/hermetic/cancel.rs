@@ -46,6 +46,9 @@ pub(crate) trait Subject {
     /// Acquires the name, within `wait` if that is given, and lets it go.
     fn lock(&self, client: &Client, wait: Option<Duration>, strategy: WaitStrategy) -> Task;
 
+    /// Tries once to acquire the name, which another client holds.
+    fn try_in_vain(&self, client: &Client) -> Task;
+
     /// Acquires the name so that nobody else gets this side of it. Returns the release.
     async fn obstacle(&self, client: &Client) -> Task;
 
@@ -63,7 +66,7 @@ pub(crate) trait Subject {
 }
 
 /// All locks, and the semaphore whose permits are acquired at once.
-const SUBJECTS: [&dyn Subject; 8] = [
+pub(crate) const SUBJECTS: [&dyn Subject; 8] = [
     &Plain,
     &Fair,
     &Read,
@@ -79,7 +82,8 @@ const SUBJECTS: [&dyn Subject; 8] = [
 macro_rules! subject {
     (
         $subject:ident: |$client:ident| $handle:expr;
-        $lock:ident($($n:literal)?) / $lock_for:ident beside $other:ident then $again:ident;
+        $lock:ident($($n:literal)?) / $lock_for:ident / $try:ident beside $other:ident
+        then $again:ident;
         $waiters:expr; $left:path
     ) => {
         pub(crate) struct $subject;
@@ -95,6 +99,13 @@ macro_rules! subject {
                         }
                         None => drop(lock.$lock($($n)?).strategy(how).await.unwrap()),
                     }
+                })
+            }
+
+            fn try_in_vain(&self, $client: &Client) -> Task {
+                let lock = $handle;
+                Box::pin(async move {
+                    assert!(lock.$try($($n)?).await.unwrap().is_none());
                 })
             }
 
@@ -138,41 +149,41 @@ macro_rules! subject {
 
 subject!(
     Plain: |client| client.lock("x");
-    lock() / try_lock_for beside lock then try_lock;
+    lock() / try_lock_for / try_lock beside lock then try_lock;
     client.lock("x").info().await.unwrap().map_or(0, |info| info.waiters); only_counters
 );
 subject!(
     Fair: |client| client.fair_lock("x");
-    lock() / try_lock_for beside lock then try_lock;
+    lock() / try_lock_for / try_lock beside lock then try_lock;
     client.fair_lock("x").info().await.unwrap().map_or(0, |info| info.waiters); only_counters
 );
 subject!(
     Read: |client| client.read_write_lock("x");
-    read() / try_read_for beside write then try_write; waiters(client).await; quiet
+    read() / try_read_for / try_read beside write then try_write; waiters(client).await; quiet
 );
 subject!(
     UpgradableRead: |client| client.read_write_lock("x");
-    upgradable_read() / try_upgradable_read_for beside upgradable_read then try_write;
+    upgradable_read() / try_upgradable_read_for / try_upgradable_read beside upgradable_read then try_write;
     waiters(client).await; quiet
 );
 subject!(
     Write: |client| client.read_write_lock("x");
-    write() / try_write_for beside read then try_write; waiters(client).await; quiet
+    write() / try_write_for / try_write beside read then try_write; waiters(client).await; quiet
 );
 subject!(
     Permits: |client| client.semaphore("x").permits_if_unset(3);
-    acquire_many(3) / try_acquire_many_for beside acquire_many then try_acquire_many;
+    acquire_many(3) / try_acquire_many_for / try_acquire_many beside acquire_many then try_acquire_many;
     client.semaphore("x").totals().await.unwrap().waiters; all_back
 );
 // The server has no list of the waiters of old layouts.
 subject!(
     OfSetNx: |client| SetNx::new(client, "x");
-    lock() / try_lock_for beside lock then try_lock;
+    lock() / try_lock_for / try_lock beside lock then try_lock;
     SetNx::new(client, "x").info().await.map_or(1, |_| 0); only_counters
 );
 subject!(
     OfRedisson: |client| Redisson::new(client, "x");
-    lock() / try_lock_for beside lock then try_lock;
+    lock() / try_lock_for / try_lock beside lock then try_lock;
     Redisson::new(client, "x").info().await.map_or(1, |_| 0); only_counters
 );
 

@@ -22,12 +22,14 @@ async fn name_of_any_lock_is_forgotten_when_it_is_free_and_tokens_rise() {
     assert_eq!(forgotten(&client).await, Forgotten::Held);
     let mut last = lock.token();
     drop(lock);
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&client).await, Forgotten::Done);
     let fair = client.fair_lock(NAME).lock().await.unwrap();
     assert_eq!(forgotten(&client).await, Forgotten::Held);
     assert!(fair.token() > last);
     last = fair.token();
     drop(fair);
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&client).await, Forgotten::Done);
     let rw = client.read_write_lock(NAME);
     let write = rw.write().await.unwrap();
@@ -38,6 +40,7 @@ async fn name_of_any_lock_is_forgotten_when_it_is_free_and_tokens_rise() {
     let read = rw.read().await.unwrap();
     assert_eq!(forgotten(&client).await, Forgotten::Held);
     drop(read);
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&client).await, Forgotten::Done);
     for election in [client.election(NAME), client.election(NAME).fair()] {
         let token = std::sync::OnceLock::new();
@@ -49,6 +52,7 @@ async fn name_of_any_lock_is_forgotten_when_it_is_free_and_tokens_rise() {
         let token = *token.get().unwrap();
         assert!(token > last);
         last = token;
+        backend.pass(6 * SECOND).await;
         assert_eq!(forgotten(&client).await, Forgotten::Done);
     }
     let left = backend.keys().into_iter().filter(|key| key.contains(NAME));
@@ -67,6 +71,7 @@ async fn semaphores_are_forgotten_when_no_permit_is_out() {
     assert_eq!(forgotten(&client).await, Forgotten::Held);
     drop(permit);
     backend.pass(31 * SECOND).await;
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&client).await, Forgotten::Done);
     let permits = client.permit_expirable_semaphore(NAME).permits_if_unset(1);
     let id = permits.acquire().lease(60 * SECOND).await.unwrap();
@@ -74,6 +79,7 @@ async fn semaphores_are_forgotten_when_no_permit_is_out() {
     // The lease ends, and nobody has removed the hold.
     drop(id);
     backend.pass(61 * SECOND).await;
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&client).await, Forgotten::Done);
     drop(client.lock(NAME).lock().await.unwrap());
 }
@@ -88,6 +94,7 @@ async fn latches_and_jobs_are_left_to_their_own_methods() {
     latch.delete().await.unwrap();
     assert!(matches!(forgotten(&client).await, Forgotten::Early(_)));
     backend.pass(31 * SECOND).await;
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&client).await, Forgotten::Done);
     let job = client.once(NAME).slot("1");
     let ran = job.run(async |_| Ok::<_, String>(())).await.unwrap();
@@ -111,6 +118,7 @@ async fn name_with_a_waiter_is_not_forgotten() {
     drop(guard);
     drop(waiting.await.unwrap().unwrap());
     other.settled().await;
+    backend.pass(6 * SECOND).await;
     assert_eq!(forgotten(&holder).await, Forgotten::Done);
 }
 
@@ -130,14 +138,7 @@ async fn undone_attempts_and_tokens_ahead_of_the_clock_keep_the_record() {
     let last = guard.token();
     drop(guard);
     holder.settled().await;
-    backend.command(&[
-        "HSET",
-        "redlatch:{orders:42}",
-        "v:a:1",
-        "1",
-        "v",
-        "1 1 1 1 9000000000000",
-    ]);
+    backend.command(&["HSET", "redlatch:{orders:42}", "v", "9000000000000 a:1"]);
     assert!(matches!(forgotten(&client).await, Forgotten::Early(_)));
     backend.command(&["HDEL", "redlatch:{orders:42}", "v"]);
     // As after a clock that was set back by an hour.

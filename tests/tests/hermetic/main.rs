@@ -3,12 +3,14 @@
 // Tests say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+mod abandonment;
 mod blocking;
 mod cancel;
 mod clock_allowance;
 mod compat;
 mod connecting;
 mod convenience;
+mod copies;
 mod election;
 mod errors;
 mod fair;
@@ -20,7 +22,6 @@ mod identity;
 mod latch;
 mod listen;
 mod lock;
-mod marks;
 mod multi;
 mod once;
 mod operate;
@@ -34,6 +35,7 @@ mod runtime_end;
 mod rwlock;
 mod scripts;
 mod semaphore;
+mod spent;
 mod timed;
 mod withdrawals;
 mod wrong_input;

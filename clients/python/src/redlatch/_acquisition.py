@@ -138,6 +138,7 @@ class Acquisition:
         self._until = 0.0
         self._failures = 0
         self._lates = 0
+        self._voids = 0
         self._asked = False
         self._may_have_run = False
         self._why = "the server did not answer in time"
@@ -153,6 +154,7 @@ class Acquisition:
         self._registers = False
         self._registered = False
         self._granted = False
+        self._traces = False
 
     @property
     def owner(self) -> str:
@@ -172,7 +174,10 @@ class Acquisition:
         if self._state is _State.OVER:
             undo = self.abandon(now)
             self._fresh_attempt()
-            self._failed(now)
+            if self._voids == 1:
+                self._state = _State.ASK
+            else:
+                self._failed(now)
             return StartOver(undo)
         if self._state is _State.FAILED:
             silent = now - self._heard >= self._settings.patience
@@ -252,6 +257,8 @@ class Acquisition:
             self._on_granted(now, answer)
         elif isinstance(answer, Busy):
             self._answered(now)
+            # The server refuses copies of a try that was busy.
+            self._traces |= self._options.waits
             self._on_busy(now, answer)
             return answer.called
         else:
@@ -259,10 +266,10 @@ class Acquisition:
         return None
 
     def _answered(self, now: float) -> None:
-        self._heard, self._failures, self._lates = now, 0, 0
+        self._heard, self._failures, self._lates, self._voids = now, 0, 0, 0
 
     def _on_granted(self, now: float, grant: Granted) -> None:
-        self._granted = True
+        self._granted, self._voids = True, 0
         span = self._options.lease
         if grant.lasts is not None:
             span = min(span, max(grant.lasts - self._settings.allowance, 0))
@@ -288,8 +295,12 @@ class Acquisition:
     def _on_other(self, now: float, answer: Other) -> None:
         self._state = _State.ASK
         if answer.word == "void":
+            self._voids += 1
+            if self._voids == 1:
+                self._heard = now
             self._state = _State.OVER
         elif answer.word == "more":
+            self._traces = True
             self._answered(now)
         else:
             self._lates += 1
@@ -330,16 +341,13 @@ class Acquisition:
         elif self._state is _State.WAIT:
             self._until = min(self._until, now + UNSUBSCRIBED_RECHECK)
 
-    def _void(self) -> str:
-        return str(self._act_before) if self._outstanding else ""
-
-    def _release(self, token: str, *, has_place: bool) -> Call:
+    def _release(self, token: str, *, void: bool, has_place: bool) -> Call:
         settings = self._settings
         return self.place.call(
             "release",
             self.owner,
             f"{settings.client}:{self.attempt}",
-            self._void(),
+            str(self._act_before) if void else "",
             settings.retention,
             self.address if has_place else "",
             token,
@@ -350,12 +358,15 @@ class Acquisition:
         if not self._deliver:
             raise AssertionError("nothing was delivered")
         # A grant removes the place; a late copy may enter it again.
-        has_place = self._registered and self._outstanding > 0
-        return self._release(str(self._deliver.grant.token), has_place=has_place)
+        copies = self._outstanding > 0
+        has_place = self._registered and copies
+        token = str(self._deliver.grant.token)
+        return self._release(token, void=copies, has_place=has_place)
 
     def abandon(self, now: float) -> Optional[Undo]:
         """Returns the undo of what the requests have done or may still do, if there is any."""
-        if not (self._outstanding or self._granted or self._registered):
+        if not (self._outstanding or self._granted or self._registered or self._traces):
             return None
         lease = self._options.lease + self._settings.allowance
-        return Undo(self._release("", has_place=self._registered), now + lease + 2 * REACH)
+        undo = self._release("", void=True, has_place=self._registered)
+        return Undo(undo, now + lease + 2 * REACH)

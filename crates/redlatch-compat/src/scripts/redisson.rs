@@ -29,6 +29,7 @@ pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall
         .arg(request.attempt)
         .arg(millis(request.lease))
         .arg(millis(request.lease + REMEMBERED))
+        .arg(if request.address.is_empty() { "1" } else { "" })
 }
 
 pub(crate) fn acquired(reply: &Value) -> Result<Answer, Error> {

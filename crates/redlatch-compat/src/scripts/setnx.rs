@@ -28,6 +28,7 @@ pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall
         .arg(request.attempt)
         .arg(millis(request.lease))
         .arg(millis(request.lease + REMEMBERED))
+        .arg(if request.address.is_empty() { "1" } else { "" })
 }
 
 /// Reads the reply. A waiter asks again after `retry` at the latest, since no message of the other

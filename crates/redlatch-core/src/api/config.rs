@@ -258,7 +258,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Sets how long the server keeps the fencing token of a freed name: 10 s to 365 days. Default:
     /// 10 minutes.
     ///
-    /// A token costs about 110 bytes per name for that time. Tokens rise even after it, unless the
+    /// A token costs about 170 bytes per name for that time. Tokens rise even after it, unless the
     /// server's clock is set back.
     #[must_use]
     pub fn token_retention(mut self, retention: Duration) -> Self {

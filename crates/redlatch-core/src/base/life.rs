@@ -181,9 +181,9 @@ impl Life {
         Err(Error::new(ErrorKind::Forked, message))
     }
 
-    /// Records that a connection was made. New numbers of owners and attempts now differ from those
-    /// in any copy of this machine.
-    pub(crate) fn connected(&self) {
+    /// Makes new numbers of owners and attempts differ from those in any copy of this machine. Called
+    /// when a connection was made, and when numbers are behind those of such a copy.
+    pub(crate) fn leap(&self) {
         self.numbers.jump(self.runtime.entropy());
     }
 

@@ -295,6 +295,10 @@ impl<'a> Run<'a> {
 
     /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
+        if self.log.requests == 0 && self.log.waiting.is_some() {
+            self.attempt.renumber();
+            self.asks_with_attempt();
+        }
         let mut checked = self.checked.take();
         let now = checked.unwrap_or_else(|| self.client.now());
         self.begun = now;

@@ -16,7 +16,7 @@ use crate::{
     net::{CalledBy, Wakes},
     protocol::{
         grant::Order,
-        remains::{Effect, Remains},
+        remains::{Effect, Remains, Trace},
         server_clock::ServerClock,
         waiter::WaitStrategy,
     },
@@ -88,6 +88,12 @@ impl Attempt {
         primitives.iter().map(attempt).collect()
     }
 
+    /// Draws a new number before the first request. A server refuses a number that is not above the
+    /// last one of its client, and others may have been sent meanwhile.
+    pub(super) fn renumber(&mut self) {
+        self.id = AttemptId::draw(self.client.numbers());
+    }
+
     pub(super) const fn id(&self) -> &AttemptId {
         &self.id
     }
@@ -129,8 +135,8 @@ impl Attempt {
     }
 
     /// Records that the script of the last request has answered.
-    pub(super) const fn answered(&mut self) {
-        self.remains.answered();
+    pub(super) fn answered(&mut self, trace: Trace) {
+        self.remains.answered(trace);
     }
 
     /// Records the effect of a common call that has left the last request alone.
@@ -155,7 +161,8 @@ impl Attempt {
 
     /// Records that the grant is delivered. From now on the guard is responsible for it.
     pub(super) fn deliver(&mut self) -> Delivered {
-        let copies = self.void_by().map(|act_before| {
+        let copies = self.void_by().filter(|_| self.has_copies());
+        let copies = copies.map(|act_before| {
             let address = self.struck_address();
             Box::new(Copies {
                 act_before,
@@ -169,9 +176,9 @@ impl Attempt {
 }
 
 impl Attempt {
-    /// Returns the last server time at which a copy may act, if copies may be in flight.
+    /// Returns the last server time at which a copy of any request may act.
     fn void_by(&self) -> Option<u64> {
-        let marked = self.has_copies() && self.client.keeps(Rule::MarkCopies);
+        let marked = self.client.keeps(Rule::MarkCopies);
         marked.then_some(self.remains.act_before())
     }
 
@@ -201,6 +208,7 @@ impl Drop for Attempt {
             token: None::<Token>,
             serial: None,
             void_by: self.void_by(),
+            copies: self.has_copies(),
             address,
             undo: true,
             left: 0,

@@ -26,6 +26,7 @@ use crate::{
     protocol::{
         hold::{HoldState, LocalLease},
         lease::Lease,
+        remains::Trace,
         time::Moment,
     },
 };
@@ -213,7 +214,14 @@ fn answer(
     let answer = first.acquired_all(attempts.len(), &reply);
     // An unreadable reply may have been a grant, so the attempts stay armed.
     if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
-        attempts.iter_mut().for_each(Attempt::answered);
+        // The server records a busy attempt without an address. The other answers come to all.
+        let trace = match &answer {
+            Ok(AnswerForAll::Refused) => Trace::Left,
+            _ => Trace::None,
+        };
+        attempts
+            .iter_mut()
+            .for_each(|attempt| attempt.answered(trace));
     }
     answer
 }

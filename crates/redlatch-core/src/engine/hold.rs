@@ -325,6 +325,7 @@ impl Hold {
             token: Some(self.token),
             serial: Some(self.serial),
             void_by: copies.map(|copies| copies.act_before),
+            copies: copies.is_some(),
             address: copies.map_or_else(String::new, |copies| copies.address.clone()),
             undo: false,
             left: 0,

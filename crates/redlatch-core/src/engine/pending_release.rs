@@ -21,7 +21,11 @@ pub(crate) struct PendingRelease {
     pub(crate) attempt: AttemptId,
     pub(crate) token: Option<Token>,
     pub(crate) serial: Option<u64>,
+    /// The last server time at which a request of the attempt may act, if the server has to refuse
+    /// copies from now on.
     pub(crate) void_by: Option<u64>,
+    /// Whether requests of the attempt may be executed yet.
+    pub(crate) copies: bool,
     pub(crate) address: String,
     /// Whether it undoes an abandoned acquisition, and does not release a delivered hold.
     pub(crate) undo: bool,

@@ -151,7 +151,7 @@ impl Handover<'_> {
     /// Returns the outcome of a release that failed. The releaser goes on, unless nothing is left.
     fn failed(&mut self, error: Error) -> Result<Released, Error> {
         let released = overwritten(error)?;
-        let copies = |pending: &PendingRelease| pending.void_by.is_some();
+        let copies = |pending: &PendingRelease| pending.copies;
         let foreign = Effect::Stopped(Refusal::WrongType);
         if foreign.ends_release(self.pending.as_ref().is_some_and(copies)) {
             self.pending = None;

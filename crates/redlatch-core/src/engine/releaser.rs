@@ -312,7 +312,7 @@ impl Releaser {
             }
             CallOutcome::Failed(failure) => failure,
         };
-        if failure.effect().ends_release(pending.void_by.is_some()) {
+        if failure.effect().ends_release(pending.copies) {
             if pending.undo {
                 observe::undone(&labels);
             }

@@ -224,7 +224,7 @@ impl Hub {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
-        self.world.life.connected();
+        self.world.life.leap();
         self.table().connected();
         let mut ping_at = self.world.now() + timeouts::HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;

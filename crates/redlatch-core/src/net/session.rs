@@ -75,7 +75,7 @@ impl Session {
         conn: Arc<dyn Conn>,
         slots: Slots,
     ) -> Result<Self, Error> {
-        world.life.connected();
+        world.life.leap();
         let now = world.now();
         let mut session = Self {
             world: world.clone(),

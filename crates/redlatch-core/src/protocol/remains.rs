@@ -5,15 +5,28 @@
 //!
 //! | answer | the request | undo |
 //! |---|---|---|
-//! | of the script | has ended | if it says that the attempt holds, or may wait |
+//! | of the script, [`Trace::Left`] | has ended | until the server refuses the attempt |
+//! | of the script, [`Trace::None`] | has ended | none |
 //! | [`Effect::Nothing`] | has ended, and has done nothing | none |
 //! | [`Effect::Stopped`] | has ended, perhaps behind a write | once |
-//! | [`Effect::Unknown`], or none | may be executed yet | with a mark against late copies |
+//! | [`Effect::Unknown`], or none | may be executed yet | once |
+//!
+//! An undo makes the server refuse the attempt. Otherwise copies of its requests, which may come
+//! from the network between, would take what nobody asks for any more.
 //!
 //! A release or undo is sent again until a script answers. An error proves that the attempt holds
 //! nothing in one case, see [`Effect::ends_release`].
 
 use super::classify::{Class, Refusal};
+
+/// What an answer of the script says about copies of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trace {
+    /// A copy could act.
+    Left,
+    /// The server refuses copies.
+    None,
+}
 
 /// What is certain about a request that has no answer of its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +68,7 @@ pub(crate) struct Remains {
     copies: u32,
     /// The largest `act_before` of all requests.
     act_before: u64,
-    /// Whether the attempt may hold.
+    /// Whether the attempt may hold, or a copy of an answered request could.
     holds: bool,
     /// Whether an earlier request may have registered the waiter.
     registered: bool,
@@ -73,8 +86,9 @@ impl Remains {
     }
 
     /// Records that the script of the last request has answered.
-    pub(crate) const fn answered(&mut self) {
+    pub(crate) fn answered(&mut self, trace: Trace) {
         self.copies -= 1;
+        self.holds |= trace == Trace::Left;
     }
 
     /// Records the effect of a common call that has left the last request alone.
@@ -177,7 +191,7 @@ mod tests {
         let mut remains = Remains::default();
         remains.sending(7, true);
         assert!(remains.may_wait() && remains.has_copies());
-        remains.answered();
+        remains.answered(Trace::None);
         assert!(remains.is_any() && !remains.has_copies());
         let before = remains;
         remains.sending(7, false);

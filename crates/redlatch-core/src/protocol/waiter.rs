@@ -32,7 +32,8 @@
 //! | `on_unfinished`, the first `on_late` | `Asking` | `Asking` |
 //! | `on_failed`, a further `on_late` | `Asking` | `Failed` |
 //! | `on_cut_off` | `Asking` | `Waiting`, whose time is over |
-//! | `on_void`, `on_grant_expired` | `Asking` | `GivenUp`, and `Failed` after `StartOver` |
+//! | the first `on_void` | `Asking` | `GivenUp`, and `Asking` after `StartOver` |
+//! | a further `on_void`, `on_grant_expired` | `Asking` | `GivenUp`, and `Failed` after `StartOver` |
 //! | `on_granted` | `Asking` | `Done` |
 //!
 //! A prompt that arrives in any other state stays pending until a state that accepts it.
@@ -89,6 +90,7 @@ pub(crate) struct Waiter {
     failures: u32,
     polls: u32,
     lates: u32,
+    voids: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +166,7 @@ impl Waiter {
             failures: 0,
             polls: 0,
             lates: 0,
+            voids: 0,
         }
     }
 
@@ -390,7 +393,10 @@ impl Waiter {
 
     const fn start_over(&mut self, restart: Restart) -> Step {
         self.slot = ServerSlot::Absent;
-        self.on_failed();
+        match restart {
+            Restart::AttemptVoid if self.voids == 1 => self.state = State::Active(Phase::Asking),
+            _ => self.on_failed(),
+        }
         Step::StartOver(restart)
     }
 
@@ -437,6 +443,7 @@ impl Waiter {
         self.answered = true;
         self.failures = 0;
         self.lates = 0;
+        self.voids = 0;
     }
 }
 

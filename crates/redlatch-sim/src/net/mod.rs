@@ -22,6 +22,7 @@ use redlatch_core::runtime::{Command, Purpose, Push};
 use self::{forgery::Heard, link::Link, rights::Rights};
 pub use self::{
     link::{ConnId, Downward, Upward},
+    serve::Copy,
     transport::{SimTransport, address_of},
 };
 use crate::{

@@ -4,7 +4,21 @@ use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionKind;
 
 use super::{ConnId, Downward, Net, State, Upward, rights};
-use crate::{faults::Fault, server::Server, world::Event};
+use crate::{exec::ProcId, faults::Fault, server::Server, world::Event};
+
+/// A request that the network has doubled.
+#[derive(Debug)]
+pub struct Copy {
+    node: usize,
+    proc: ProcId,
+    command: Command,
+    sent: u64,
+}
+
+fn is_script(command: &Command) -> bool {
+    let verb = command.args().next();
+    verb.is_some_and(|verb| verb.starts_with(b"EVAL"))
+}
 
 impl Net {
     pub(super) fn serve(&self, state: &mut State, id: ConnId, message: Upward) {
@@ -47,6 +61,16 @@ impl Net {
                     };
                     outcomes.push(Outcome::Replied(reply));
                     self.deliver(state, node);
+                    if is_script(command) && state.roll(Fault::Doubled) {
+                        let at = now + state.rng.between(1_000, 5_500_000);
+                        let copy = Copy {
+                            node,
+                            proc,
+                            command: command.clone(),
+                            sent,
+                        };
+                        self.exec.schedule(at, Event::Double(copy));
+                    }
                 }
                 if state.roll(Fault::ReplyLost) {
                     self.watch.fault(Fault::ReplyLost, now, || {
@@ -64,6 +88,26 @@ impl Net {
                 }
             }
         }
+    }
+
+    /// Delivers a copy of a request on a connection of its own. Nobody gets the reply.
+    pub fn double(&self, copy: &Copy) {
+        let mut state = self.state();
+        let Copy { node, proc, .. } = *copy;
+        if state.stopped[node] {
+            return;
+        }
+        let now = self.exec.now();
+        self.watch.fault(Fault::Doubled, now, || {
+            format!("a request of process {proc} arrives once more")
+        });
+        let session = state.servers[node].open(SessionKind::Command);
+        let reply = state.servers[node].execute(session, &copy.command, now);
+        self.watch
+            .served(proc, &copy.command, &reply, copy.sent, now);
+        self.check_end(&state.servers[node], &copy.command, now);
+        self.deliver(&mut state, node);
+        state.servers[node].close(session);
     }
 
     /// Sends a part of the replies to a pipeline before its connection breaks.
@@ -84,12 +128,12 @@ impl Net {
 
     /// Checks P6: every key that a script may have written has an expiry.
     fn check_end(&self, server: &Server, command: &Command, now: u64) {
-        let mut args = command.args();
-        if !args.next().is_some_and(|verb| verb.starts_with(b"EVAL")) {
+        if !is_script(command) {
             return;
         }
+        let mut args = command.args();
         let number = args
-            .nth(1)
+            .nth(2)
             .and_then(|number| std::str::from_utf8(number).ok());
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
         let time = server.time(now);

@@ -27,7 +27,7 @@ use crate::{
     faults::{Fault, Faults},
     mutants::Mutant,
     names::NAMES,
-    net::{ConnId, Downward, Net, Upward},
+    net::{ConnId, Copy, Downward, Net, Upward},
     plan::Plan,
     rng::Rng,
     scenarios::Scenario,
@@ -43,6 +43,8 @@ pub enum Event {
     Up(ConnId, Upward),
     /// A message reaches a client.
     Down(ConnId, Downward),
+    /// A copy of a request reaches the server.
+    Double(Copy),
     /// A connection breaks.
     Cut(ConnId),
     /// The next timed fault occurs.
@@ -266,6 +268,7 @@ impl World {
         match event {
             Event::Up(conn, message) => shared.net.arrive_up(conn, message),
             Event::Down(conn, message) => shared.net.arrive_down(conn, message),
+            Event::Double(copy) => shared.net.double(&copy),
             Event::Cut(conn) => shared.net.cut(conn, true),
             Event::Nemesis => {
                 if !shared.is_healed() {

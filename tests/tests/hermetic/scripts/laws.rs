@@ -150,7 +150,7 @@ fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {
         ..undo
     };
     bed.ask(&undo.call());
-    for other in ["a:1", "a:2", "a:121", "aa:12", ":12"] {
+    for other in ["a:13", "a:121", "aa:12"] {
         first.attempt = other;
         assert_eq!(bed.ask(&first.call())[1], "granted", "{other}");
     }

@@ -15,3 +15,4 @@ mod once;
 mod once_model;
 mod pool;
 mod rwlock;
+pub(crate) mod spent;

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::spent::Spent;
+
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
@@ -35,8 +37,8 @@ pub(crate) struct Lock {
     /// The token of the last hold that ended cleanly and was followed by another.
     released: Option<u64>,
     pub(crate) forced: Option<u64>,
-    /// Attempts whose copies must not act any more, until when there are any.
-    pub(crate) voids: BTreeMap<String, u64>,
+    /// Attempts that must not act any more.
+    pub(crate) spent: Spent,
     /// Who waits, until when.
     pub(crate) waiters: BTreeMap<String, u64>,
     /// Attempt and token of every hold's share that was given back in time.
@@ -61,8 +63,14 @@ impl Lock {
         self.hold.as_ref().filter(|hold| hold.until > now)
     }
 
+    /// Tells whether an attempt has a share in the living hold.
+    pub(crate) fn holds(&self, now: u64, owner: &str, attempt: &str) -> bool {
+        let own = self.live(now).filter(|hold| hold.owner == owner);
+        own.is_some_and(|hold| hold.attempts.contains(attempt))
+    }
+
     pub(crate) fn find(&self, now: u64, owner: &str, attempt: &str) -> Found {
-        if self.voids.contains_key(attempt) {
+        if self.spent.refuses(attempt, now) && !self.holds(now, owner, attempt) {
             return Found::Void;
         }
         match self.live(now) {
@@ -74,15 +82,16 @@ impl Lock {
         }
     }
 
-    /// Grants.
+    /// Grants. Copies may come until `limit`.
     pub(crate) fn grant(
         &mut self,
         now: u64,
         micros: u64,
         owner: &str,
         attempt: &str,
-        lease: u64,
+        (limit, lease): (u64, u64),
     ) -> Granted {
+        self.spent.record(attempt, limit, now);
         let forced = self.forced;
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.until > now) {
             hold.unconfirmed = false;
@@ -152,7 +161,7 @@ impl Lock {
         token: u64,
     ) -> (&'static str, usize) {
         if let Some(void) = void.filter(|&void| void >= now) {
-            self.voids.insert(attempt.to_owned(), void);
+            self.spent.record(attempt, void, now);
         }
         let live = self.live(now).is_some();
         let verdict = match &mut self.hold {
@@ -167,10 +176,10 @@ impl Lock {
                 } else {
                     "expired"
                 };
-                let unheard = token == 0 && hold.unconfirmed && hold.follows_dead;
-                if hold.attempts.is_empty() && unheard {
+                if hold.attempts.is_empty() && token == 0 && hold.follows_dead {
                     // Nobody has had it, so the next one follows the same dead holder.
-                    hold.attempts.insert("-".to_owned());
+                    let mark = if live || hold.unconfirmed { "-" } else { "=" };
+                    hold.attempts.insert(mark.to_owned());
                     hold.until = OVER;
                 } else if hold.attempts.is_empty() && live {
                     self.hold = None;

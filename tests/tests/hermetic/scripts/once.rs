@@ -3,7 +3,6 @@
 //! the model says.
 
 use std::{
-    collections::BTreeMap,
     panic::{self, AssertUnwindSafe},
     time::Duration,
 };
@@ -208,9 +207,8 @@ impl Kind for Once {
     fn ends(world: &mut World<Self>) -> Vec<u64> {
         let job = &world.kind.job;
         let hold = job.hold.iter().map(|hold| hold.until);
-        let voids = job.voids.values().copied();
         let keyed = job.keyed.values().map(|(_, ends)| *ends);
-        hold.chain(voids).chain(keyed).collect()
+        hold.chain(job.spent.until()).chain(keyed).collect()
     }
 
     fn passed(world: &mut World<Self>) {
@@ -439,15 +437,13 @@ impl World<Once> {
         assert_eq!(self.bed.dump(), before, "a look writes nothing");
         let job = &self.kind.job;
         let hold = job.hold.as_ref().map_or(0, |hold| hold.until);
-        let voids = job.voids.values().filter(|&&until| until >= now);
-        let needed = hold.max(voids.max().copied().unwrap_or(0));
+        let copies = job.spent.until().filter(|&until| until >= now);
+        let needed = hold.max(copies.unwrap_or(0));
         let ends = self.bed.ttl(KEY).map_or(0, |ttl| now + ttl);
         assert!(ends >= needed.min(now + RETENTION), "{}", self.story());
-        for (attempt, until) in job.voids.iter().filter(|(_, until)| **until >= now) {
-            let hash: BTreeMap<_, _> = self.bed.hash(KEY);
-            let mark = hash.get(&format!("v:{attempt}"));
-            let lasts = mark.is_some_and(|mark| mark.parse::<u64>().unwrap() >= *until);
-            assert!(lasts, "no mark of {attempt}: {hash:?}");
+        if ends >= now {
+            let spent = self.bed.hash(KEY).remove("v").unwrap_or_default();
+            assert_eq!(spent, job.spent.to_string(), "{}", self.story());
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::spent::Spent;
+
 /// The most slots of time that a job remembers as attempted.
 pub(super) const OPEN: usize = 64;
 
@@ -55,7 +57,7 @@ pub(super) struct Job {
     pub(super) reset: String,
     /// The last run of each keyed slot, and until when it is remembered.
     pub(super) keyed: BTreeMap<String, (Run, u64)>,
-    pub(super) voids: BTreeMap<String, u64>,
+    pub(super) spent: Spent,
     /// Every recorded success since the slots were last forgotten.
     successes: BTreeMap<String, u64>,
 }
@@ -101,9 +103,6 @@ impl Job {
         if now > by {
             return text(&["late"]);
         }
-        if self.voids.contains_key(&claim.attempt) {
-            return text(&["void"]);
-        }
         if let Some(hold) = self.hold.as_ref().filter(|hold| hold.until > now) {
             if hold.attempt != claim.attempt {
                 let rest = (hold.until - now).to_string();
@@ -111,6 +110,9 @@ impl Job {
             }
             let (n, token) = (hold.run.attempts.to_string(), hold.run.token.to_string());
             return text(&["granted", &n, &token, &self.after_loss()]);
+        }
+        if self.spent.refuses(&claim.attempt, now) {
+            return text(&["void"]);
         }
         let in_time = claim.from.is_none_or(|from| from <= now)
             && claim.before.is_none_or(|before| now < before);
@@ -208,7 +210,7 @@ impl Job {
             "gone"
         };
         if let Some(void) = void.filter(|&void| void >= now) {
-            self.voids.insert(attempt.to_owned(), void);
+            self.spent.record(attempt, void, now);
         }
         verdict
     }

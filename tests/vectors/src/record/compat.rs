@@ -69,7 +69,7 @@ pub(super) fn set_nx_undone(bed: &mut Bed) {
     bed.call("gone, before it arrives", release, SET_NX, &args);
     bed.call("void: it arrives", acquire, SET_NX, "by a1:2 30000 60000");
     bed.pass(1000);
-    let name = "granted, while marks of others last";
+    let name = "granted, while copies of others are refused";
     bed.call(name, acquire, SET_NX, "by b2:1 30000 60000");
 }
 
@@ -160,7 +160,7 @@ pub(super) fn redisson_ends(bed: &mut Bed) {
     bed.call("gone, before it arrives", release, REDISSON, &args);
     bed.call("void: it arrives", acquire, REDISSON, &take("a1:3"));
     bed.pass(1000);
-    let name = "granted, while marks of others last";
+    let name = "granted, while copies of others are refused";
     bed.call(name, acquire, REDISSON, &take("a1:4"));
     let args = undo("a1:4", bed);
     let name = "released, with a copy on the way";

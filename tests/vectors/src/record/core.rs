@@ -35,8 +35,8 @@ pub(super) fn forgotten(bed: &mut Bed) {
         "by lock:1",
     );
     bed.clear();
-    bed.put("HSET redlatch:{n} k lock:1 v 1~1~1~1700000030500~1700000030600");
-    bed.call("early, a void mark", FORGET, ALL, "by lock:1");
+    bed.put("HSET redlatch:{n} k lock:1 v 1700000030600~a1:1");
+    bed.call("early, copies may come", FORGET, ALL, "by lock:1");
     bed.set_micros(999_999_999_999_999);
     bed.call("a clock before 2001", FORGET, ALL, "by lock:1");
 }

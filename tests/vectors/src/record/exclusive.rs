@@ -191,17 +191,17 @@ fn undone(bed: &mut Bed, kind: &Kind) {
     );
     let undo = "a1:1 a1:2 by 600000 - -";
     bed.call(
-        "an undo marks an attempt that never ran",
+        "an undo ends an attempt that never ran",
         &release,
         &keys,
         undo,
     );
     kind.wait(bed, "void", "a1", 2);
     let fresh = "by a1:1 a1:3 30000 630000 - -";
-    bed.call("granted beside a void mark", &acquire, &keys, fresh);
+    bed.call("granted, a later attempt", &acquire, &keys, fresh);
     let undo = "a1:1 a1:3 by 600000 - -";
     bed.call(
-        "an undo ends the hold, and marks its attempt",
+        "an undo ends the hold and its attempt",
         &release,
         &keys,
         undo,

@@ -128,7 +128,7 @@ pub(super) fn keyed(bed: &mut Bed) {
     let second = bed.run(CLAIM, "n", &claim("a1:4", "=y", &seen))[3].clone();
     let undo = format!("a1:1 a1:4 by 1209600000 600000 {second} - - 86400000");
     bed.call(
-        "a run that never began does not count, and is marked",
+        "a run that never began does not count, and its copies are refused",
         RELEASE,
         "n",
         &undo,

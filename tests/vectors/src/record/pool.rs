@@ -75,14 +75,14 @@ pub(super) fn holds(bed: &mut Bed) {
     bed.call("a forgotten permit shrinks the size", RELEASE, KEYS, forget);
     let undo = "semaphore:1 a1:3 by 600000 - 0 0 a1:3";
     bed.call(
-        "an undo marks an attempt that never ran",
+        "an undo ends an attempt that never ran",
         RELEASE,
         KEYS,
         undo,
     );
     bed.call("void", ACQUIRE, KEYS, "by semaphore:1 a1:3 1 30000 3 - - -");
     bed.call(
-        "granted beside a void mark",
+        "granted, a later attempt",
         ACQUIRE,
         KEYS,
         "by semaphore:1 a1:4 2 30000 3 - - -",

@@ -106,14 +106,14 @@ pub(super) fn readers(bed: &mut Bed) {
     release(bed, "revoked", "b2", 2, &format!("r {second}"));
     let undo = format!("c3:1 c3:2 by 600000 - r - {TOLD}");
     bed.call(
-        "an undo marks an attempt that never ran",
+        "an undo ends an attempt that never ran",
         "rwlock/release",
         KEYS,
         &undo,
     );
     read(bed, "void", "c3", 2, "r");
     write(bed, "void", "c3", 2, "-");
-    let third = read(bed, "granted beside a void mark", "d4", 2, "r")[6].clone();
+    let third = read(bed, "granted, of another client", "d4", 2, "r")[6].clone();
     bed.pass(30_000);
     bed.call(
         "expired",

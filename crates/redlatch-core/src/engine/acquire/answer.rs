@@ -19,6 +19,7 @@ use crate::{
     net::Session,
     protocol::{
         hold::{HoldState, LocalLease},
+        remains::Trace,
         time::Moment,
         waiter::{self, Busy, End, Prompt, Restart, Subscription},
     },
@@ -67,7 +68,8 @@ impl Run<'_> {
                 let answer = self.primitive.acquired(&reply);
                 // An unreadable reply may have been a grant, so the attempt stays armed.
                 if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
-                    self.attempt.answered();
+                    let trace = self.trace(&answer);
+                    self.attempt.answered(trace);
                 }
                 if answer.is_err() && self.waiter.has_waited() {
                     // Whatever ended this wait may end those of the others.
@@ -102,6 +104,17 @@ impl Run<'_> {
                 self.trouble.in_doubt |= !failure.is_not_executed();
                 self.failed(failure).map(|()| None)
             }
+        }
+    }
+
+    /// Tells whether a copy of the answered request could act. The server refuses those of an
+    /// attempt that ends with a busy answer, since the call had no address.
+    fn trace(&self, answer: &Result<Answer, Error>) -> Trace {
+        match answer {
+            Ok(Answer::Busy { .. }) if self.queue_slot.is_none() => Trace::None,
+            Ok(Answer::Late | Answer::Void) => Trace::None,
+            Err(error) if error.kind() == ErrorKind::WrongKind => Trace::None,
+            _ => Trace::Left,
         }
     }
 
@@ -150,7 +163,12 @@ impl Run<'_> {
                 self.waiter.on_late(now);
             }
             Answer::Unfinished => self.waiter.on_unfinished(now),
-            Answer::Void => self.waiter.on_void(),
+            Answer::Void => {
+                if self.waiter.on_void(now) > 1 {
+                    // A copy of this machine may be ahead.
+                    self.client.net().world.life.leap();
+                }
+            }
         }
         None
     }

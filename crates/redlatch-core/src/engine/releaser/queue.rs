@@ -99,6 +99,7 @@ struct Undo {
     owner: Owner,
     attempt: u64,
     void_by: Option<NonZeroU64>,
+    copies: bool,
     registered: bool,
     /// The nonce of the order, if the address ends with one.
     nonce: u64,
@@ -424,6 +425,7 @@ impl Undo {
             owner: pending.owner.clone(),
             attempt,
             void_by,
+            copies: pending.copies,
             registered,
             nonce: address
                 .and_then(|address| address.order)
@@ -449,6 +451,7 @@ impl Undo {
             token: None,
             serial: None,
             void_by: self.void_by.map(NonZeroU64::get),
+            copies: self.copies,
             address,
             undo: true,
             left: 0,

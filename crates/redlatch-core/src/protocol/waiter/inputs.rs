@@ -126,9 +126,16 @@ impl Waiter {
         self.state = State::GivenUp(Restart::GrantExpired);
     }
 
-    /// Records the server's answer that the attempt has been undone.
-    pub(crate) const fn on_void(&mut self) {
+    /// Records the server's answer that it refuses the attempt. Returns the number of such answers
+    /// in a row. The first one leads to a fresh attempt at once, and a further one counts as a
+    /// failure.
+    pub(crate) const fn on_void(&mut self, now: Moment) -> u32 {
+        self.voids += 1;
+        if self.voids == 1 {
+            self.heard = now;
+        }
         self.state = State::GivenUp(Restart::AttemptVoid);
+        self.voids
     }
 
     /// Records that the request arrived too late to act. The caller has refreshed the server's

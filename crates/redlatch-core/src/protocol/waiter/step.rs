@@ -65,7 +65,7 @@ pub(crate) enum Listen {
 pub(crate) enum Restart {
     /// The server granted the attempt, but the reply came after the lease could have ended.
     GrantExpired,
-    /// The server says that the attempt has been undone.
+    /// The server says that the attempt has ended, or that a later one of this client has.
     AttemptVoid,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Restart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::GrantExpired => "the reply came after the lease could have ended",
-            Self::AttemptVoid => "the attempt had been undone",
+            Self::AttemptVoid => "the server refuses the attempt",
         })
     }
 }

@@ -27,6 +27,27 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     script("void-ignored", ACQUIRE, "return {now, 'void'}", ""),
     script(
+        "grant-not-recorded",
+        ACQUIRE,
+        "'u', ends, 'v', spent, 'z', token)",
+        "'u', ends, 'z', token)",
+    )
+    .under(Fault::Doubled),
+    script(
+        "entry-not-recorded",
+        ACQUIRE,
+        "'u', later, 'v', f[5])",
+        "'u', later)",
+    )
+    .under(Fault::Doubled),
+    script(
+        "busy-try-not-recorded",
+        ACQUIRE,
+        "redis.pcall('HSET', KEYS[i], 'v', spent)",
+        "",
+    )
+    .under(Fault::Doubled),
+    script(
         "late-accepted",
         ACQUIRE,
         "if string.sub(began, 1, 13) > ARGV[1] or",
@@ -136,14 +157,14 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "common-grant-of-held",
         ACQUIRE_EACH,
-        "if owner or voids",
-        "if voids",
+        "if owner or waiters",
+        "if waiters",
     ),
     script(
         "common-void-ignored",
         ACQUIRE_EACH,
-        "if owner or voids or",
-        "if owner or",
+        "if refused then",
+        "if false then",
     ),
     script(
         "common-late-accepted",

@@ -19,6 +19,12 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
     }
     let seen = match (script, ran.verdict()) {
         ("acquire", "granted") => return granted(ran),
+        // The caller asks once, and nobody undoes the attempt.
+        ("acquire", "busy") if ran.arg(7).is_empty() => Seen::Ended {
+            name,
+            attempt: ran.arg(3).to_owned(),
+            freed: false,
+        },
         ("renew", "renewed") => Seen::Renewed {
             name,
             hold: ran.arg(5).to_owned(),

@@ -32,6 +32,9 @@ const RESERVE: u64 = 100;
 /// How long a hold lasts that nobody has confirmed, in ms.
 const UNCONFIRMED: u64 = 5_000;
 
+/// How long after its sending a request may act, in ms.
+const REACH: u64 = 5_000;
+
 /// Returns the client of an owner or an attempt.
 fn client_of(owner: &str) -> &str {
     owner.split(':').next().unwrap()
@@ -40,7 +43,9 @@ fn client_of(owner: &str) -> &str {
 impl Fair {
     /// Answers an acquire that comes in time, as the script does.
     pub(super) fn acquire(&mut self, now: u64, micros: u64, call: &Acquire) -> Vec<String> {
-        if self.lock.voids.contains_key(&call.attempt) {
+        let placed = self.queue.iter().any(|(_, who)| *who == call.address);
+        let known = placed || self.lock.holds(now, &call.owner, &call.attempt);
+        if self.lock.spent.refuses(&call.attempt, now) && !known {
             return words(now, &["void"]);
         }
         let held = self
@@ -50,12 +55,14 @@ impl Fair {
         let mut place = None;
         match held {
             Some((holder, until)) if holder != call.owner => {
+                self.refuse(now, call);
                 return self.wait_for(now, micros, call, &holder, until);
             }
             None if self.flag > Some(now) => {
                 self.touch(now, call);
                 match self.head(now) {
                     Some((head, alive)) if head != call.address => {
+                        self.refuse(now, call);
                         return self.wait_behind(now, micros, call, &head, alive);
                     }
                     Some(_) => place = Some("1".to_owned()),
@@ -72,7 +79,13 @@ impl Fair {
             self.queue.retain(|(_, address)| *address != call.address);
         }
         let lock = &mut self.lock;
-        let granted = lock.grant(now, micros, &call.owner, &call.attempt, call.lease);
+        let granted = lock.grant(
+            now,
+            micros,
+            &call.owner,
+            &call.attempt,
+            (call.by, call.lease),
+        );
         let mut reply = words(now, &["granted"]);
         reply.extend([
             granted.count.to_string(),
@@ -148,7 +161,9 @@ impl Fair {
         let client = channel.rsplit(':').next().unwrap();
         let (owner, attempt) = (format!("{client}:{owner}"), format!("{client}:{n}"));
         let span = lease.min(UNCONFIRMED);
-        let granted = self.lock.grant(now, micros, &owner, &attempt, span);
+        let granted = self
+            .lock
+            .grant(now, micros, &owner, &attempt, (now + REACH, span));
         self.lock.hold.as_mut().unwrap().unconfirmed = true;
         self.called = None;
         self.queue.retain(|(_, who)| who != head);
@@ -190,6 +205,13 @@ impl Fair {
         self.lock.forget();
         self.flag = None;
         self.called = None;
+    }
+
+    /// Records an attempt that ends with a busy answer.
+    fn refuse(&mut self, now: u64, call: &Acquire) {
+        if call.address.is_empty() {
+            self.lock.spent.record(&call.attempt, call.by, now);
+        }
     }
 
     fn wait_for(

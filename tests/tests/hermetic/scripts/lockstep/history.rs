@@ -245,7 +245,8 @@ impl History {
 impl History {
     fn acquire_each(&mut self) -> Checked {
         let (kind, client) = (self.any_kind(), self.any_client());
-        let lease = self.any_lease();
+        // A common call has one limit.
+        let (by, lease) = (self.any_by(), self.any_lease());
         let mut calls = Vec::new();
         let mut of = Vec::new();
         for _ in 0..self.rng.usize(1..7) {
@@ -257,7 +258,7 @@ impl History {
             if self.attempts[at].upgradable {
                 continue;
             }
-            calls.push(self.asking(at, lease));
+            calls.push(self.asking(at, by, lease));
             of.push(at);
         }
         self.batch(&acquiring(kind), client, calls, &of)
@@ -296,8 +297,7 @@ impl History {
         self.batch(&renewing(kind), client, calls, &[])
     }
 
-    fn asking(&mut self, at: usize, lease: u64) -> Call {
-        let by = self.any_by();
+    fn asking(&mut self, at: usize, by: u64, lease: u64) -> Call {
         let attempt = &mut self.attempts[at];
         attempt.by = attempt.by.max(by);
         let register = match self.rng.u8(..4) {
@@ -322,8 +322,8 @@ impl History {
         if kind == Kind::Read && copy.is_none() {
             self.attempts[at].upgradable = self.rng.u8(..3) == 0;
         }
-        let lease = self.any_lease();
-        let call = self.asking(at, lease);
+        let (by, lease) = (self.any_by(), self.any_lease());
+        let call = self.asking(at, by, lease);
         let answer = self.both(&call)?;
         self.learn(at, &answer);
         Ok(())
@@ -682,7 +682,7 @@ fn as_single(call: &Call, mut line: Vec<String>, earlier: usize) -> Vec<String> 
 /// Returns the text of a script without its plain branch, if it has one.
 fn branchless_text(name: &str, text: &str) -> Option<String> {
     let branch = match name.split_once('/')? {
-        ("reentrant" | "fair", "acquire") => ("  local attempts, ends =", "\n  end\n"),
+        ("reentrant" | "fair", "acquire") => ("  local ends = (now + ARGV[4])", "\n  end\n"),
         ("reentrant" | "fair", "release") => ("  if ARGV[3] == '' and ARGV[5] == ''", "\n  end\n"),
         ("rwlock", "read") => ("if ARGV[8] == 'r' then", "\nend\n"),
         ("rwlock", "write") => ("if ARGV[8] == '' and nobody_reads", "\nend\n"),

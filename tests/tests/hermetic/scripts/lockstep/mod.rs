@@ -169,36 +169,23 @@ fn common_release_that_ignores_waiters_is_found() {
 }
 
 #[test]
-fn common_acquisition_that_ignores_undone_attempts_is_found() {
-    for (kind, script, right, wrong) in [
-        (
-            Kind::Lock,
-            "reentrant/acquire_each",
-            "owner or voids or",
-            "owner or",
-        ),
-        (
-            Kind::Fair,
-            "fair/acquire_each",
-            "owner or voids or",
-            "owner or",
-        ),
-        (
-            Kind::Write,
-            "rwlock/write_each",
-            "owner or voids or",
-            "owner or",
-        ),
-        (
-            Kind::Read,
-            "rwlock/read_each",
-            "writer or voids or",
-            "writer or",
-        ),
-        (Kind::Hold, "pool/acquire_each", " or f[4] or", " or"),
-        (Kind::Permit, "pool/acquire_each", " or f[4] or", " or"),
+fn common_acquisition_that_ignores_ended_attempts_is_found() {
+    let (right, wrong) = ("if refused then", "if false then");
+    for (kind, script) in [
+        (Kind::Lock, "reentrant/acquire_each"),
+        (Kind::Fair, "fair/acquire_each"),
+        (Kind::Write, "rwlock/write_each"),
+        (Kind::Read, "rwlock/read_each"),
     ] {
         is_found(kind, script, right, wrong);
+    }
+    for kind in [Kind::Hold, Kind::Permit] {
+        is_found(
+            kind,
+            "pool/acquire_each",
+            "spent or refused then",
+            "spent then",
+        );
     }
 }
 
@@ -226,14 +213,14 @@ fn common_acquisition_that_ignores_holders_is_found() {
         (
             Kind::Lock,
             "reentrant/acquire_each",
-            "if owner or voids",
-            "if voids",
+            "if owner or waiters",
+            "if waiters",
         ),
         (
             Kind::Write,
             "rwlock/write_each",
-            "if owner or voids",
-            "if voids",
+            "if owner or waiters",
+            "if waiters",
         ),
         (
             Kind::Write,
@@ -248,8 +235,13 @@ fn common_acquisition_that_ignores_holders_is_found() {
             " or not nobody_reads(counter)",
             "",
         ),
-        (Kind::Hold, "pool/acquire_each", " or out + need > size", ""),
-        (Kind::Hold, "pool/acquire_each", " or f[7 + j] or", " or"),
+        (
+            Kind::Hold,
+            "pool/acquire_each",
+            " and out + need <= size",
+            "",
+        ),
+        (Kind::Hold, "pool/acquire_each", " and not f[7 + j]", ""),
         (Kind::Hold, "pool/acquire_each", " or f[7])", ")"),
     ] {
         is_found(kind, script, right, wrong);
@@ -297,7 +289,7 @@ fn common_call_about_a_contended_pool_that_differs_is_found() {
             "",
         ),
         ("pool/acquire_some", "f[1] ~= kind or ", ""),
-        ("pool/acquire_some", " or f[4]", ""),
+        ("pool/acquire_some", "if not refused and not f", "if not f"),
         ("pool/acquire_some", "not f[9 + i] and ", ""),
         (
             "pool/acquire_some",

@@ -277,11 +277,15 @@ impl World<Counted> {
                 let known = u8::from(waits && placed).to_string();
                 assert_eq!(answer[5], known, "{}", self.story());
                 let until = now + attempt.lease;
+                self.kind.pool.spent.record(&attempt.id, by, now);
                 self.kind.pool.grant(&attempt.id, attempt.need, until);
                 assert!(self.kind.pool.out(now) <= self.kind.pool.size.unwrap());
                 self.check_called();
             }
             Some(Found::Busy) => {
+                if !waits {
+                    self.kind.pool.spent.record(&attempt.id, by, now);
+                }
                 if waits {
                     let place = self
                         .queue()
@@ -416,7 +420,7 @@ impl World<Counted> {
         );
         assert_eq!(answer[2], rest.to_string(), "{}", self.story());
         if let Some(void) = void.filter(|&void| void >= now) {
-            self.kind.pool.voids.insert(attempt.id.clone(), void);
+            self.kind.pool.spent.record(&attempt.id, void, now);
         }
         self.check_called();
     }
@@ -463,6 +467,7 @@ impl World<Counted> {
                 [notice[0], notice[2], notice[3]],
                 [order[2], &until.to_string(), "0"]
             );
+            self.kind.pool.spent.record(attempt, now + REACH, now);
             self.kind.pool.grant(attempt, waiter.need, until);
             self.kind.pool.holds.get_mut(attempt).unwrap().unheard = true;
             let message = format!("{} {number} {}", key("x"), grant[2]);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::scripts::spent::Spent;
+
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
@@ -40,8 +42,8 @@ impl Waiter {
 pub(super) struct Pool {
     pub(super) size: Option<u64>,
     pub(super) holds: BTreeMap<String, Hold>,
-    /// Attempts whose copies must not act any more, until when there are any.
-    pub(super) voids: BTreeMap<String, u64>,
+    /// Attempts that must not act any more.
+    pub(super) spent: Spent,
     /// What every operation was told when it ran first.
     pub(super) told: BTreeMap<String, Vec<String>>,
 }
@@ -80,11 +82,14 @@ impl Pool {
         queue: &[Waiter],
         member: Option<&str>,
     ) -> Found {
-        if self.voids.contains_key(attempt) {
-            return Found::Void;
-        }
         if self.is_live(attempt, now) {
             return Found::Copy;
+        }
+        let placed = queue
+            .iter()
+            .any(|waiter| Some(waiter.member.as_str()) == member);
+        if self.spent.refuses(attempt, now) && !placed {
+            return Found::Void;
         }
         let Some(size) = self.size else {
             return Found::Unset;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
-    driver::{Event, Holding, Kind, Sent, World, seeds},
+    driver::{Event, Holding, Kind, REACH, Sent, World, seeds},
 };
 
 // L23
@@ -153,7 +153,7 @@ impl Kind for ReadWrite {
         let lock = &world.kind.lock;
         let holds = lock.reads.values().chain(&lock.write);
         let mut ends: Vec<_> = holds.map(|hold| hold.until).collect();
-        ends.extend(lock.voids.values());
+        ends.extend(lock.spent.until());
         ends.extend(waiting.clients.values());
         ends.extend(waiting.called.iter().map(|(until, _)| *until));
         ends.extend(waiting.batch.iter().map(|(_, until, _)| *until));
@@ -307,7 +307,6 @@ impl World<ReadWrite> {
                 self.story()
             );
         }
-        self.kind.lock.voids.retain(|_, until| *until >= now);
     }
 
     /// Returns who may have left the queues alive.
@@ -428,10 +427,11 @@ impl World<ReadWrite> {
         let lock = &mut self.kind.lock;
         let upgradable = attempt.what == What::Upgradable;
         if attempt.what.side() == "r" {
+            lock.spent.record(&ask.attempt, ask.by, now);
             let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
             if let What::Downgrade(write, token, void) = &attempt.what {
                 if let Some(void) = void.filter(|&void| void >= now) {
-                    lock.voids.insert(write.clone(), void);
+                    lock.spent.record(write, void, now);
                 }
                 if lock.live_write(now).is_some_and(|hold| hold.id == *token) {
                     lock.release(now, &ask.owner, write, "w", Some(*token));
@@ -441,6 +441,7 @@ impl World<ReadWrite> {
             return granted;
         }
         let fresh = lock.live_write(now).is_none();
+        lock.spent.record(&ask.attempt, ask.by, now);
         let granted = lock.write(now, micros, &ask.owner, &ask.attempt, ask.lease);
         assert!(
             !fresh || granted.token > self.kind.greatest.0,
@@ -546,6 +547,7 @@ impl World<ReadWrite> {
             .may_write(now, "-", "-", &first, None, waiting);
         assert_eq!(turn, "granted", "{first} may not come, {}", self.story());
         let (attempt, text) = self.kind.lock.give(now, micros, &first, RETENTION);
+        self.kind.lock.spent.record(&attempt, now + REACH, now);
         let token = self.kind.lock.last_token.unwrap();
         assert!(token > self.kind.greatest.0, "tokens rise");
         self.kind.greatest.0 = token;
@@ -574,7 +576,7 @@ impl World<ReadWrite> {
         ));
         let now = self.bed.millis();
         if let Some(void) = void.filter(|&void| void >= now) {
-            self.kind.lock.voids.insert(ask.attempt.clone(), void);
+            self.kind.lock.spent.record(&ask.attempt, void, now);
         }
         let (verdict, left) =
             self.kind
@@ -843,8 +845,8 @@ impl World<ReadWrite> {
             .filter(|hold| hold.until > now)
             .map(|hold| hold.until + RETENTION)
             .max();
-        let voids = self.kind.lock.voids.values().copied().max();
-        let needed = ends.max(voids).unwrap_or(0);
+        let copies = self.kind.lock.spent.until().filter(|&until| until >= now);
+        let needed = ends.max(copies).unwrap_or(0);
         let until = self.bed.ttl(&bed::key("x")).map_or(0, |ttl| now + ttl);
         assert!(until >= needed, "{until} < {needed}, {}", self.story());
         for part in ["q", "r", "l", "d"] {

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::scripts::spent::Spent;
+
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
@@ -60,7 +62,7 @@ pub(super) struct Rw {
     pub(super) reads: BTreeMap<String, Hold>,
     pub(super) last_serial: u64,
     released_serial: u64,
-    pub(super) voids: BTreeMap<String, u64>,
+    pub(super) spent: Spent,
 }
 
 impl Waiting {
@@ -71,6 +73,13 @@ impl Waiting {
             _ => true,
         };
         patient && self.clients.get(channel).is_some_and(|&until| until > now)
+    }
+
+    /// Tells whether a waiter has a place in this queue or as an upgrade, even if it counts as dead.
+    fn has(&self, queue: &[(String, u64)], member: &str) -> bool {
+        let upgrader = self.upgrader.as_ref();
+        upgrader.is_some_and(|(_, other)| other == member)
+            || queue.iter().any(|(other, _)| other == member)
     }
 
     /// Tells whether a waiter has a living place in one of the queues.
@@ -170,7 +179,14 @@ impl Rw {
         upgradable: bool,
         waiting: &Waiting,
     ) -> &'static str {
-        if self.voids.contains_key(attempt) {
+        let own = self.live_read(now, owner);
+        let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
+        let queue = if upgradable {
+            &waiting.writers
+        } else {
+            &waiting.readers
+        };
+        if self.spent.refuses(attempt, now) && !holds && !waiting.has(queue, member) {
             return "void";
         }
         if let Some(own) = self.live_read(now, owner) {
@@ -223,10 +239,12 @@ impl Rw {
         serial: Option<u64>,
         waiting: &Waiting,
     ) -> &'static str {
-        if self.voids.contains_key(attempt) {
+        let live = self.live_write(now);
+        let own = live.filter(|hold| hold.owner == owner);
+        let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
+        if self.spent.refuses(attempt, now) && !holds && !waiting.has(&waiting.writers, member) {
             return "void";
         }
-        let live = self.live_write(now);
         if live.is_some_and(|hold| hold.owner == owner) {
             return "granted";
         }
@@ -428,7 +446,7 @@ impl Rw {
             Some(hold) => {
                 hold.attempts.remove(attempt);
                 let held = hold.id;
-                let unheard = id.is_none() && hold.unconfirmed.is_some() && hold.follows_dead;
+                let unheard = id.is_none() && hold.follows_dead;
                 let verdict = match live {
                     true => "released",
                     false if forced == Some(held) => "revoked",
@@ -436,7 +454,12 @@ impl Rw {
                 };
                 if hold.attempts.is_empty() && unheard {
                     // The next holder is told how the one before ended.
-                    hold.attempts.insert("-".to_owned());
+                    let mark = if live || hold.unconfirmed.is_some() {
+                        "-"
+                    } else {
+                        "="
+                    };
+                    hold.attempts.insert(mark.to_owned());
                     hold.until = 0;
                 } else if hold.attempts.is_empty() && live {
                     self.write = None;
@@ -517,7 +540,9 @@ impl Rw {
         attempt: &str,
         token: u64,
     ) -> Result<(), &'static str> {
-        if self.voids.contains_key(attempt) {
+        let own = self.live_read(now, owner);
+        let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
+        if self.spent.refuses(attempt, now) && !holds {
             return Err("void");
         }
         let last = self.last_token == Some(token);

@@ -213,7 +213,9 @@ impl Player {
             }
             Answer::Unfinished => self.waiter.on_unfinished(now),
             Answer::Late => self.waiter.on_late(now),
-            Answer::Void => self.waiter.on_void(),
+            Answer::Void => {
+                self.waiter.on_void(now);
+            }
         }
     }
 

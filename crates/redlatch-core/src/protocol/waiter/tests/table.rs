@@ -14,7 +14,8 @@ Asking                    failed             Failed                    Pause
 Asking                    busy               Waiting                   Wait(Own)
 Asking                    busy-unheard       Waiting                   Wait(Own)
 Asking                    granted            Done                      End(Busy)
-Asking                    void               Failed                    StartOver(AttemptVoid)
+Asking                    void               Asking                    StartOver(AttemptVoid)
+Asking                    void,void          Failed                    StartOver(AttemptVoid)
 Asking                    expired            Failed                    StartOver(GrantExpired)
 Asking                    retry              Asking                    Send(Notified)
 Asking                    requeue            Asking                    Send(Notified)
@@ -96,7 +97,7 @@ Asking/Queued             entered            Waiting/Queued            Prompt(Re
 Asking/Queued             unqueued           Done/Queued               Prompt(Requeue)
 Asking/Queued             unqueued-copies    Done/Queued               End(Busy)
 Asking/Queued             short              Waiting/Queued            Wait(Everyone)
-Asking/Queued             void               Failed/Absent             StartOver(AttemptVoid)
+Asking/Queued             void               Asking/Absent             StartOver(AttemptVoid)
 Asking/RequeueRequested   entered            Waiting/Queued            Wait(Everyone)
 Asking/RequeueRequested   unqueued           Done/RequeueRequested     End(Busy)
 InLine(Waiting)/Queued    others             InLine(Waiting)/Queued    AwaitTurn
@@ -312,7 +313,9 @@ impl Scene {
             "unqueued" => self.prompt = waiter.on_granted(granted(true, false)),
             "unqueued-copies" => self.prompt = waiter.on_granted(granted(true, true)),
             "expired" => waiter.on_grant_expired(),
-            "void" => waiter.on_void(),
+            "void" => {
+                waiter.on_void(now);
+            }
             "late" => waiter.on_late(now),
             "unfinished" => waiter.on_unfinished(now),
             "failed" => waiter.on_failed(),

@@ -1,5 +1,4 @@
-//! Marks of undone attempts, which keep late copies of them from acting: what they cost, and that
-//! they go away.
+//! The record of attempts that may not act any more: what it costs, and how long it lasts.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -47,7 +46,7 @@ impl Bed {
     fn cost(&mut self, kind: Kind, attempt: &str) -> (u64, usize) {
         let before = self.commands();
         for act in [Act::Acquire, Act::Release] {
-            self.act(kind, act, FAR, attempt);
+            self.act(kind, act, self.now.millis() + 5_000, attempt);
         }
         let after = self.commands();
         (after - before - 2, self.size(kind))
@@ -93,11 +92,6 @@ impl Bed {
             .max()
             .unwrap_or(0)
     }
-
-    fn marks(&mut self, kind: Kind) -> usize {
-        let fields = self.fields(kind);
-        fields.keys().filter(|field| field.starts_with('v')).count()
-    }
 }
 
 fn eval(kind: Kind, act: Act, by: u64, attempt: &str) -> Vec<String> {
@@ -110,117 +104,120 @@ fn eval(kind: Kind, act: Act, by: u64, attempt: &str) -> Vec<String> {
     head.into_iter().chain(keys).chain(args).collect()
 }
 
+/// The record of one name has at most nine clients and a time.
+const LONGEST: usize = 10 * (14 + 48);
+
 #[test]
-fn marks_of_a_name_in_use_are_removed() {
+fn ended_attempts_cost_the_same_however_many_there_are() {
     for model in Model::ALL {
         for kind in Kind::ALL {
             let mut bed = Bed::new(model);
-            bed.act(kind, Act::Acquire, FAR, "a:1");
-            bed.act(kind, Act::Release, FAR, "a:1");
+            bed.cost(kind, "a:1");
             let (commands, _) = bed.cost(kind, "a:2");
             let void = bed.now.millis() + 5_000;
-            let mut costs = Vec::new();
-            for n in 0..320 {
+            let undone: Vec<_> = (0..400).map(|n| format!("c{}:{n}", n % 40)).collect();
+            for attempt in &undone {
                 let before = bed.commands();
-                bed.act(kind, Act::Undo(void), FAR, &format!("b:{n}"));
-                costs.push(bed.commands() - before);
+                bed.act(kind, Act::Undo(void), FAR, attempt);
+                let cost = bed.commands() - before;
+                assert!(cost <= 8, "{kind:?}: {cost}");
+                assert!(bed.size(kind) <= LONGEST, "{kind:?}");
             }
-            assert!(costs.iter().all(|&cost| cost <= 12), "{kind:?} {costs:?}");
-            assert_eq!(bed.act(kind, Act::Acquire, void, "b:0"), "void");
-            assert_eq!(bed.act(kind, Act::Acquire, void, "b:319"), "void");
-            let (with, longest) = bed.cost(kind, "a:3");
-            assert!(
-                with <= commands + 1,
-                "{kind:?}: {with} commands, {commands} before"
-            );
-            let chunk = 14 + 64 * 8;
-            assert!(longest <= chunk, "{kind:?}: a field of {longest} bytes");
-            // The name stays in use.
-            let mut most = 0;
-            for n in 0..60 {
-                bed.now = bed.now.after(Duration::from_millis(100));
-                most = most.max(bed.cost(kind, &format!("a:n{n}")).0);
+            for attempt in &undone {
+                let verdict = bed.act(kind, Act::Acquire, void, attempt);
+                assert_eq!(verdict, "void", "{kind:?} {attempt}");
             }
-            assert!(
-                most <= commands + 6,
-                "{kind:?}: {most} commands, {commands} before"
-            );
-            assert_eq!(bed.marks(kind), 0, "{kind:?} {:?}", bed.fields(kind));
-            assert_eq!(bed.cost(kind, "a:4").0, commands, "{kind:?}");
+            let fields = bed.fields(kind).len();
+            assert!(fields <= 8, "{kind:?}: {:?}", bed.fields(kind));
+            let (with, _) = bed.cost(kind, "a:3");
+            assert_eq!(with, commands, "{kind:?}");
+            bed.now = bed.now.after(Duration::from_secs(6));
+            bed.cost(kind, "a:4");
+            assert!(bed.size(kind) <= 64, "{kind:?} {:?}", bed.fields(kind));
         }
     }
 }
 
-/// A later undo of the same attempt may reach further. The mark lasts until the last of them is
-/// over.
+/// A later undo of the same attempt may reach further, and so does that of a later attempt.
 #[test]
-fn prolonged_mark_lasts_until_its_new_end() {
+fn prolonged_record_lasts_until_its_new_end() {
+    for kind in Kind::ALL {
+        for later in ["b:3", "b:4"] {
+            let mut bed = Bed::new(Model::default());
+            let (from, second) = (bed.now.millis(), Duration::from_secs(1));
+            bed.act(kind, Act::Undo(from + 1_000), FAR, "b:3");
+            bed.now = bed.now.after(second / 2);
+            bed.act(kind, Act::Undo(from + 5_000), FAR, later);
+            for n in 0..4 {
+                bed.now = bed.now.after(second);
+                bed.cost(kind, &format!("a:{n}"));
+                let verdict = bed.act(kind, Act::Acquire, from + 5_000, "b:3");
+                assert_eq!(verdict, "void", "{kind:?} {n}");
+            }
+        }
+    }
+}
+
+/// A try that finds the name busy is over, and so are its copies.
+#[test]
+fn copy_of_a_busy_try_takes_nothing() {
     for kind in Kind::ALL {
         let mut bed = Bed::new(Model::default());
-        let (from, second) = (bed.now.millis(), Duration::from_secs(1));
-        bed.act(kind, Act::Undo(from + 1_000), FAR, "b:0");
-        bed.now = bed.now.after(second / 2);
-        bed.act(kind, Act::Undo(from + 5_000), FAR, "b:0");
-        for n in 0..4 {
-            bed.now = bed.now.after(second);
-            bed.cost(kind, &format!("a:{n}"));
-            assert_eq!(
-                bed.act(kind, Act::Acquire, from + 5_000, "b:0"),
-                "void",
-                "{kind:?} {n}"
-            );
+        let void = bed.now.millis() + 5_000;
+        let others: Vec<_> = match kind {
+            Kind::Semaphore | Kind::Permits => vec!["a:1", "a:2", "a:3"],
+            _ => vec!["a:1"],
+        };
+        for other in &others {
+            bed.act(kind, Act::Acquire, FAR, other);
         }
-        bed.now = bed.now.after(3 * second);
-        bed.cost(kind, "a:x");
-        bed.cost(kind, "a:y");
-        assert_eq!(bed.marks(kind), 0, "{kind:?} {:?}", bed.fields(kind));
+        // The owner is the same: it enters a lock again.
+        let verdict = bed.act(kind, Act::Acquire, void, "b:1");
+        if matches!(kind, Kind::Semaphore | Kind::Permits) {
+            assert_eq!(verdict, "busy");
+        } else {
+            assert_eq!(bed.act(kind, Act::Release, FAR, "b:1"), "released");
+        }
+        for other in others {
+            bed.act(kind, Act::Release, FAR, other);
+        }
+        assert_eq!(bed.act(kind, Act::Acquire, void, "b:1"), "void", "{kind:?}");
     }
 }
 
-/// Attempts that are undone at a steady rate leave the marks of five seconds, and a chunk of them.
+/// Nobody uses the name any more: its record ends with its key, and is small where the key stays.
 #[test]
-fn marks_do_not_pile_up() {
-    for kind in Kind::ALL {
-        let mut bed = Bed::new(Model::default());
-        for n in 0..400 {
-            bed.now = bed.now.after(Duration::from_millis(100));
-            let void = bed.now.millis() + 5_000 - n % 7 * 500;
-            bed.act(kind, Act::Undo(void), FAR, &format!("b:{n}"));
-            assert!(bed.marks(kind) < 150, "{kind:?}: {}", bed.marks(kind));
-        }
-    }
-}
-
-/// Nobody comes to remove the marks: the key's own end does.
-#[test]
-fn marks_of_a_name_that_nobody_uses_end_with_its_key() {
+fn record_of_a_name_that_nobody_uses_ends_with_its_key() {
     for kind in Kind::ALL {
         let mut bed = Bed::new(Model::default());
         let from = bed.now.millis();
         for n in 0..100 {
             bed.act(kind, Act::Undo(from + 5_000), FAR, &format!("b:{n}"));
         }
+        assert!(bed.size(kind) <= 64, "{kind:?}");
         let ttl = bed.execute(&["PTTL", &kind.key()]).as_int().unwrap();
         assert!((5_000..=600_000).contains(&ttl), "{kind:?} {ttl}");
         bed.now = bed.now.after(Duration::from_millis(600_001));
-        assert_eq!(
-            bed.execute(&["EXISTS", &kind.key()]),
-            Value::Int(0),
-            "{kind:?}"
-        );
+        let left = bed.execute(&["EXISTS", &kind.key()]);
+        assert_eq!(left, Value::Int(0), "{kind:?}");
     }
 }
 
 /// A pool that ends by its time, or is deleted, may be made anew while copies are under way.
 #[test]
-fn marks_outlive_their_pool() {
+fn record_outlives_its_pool() {
     for kind in [Kind::Semaphore, Kind::Permits] {
         for deleted in [false, true] {
             let mut bed = Bed::new(Model::default());
             let from = bed.now.millis();
             bed.change(kind, "set", "1000");
             for n in 0..200 {
-                bed.act(kind, Act::Undo(from + 5_000), FAR, &format!("b:{n}"));
+                bed.act(
+                    kind,
+                    Act::Undo(from + 5_000),
+                    FAR,
+                    &format!("b{}:{n}", n % 4),
+                );
             }
             if deleted {
                 bed.change(kind, "delete", "");
@@ -228,16 +225,12 @@ fn marks_outlive_their_pool() {
                 bed.now = bed.now.after(Duration::from_secs(2));
             }
             for n in [0, 63, 64, 199] {
-                let verdict = bed.act(kind, Act::Acquire, from + 5_000, &format!("b:{n}"));
+                let attempt = format!("b{}:{n}", n % 4);
+                let verdict = bed.act(kind, Act::Acquire, from + 5_000, &attempt);
                 assert_eq!(verdict, "void", "{kind:?} {n}");
             }
             assert_eq!(bed.act(kind, Act::Acquire, FAR, "a:1"), "granted");
             assert_eq!(bed.act(kind, Act::Release, FAR, "a:1"), "released");
-            bed.now = bed.now.after(Duration::from_secs(6));
-            for n in 0..5 {
-                bed.cost(kind, &format!("a:n{n}"));
-            }
-            assert_eq!(bed.marks(kind), 0, "{:?}", bed.fields(kind));
         }
     }
 }

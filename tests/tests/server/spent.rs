@@ -1,4 +1,4 @@
-//! Marks of undone attempts: what they cost a server.
+//! Attempts that were undone: what they cost a server.
 
 use std::collections::BTreeMap;
 
@@ -49,9 +49,9 @@ async fn ten_thousand_undone_attempts_do_not_slow_scripts_down(binary: ServerBin
         let during = pairs(&mut act, 500);
         let bytes = server.command(&["MEMORY", "USAGE", &kind.key()]).int();
         println!(
-            "{binary} {kind:?}: {before} µs a call before, {marking} to mark, {during} with 10,000 marks of {bytes} bytes"
+            "{binary} {kind:?}: {before} µs a call before, {marking} to undo, {during} afterwards, with a record of {bytes} bytes"
         );
-        // Without marks in chunks it was twenty to forty times as much.
+        // A mark for each undone attempt made it twenty to forty times as much.
         assert!(
             during < before * 5.0 + 20.0,
             "{kind:?}: {before} and {during} µs"

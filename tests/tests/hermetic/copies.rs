@@ -1,0 +1,206 @@
+//! A network that doubles requests: copies that no client knows of come later, on another
+//! connection. They act on nothing that has ended.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch::{
+    Backoff, Client, Lockable, Released, WaitStrategy,
+    compat::{Redisson, SetNx},
+};
+use redlatch_embedded::engine::{Contents, KeyDump};
+use redlatch_tests::{backend::Backend, copies::Copies};
+
+use crate::cancel::{MS, SUBJECTS, Subject, Task, held_by_another, polled};
+
+/// Returns all keys, without the record of attempts that may not act, and without ends.
+fn data(backend: &Backend) -> Vec<KeyDump> {
+    let mut keys = backend.embedded_server().dump();
+    for dump in &mut keys {
+        dump.expires = None;
+        if let Contents::Hash(fields) = &mut dump.contents {
+            fields.retain(|(field, _)| field != b"v");
+        }
+    }
+    keys
+}
+
+/// Delivers a copy of every call that `scene` sends once `scene` is over. Nothing changes.
+async fn doubled(what: &str, scene: impl AsyncFnOnce(&Backend)) {
+    let backend = Backend::embedded();
+    let copies = Copies::of_all(backend.embedded_server());
+    scene(&backend).await;
+    backend.pass(20 * MS).await;
+    let before = data(&backend);
+    for _ in 0..2 {
+        copies.repeat();
+        backend.pass(20 * MS).await;
+        assert_eq!(data(&backend), before, "{what}");
+    }
+}
+
+/// Runs a scene of each kind of lock.
+async fn doubled_each(what: &str, scene: impl AsyncFn(&Backend, &dyn Subject)) {
+    for (at, subject) in SUBJECTS.into_iter().enumerate() {
+        let what = format!("{what}, subject {at}");
+        doubled(&what, async |backend| {
+            scene(backend, subject).await;
+            let last = backend.client().await;
+            subject.assert_nothing_left(backend, &last).await;
+            last.settled().await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_released_hold_take_nothing() {
+    doubled_each("one hold", async |backend, subject| {
+        subject.hold(&backend.client().await).await.await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_earlier_holds_take_nothing_after_later_ones() {
+    // More clients than the server has on record.
+    doubled_each("holds of twelve clients", async |backend, subject| {
+        for _ in 0..12 {
+            let client = backend.client().await;
+            for _ in 0..2 {
+                subject.hold(&client).await.await;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_try_in_vain_take_nothing() {
+    doubled_each("a try", async |backend, subject| {
+        let others = held_by_another(subject, backend).await;
+        subject.try_in_vain(&backend.client().await).await;
+        others.await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_cancelled_wait_take_nothing_and_wait_for_nothing() {
+    doubled_each("a cancelled wait", async |backend, subject| {
+        let others = held_by_another(subject, backend).await;
+        let client = backend.client().await;
+        for strategy in [
+            WaitStrategy::Notify,
+            WaitStrategy::Poll(Backoff::constant(2 * MS)),
+        ] {
+            let mut waiting: Task = subject.lock(&client, None, strategy);
+            assert!(polled(backend, &mut waiting, 30).await.is_none());
+            drop(waiting);
+            client.settled().await;
+        }
+        others.await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_waits_that_were_granted_take_nothing() {
+    doubled_each("granted waits", async |backend, subject| {
+        let others = held_by_another(subject, backend).await;
+        let clients = [backend.client().await, backend.client().await];
+        let wait = |at: usize| subject.lock(&clients[at % 2], None, WaitStrategy::Notify);
+        let waits: Vec<_> = (0..6).map(|at| tokio::spawn(wait(at))).collect();
+        backend.pass(5 * MS).await;
+        others.await;
+        for wait in waits {
+            wait.await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// Enters a hold again in the given ways, and leaves it. Copies do not join what is left.
+macro_rules! reentered {
+    ($($what:literal: |$client:ident| $handle:expr, $lock:ident;)+) => {
+        #[tokio::test(start_paused = true)]
+        async fn copies_of_an_ended_entry_do_not_join_the_hold() {
+            $({
+                let backend = Backend::embedded();
+                let copies = Copies::of_all(backend.embedded_server());
+                let $client = backend.client().await;
+                let lock = $handle;
+                let owner = $client.owner();
+                let outer = lock.$lock().owner(&owner).await.unwrap();
+                for left in [1, 1, 1] {
+                    let inner = lock.$lock().owner(&owner).await.unwrap();
+                    let released = inner.release().await.unwrap();
+                    assert_eq!(released, Released::StillHeld(left), $what);
+                    copies.repeat();
+                }
+                assert_eq!(outer.release().await.unwrap(), Released::Free, $what);
+                copies.repeat();
+                let other = backend.client().await;
+                let $client = &other;
+                let again = $handle.$lock().into_future();
+                drop(tokio::time::timeout(Duration::from_secs(1), again).await.expect($what).unwrap());
+            })+
+        }
+    };
+}
+
+reentered! {
+    "plain": |client| client.lock("x"), lock;
+    "fair": |client| client.fair_lock("x"), lock;
+    "read": |client| client.read_write_lock("x"), read;
+    "write": |client| client.read_write_lock("x"), write;
+    "redisson": |client| Redisson::new(&client, "x"), lock;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_other_calls_change_nothing() {
+    doubled("permits with ids", async |backend| {
+        let client = backend.client().await;
+        let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+        let ids = permits.acquire_many(3).await.unwrap();
+        permits.release_all(&ids).await.unwrap();
+        let id = permits.acquire().await.unwrap();
+        permits.release(&id).await.unwrap();
+        assert_eq!(permits.totals().await.unwrap().acquired, 0);
+    })
+    .await;
+    doubled("an upgrade and a downgrade", async |backend| {
+        let client = backend.client().await;
+        let lock = client.read_write_lock("x");
+        let write = lock.upgradable_read().await.unwrap().upgrade().await;
+        let read = write.unwrap().downgrade().await.unwrap();
+        read.release().await.unwrap();
+    })
+    .await;
+    doubled("forced ends", async |backend| {
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        let guard = lock.lock().await.unwrap();
+        assert!(lock.force_release().await.unwrap());
+        drop(guard);
+    })
+    .await;
+    doubled("several names", async |backend| {
+        let (client, other) = (backend.client().await, backend.client().await);
+        let both = |client: &Client| {
+            let (x, y) = (client.lock("x"), client.lock("y"));
+            client.multi_lock(&[&x as &dyn Lockable, &y])
+        };
+        let held = both(&other).lock().await.unwrap();
+        assert!(both(&client).try_lock().await.unwrap().is_none());
+        held.release().await.unwrap();
+        drop(both(&client).lock().await.unwrap());
+    })
+    .await;
+    doubled("an old layout with a lost value", async |backend| {
+        let client = backend.client().await;
+        let guard = SetNx::new(&client, "x").lock().await.unwrap();
+        backend.command(&["DEL", "x"]);
+        drop(guard);
+    })
+    .await;
+}

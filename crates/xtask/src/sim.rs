@@ -38,6 +38,9 @@ pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     steps.run("simulator, seeds", || {
         run(&["--seed", &first, "--seeds", seeds])
     });
+    steps.run("simulator, doubled requests", || {
+        run(&["--fault", "doubled", "--seeds", scenarios])
+    });
     steps.run("simulator, planted faults", || {
         run(&["--mutants", "--at-most", faults])
     });

@@ -1,6 +1,8 @@
 //! The scripts of the redlatch family: random states of locks, random calls, on a clock that is
 //! part of the script.
 
+use std::cell::Cell;
+
 use fastrand::Rng;
 use redlatch_core::runtime::{Command, Value};
 use redlatch_lua::Source;
@@ -116,7 +118,16 @@ pub(crate) fn by(rng: &mut Rng, time: Time) -> String {
 
 pub(crate) fn attempt(rng: &mut Rng) -> (String, String) {
     let client = pick(rng, &["a", "b"]);
-    (format!("{client}:1"), format!("{client}:{}", rng.u8(2..6)))
+    (format!("{client}:1"), format!("{client}:{}", number(rng)))
+}
+
+/// The number of an attempt. Numbers rise, since an attempt with a lower one is refused, and each
+/// comes again a few times.
+pub(crate) fn number(rng: &mut Rng) -> u32 {
+    thread_local!(static DRAWN: Cell<u32> = const { Cell::new(48) });
+    let drawn = DRAWN.get() + 1;
+    DRAWN.set(drawn);
+    drawn / 8 - rng.u32(..4)
 }
 
 /// The token that the engine has for this lock, or one near it.

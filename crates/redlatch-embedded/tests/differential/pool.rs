@@ -4,7 +4,7 @@ use fastrand::Rng;
 use redlatch_lua::POOL;
 
 use crate::{
-    family::{Parts, Time, by, pick},
+    family::{Parts, Time, by, number, pick},
     pair::Pair,
 };
 
@@ -117,7 +117,7 @@ fn kind(rng: &mut Rng) -> String {
 }
 
 fn attempt(rng: &mut Rng) -> String {
-    format!("{}:{}", pick(rng, &["a", "b"]), rng.u8(1..6))
+    format!("{}:{}", pick(rng, &["a", "b"]), number(rng))
 }
 
 /// Holds as acquisitions name them; now and then the same one twice.

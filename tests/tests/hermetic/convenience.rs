@@ -29,7 +29,7 @@ async fn object_that_comes_between_two_commands_of_a_look_is_found() {
     let lock = other.lock("x");
     let mut look = pin!(client.object("x"));
     assert!(poll!(&mut look).is_pending());
-    while server.command_count("HGET") == 0 {
+    while server.command_count("HMGET") == 0 {
         yield_now().await;
     }
     let guard = lock.lock().await.unwrap();

@@ -301,7 +301,7 @@ impl Waiter {
         self.state = State::Active(phase);
         let over = self.plan.is_over(now);
         match phase {
-            Phase::Asking if self.asked && over => Step::End(if self.failures > 0 {
+            Phase::Asking if self.knows_more() && over => Step::End(if self.failures > 0 {
                 End::Unanswered
             } else {
                 End::Busy
@@ -337,7 +337,12 @@ impl Waiter {
 
     /// Returns whether the caller's time ends before a further request would be answered.
     fn is_too_late(&self, now: Moment) -> bool {
-        (self.asked || self.answered) && self.plan.is_over(now + self.usual)
+        self.knows_more() && self.plan.is_over(now + self.usual)
+    }
+
+    /// Returns whether this waiter has asked, or knows of an answer to another one.
+    const fn knows_more(&self) -> bool {
+        self.asked || self.answered
     }
 
     /// Asks no more. A message may still grant the object.

@@ -44,7 +44,9 @@ InLine(Asking)            others,notified    Asking                    Send(Noti
 InLine(Asking)            others,requeue     Asking                    Send(Notified)
 InLine(Asking)            others,over        InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            answered,over      InLine(Asking)            End(Busy)
-InLine(Asking)            answered,ours,short  Waiting                 Wait(Own)
+InLine(Asking)            unasked,answered,ours,short  Waiting         Wait(Own)
+InLine(Asking)            unasked,answered,ours,over  Asking           End(Busy)
+InLine(Asking)            unasked,ours,over    Asking                  Send(Notified)
 InLine(Asking)            failing            InLine(Asking)            AwaitTurn
 InLine(Asking)            failing,over       InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            failing,silence    InLine(Asking)            End(QueueUnanswered)
@@ -164,6 +166,7 @@ const INPUTS: &[&str] = &[
     "answered",
     "failing",
     "over",
+    "unasked",
     "short",
     "cut-off",
     "short-lived",
@@ -283,6 +286,7 @@ impl Scene {
             "answered" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Answered),
             "failing" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Failing),
             "over" => self.now = at(60_000),
+            "unasked" => waiter.asked = false,
             "short" => {
                 self.now = at(59_900);
                 waiter.on_usual(100 * MS);

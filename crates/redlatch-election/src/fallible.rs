@@ -45,8 +45,8 @@ impl FallibleElection {
     ///
     /// As [`Election::lead`], except that `Err` leads to what [`on_error`](Election::on_error)
     /// chose. An error of the work is reported by the event `work_failed`. Where a return leads to
-    /// the next campaign, the value of `Ok` is dropped. Work whose value counts also at the end of a
-    /// term calls [`Term::resign`].
+    /// the next campaign, the value of `Ok` is dropped. Work whose value counts also at the end of
+    /// a term calls [`Term::resign`].
     ///
     /// # Errors
     ///

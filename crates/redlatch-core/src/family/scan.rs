@@ -41,8 +41,8 @@ impl Scan {
     }
 
     /// Returns the names of the next step, possibly none; `None` at the end. A name may be returned
-    /// twice, as with `SCAN`. The last step fails if a part of a cluster did not answer, or if slots
-    /// have no node; the others have returned the names of the rest.
+    /// twice, as with `SCAN`. The last step fails if a part of a cluster did not answer, or if some
+    /// slots have no node. The steps before it have returned the names of the rest.
     ///
     /// # Errors
     ///

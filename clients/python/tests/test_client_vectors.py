@@ -10,6 +10,7 @@ from redlatch import _acquisition as acquisition
 from redlatch import _calls as calls
 from redlatch._lease import Lease, released
 from redlatch._time import ServerClock
+from redlatch._wire import NoAnswer
 from redlatch.errors import Unavailable
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "client"
@@ -164,12 +165,8 @@ def test_there_are_scenarios():
     assert len(list(scenarios())) > 40
 
 
-@pytest.mark.parametrize(
-    "deadline, timeout",
-    [(None, 1000), (0, 500), (249, 500), (250, 750), (499, 750), (500, 1000), (60_000, 1000)],
-)
-def test_last_request_of_a_caller_ends_soon_after_its_time(deadline, timeout):
-    machine = acquisition.Acquisition(
+def acquiring(deadline):
+    return acquisition.Acquisition(
         calls.Place(calls.PLAIN, "redlatch", "n"),
         acquisition.Settings("redlatch", "a1"),
         acquisition.Options(30_000, waits=True, deadline=deadline),
@@ -179,4 +176,21 @@ def test_last_request_of_a_caller_ends_soon_after_its_time(deadline, timeout):
         0,
         False,
     )
-    assert machine.step(0).timeout == timeout
+
+
+@pytest.mark.parametrize(
+    "deadline, timeout",
+    [(None, 1000), (0, 500), (249, 500), (250, 750), (499, 750), (500, 1000), (60_000, 1000)],
+)
+def test_last_request_of_a_caller_ends_soon_after_its_time(deadline, timeout):
+    assert acquiring(deadline).step(0).timeout == timeout
+
+
+def test_words_of_the_server_are_told_although_it_falls_silent():
+    machine = acquiring(1000)
+    for at, words in ((0, None), (100, "READONLY"), (400, None)):
+        machine.step(at)
+        error = NoAnswer(f"at {at}", may_have_run=False, words=words)
+        machine.on_failure(may_have_run=False, now=at, error=error)
+    with pytest.raises(Unavailable, match="at 100"):
+        machine.step(1000)

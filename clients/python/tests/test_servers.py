@@ -69,9 +69,9 @@ class Address(Listener):
 class Refuser(Listener):
     """Answers to scripts with an error."""
 
-    def __init__(self, line):
+    def __init__(self, line, time="*2\r\n$10\r\n1700000000\r\n$1\r\n0"):
         super().__init__(self.refuse)
-        self.line, self.scripts = line, 0
+        self.line, self.scripts, self.time = line, 0, time
 
     def refuse(self, request):
         lines = request.makefile("rb")
@@ -82,7 +82,7 @@ class Refuser(Listener):
                 words.append(lines.read(int(lines.readline()[1:]) + 2)[:-2].upper())
             reply = "+OK"
             if words[0] == b"TIME":
-                reply = "*2\r\n$10\r\n1700000000\r\n$1\r\n0"
+                reply = self.time
             elif words[0] == b"SUBSCRIBE":
                 reply = f"*3\r\n$9\r\nsubscribe\r\n${len(words[1])}\r\n{words[1].decode()}\r\n:1"
             elif words[0].startswith(b"EVAL"):
@@ -191,6 +191,17 @@ def test_words_of_the_server_reach_the_caller(using, line, kind, words):
 
         scripts = using(server.url, work, patience=0.5)
         assert kind != "Refused" or scripts <= 8
+
+
+@pytest.mark.parametrize("time", ["+OK", "*1\r\n+OK", "HTTP/1.1 400", "$-1", "-ERR no clock"])
+def test_server_that_is_none_is_told(using, time):
+    with Refuser("ERR", time) as server:
+
+        async def work(client):
+            await done(client.lock("n").acquire())
+
+        with pytest.raises(redlatch.RedlatchError):
+            using(server.url, work, patience=0.3)
 
 
 def test_command_that_is_missing_in_a_script_is_told(using, tmp_path):

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Callable, Optional, Union
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 from . import _calls as calls
 from ._calls import Busy, Call, Granted, Other, Place
 from ._time import REACH, TIMER_GRAIN, ServerClock, attempt_timeout, valid_until
 from .errors import Unavailable, WrongKind
+
+if TYPE_CHECKING:
+    from ._wire import NoAnswer
 
 RECHECK = 2000.0
 UNSUBSCRIBED_RECHECK = 250.0
@@ -141,7 +144,7 @@ class Acquisition:
         self._voids = 0
         self._asked = False
         self._may_have_run = False
-        self._why = "the server did not answer in time"
+        self._told: Optional[NoAnswer] = None
         self._state = _State.ASK
         self._deliver: Optional[Deliver] = None
         self._fresh_attempt()
@@ -201,7 +204,8 @@ class Acquisition:
         return self._ask(now)
 
     def _unavailable(self) -> Unavailable:
-        return Unavailable(self._why, may_have_run=self._may_have_run)
+        why = str(self._told or "the server did not answer in time")
+        return Unavailable(why, may_have_run=self._may_have_run)
 
     def _bound(self, until: float) -> float:
         deadline = self._options.deadline
@@ -309,11 +313,15 @@ class Acquisition:
             else:
                 self._heard = now
 
-    def on_failure(self, *, may_have_run: bool, now: float, why: Optional[str] = None) -> None:
-        """Takes over that a request has no clear answer, and what the caller is told of it."""
+    def on_failure(
+        self, *, may_have_run: bool, now: float, error: Optional[NoAnswer] = None
+    ) -> None:
+        """Takes over that a request has no clear answer, and why."""
         if not may_have_run:
             self._outstanding -= 1
-        self._why = why or self._why
+        # The words of the server say more than the silence that may follow.
+        if error and (error.words or not self._told):
+            self._told = error
         self._may_have_run |= may_have_run
         self._failed(now)
 

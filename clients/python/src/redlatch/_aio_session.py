@@ -8,6 +8,7 @@ from typing import Any, Awaitable, Optional
 
 import redis
 
+from . import _calls as calls
 from ._time import ServerClock, now
 from ._wire import NoAnswer, error_of
 
@@ -137,7 +138,8 @@ class Session:
             self.dialed.set()
             tasks = [asyncio.ensure_future(work) for work in (self._write(), self._read())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        except ERRORS as error:
+        except Exception as error:
+            # Whatever the server has answered instead, it is told to the callers.
             self.end(error)
         finally:
             self.end(redis.ConnectionError("the connection has ended"))
@@ -149,8 +151,8 @@ class Session:
     async def _dial(self) -> None:
         await self._connection.connect()
         await self._connection.send_command("TIME")
-        seconds, micros = await self._connection.read_response()
-        self._clock.observe(now(), int(seconds) * 1000 + int(micros) // 1000)
+        millis = calls.millis(await self._connection.read_response())
+        self._clock.observe(now(), millis)
 
     async def _write(self) -> None:
         try:

@@ -66,7 +66,7 @@ class Wakes:
 
     def _reconnect(self) -> None:
         if self._connection:
-            asyncio.ensure_future(self._connection.disconnect(nowait=True))
+            self._ending = asyncio.ensure_future(self._connection.disconnect(nowait=True))
 
     async def settle(self, seconds: float) -> bool:
         """Waits for the first subscription. Returns whether messages reach the client."""

@@ -81,8 +81,17 @@ def items(reply: Any) -> list[str]:
     raise ProtocolError(f"a script answered {reply!r}")
 
 
+def millis(reply: Any) -> int:
+    """Reads the reply of `TIME`: the server's time in ms."""
+    try:
+        seconds, micros = reply
+        return int(seconds) * 1000 + int(micros) // 1000
+    except (TypeError, ValueError) as error:
+        raise ProtocolError(f"it is no Redis or Valkey: TIME answered {reply!r}") from error
+
+
 def _other_kind(found: str) -> WrongKind:
-    return WrongKind(f"the name belongs to an object of kind {found}")
+    return WrongKind(f"the name belongs to an object of kind {found!r}")
 
 
 @dataclass(frozen=True)

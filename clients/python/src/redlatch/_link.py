@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
+from . import _calls as calls
 from ._calls import Call
 from ._scripts import script_text
 from ._time import ServerClock, now
@@ -32,8 +33,8 @@ class Link:
         self._scripts: dict[str, tuple[str, str]] = {}
         # Called when the server turns out to be the wrong one.
         self.on_elsewhere: Callable[[], None] = lambda: None
-        seconds, micros = self.ask(1000.0, "TIME")
-        self.clock = ServerClock(now(), int(seconds) * 1000 + int(micros) // 1000)
+        millis = calls.millis(self.ask(1000.0, "TIME"))
+        self.clock = ServerClock(now(), millis)
 
     def connection(self, timeout: Optional[float]) -> Any:
         """Makes a connection like those of the user's client, with a time-out in s."""

@@ -45,13 +45,16 @@ def _insist(ask: Ask, until: float) -> Plan[tuple[Any, bool]]:
     Raises `Unavailable` at `until`.
     """
     pause, resent = 20.0, False
+    told: Optional[NoAnswer] = None
     while True:
         try:
             return (yield ask), resent
         except NoAnswer as error:
             resent |= error.may_have_run
+            # The words of the server say more than the silence that may follow.
+            told = error if error.words or told is None else told
             if now() + pause >= until:
-                error.give_up(may_have_run=resent)
+                told.give_up(may_have_run=resent)
         yield Rest(pause)
         pause = min(2 * pause, 1000.0)
 

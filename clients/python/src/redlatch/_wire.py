@@ -67,15 +67,21 @@ def connection_kwargs(
 class NoAnswer(Exception):
     """A request has no clear answer.
 
-    `may_have_run` tells whether it may have been executed. `elsewhere` tells that the connection
-    leads to a server that is not, or not any longer, the right one.
+    `may_have_run` tells whether it may have been executed. `words` are those of the server, if it
+    has answered. `elsewhere` tells that the connection leads to a server that is not, or not any
+    longer, the right one.
     """
 
     def __init__(
-        self, message: str, *, may_have_run: bool, elsewhere: bool = False
+        self,
+        message: str,
+        *,
+        may_have_run: bool,
+        words: Optional[str] = None,
+        elsewhere: bool = False,
     ) -> None:
         super().__init__(message)
-        self.may_have_run, self.elsewhere = may_have_run, elsewhere
+        self.may_have_run, self.words, self.elsewhere = may_have_run, words, elsewhere
 
     def give_up(self, *, may_have_run: bool) -> NoReturn:
         """Raises the error of a caller whose time is over."""
@@ -154,6 +160,8 @@ def _meaning(code: str, message: str) -> str:
 
 def error_of(error: Exception, *, sent: bool) -> NoAnswer | RedlatchError:
     """Returns what an exception of redis-py means. `sent` is false while dialing."""
+    if isinstance(error, RedlatchError):
+        return error
     text = str(error) or type(error).__name__
     if not isinstance(error, _ANSWERS) and "max number of clients" not in text:
         if sent:
@@ -174,12 +182,15 @@ def error_of(error: Exception, *, sent: bool) -> NoAnswer | RedlatchError:
             "this server belongs to a cluster, which the Python client does not know; give it the "
             f"address of one server: {words}",
             may_have_run=False,
+            words=words,
             elsewhere=True,
         )
     if meaning in _ELSEWHERE or meaning in _LATER:
         return NoAnswer(
             f"the server cannot serve the request for the moment: {words}",
             may_have_run=False,
+            words=words,
             elsewhere=meaning in _ELSEWHERE,
         )
-    return NoAnswer(f"the server answers, but not to this: {words}", may_have_run=sent)
+    text = f"the server answers, but not to this: {words}"
+    return NoAnswer(text, may_have_run=sent, words=words)

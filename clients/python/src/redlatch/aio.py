@@ -225,7 +225,7 @@ class Lock:
         try:
             reply = await self._client._link.run(step.call, step.timeout)
         except NoAnswer as error:
-            machine.on_failure(may_have_run=error.may_have_run, now=now(), why=str(error))
+            machine.on_failure(may_have_run=error.may_have_run, now=now(), error=error)
             return
         except Refused as error:
             machine.on_failure(may_have_run=error.may_have_run, now=now())

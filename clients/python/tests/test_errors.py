@@ -43,6 +43,7 @@ REPLIES = [
     ("CLOCK the clock of the server", REFUSED, False),
     ("ERR unknown command 'EVALSHA', with args beginning with: 'a'", REFUSED, False),
     (f"ERR Unknown Redis command called from script{AT}", REFUSED, True),
+    ("ERR Unknown command called from script script: on @user_script:22.", REFUSED, True),
     (f"{WRAPPED}@user_script: 12: Unknown Redis command called from Lua script", REFUSED, True),
     ("ERR Error compiling script (new function): user_script:3: '=' expected", REFUSED, False),
     ("WRONGTYPE Operation against a key holding the wrong kind of value", WRONG, None),

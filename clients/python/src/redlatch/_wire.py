@@ -121,6 +121,8 @@ _NEVER = ("NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "CLOCK")
 _DENIALS = (
     "unknown command",
     "Unknown Redis command called from",
+    # Valkey.
+    "Unknown command called from",
     "The user executing the script can't",
     "ACL failure in script",
 )

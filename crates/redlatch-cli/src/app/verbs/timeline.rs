@@ -170,8 +170,8 @@ impl Recording {
         self.last = self.last.max(line.at_ms);
         match line.event {
             Event::Unanswered => {
-                self.silent_since
-                    .get_or_insert(line.began_ms.unwrap_or(line.at_ms));
+                let since = line.began_ms.unwrap_or(line.at_ms);
+                self.silent_since.get_or_insert(since);
                 Ok(())
             }
             Event::Answered => {

@@ -240,7 +240,10 @@ fn look_at(address: &str, info: &str, single: bool, direct: bool, findings: &mut
             "topology",
             NO_SERVER,
             format!("{address} belongs to a cluster"),
-            &format!("write the address as redis+cluster://{address}"),
+            &match address.strip_prefix("tls:") {
+                Some(host) => format!("write the address as rediss+cluster://{host}"),
+                None => format!("write the address as redis+cluster://{address}"),
+            },
         );
     } else if single {
         findings.ok(

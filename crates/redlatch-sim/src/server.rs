@@ -24,6 +24,8 @@ pub struct Server {
     /// The offset of the active server's clock in microseconds, relative to the slowest of the
     /// servers that may take over.
     ahead: u64,
+    /// The number of restarts.
+    pub restarts: u64,
     forgery: Option<Forgery>,
 }
 
@@ -36,6 +38,7 @@ impl Server {
             clock,
             stepped: 0,
             ahead,
+            restarts: 0,
             forgery,
         }
     }
@@ -91,6 +94,7 @@ impl Server {
     pub fn restart(&mut self, snapshot: &Snapshot, at: u64) {
         let time = self.time(at);
         self.engine.restart(snapshot, time);
+        self.restarts += 1;
     }
 
     /// Replaces the server by another with the data of `snapshot`, whose clock is `ahead`

@@ -13,6 +13,8 @@ pub struct Copy {
     proc: ProcId,
     command: Command,
     sent: u64,
+    /// The restarts of the server so far: data on the way does not survive one.
+    restarts: u64,
 }
 
 fn is_script(command: &Command) -> bool {
@@ -68,6 +70,7 @@ impl Net {
                             proc,
                             command: command.clone(),
                             sent,
+                            restarts: state.servers[node].restarts,
                         };
                         self.exec.schedule(at, Event::Double(copy));
                     }
@@ -94,7 +97,7 @@ impl Net {
     pub fn double(&self, copy: &Copy) {
         let mut state = self.state();
         let Copy { node, proc, .. } = *copy;
-        if state.stopped[node] {
+        if state.stopped[node] || state.servers[node].restarts != copy.restarts {
             return;
         }
         let now = self.exec.now();

@@ -165,7 +165,8 @@ pub(super) const ALL: &[Mutant] = &[
         ACQUIRE_EACH,
         "if refused then",
         "if false then",
-    ),
+    )
+    .under(Fault::Doubled),
     script(
         "common-late-accepted",
         ACQUIRE_EACH,

@@ -45,7 +45,8 @@ pub(super) fn given<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = Given<'a>> {
 /// Returns what a script does for its caller.
 fn own(ran: &Ran<'_>, name: usize) -> Vec<Seen> {
     match (ran.source.name, ran.verdict()) {
-        ("pool/acquire", "granted") => vec![Seen::Granted {
+        // A copy of a granted request has no place in its reply, and takes nothing.
+        ("pool/acquire", "granted") if ran.item(6).is_some() => vec![Seen::Granted {
             name,
             attempt: ran.arg(3).to_owned(),
         }],

@@ -295,6 +295,10 @@ impl<'a> Run<'a> {
 
     /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
+        if self.standing == Standing::Known {
+            let primitive = self.primitive.as_ref();
+            self.client.holds().check_entry(primitive, &self.owner)?;
+        }
         if self.log.requests == 0 && self.log.waiting.is_some() {
             self.attempt.renumber();
             self.asks_with_attempt();

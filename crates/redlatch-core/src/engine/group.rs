@@ -102,6 +102,10 @@ struct Group<'a> {
 impl Group<'_> {
     /// Sends the one request and processes its reply.
     async fn ask(&self) -> Result<Together, Error> {
+        for primitive in self.primitives {
+            let holds = self.client.holds();
+            holds.check_entry(primitive.as_ref(), &self.owner)?;
+        }
         let mut attempts =
             Attempt::for_all(self.client, self.primitives, &self.owner, self.lease.span());
         let (Some(first), Some(attempt)) = (self.primitives.first(), attempts.first()) else {

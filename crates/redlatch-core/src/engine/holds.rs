@@ -8,14 +8,20 @@ use std::{
 
 use super::Hold;
 use crate::{
-    Owner,
-    base::{primitive::Side, sync::lock},
+    Error, ErrorKind, Owner,
+    base::{
+        primitive::{Primitive, Side},
+        sync::lock,
+    },
     protocol::{
         hold::{HoldState, LossCause},
         name::Key,
         time::Moment,
     },
 };
+
+/// The most guards of one hold.
+const MOST_ENTRIES: usize = 1_000;
 
 /// The live holds of a client, for re-entry. Joining or leaving a hold takes this lock. A hold's
 /// own lock is taken inside of it, never around it.
@@ -75,6 +81,26 @@ impl Holds {
     /// Returns the number of holds.
     pub(crate) fn len(&self) -> usize {
         self.table().0.len()
+    }
+
+    /// Checks that `owner` may enter its hold once more. The server reads the entries of a hold with
+    /// each further one.
+    pub(super) fn check_entry(
+        &self,
+        primitive: &dyn Primitive,
+        owner: &Owner,
+    ) -> Result<(), Error> {
+        let (key, side) = (primitive.key(), primitive.side());
+        let hold = self.table().get(key, owner, side);
+        match hold.map_or(0, |hold| hold.guards()) {
+            0..MOST_ENTRIES => Ok(()),
+            guards => {
+                let message = format!(
+                    "its owner has {guards} guards of it, and no more than {MOST_ENTRIES} are possible; release some first"
+                );
+                Err(Error::new(ErrorKind::OutOfRange, message))
+            }
+        }
     }
 
     /// Returns all holds.

@@ -4,6 +4,7 @@ mod cancel;
 mod closing;
 mod collisions;
 mod documented;
+mod entries;
 mod far;
 mod foreign;
 mod later_holds;

@@ -104,7 +104,7 @@ mod tests {
                         redial.connected(now);
                     }
                     'a' => redial.answered(),
-                    _ => now = now + SHORT,
+                    _ => now += SHORT,
                 }
                 counted = redial.clone().failures(now);
             }

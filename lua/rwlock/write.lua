@@ -30,8 +30,8 @@ local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARG
 
 local micros, now = began, string.sub(began, 1, 13)
 local s = look(key, lock)
-local held = s.writer == owner and s.ends > now and s.attempts
-local refusal = refused(s, attempt, ARGV[1], now, held, writers, member)
+local own_write = s.writer == owner and s.ends > now and s.attempts
+local refusal = refused(s, attempt, ARGV[1], now, own_write, writers, member)
 if refusal then
   return refusal
 end

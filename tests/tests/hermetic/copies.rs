@@ -127,7 +127,8 @@ macro_rules! reentered {
             $({
                 let backend = Backend::embedded();
                 let copies = Copies::of_all(backend.embedded_server());
-                let $client = backend.client().await;
+                let client = backend.client().await;
+                let $client = &client;
                 let lock = $handle;
                 let owner = $client.owner();
                 let outer = lock.$lock().owner(&owner).await.unwrap();
@@ -153,7 +154,7 @@ reentered! {
     "fair": |client| client.fair_lock("x"), lock;
     "read": |client| client.read_write_lock("x"), read;
     "write": |client| client.read_write_lock("x"), write;
-    "redisson": |client| Redisson::new(&client, "x"), lock;
+    "redisson": |client| Redisson::new(client, "x"), lock;
 }
 
 #[tokio::test(start_paused = true)]

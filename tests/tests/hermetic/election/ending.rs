@@ -22,8 +22,11 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The number of terms that have begun.
 type Terms = Arc<AtomicU32>;
 
+/// A way to lead.
+type Way = fn(Election, Terms) -> LocalBoxFuture<'static, Result<(), Error>>;
+
 /// All ways to lead, with the work that everybody writes first.
-const WAYS: [fn(Election, Terms) -> LocalBoxFuture<'static, Result<(), Error>>; 4] = [
+const WAYS: [Way; 4] = [
     |election, terms| {
         let lead = election.lead(async move |term: &Term| obey(term, &terms).await);
         lead.boxed_local()
@@ -49,7 +52,11 @@ const WAYS: [fn(Election, Terms) -> LocalBoxFuture<'static, Result<(), Error>>; 
         let lead = async move {
             let terms = &terms;
             let lead = election.lead_boxed(|term| {
-                async move { Ok::<_, Infallible>(obey(term, terms).await) }.boxed()
+                let work = async move {
+                    obey(term, terms).await;
+                    Ok::<_, Infallible>(())
+                };
+                work.boxed()
             });
             lead.await
         };

@@ -61,7 +61,8 @@ for i = 1, m do
         died = unheard or before[2] == f[4]
       end
       if died then
-        -- ` - ` is a hold that was given back in time, or that nobody knew of; ` = ` is another one.
+        -- ` - ` is a hold that was given back in time, or that nobody knew of; ` = ` is another
+        -- one.
         rest = (unheard or live) and ' - ' or ' = '
         live = false
         call('HDEL', key, 'p')

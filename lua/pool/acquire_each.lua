@@ -27,8 +27,8 @@ local n = #KEYS / 2
 local i = 1
 while i <= n do
   local k, from = KEYS[2 * i - 1], i
-  -- k kind, s size, c permits out, v attempts that may not act, n waiters until, u latest end, e end of
-  -- the pool
+  -- k kind, s size, c permits out, v attempts that may not act, n waiters until, u latest end, e
+  -- end of the pool
   local fields, ids = {'k', 's', 'c', 'v', 'n', 'u', 'e'}, {}
   repeat
     local id = client .. ARGV[4 * i + 1]

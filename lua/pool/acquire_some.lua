@@ -19,9 +19,9 @@
 --       and once in FRESH ms the record that the client is alive.
 --
 -- Left as they are: a pool of another kind, without a size or with an end; an attempt that is
--- refused; all waiters if a dead one is in front of them; a copy of a granted attempt; a waiter that
--- needs more than the size; those that cannot be served if an expired hold has to be removed, if
--- the one in front of them is dead or needs more than the size, or if nobody waits yet.
+-- refused; all waiters if a dead one is in front of them; a copy of a granted attempt; a waiter
+-- that needs more than the size; those that cannot be served if an expired hold has to be removed,
+-- if the one in front of them is dead or needs more than the size, or if nobody waits yet.
 --
 -- Those who are in the queue are served in its order, and then those who are not: as if each had
 -- asked by itself in this order. A full server refuses the first write.

@@ -28,9 +28,9 @@ local function end_write(s, attempt, now)
   return false
 end
 
--- Ends a write of which its attempt knows nothing. If the holder before never released, the next one
--- is told so instead: `died` is ` - ` if the write was given back in time or nobody knew of it, and
--- ` = ` otherwise.
+-- Ends a write of which its attempt knows nothing. If the holder before never released, the next
+-- one is told so instead: `died` is ` - ` if the write was given back in time or nobody knew of it,
+-- and ` = ` otherwise.
 local function end_unheard(s, died)
   if died then
     call('HDEL', s.key, 'p')

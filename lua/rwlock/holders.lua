@@ -5,7 +5,8 @@
 -- ARGV  1 cursor  '0' to begin, then as replied
 -- Reply {now, 'holds', cursor, …}
 --                '0' at the end; five items per live hold: owner, count, serial, token, ms left,
---                kind ('r' or 'u', in capitals if renewal is forbidden); a hold that lasts throughout is listed at least once
+--                kind ('r' or 'u', in capitals if renewal is forbidden); a hold that lasts
+--                throughout is listed at least once
 --       {now, 'kind', kind}
 -- Cost  O(1) per hold: TIME, HGET, HSCAN of about 256 fields.
 local time = call('TIME')

@@ -139,13 +139,13 @@ impl Job {
     /// seconds in front, or seven with a year behind; `@daily` and such are known. The zone is a
     /// name of the IANA database, such as `Europe/Berlin`, as compiled into this program.
     ///
-    /// A local time that a change to summer time skips is the end of the skipped stretch. Times that
-    /// fall together are one slot: `*/20 2 * * *` runs once on the night that skips from 2:00 to
-    /// 3:00. A local time that occurs twice is its first occurrence. An expression that fires in
+    /// A local time that a change to summer time skips is the end of the skipped stretch. Times
+    /// that fall together are one slot: `*/20 2 * * *` runs once on the night that skips from 2:00
+    /// to 3:00. A local time that occurs twice is its first occurrence. An expression that fires in
     /// each hour of a day, such as `*/5 * * * *`, fires in both passes of a doubled hour.
     ///
-    /// A slot is an instant. If you move a daily job from 3:00 to 5:00 at noon, today's 5:00 is a new
-    /// slot, and the job runs once more today.
+    /// A slot is an instant. If you move a daily job from 3:00 to 5:00 at noon, today's 5:00 is a
+    /// new slot, and the job runs once more today.
     #[cfg(feature = "cron")]
     #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {
@@ -183,10 +183,10 @@ impl Job {
         self
     }
 
-    /// Lets [`serve`](Self::serve) wait for `pause` after a failed attempt. Default: 10 s, or less if
-    /// the slots of `every` are too short for all attempts. The next attempt may be that of any
-    /// replica. After a lost one it waits for the end of the lease only. [`run`](Self::run) does not
-    /// wait.
+    /// Lets [`serve`](Self::serve) wait for `pause` after a failed attempt. Default: 10 s, or less
+    /// if the slots of `every` are too short for all attempts. The next attempt may be that of any
+    /// replica. After a lost one it waits for the end of the lease only. [`run`](Self::run) does
+    /// not wait.
     #[must_use]
     pub fn retry_pause(mut self, pause: Duration) -> Self {
         self.options.retry_pause = Some(pause);
@@ -203,8 +203,8 @@ impl Job {
     }
 
     /// Remembers keyed slots for `keep` after their last run: 7 days by default, 1 ms to ten years.
-    /// Goes with [`slot`](Self::slot) only. A later call with another value does not change how long
-    /// earlier slots are remembered.
+    /// Goes with [`slot`](Self::slot) only. A later call with another value does not change how
+    /// long earlier slots are remembered.
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.options.keep = Some(keep);

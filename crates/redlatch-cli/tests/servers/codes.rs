@@ -52,9 +52,9 @@ async fn a_full_server_is_looked_at_by_a_user_who_may_take_nothing() {
             ended
         };
         world.server.command(&rights(0));
+        as_look(77, &["run", "-n", "b", "--", "true"]).await;
         world.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         world.ends(69, "run -n b -- true").await.says("memory");
-        as_look(77, &["run", "-n", "b", "--", "true"]).await;
         let listed = as_look(0, &["ls"]).await;
         assert_eq!(listed.stdout.matches("(pid").count(), 3, "{listed:?}");
         as_look(0, &["show", "a"]).await;

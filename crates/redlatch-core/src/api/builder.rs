@@ -233,8 +233,8 @@ macro_rules! acquire_options {
             /// Acquires for `owner`, which re-enters if it already holds the name. Default: the
             /// owner of the scope, or a fresh owner outside of a scope.
             ///
-            /// An owner of another client is an error, `ForeignOwner`. An owner has at most 1,000 guards of
-            /// one hold; a further one is an error, `OutOfRange`.
+            /// An owner of another client is an error, `ForeignOwner`. An owner has at most 1,000
+            /// guards of one hold; a further one is an error, `OutOfRange`.
             pub fn owner(mut self, owner: &Owner) -> Self {
                 self.0.options.owner = OwnerChoice::Given(owner.clone());
                 self

@@ -181,8 +181,8 @@ impl Life {
         Err(Error::new(ErrorKind::Forked, message))
     }
 
-    /// Makes new numbers of owners and attempts differ from those in any copy of this machine. Called
-    /// when a connection was made, and when numbers are behind those of such a copy.
+    /// Makes new numbers of owners and attempts differ from those in any copy of this machine.
+    /// Called when a connection was made, and when numbers are behind those of such a copy.
     pub(crate) fn leap(&self) {
         self.numbers.jump(self.runtime.entropy());
     }

@@ -198,8 +198,8 @@ pub struct ReleaseRequest<'a> {
     pub token: Option<Token>,
     /// The serial of its hold, if it is known, for kinds where several holds share a token.
     pub serial: Option<u64>,
-    /// The last server time at which a request of the attempt may act: of an undo, and of a hold with
-    /// a request that was not answered.
+    /// The last server time at which a request of the attempt may act: of an undo, and of a hold
+    /// with a request that was not answered.
     pub void_by: Option<u64>,
     /// How long the token outlives the hold.
     pub retention: Duration,

@@ -293,15 +293,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Gives the attempt the latest number of the client after a wait, if the server has executed
+    /// nothing of it. The server refuses a number that is below that of another acquisition which
+    /// came first.
+    fn renumber(&mut self) {
+        if self.attempt.renumber() {
+            self.asks_with_attempt();
+        }
+    }
+
     /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
         if self.standing == Standing::Known {
             let primitive = self.primitive.as_ref();
             self.client.holds().check_entry(primitive, &self.owner)?;
-        }
-        if self.log.requests == 0 && self.log.waiting.is_some() {
-            self.attempt.renumber();
-            self.asks_with_attempt();
         }
         let mut checked = self.checked.take();
         let now = checked.unwrap_or_else(|| self.client.now());
@@ -330,6 +335,9 @@ impl<'a> Run<'a> {
                 }
             }
         };
+        if checked.is_none() {
+            self.renumber();
+        }
         let sent = checked.unwrap_or_else(|| self.client.now());
         let act_before = self.client.act_before(&session, sent);
         let limit = Limit { silence, deadline };
@@ -344,6 +352,7 @@ impl<'a> Run<'a> {
             if self.waiter.on_cut_off(self.begun, self.client.now()) {
                 return Ok(None);
             }
+            self.renumber();
         }
         drop(under_way);
         let request = Request {

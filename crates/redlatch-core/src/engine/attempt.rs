@@ -88,10 +88,14 @@ impl Attempt {
         primitives.iter().map(attempt).collect()
     }
 
-    /// Draws a new number before the first request. A server refuses a number that is not above the
-    /// last one of its client, and others may have been sent meanwhile.
-    pub(super) fn renumber(&mut self) {
-        self.id = AttemptId::draw(self.client.numbers());
+    /// Draws a new number unless a server may know the present one. Returns whether the number has
+    /// changed.
+    pub(super) fn renumber(&mut self) -> bool {
+        let unknown = !self.remains.is_any();
+        if unknown {
+            self.id = AttemptId::draw(self.client.numbers());
+        }
+        unknown
     }
 
     pub(super) const fn id(&self) -> &AttemptId {

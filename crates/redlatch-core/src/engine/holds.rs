@@ -83,8 +83,8 @@ impl Holds {
         self.table().0.len()
     }
 
-    /// Checks that `owner` may enter its hold once more. The server reads the entries of a hold with
-    /// each further one.
+    /// Checks that `owner` may enter its hold once more. The server reads the entries of a hold
+    /// with each further one.
     pub(super) fn check_entry(
         &self,
         primitive: &dyn Primitive,

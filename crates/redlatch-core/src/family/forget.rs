@@ -57,7 +57,6 @@ pub async fn forget(client: &Client, name: &Name) -> Result<Forgotten, Error> {
         };
         let build = |_: &_| call(&key, &kind);
         match client.change(build, decode).await? {
-            // The last token may be of this very microsecond.
             Answer::Forgotten(Forgotten::Early(rest)) if rest <= SOON => {
                 let until = client.now() + rest;
                 client.runtime().sleep_until(until).await;
@@ -100,8 +99,8 @@ fn decode(reply: &Value) -> Result<Changed<Answer>, Error> {
     Ok(Changed::Done(Answer::Forgotten(forgotten)))
 }
 
-/// The longest time that a caller does not notice.
-const SOON: Duration = Duration::from_millis(10);
+/// The longest time for which late copies of requests may come. A caller waits for it.
+const SOON: Duration = Duration::from_secs(5);
 
 /// The parts that a kind may have, in the order of the script's keys.
 const PARTS: [&str; 6] = ["q", "l", "r", "d", "o", "p"];

@@ -184,8 +184,8 @@ pub trait Internals {
         }
     }
 
-    /// Writes that this client ends a hold by force, and why, for the holder and for those who look.
-    /// Costs one command.
+    /// Writes that this client ends a hold by force, and why, for the holder and for those who
+    /// look. Costs one command.
     ///
     /// If the future is dropped, it may be written or not.
     fn note_end(

@@ -32,7 +32,7 @@
 //! | `on_unfinished`, the first `on_late` | `Asking` | `Asking` |
 //! | `on_failed`, a further `on_late` | `Asking` | `Failed` |
 //! | `on_cut_off` | `Asking` | `Waiting`, whose time is over |
-//! | the first `on_void` | `Asking` | `GivenUp`, and `Asking` after `StartOver` |
+//! | each of the first eight `on_void` | `Asking` | `GivenUp`, and `Asking` after `StartOver` |
 //! | a further `on_void`, `on_grant_expired` | `Asking` | `GivenUp`, and `Failed` after `StartOver` |
 //! | `on_granted` | `Asking` | `Done` |
 //!
@@ -64,6 +64,9 @@ pub(crate) use self::{
     },
 };
 use super::{rate_limiter::RateLimiter, time::Moment};
+
+/// The answers in a row that refuse an attempt and lead to a fresh one at once.
+const VOIDS_AT_ONCE: u32 = 8;
 
 /// The decisions of one waiter: when it asks the server, and when it stops.
 ///
@@ -399,7 +402,9 @@ impl Waiter {
     const fn start_over(&mut self, restart: Restart) -> Step {
         self.slot = ServerSlot::Absent;
         match restart {
-            Restart::AttemptVoid if self.voids == 1 => self.state = State::Active(Phase::Asking),
+            Restart::AttemptVoid if self.voids <= VOIDS_AT_ONCE => {
+                self.state = State::Active(Phase::Asking);
+            }
             _ => self.on_failed(),
         }
         Step::StartOver(restart)

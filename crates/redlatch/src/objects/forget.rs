@@ -21,6 +21,9 @@ impl Client {
     /// says why. The numbers of permits of a semaphore go with its record; its participants get
     /// `NotSet` until it is set again.
     ///
+    /// For 5 s after the last use, late copies of requests may come. The call waits for the end of
+    /// that time.
+    ///
     /// Tokens still rise: a token of the new object is the server's time, and the record of a token
     /// that is not below that time stays. The next holder does not learn that the last one has
     /// never released.

@@ -286,8 +286,8 @@ async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet) {
     let lock = clients[0].multi_lock(&[&a]);
     let error = lock.try_lock().owner(&foreign).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ForeignOwner);
-    // The connecting of one more client.
-    assert!(fleet.0[0].script_calls() - scripts <= 1);
+    // The probe of one more client, which the server may not know yet.
+    assert!(fleet.0[0].script_calls() - scripts <= 2);
     assert!(!a.is_locked().await.unwrap());
 }
 

@@ -134,6 +134,8 @@ async fn unset_semaphore_is_a_typed_error(backend: &Backend) {
     assert!(!semaphore.delete().await.unwrap());
     assert!(semaphore.holders().await.unwrap().is_empty());
     assert_tables_empty(&client).await;
+    // What refuses copies of the requests goes when no copy can act.
+    backend.pass(11 * SECOND).await;
     assert!(!backend.keys().contains(&KEY.to_owned()));
     let named = semaphore.clone().permits_if_unset(2);
     assert_eq!(named.available_permits().await.unwrap(), 2);

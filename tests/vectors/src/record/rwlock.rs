@@ -57,7 +57,13 @@ pub(super) fn readers(bed: &mut Bed) {
         "a1:1",
     );
     write(bed, "busy, readers are inside", "c3", 2, "-");
-    write(bed, "reader, who would wait for itself", "a1", 2, "-");
+    let again = format!("by a1:1 a1:9 30000 630000 - - - {TOLD}");
+    ask(
+        bed,
+        "reader, who would wait for itself",
+        "rwlock/write",
+        &again,
+    );
     read(
         bed,
         "reader, who asks for the upgradable hold",

@@ -125,8 +125,8 @@ pub(crate) struct DoctorArgs {
 ///
 /// Record with: redlatch ls --watch --json > holds.jsonl
 ///
-/// The page is one HTML file that needs nothing else: a lane per name or per client, a bar per hold,
-/// with zoom and search. It marks where two relied on one name.
+/// The page is one HTML file that needs nothing else: a lane per name or per client, a bar per
+/// hold, with zoom and search. It marks where two relied on one name.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct TimelineArgs {
     /// The recording. Default: the standard input.

@@ -2,9 +2,9 @@
 //! deadline of the hold has come, or when the process that holds is gone.
 //!
 //! It reads lines from its standard input: `held <JSON>`, `group <n>`, and `deadline <ns>` by
-//! [`clock`]. The end of the input means that the other process is gone: then the guardian kills the
-//! group, and gives the names back when nothing of the group is alive. A group of its own keeps it
-//! from signals to the command and to the other process.
+//! [`clock`]. The end of the input means that the other process is gone: then the guardian kills
+//! the group, and gives the names back when nothing of the group is alive. A group of its own keeps
+//! it from signals to the command and to the other process.
 
 use std::{
     io::{self, Write},

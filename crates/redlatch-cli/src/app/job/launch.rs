@@ -11,8 +11,8 @@ use crate::app::{
 
 /// Becomes the command. Returns only if it cannot.
 pub(crate) fn main(args: &LaunchArgs) -> Failure {
-    // The command dies with its wrapper even if the guardian is killed at the same time. The wrapper
-    // that is gone by now closes the pipe, so that is no race.
+    // The command dies with its wrapper even if the guardian is killed at the same time. The
+    // wrapper that is gone by now closes the pipe, so that is no race.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match wait(args.go) {

@@ -17,8 +17,9 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Checks the options. `default` is the lease without an option. A renewal comes when two thirds of a lease are left, so the end of a
-    /// hold can only be told within the last half of it.
+    /// Checks the options. `default` is the lease without an option. A renewal comes when two
+    /// thirds of a lease are left, so the end of a hold can only be told within the last half of
+    /// it.
     pub(crate) fn of(args: &KillArgs, default: Duration) -> Result<Self, Failure> {
         let lease = args.lease.unwrap_or(default);
         let kill_after = args.kill_after;

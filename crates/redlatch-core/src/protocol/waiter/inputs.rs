@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Admission, Busy, Cause, Discipline, Granted, Phase, Prompt, Registration, Restart, ServerSlot,
-    State, Subscription, Waiter,
+    State, Subscription, VOIDS_AT_ONCE, Waiter,
 };
 use crate::protocol::time::Moment;
 
@@ -127,11 +127,11 @@ impl Waiter {
     }
 
     /// Records the server's answer that it refuses the attempt. Returns the number of such answers
-    /// in a row. The first one leads to a fresh attempt at once, and a further one counts as a
-    /// failure.
+    /// in a row. Each of the first leads to a fresh attempt at once, since requests of several
+    /// threads may overtake each other. A further one counts as a failure.
     pub(crate) const fn on_void(&mut self, now: Moment) -> u32 {
         self.voids += 1;
-        if self.voids == 1 {
+        if self.voids <= VOIDS_AT_ONCE {
             self.heard = now;
         }
         self.state = State::GivenUp(Restart::AttemptVoid);

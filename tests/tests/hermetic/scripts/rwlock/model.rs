@@ -75,7 +75,8 @@ impl Waiting {
         patient && self.clients.get(channel).is_some_and(|&until| until > now)
     }
 
-    /// Tells whether a waiter has a place in this queue or as an upgrade, even if it counts as dead.
+    /// Tells whether a waiter has a place in this queue or as an upgrade, even if it counts as
+    /// dead.
     fn has(&self, queue: &[(String, u64)], member: &str) -> bool {
         let upgrader = self.upgrader.as_ref();
         upgrader.is_some_and(|(_, other)| other == member)

@@ -139,7 +139,8 @@ async fn each_call_counts_once(rig: &Rig, line: &str, executed: bool) {
     let told = rig.tell(line, executed, &REENTRANT.acquire, &name);
     let outer = lock.lock().await.unwrap();
     let [first, second] = told.both().await;
-    assert_eq!(attempt(&first), attempt(&second), "{line}");
+    // If the server has done nothing, the attempt may get a later number.
+    assert!(!executed || attempt(&first) == attempt(&second), "{line}");
     assert_eq!(said(&first, "granted"), executed, "{first:?}");
     assert!(said(&second, "granted"), "{second:?}");
     assert_eq!(lock.hold_count(outer.owner()).await.unwrap(), 1, "{line}");

@@ -5,7 +5,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use redlatch_tests::server::{Replicated, Server, ServerBinary, ServerOptions};
+use redlatch_tests::{
+    fixture::key,
+    server::{Cluster, ClusterOptions, Replicated, Server, ServerBinary, ServerOptions},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{TcpListener, TcpStream},
@@ -247,5 +250,46 @@ fn certificates_come_from_options_and_variables() {
                 ended.1
             );
         }
+    }
+}
+
+/// What looks at a cluster shows the names of its living masters, and names the dead one.
+#[test]
+fn dead_master_hides_its_own_names_only() {
+    for binary in ServerBinary::all() {
+        let options = ClusterOptions {
+            node: ServerOptions::new().config("cluster-require-full-coverage no"),
+            ..ClusterOptions::default()
+        };
+        let cluster = Cluster::start(&binary, &options);
+        let redlatch = |args: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
+            let command = command.args(args).env("REDLATCH_URL", cluster.url());
+            command.stdin(Stdio::null()).output().unwrap()
+        };
+        let names: Vec<_> = (0..9).map(|n| format!("n{n}")).collect();
+        for name in &names {
+            assert!(redlatch(&["hold", name, "--for", "1h"]).status.success());
+        }
+        let dead = cluster.masters()[2];
+        let (there, here): (Vec<_>, Vec<_>) = names
+            .iter()
+            .partition(|name| cluster.owner(&key(name)).port() == dead.port());
+        assert!(!there.is_empty() && !here.is_empty());
+        dead.kill();
+        let listed = redlatch(&["ls"]);
+        let told = String::from_utf8(listed.stderr).unwrap();
+        assert_eq!(listed.status.code(), Some(69), "{told}");
+        assert!(told.contains(&dead.address().to_string()), "{told}");
+        let table = String::from_utf8(listed.stdout).unwrap();
+        let shown = table
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split(' ').next());
+        assert!(shown.eq(here.iter().copied()), "{table}");
+        let found = format!("WARNING  reach        {}", dead.address());
+        assert_told(&cluster.url(), 0, &found, "the names there cannot be used");
+        assert!(redlatch(&["show", here[0]]).status.success());
+        assert_eq!(redlatch(&["show", there[0]]).status.code(), Some(69));
     }
 }

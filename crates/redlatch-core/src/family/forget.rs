@@ -100,7 +100,7 @@ fn decode(reply: &Value) -> Result<Changed<Answer>, Error> {
 }
 
 /// The longest time for which late copies of requests may come. A caller waits for it.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_millis(5_100);
 
 /// The parts that a kind may have, in the order of the script's keys.
 const PARTS: [&str; 6] = ["q", "l", "r", "d", "o", "p"];

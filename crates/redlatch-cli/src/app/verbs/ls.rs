@@ -65,17 +65,23 @@ async fn stream(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints all objects as one table. If a server does not answer, the table has the objects of the
+/// others, and the failure names that server.
 async fn list(client: &Client, prefix: &str, args: &LsArgs) -> Result<(), Failure> {
     // Rows take less memory than objects. A walk may return an object twice.
     let mut shown = BTreeMap::new();
     let mut walk = client.objects(&args.pattern);
+    let mut trouble = Ok(());
     while let Some(object) = walk.next().await {
-        let object = object?;
-        if is_wanted(args, &object) {
-            shown.insert(object.name.clone(), rows(&object, args.long));
+        match object {
+            Ok(object) if is_wanted(args, &object) => {
+                shown.insert(object.name.clone(), rows(&object, args.long));
+            }
+            Ok(_) => {}
+            Err(error) => trouble = Err(error.into()),
         }
     }
-    if shown.is_empty() && out::is_terminal() {
+    if shown.is_empty() && trouble.is_ok() && out::is_terminal() {
         // An empty screen might be a mistake in the pattern, or in the prefix.
         let (pattern, prefix) = (clean(&args.pattern), clean(prefix));
         let hint = if pattern.contains('*') {
@@ -87,7 +93,8 @@ async fn list(client: &Client, prefix: &str, args: &LsArgs) -> Result<(), Failur
             "nothing matches {pattern} (prefix {prefix}){hint}"
         ));
     }
-    out::print(&table(shown.into_values().flatten().collect(), args.long))
+    out::print(&table(shown.into_values().flatten().collect(), args.long))?;
+    trouble
 }
 
 /// Returns the table of the objects; nothing without objects.

@@ -15,6 +15,7 @@ use futures_util::{FutureExt, future::join_all};
 use redlatch::{Client, Error, blocking};
 use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
+use redlatch_tests::wait::GENEROUS;
 use tokio::runtime::{Builder, Runtime};
 
 const ROLE: &str = "REDLATCH_TEST_ROLE";
@@ -44,7 +45,9 @@ fn run_a_role_in_another_process() {
 /// Makes a client of this process, tries to hold `x`, and says who it is and whether it holds.
 fn connect_and_try(url: &str) {
     runtime().block_on(async {
-        let client = Client::connect(url).await.unwrap();
+        // Hundreds of processes start at once.
+        let builder = Client::builder(url).connect_timeout(GENEROUS);
+        let client = builder.connect().await.unwrap();
         let guard = client.lock("x").try_lock().await.unwrap();
         println!("said {} {}", client.id(), guard.is_some());
         std::mem::forget(guard);

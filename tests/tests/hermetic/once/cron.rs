@@ -68,11 +68,13 @@ async fn skipped_hour_is_one_slot() {
 
 /// 24 October 2026, 22:01 UTC, is 0:01 in Berlin; at 3:00 it is 2:00.
 #[tokio::test(start_paused = true)]
-async fn doubled_hour_is_one_slot() {
+async fn doubled_hour_is_one_slot_for_a_job_of_some_hours() {
     let from = 1_792_879_260_000;
-    let ran = minutes("doubled", "*/30 * * * *", from, 5).await;
+    let ran = minutes("some", "*/30 0-22 * * *", from, 5).await;
     // 0:30, 1:00, 1:30, 2:00, 2:30, and after the second 2:00 to 3:00: 3:00, 3:30, 4:00
     assert_eq!(ran, [29, 59, 89, 119, 149, 239, 269, 299]);
+    let ran = minutes("all", "*/30 * * * *", from, 5).await;
+    assert_eq!(ran, (0..10).map(|n| 29 + 30 * n).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,7 +108,8 @@ pub(super) const ALL: &[Mutant] = &[
         RELEASE,
         "if void ~= '' and void >= now then",
         "if false then",
-    ),
+    )
+    .under(Fault::Doubled),
     script(
         "renewal-shortens",
         RENEW,
@@ -214,7 +215,7 @@ pub(super) const ALL: &[Mutant] = &[
     mutant("ids-collide", What::IdsCollide),
     client("renewal-ends-with-one-guard", Rule::RenewForEach),
     client("abandoned-not-undone", Rule::UndoAbandoned),
-    client("copies-not-marked", Rule::MarkCopies),
+    client("copies-not-marked", Rule::MarkCopies).under(Fault::Doubled),
     client("lease-from-reply", Rule::CountFromSend),
     client("no-margin", Rule::TakeMargin),
     client("loss-not-latched", Rule::LatchLoss),

@@ -206,5 +206,5 @@ pub(super) const PERMITS: &[Mutant] = &[
         "redis.call('ZADD', q, 'NX', -ticket, member)",
     ),
     client("permits-abandoned-not-undone", Rule::UndoAbandoned),
-    client("permits-copies-not-marked", Rule::MarkCopies),
+    client("permits-copies-not-marked", Rule::MarkCopies).under(Fault::Doubled),
 ];

@@ -256,10 +256,10 @@ impl<'a> Run<'a> {
             self.client.check_closing()?;
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 let momentary = self.waiter.is_momentary(now - self.heard);
-                return match self.slot.phase() {
-                    Some(_) if self.answered => Ok(Consulted::TimeUp),
-                    _ if momentary => Ok(Consulted::TimeUp),
-                    _ => Err(self.unanswered()),
+                return if self.answered && (self.slot.phase().is_some() || momentary) {
+                    Ok(Consulted::TimeUp)
+                } else {
+                    Err(self.unanswered())
                 };
             }
             if now - self.heard >= self.client.patience() {

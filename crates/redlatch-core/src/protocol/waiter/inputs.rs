@@ -167,8 +167,11 @@ impl Waiter {
     /// `true` if the end of the caller's time has cut it off before the server counts as silent.
     /// Then the waiter ends without a grant.
     pub(crate) fn on_cut_off(&mut self, begun: Moment, now: Moment) -> bool {
-        let cut_off =
-            self.plan.is_over(now) && self.failures == 0 && self.is_momentary(now - begun);
+        // Without any answer, nothing says that the name is busy.
+        let cut_off = self.answered
+            && self.plan.is_over(now)
+            && self.failures == 0
+            && self.is_momentary(now - begun);
         if cut_off {
             self.have_waited();
             self.state = State::Active(Phase::Waiting {

@@ -62,7 +62,8 @@ fn holders(key: &KeyDump, now: u64) -> Vec<String> {
         let mut numbers = value.split(' ').filter_map(|text| text.parse::<u64>().ok());
         let (until, permits) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         out += permits;
-        if until > now {
+        // What a client has withdrawn has no permits, and refuses copies for a while.
+        if until > now && permits > 0 {
             live.push(hold.to_owned());
         }
     }

@@ -30,7 +30,7 @@ Asking                    short              Waiting                   Wait(Own)
 Asking                    short,notified     Waiting                   Wait(Own)
 Asking                    short,failed,elapsed  Failed                 Pause
 Asking                    cut-off            Failed                    End(Unanswered)
-Asking                    short-lived        Waiting                   End(Busy)
+Asking                    short-lived        Failed                    End(Unanswered)
 Asking                    silent-end         Failed                    End(Unanswered)
 Asking                    busy,notified,cut-off  Waiting               End(Busy)
 Asking                    busy,notified,silent-end  Failed             End(Unanswered)

@@ -104,8 +104,10 @@ fn eval(kind: Kind, act: Act, by: u64, attempt: &str) -> Vec<String> {
     head.into_iter().chain(keys).chain(args).collect()
 }
 
-/// The record of one name has at most nine clients and a time.
-const LONGEST: usize = 10 * (14 + 48);
+/// The longest record of so many clients.
+const fn longest(clients: usize) -> usize {
+    clients * "1700000000123 c39:399 ".len()
+}
 
 #[test]
 fn ended_attempts_cost_the_same_however_many_there_are() {
@@ -121,7 +123,7 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
                 bed.act(kind, Act::Undo(void), FAR, attempt);
                 let cost = bed.commands() - before;
                 assert!(cost <= 8, "{kind:?}: {cost}");
-                assert!(bed.size(kind) <= LONGEST, "{kind:?}");
+                assert!(bed.size(kind) <= longest(41), "{kind:?}");
             }
             for attempt in &undone {
                 let verdict = bed.act(kind, Act::Acquire, void, attempt);
@@ -135,6 +137,44 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
             bed.cost(kind, "a:4");
             assert!(bed.size(kind) <= 64, "{kind:?} {:?}", bed.fields(kind));
         }
+    }
+}
+
+/// Clients know the server's time differently well, by their round trips. However many others were
+/// served a moment ago, a request that is a little behind theirs is a new one.
+#[test]
+fn client_whose_clock_is_behind_is_served_among_many() {
+    for kind in Kind::ALL {
+        let mut bed = Bed::new(Model::default());
+        let by = bed.now.millis() + 5_000;
+        for round in 1..=3 {
+            for client in 0..40 {
+                let attempt = format!("c{client}:{round}");
+                assert_eq!(bed.act(kind, Act::Acquire, by, &attempt), "granted");
+                bed.act(kind, Act::Release, FAR, &attempt);
+            }
+            let far = format!("far:{round}");
+            let verdict = bed.act(kind, Act::Acquire, by - 500, &far);
+            assert_eq!(verdict, "granted", "{kind:?}");
+            bed.act(kind, Act::Release, FAR, &far);
+            let copy = bed.act(kind, Act::Acquire, by - 500, &far);
+            assert_eq!(copy, "void", "{kind:?}");
+        }
+        assert!(bed.size(kind) <= longest(41), "{kind:?}");
+        // Those who come later remove those who have gone.
+        bed.now = bed.now.after(Duration::from_secs(3));
+        for n in 0..40 {
+            let late = format!("d{n}:1");
+            bed.act(kind, Act::Acquire, bed.now.millis() + 5_000, &late);
+            bed.act(kind, Act::Release, FAR, &late);
+        }
+        bed.now = bed.now.after(Duration::from_millis(2_500));
+        for n in 0..40 {
+            let late = format!("e{n}:1");
+            bed.act(kind, Act::Acquire, bed.now.millis() + 5_000, &late);
+            bed.act(kind, Act::Release, FAR, &late);
+        }
+        assert!(bed.size(kind) <= longest(81), "{kind:?}");
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         time::Moment,
         waiter::WaitStrategy,
     },
-    runtime::{Address, Command, ServerError, authority},
+    runtime::{Address, Command, ServerError, Value, authority},
 };
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
@@ -61,8 +61,13 @@ async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
         };
         match check_commands(client, key, until).await {
             Ok(()) => passed = true,
-            // A master that others have left, say: the names elsewhere can be used.
-            Err(error) if error.is_silence() => silence = Some(error),
+            // For example, a master that the others have left. The names elsewhere can be used.
+            Err(error) if error.is_silence() => {
+                if let Some(master) = client.net().router.node(key.slot()) {
+                    observe::unreachable(&master);
+                }
+                silence = Some(error);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -259,10 +264,14 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     }
     let repeated = Repeated::new(&call, client.request_timeout(), deadline);
     let answer = client.net().insist(repeated).await;
-    let reply = answer?.reply;
+    judge(client, &answer?.reply)
+}
+
+/// Returns the error for the commands that a server has refused to the probe.
+fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
     let items = reply
         .as_array()
-        .ok_or_else(|| Error::bad_reply(PROBE.name(), &reply))?;
+        .ok_or_else(|| Error::bad_reply(PROBE.name(), reply))?;
     let refused: Vec<_> = items
         .iter()
         .skip(1)

@@ -286,7 +286,7 @@ impl Error {
         )
     }
 
-    /// Tells whether a server did not answer in time.
+    /// Tells whether a server did not answer in time, or cannot serve for the moment.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(
             self.kind(),

@@ -8,6 +8,7 @@ use crate::{
         glob,
         name::{Key, Name},
         rights,
+        time::Moment,
     },
     runtime::Command,
 };
@@ -56,22 +57,10 @@ impl Scan {
         client.check_open()?;
         let router = &client.net().router;
         let deadline = client.now() + client.patience();
-        let nodes = match &mut self.nodes {
-            Some(nodes) => nodes,
-            None => {
-                // A client that has just been made knows no node yet.
-                router.known(deadline).await?;
-                if let Some(slots) = router.unserved() {
-                    let message = format!(
-                        "names are missing, since no server of the cluster is in charge of the slots {slots}"
-                    );
-                    self.missing = Some(Error::unavailable(message));
-                }
-                let slots = router.one_slot_per_node();
-                self.several = slots.len() > 1;
-                self.nodes.insert(slots.into())
-            }
-        };
+        if self.nodes.is_none() {
+            self.begin(deadline).await?;
+        }
+        let nodes = self.nodes.get_or_insert_default();
         let Some(&slot) = nodes.front() else {
             return self.missing.take().map_or(Ok(None), Err);
         };
@@ -114,6 +103,22 @@ impl Scan {
         }
         self.cursor = cursor.to_owned();
         Ok(Some(names))
+    }
+
+    /// Lists the nodes. A client that has just been made knows none yet.
+    async fn begin(&mut self, deadline: Moment) -> Result<(), Error> {
+        let router = &self.client.net().router;
+        router.known(deadline).await?;
+        if let Some(slots) = router.unserved() {
+            let message = format!(
+                "names are missing, since no server of the cluster is in charge of the slots {slots}"
+            );
+            self.missing = Some(Error::unavailable(message));
+        }
+        let slots = router.one_slot_per_node();
+        self.several = slots.len() > 1;
+        self.nodes = Some(slots.into());
+        Ok(())
     }
 }
 

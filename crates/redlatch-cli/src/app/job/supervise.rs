@@ -263,20 +263,22 @@ pub(crate) async fn supervise(
     cut_short.0 = None;
     let ran = clock::now() - started;
     let ended = running.finish()?;
-    // A silent server has no answer to this either.
-    let asks = rule.cut() == Some(Cut::Lost) && lease.cause() != Some(LossCause::Expired);
-    let by = if asks {
-        timeout(LAST_LOOK, job.by()).await.ok().flatten()
-    } else {
-        None
-    };
     Ok(Outcome {
         ended,
         cut: rule.cut(),
         ran,
         told_to_end,
-        by,
+        by: broken_by(job, lease, &rule).await,
     })
+}
+
+/// Returns which client has ended a lost hold by force, and why.
+async fn broken_by(job: &Job<'_>, lease: &impl Lease, rule: &Rule) -> Option<String> {
+    // A silent server has no answer to this either.
+    if rule.cut() != Some(Cut::Lost) || lease.cause() == Some(LossCause::Expired) {
+        return None;
+    }
+    timeout(LAST_LOOK, job.by()).await.ok().flatten()
 }
 
 /// Records the KILL of a command whose supervision is dropped, as at the loss of a term.

@@ -56,13 +56,9 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
         end.map(|end| end - Instant::now())
     };
     let acquired = acquire(&client, args, (wait, patience.lease));
-    let told = if server.quiet {
-        Some(Duration::MAX)
-    } else {
-        args.long_wait
-    };
+    let after = server.quiet.then_some(Duration::MAX).or(args.long_wait);
     let hold = select! {
-        hold = telling(&client, &args.names, told, acquired) => Ok(hold),
+        hold = telling(&client, &args.names, after, acquired) => Ok(hold),
         signal = signals.end() => Err(signal),
     };
     report.waited_ms = millis(clock::now() - began);
@@ -70,10 +66,7 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
         Ok(Ok(Some(hold))) => hold,
         Ok(Ok(None)) => {
             report.outcome = "busy";
-            let code = args.busy_code.unwrap_or(BUSY);
-            let held = held(&client, &args.names).await;
-            let message = held.map_or_else(|| "busy".to_owned(), |held| format!("busy: {held}"));
-            return Err(Failure::busy(code, message));
+            return Err(busy(&client, args).await);
         }
         Ok(Err(error)) => {
             session::close(&client).await;
@@ -104,6 +97,13 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
             Err(failure)
         }
     }
+}
+
+/// Returns the end of a run whose names other owners hold.
+async fn busy(client: &Client, args: &RunArgs) -> Failure {
+    let held = held(client, &args.names).await;
+    let message = held.map_or_else(|| "busy".to_owned(), |held| format!("busy: {held}"));
+    Failure::busy(args.busy_code.unwrap_or(BUSY), message)
 }
 
 /// The locks or permits that a run holds.

@@ -50,7 +50,7 @@ def read(url: str) -> tuple[dict[str, Any], ClientOptions]:
     if kwargs.get("ssl_cert_reqs") == "none":
         kwargs["ssl_check_hostname"] = False
     if not re.fullmatch("[0-9]{1,9}", str(kwargs["db"] or 0)):
-        _wrong(f"{kwargs['db']!r} is no database number")
+        _wrong(f"{kwargs['db']!r} is not a database number")
     kwargs["db"] = int(kwargs["db"] or 0)
     return kwargs, options
 
@@ -136,7 +136,7 @@ def _parameters(scheme: str, query: str, kwargs: dict[str, Any]) -> ClientOption
 def _span(text: str) -> float:
     found = re.fullmatch("([0-9]{1,18})(ms|s|m|h|d)", text)
     if not found:
-        _wrong(f"{text[:32]!r} in the address is no span of time; write 500ms, 30s, 5m, 2h or 7d")
+        _wrong(f"{text[:32]!r} in the address is not a span of time; write 500ms, 30s, 5m, 2h or 7d")
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -327,7 +327,7 @@ pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event
         ),
         TermEvent::Resigned => tracing::info!(
             target: "redlatch", event = "resigned", kind, class, %name, %token,
-            "a leader has resigned, and is no candidate any more"
+            "a leader has resigned, and ends its candidacy"
         ),
         TermEvent::WorkFailed(error) => {
             tracing::warn!(

@@ -66,6 +66,7 @@ pub const SLOW: &[&str] = &[
     "semaphore-unheard-grant-not-told",
     "semaphore-grant-dated-by-reception",
     "semaphore-abandoned-not-undone",
+    "semaphore-copies-count-twice",
     "permits-abandoned-not-undone",
     "permits-copies-count-twice",
     "rwlock-upgrade-before-readers",

@@ -243,7 +243,6 @@ async fn long_wait_is_told_where_several_hold() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter("redlatch=info")
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();

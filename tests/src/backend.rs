@@ -14,7 +14,7 @@ use redlatch::{
     Client, ClientBuilder, Error,
     runtime::{Address, Command, Login, Runtime, Transport},
 };
-use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Model, ServerTime, SteppedRuntime};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::wait::by_night;
@@ -44,11 +44,13 @@ pub enum Backend {
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Backend {
-    /// Starts an embedded server inside of a tokio runtime, preferably a paused one.
+    /// Starts an embedded server inside of a tokio runtime, preferably a paused one. Its clock
+    /// starts at 10:00:10 on a Tuesday, so no test depends on the time of day at which it runs.
     pub fn embedded() -> Self {
         let runtime: Arc<dyn Runtime> = Arc::new(SteppedRuntime::new());
+        let start = ServerTime::default().after(Duration::from_secs(1_795_514_410));
         Self::Embedded {
-            server: EmbeddedServer::new(Arc::clone(&runtime)),
+            server: EmbeddedServer::starting_at(Arc::clone(&runtime), Model::default(), start),
             runtime,
             name: format!("test-{}", STARTED.fetch_add(1, Ordering::Relaxed)),
         }

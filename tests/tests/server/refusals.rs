@@ -3,7 +3,7 @@
 
 use std::{thread, time::Instant};
 
-use redlatch::{Client, ErrorKind, HoldState, LossCause};
+use redlatch::{Client, Error, ErrorKind, HoldState, LossCause};
 use redlatch_tests::{
     backend::Backend,
     fixture::{MS, SECOND, assert_nothing_left, waiting},
@@ -41,13 +41,15 @@ async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let released = client.lock("released").lock().await.unwrap();
     let before = Instant::now();
     server.config_set("min-replicas-to-write", "1");
-    let refused = client.lock("free").lock().await.map(drop).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
+    // The time of both may be up just after their last request was sent.
+    let is_refusal = |error: Error| {
+        [ErrorKind::NotEnoughReplicas, ErrorKind::OutcomeUnknown].contains(&error.kind())
+    };
+    let refused = client.lock("free").lock().await.map(drop);
+    assert!(is_refusal(refused.unwrap_err()));
     assert!(before.elapsed() >= 390 * MS && before.elapsed() < 10 * SECOND);
-    // Its time may be up just after its last request was sent.
     let refused = client.lock("free").try_lock_for(100 * MS).await;
-    let kind = refused.unwrap_err().kind();
-    assert!([ErrorKind::NotEnoughReplicas, ErrorKind::OutcomeUnknown].contains(&kind));
+    assert!(is_refusal(refused.unwrap_err()));
     let refused = released.release().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
     drop(dropped);
@@ -178,7 +180,7 @@ async fn asked_with_pauses(
     let guard = client
         .lock("held")
         .lock()
-        .renewed_lease(6 * SECOND)
+        .renewed_lease(20 * SECOND)
         .await
         .unwrap();
     start(server);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     Error, ErrorKind,
     base::script::Failure,
-    protocol::classify::Obstacle,
-    runtime::{Address, Dial, DialError, DialErrorKind},
+    protocol::classify::{Class, Obstacle, classify},
+    runtime::{Address, Dial, DialError, DialErrorKind, ServerError},
 };
 
 impl Failure {
@@ -55,6 +55,21 @@ impl Failure {
 }
 
 impl Error {
+    /// Creates the error of a plain command that the server at `address` answers with `error`. A
+    /// word of unknown meaning may pass, as it may for a script.
+    pub(super) fn plain(address: &Address, error: ServerError) -> Self {
+        let kind = match classify(&error.code, &error.message) {
+            Class::Fatal(refusal) | Class::Halted(refusal) => {
+                return Self::refused(refusal, error);
+            }
+            Class::Retry(obstacle) => return Failure::Refused(obstacle, error).into_error(false),
+            Class::Unknown => ErrorKind::Unavailable,
+            Class::NoScript | Class::Redirect(_) => ErrorKind::Protocol,
+        };
+        let message = format!("{address} refuses a command: {error}");
+        Self::with_reason(kind, message, error)
+    }
+
     /// Creates the error of a `dial` that was not answered within `timeout`.
     pub(crate) fn late_dial(dial: &Dial, timeout: Duration) -> Self {
         let (address, hint) = (&dial.address, tls_hint(&dial.address));
@@ -162,4 +177,25 @@ const fn tls_hint(address: &Address) -> &'static str {
 /// Puts a text of several lines on one.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_command_with_an_unknown_answer_is_worth_another_try() {
+        let address = Address::Embedded("x".to_owned());
+        for (line, kind) in [
+            ("WEIRD the proxy is tired", ErrorKind::Unavailable),
+            ("ERR something new", ErrorKind::Unavailable),
+            ("LOADING wait", ErrorKind::Unavailable),
+            ("MOVED 3999 127.0.0.1:7001", ErrorKind::Protocol),
+            ("NOPERM this user has no permissions", ErrorKind::Permission),
+        ] {
+            let error = Error::plain(&address, ServerError::parse(line));
+            assert_eq!(error.kind(), kind, "{error:?}");
+            assert!(error.reason().is_some(), "{error:?}");
+        }
+    }
 }

@@ -22,19 +22,8 @@ use self::progress::{Progress, Silence};
 use super::{World, batcher::Batcher};
 use crate::{
     Error, ErrorKind,
-    base::{
-        merge::Slots,
-        script::{Failure, Script},
-        sync::lock,
-        timeouts,
-    },
-    protocol::{
-        classify::{Class, classify},
-        grant::Dated,
-        rights,
-        server_clock::ServerClock,
-        time::Moment,
-    },
+    base::{merge::Slots, script::Script, sync::lock, timeouts},
+    protocol::{grant::Dated, rights, server_clock::ServerClock, time::Moment},
     runtime::{Address, Command, Conn, Outcome, Reply, Value},
 };
 
@@ -311,14 +300,7 @@ impl Session {
 
     /// Returns the value of the reply to a plain command.
     pub(super) fn value(&self, reply: Reply) -> Result<Value, Error> {
-        reply.map_err(|error| match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
-            Class::Retry(obstacle) => Failure::Refused(obstacle, error).into_error(false),
-            _ => {
-                let message = format!("{} refuses a command: {error}", self.address);
-                Error::with_reason(ErrorKind::Protocol, message, error)
-            }
-        })
+        reply.map_err(|error| Error::plain(&self.address, error))
     }
 }
 

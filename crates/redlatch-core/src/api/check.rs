@@ -20,7 +20,7 @@ use crate::{
         script::{Script, ScriptCall},
         timeouts,
     },
-    net::{LinkClass, Repeated},
+    net::{LinkClass, Listener, MessageFilter, Repeated},
     protocol::{
         classify::{Class, Refusal, classify},
         name::{Key, PUBLISH},
@@ -41,6 +41,7 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
 }
 
 async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
+    let _early = listen_early(client);
     let servers = check_servers(client, deadline).await?;
     let mut keys = client.probe_keys(&servers);
     if keys.len() > 1 {
@@ -86,6 +87,17 @@ async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
     let broadcasts = client.net().hub.confirm(&broadcast, deadline);
     let (wakes, broadcasts) = join(wakes.confirm(deadline), broadcasts).await;
     wakes.and(broadcasts)
+}
+
+/// Begins to connect for messages. In a cluster the first master tried may be dead, and another one
+/// is tried after a third of the connect time-out. That must not add to the time of the checks.
+fn listen_early(client: &Client) -> Option<Listener> {
+    let net = client.net();
+    let notifies = client.wait_strategy() == WaitStrategy::Notify;
+    let keys = client.probe_keys(&net.router.masters());
+    let key = keys.first().filter(|_| notifies && keys.len() > 1)?;
+    let no_message = MessageFilter::Exact("".into());
+    Some(net.hub.listen(&key.broadcast_channel(), no_message))
 }
 
 /// Decides whether notifications use sharded channels: if all nodes accept `SPUBLISH` and one of

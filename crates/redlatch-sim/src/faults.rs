@@ -73,12 +73,20 @@ pub enum Fault {
     /// The network doubles a request: a copy that the client knows nothing of arrives up to 5.5 s
     /// later on another connection.
     Doubled,
+    /// A server answers a single command with an error of unknown meaning, and has executed it or
+    /// not.
+    Strange,
+    /// One master of a cluster is dead for up to 15 s, without a replica that takes over.
+    MasterDown,
+    /// A reply takes 50 to 1200 ms longer, so that the caller's time may end before it. Messages on
+    /// other connections come in between.
+    LateReply,
 }
 
 impl Fault {
     /// All classes: first those that seeds draw, and then those that only a scenario or the command
     /// line enables.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 33] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
@@ -109,6 +117,9 @@ impl Fault {
         Self::ForgedCall,
         Self::ForgedOpening,
         Self::Doubled,
+        Self::Strange,
+        Self::MasterDown,
+        Self::LateReply,
     ];
 
     /// The number of classes in [`ALL`](Self::ALL) that seeds draw. The behaviour of a seed depends
@@ -159,6 +170,7 @@ impl Fault {
                 | Self::Refusal
                 | Self::ForgedCall
                 | Self::ForgedOpening
+                | Self::MasterDown
         )
     }
 
@@ -242,10 +254,11 @@ impl Faults {
         }
         for fault in Fault::ALL.into_iter().skip(Fault::DRAWN) {
             if forced.contains(&fault) {
-                let rate = if fault == Fault::Doubled {
-                    rng.between(50, 500)
-                } else {
-                    rng.between(1, 10)
+                let rate = match fault {
+                    Fault::Doubled => rng.between(50, 500),
+                    Fault::Strange => rng.between(5, 150),
+                    Fault::LateReply => rng.between(50, 300),
+                    _ => rng.between(1, 10),
                 };
                 faults.rates[fault as usize] = rate;
             }
@@ -256,6 +269,17 @@ impl Faults {
             faults.delays.1 += rng.below(60_000);
         }
         faults
+    }
+
+    /// Returns the faults of a seed in which only `chosen` classes and harmless ones occur.
+    #[must_use]
+    pub fn only(mut self, chosen: &[Fault]) -> Self {
+        for fault in Fault::ALL {
+            if !fault.is_harmless() && !chosen.contains(&fault) {
+                self.rates[fault as usize] = 0;
+            }
+        }
+        self
     }
 
     /// Returns the state of a healed seed, in which only the usual delays remain.

@@ -42,6 +42,8 @@ pub enum What {
     /// Around the clients: a refused release or undo counts as done. It is for locks only, whose
     /// replies are simple.
     DropsRefused,
+    /// Around the clients: they take an error of unknown meaning for one with this code.
+    TakesStrangeFor(&'static str),
 }
 
 /// The names of the mutants that need more than 100 seeds. A hunt with a lower bound than usual
@@ -134,6 +136,10 @@ impl Mutant {
             ids: matches!(self.what, What::IdsCollide),
             allowance: matches!(self.what, What::AsksNoAllowance),
             refused: matches!(self.what, What::DropsRefused),
+            strange: match self.what {
+                What::TakesStrangeFor(code) => Some(code),
+                _ => None,
+            },
         }
     }
 
@@ -172,6 +178,8 @@ pub struct Spoilt {
     pub allowance: bool,
     /// A refused request counts as done.
     pub refused: bool,
+    /// The code of errors of unknown meaning.
+    pub strange: Option<&'static str>,
 }
 
 /// A script that runs instead of another.

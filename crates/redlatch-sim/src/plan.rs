@@ -37,6 +37,8 @@ pub struct Plan {
     pub servers_differ: u64,
     /// The difference between server clocks for which clients are told to allow, in ms.
     pub allowance: u64,
+    /// The number of masters; more than one are a cluster.
+    pub masters: usize,
     /// The tasks of a client think until the next multiple of this many µs, so that their calls are
     /// ready together; zero if they do not.
     pub beat: u64,
@@ -68,6 +70,7 @@ impl Plan {
             successors: vec![0],
             servers_differ: 0,
             allowance: 0,
+            masters: 1,
             beat: 0,
         }
     }
@@ -95,6 +98,11 @@ impl Plan {
         self.successors = scenario.draw_clocks(seed);
         self.servers_differ = scenario.servers_differ;
         self.allowance = scenario.allowance;
+        self.masters = scenario.masters;
+        if self.masters > 1 {
+            // Each master has one of the first three.
+            self.names = self.names.max(3);
+        }
         self
     }
 
@@ -125,9 +133,15 @@ impl Plan {
     ///
     /// A hold of a dead client may last two leases. A client may take 6 s to notice a missing
     /// subscription, and without one it checks every 2.4 s. One request may wait 1 s for a
-    /// connection that is gone. The rest is for the hand-offs.
+    /// connection that is gone, or 3 s for the machine of a dead master. The rest is for the hand-offs.
     pub const fn liveness(&self) -> u64 {
-        self.beyond() * 1020 + self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
+        let dial = if self.masters > 1 { 3_000_000 } else { 0 };
+        dial + self.beyond() * 1020
+            + self.lease * 2040
+            + 6_000_000
+            + 2_400_000
+            + 1_000_000
+            + 600_000
     }
 }
 

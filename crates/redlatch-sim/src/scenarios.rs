@@ -16,6 +16,10 @@ pub struct Scenario {
     pub name: &'static str,
     /// The faults that are on in each of its seeds, besides those that the seed draws.
     pub faults: &'static [Fault],
+    /// Whether no other faults occur, but for harmless ones.
+    pub alone: bool,
+    /// The number of masters; more than one are a cluster.
+    pub masters: usize,
     /// The fault right before all faults end.
     pub last: Option<Fault>,
     /// The greatest difference between the clocks of servers that replace each other, in ms.
@@ -38,6 +42,8 @@ pub struct Scenario {
 pub(crate) const PLAIN: Scenario = Scenario {
     name: "",
     faults: &[],
+    alone: false,
+    masters: 1,
     last: None,
     servers_differ: 0,
     allowance: 0,
@@ -119,6 +125,32 @@ const COMMON: &[Scenario] = &[
     Scenario {
         name: "forged-calls",
         faults: &[Fault::ForgedCall, Fault::MessageLost],
+        ..PLAIN
+    },
+    // Single commands of all kinds get errors of unknown meaning.
+    Scenario {
+        name: "strange-words",
+        faults: &[Fault::Strange, Fault::Cancel],
+        ..PLAIN
+    },
+    // Callers' times end while their requests are under way, and messages come in between.
+    Scenario {
+        name: "late-replies",
+        faults: &[Fault::LateReply],
+        ..PLAIN
+    },
+    // One master of a cluster is dead, and clients start meanwhile. No other fault occurs, so that
+    // each silence about a name of another master shows a mistake.
+    Scenario {
+        name: "dead-master",
+        faults: &[
+            Fault::MasterDown,
+            Fault::Crash,
+            Fault::Kill,
+            Fault::PowerLoss,
+        ],
+        alone: true,
+        masters: 3,
         ..PLAIN
     },
 ];

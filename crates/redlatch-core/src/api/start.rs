@@ -19,7 +19,7 @@ use crate::{
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core},
     },
-    net::{Clocks, Hub, Net, Reach, WakeRoutes, World, start_router},
+    net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
         lease::Trust,
         rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
@@ -65,6 +65,12 @@ impl Client {
         net.router.known(deadline).await?;
         if let Some(slots) = net.router.unserved() {
             observe::unserved(&slots);
+        }
+        if !self.keeps(Rule::StartWithoutSome) {
+            for slot in net.router.one_slot_per_node() {
+                let class = LinkClass::Command;
+                net.router.session(slot, class, deadline).await?;
+            }
         }
         let session = net.router.any_session(deadline).await;
         session.map_err(|error| check::denied(self, error))?;

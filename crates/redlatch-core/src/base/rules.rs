@@ -83,6 +83,10 @@ pub enum Rule {
     HandOverGrants,
     /// A message about a grant is not believed if a later hold is known.
     CheckToken,
+    /// A client starts while some masters of its cluster do not answer.
+    StartWithoutSome,
+    /// A request that the end of the caller's time has cut off is undone.
+    UndoCutOff,
 }
 
 /// The rules that a client keeps: all of them, unless the simulator breaks one.

@@ -16,6 +16,8 @@ pub type ConnId = usize;
 pub(super) struct Link {
     /// The server of the connection.
     pub(super) node: usize,
+    /// The master of the cluster, or zero.
+    pub(super) master: usize,
     pub(super) proc: ProcId,
     pub(super) purpose: Purpose,
     pub(super) session: Option<SessionId>,

@@ -4,10 +4,12 @@
 //! A live connection never repeats, drops or reorders a message. When it breaks or is closed,
 //! messages on the way may arrive in part, or much later. The replies to them are lost.
 
+mod cluster;
 mod forgery;
 mod link;
 mod rights;
 mod serve;
+mod strange;
 mod transport;
 mod trouble;
 
@@ -19,12 +21,13 @@ use std::{
 
 use redlatch_core::runtime::{Command, Purpose, Push};
 
-use self::{forgery::Heard, link::Link, rights::Rights};
 pub use self::{
+    cluster::Death,
     link::{ConnId, Downward, Upward},
     serve::Copy,
-    transport::{SimTransport, address_of},
+    transport::{SimTransport, address_of, masters},
 };
+use self::{cluster::Masters, forgery::Heard, link::Link, rights::Rights};
 use crate::{
     exec::{Exec, lock},
     faults::{Fault, Faults},
@@ -54,6 +57,8 @@ pub struct State {
     stopped: Vec<bool>,
     /// The messages that reached each server while it was stopped.
     inbox: Vec<VecDeque<(ConnId, Upward)>>,
+    /// The masters of the first server, if it is a cluster.
+    masters: Masters,
     /// The permissions that users lack on the servers.
     rights: Rights,
     /// The recorded messages from which others are forged.
@@ -67,6 +72,7 @@ impl Net {
         exec: Arc<Exec>,
         rng: Rng,
         servers: Vec<Server>,
+        masters: usize,
         faults: Faults,
         spoilt: Spoilt,
         watch: Arc<Watch>,
@@ -79,6 +85,7 @@ impl Net {
                 faults,
                 stopped: vec![false; servers.len()],
                 inbox: servers.iter().map(|_| VecDeque::new()).collect(),
+                masters: Masters::new(masters),
                 rights: Rights::default(),
                 heard: Heard::default(),
                 spoilt,
@@ -238,7 +245,14 @@ impl Net {
         if state.conns[id].severed || !state.conns[id].open {
             return;
         }
-        let delay = state.delay();
+        let mut delay = state.delay();
+        if matches!(message, Downward::Reply(..)) && state.roll(Fault::LateReply) {
+            let late = state.rng.between(50_000, 1_200_000);
+            delay += late;
+            self.watch.fault(Fault::LateReply, self.exec.now(), || {
+                format!("a reply on connection {id} is {} ms late", late / 1000)
+            });
+        }
         let at = state.conns[id].downward.post(self.exec.now() + delay);
         self.exec.schedule(at, Event::Down(id, message));
     }

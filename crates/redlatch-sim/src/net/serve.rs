@@ -1,9 +1,9 @@
 //! The execution of requests on a server.
 
-use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
-use redlatch_embedded::engine::SessionKind;
+use redlatch_core::runtime::{Command, Outcome, Purpose, Push, Reply};
+use redlatch_embedded::engine::{SessionId, SessionKind};
 
-use super::{ConnId, Downward, Net, State, Upward, rights};
+use super::{ConnId, Death, Downward, Net, State, Upward, link::Link, rights, strange::Strange};
 use crate::{exec::ProcId, faults::Fault, server::Server, world::Event};
 
 /// A request that the network has doubled.
@@ -27,54 +27,13 @@ impl Net {
         let now = self.exec.now();
         let node = state.conns[id].node;
         match message {
-            Upward::Hello => {
-                let kind = match state.conns[id].purpose {
-                    Purpose::Command => SessionKind::Command,
-                    Purpose::PubSub => SessionKind::PubSub,
-                };
-                let result = if state.roll(Fault::DialFailure) {
-                    self.watch.fault(Fault::DialFailure, now, || {
-                        format!("connection {id} is refused")
-                    });
-                    Err("refused".to_owned())
-                } else {
-                    state.conns[id].session = Some(state.servers[node].open(kind));
-                    Ok(())
-                };
-                self.post_down(state, id, Downward::Accepted(result));
-            }
+            Upward::Hello => self.accept(state, id),
             Upward::Request(request, batch, sent) => {
                 let Some(session) = state.conns[id].session else {
                     return;
                 };
-                let proc = state.conns[id].proc;
-                let mut outcomes = Vec::with_capacity(batch.len());
-                for command in &batch {
-                    let reply = match state.rights.refuse(node, command, now) {
-                        Some(refusal) => Err(refusal),
-                        None => state.servers[node].execute(session, command, now),
-                    };
-                    self.watch.served(proc, command, &reply, sent, now);
-                    self.check_end(&state.servers[node], command, now);
-                    let reply = if state.spoilt.refused {
-                        rights::taken_for_done(command, reply, state.servers[node].time(now))
-                    } else {
-                        reply
-                    };
-                    outcomes.push(Outcome::Replied(reply));
-                    self.deliver(state, node);
-                    if is_script(command) && state.roll(Fault::Doubled) {
-                        let at = now + state.rng.between(1_000, 5_500_000);
-                        let copy = Copy {
-                            node,
-                            proc,
-                            command: command.clone(),
-                            sent,
-                            restarts: state.servers[node].restarts,
-                        };
-                        self.exec.schedule(at, Event::Double(copy));
-                    }
-                }
+                let run = |command| Outcome::Replied(self.run(state, id, session, command, sent));
+                let outcomes = batch.iter().map(run).collect();
                 if state.roll(Fault::ReplyLost) {
                     self.watch.fault(Fault::ReplyLost, now, || {
                         format!("connection {id} breaks before the answer is out")
@@ -90,6 +49,76 @@ impl Net {
                     state.servers[node].close(session);
                 }
             }
+        }
+    }
+
+    /// Accepts a connection or refuses it.
+    fn accept(&self, state: &mut State, id: ConnId) {
+        let Link { node, master, .. } = state.conns[id];
+        let death = state.masters.death(master);
+        if death == Some(Death::Machine) {
+            return;
+        }
+        let kind = match state.conns[id].purpose {
+            Purpose::Command => SessionKind::Command,
+            Purpose::PubSub => SessionKind::PubSub,
+        };
+        let result = if state.roll(Fault::DialFailure) {
+            self.watch.fault(Fault::DialFailure, self.exec.now(), || {
+                format!("connection {id} is refused")
+            });
+            Err("refused".to_owned())
+        } else if death.is_some() {
+            Err("nobody listens".to_owned())
+        } else {
+            state.conns[id].session = Some(state.servers[node].open(kind));
+            Ok(())
+        };
+        self.post_down(state, id, Downward::Accepted(result));
+    }
+
+    /// Runs a command that was sent at `sent`, and returns the reply that leaves the server.
+    fn run(
+        &self,
+        state: &mut State,
+        id: ConnId,
+        session: SessionId,
+        command: &Command,
+        sent: u64,
+    ) -> Reply {
+        let now = self.exec.now();
+        let Link {
+            node, master, proc, ..
+        } = state.conns[id];
+        let strange = self.draw_strange(state, command);
+        let refusal = match state.rights.refuse(node, command, now) {
+            Some(refusal) => Some(Err(refusal)),
+            None if strange == Some(Strange::Before) => Some(state.strange_words()),
+            None => state.masters.answer(master, command),
+        };
+        let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
+        self.watch.served(proc, command, &reply, sent, now);
+        self.check_end(&state.servers[node], command, now);
+        let reply = if state.spoilt.refused {
+            rights::taken_for_done(command, reply, state.servers[node].time(now))
+        } else {
+            reply
+        };
+        self.deliver(state, node);
+        if is_script(command) && state.roll(Fault::Doubled) {
+            let at = now + state.rng.between(1_000, 5_500_000);
+            let copy = Copy {
+                node,
+                proc,
+                command: command.clone(),
+                sent,
+                restarts: state.servers[node].restarts,
+            };
+            self.exec.schedule(at, Event::Double(copy));
+        }
+        match strange {
+            Some(Strange::After) => state.strange_words(),
+            _ => reply,
         }
     }
 

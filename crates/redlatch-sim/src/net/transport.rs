@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     ConnId, Net, Upward,
+    cluster::{HOST, PORT},
     link::{Link, Way},
 };
 use crate::exec::ProcId;
@@ -38,6 +39,7 @@ impl Transport for SimTransport {
             let (pushes, receiver) = mpsc::unbounded_channel();
             state.conns.push(Link {
                 node: node_of(&dial.address),
+                master: master_of(&dial.address),
                 proc: self.proc,
                 purpose: dial.purpose,
                 session: None,
@@ -86,6 +88,19 @@ fn node_of(address: &Address) -> usize {
     };
     let node = name.strip_prefix("sim-");
     node.and_then(|node| node.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the addresses of the masters of a cluster.
+pub fn masters(number: usize) -> Vec<String> {
+    let masters = PORT..PORT + number;
+    masters.map(|port| format!("{HOST}:{port}")).collect()
+}
+
+fn master_of(address: &Address) -> usize {
+    match address {
+        Address::Tcp { port, .. } => usize::from(*port) - PORT,
+        _ => 0,
+    }
 }
 
 /// The client's end of a connection.

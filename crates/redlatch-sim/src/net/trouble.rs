@@ -139,6 +139,7 @@ impl Net {
         let mut state = self.state();
         state.faults = Faults::none(&state.faults);
         state.rights.heal();
+        state.masters.heal(self.exec.now());
         let now = self.exec.now();
         for link in &mut state.conns {
             if link.open {

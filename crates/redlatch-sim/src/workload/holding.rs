@@ -110,6 +110,7 @@ pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
 pub(super) async fn get_on<K: Holding>(kind: &K, worker: &mut Worker, name: usize) {
     let terms = Terms::patient(worker);
     loop {
+        let began = worker.life.shared.exec.now();
         let call = worker
             .watch()
             .asks(worker.life.proc, name, Waits::Patiently);
@@ -124,7 +125,10 @@ pub(super) async fn get_on<K: Holding>(kind: &K, worker: &mut Worker, name: usiz
                 return worker.say(|| format!("is done with {}: {released:?}", label(name)));
             }
             Ok(None) => worker.say(|| format!("does not get {}", label(name))),
-            Err(error) => worker.say(|| format!("gets no answer for {}: {error}", label(name))),
+            Err(error) => {
+                worker.judge(&[name], began, u64::MAX, &error);
+                worker.say(|| format!("gets no answer for {}: {error}", label(name)));
+            }
         }
         worker.sleep(20_000).await;
     }
@@ -146,10 +150,12 @@ async fn acquire<K: Holding>(
     let future = worker.call(future);
     let call = worker.watch().asks(worker.life.proc, name, terms.waits());
     let limit = terms.limit(worker);
-    let (guard, waited) = worker.awaits(future, name, label(name), limit).await;
+    let (guard, waited) = worker.awaits(future, &[name], label(name), limit).await;
     let hold = guard.map(|guard| delivered(worker, call, guard, terms.renewed));
     worker.watch().asked(call);
-    if waited == Waited::ForAWhile && hold.is_none() && nesting == Nesting::Outer {
+    // With late replies, the end of the caller's time is as good as a dropped call.
+    let cut_off = waited == Waited::ForAWhile || worker.has(Fault::LateReply);
+    if cut_off && hold.is_none() && nesting == Nesting::Outer {
         worker.leaves_nothing(name, owner).await;
     }
     hold

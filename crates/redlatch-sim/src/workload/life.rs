@@ -8,10 +8,13 @@ use redlatch_core::{
 };
 use tokio::select;
 
-use super::Worker;
+use super::{
+    Worker,
+    steps::{is_final, is_silence},
+};
 use crate::{
     exec::ProcId,
-    net::{SimTransport, address_of},
+    net::{SimTransport, address_of, masters},
     rng::Rng,
     runtime::{Clock, SimRuntime},
     world::Shared,
@@ -67,6 +70,7 @@ impl Life {
     /// Connects to a server, with as many attempts as needed.
     async fn insist(&self, node: usize, rng: &mut Rng) -> Client {
         loop {
+            let began = self.shared.exec.now();
             match self.connect(node).await {
                 Ok(client) => {
                     let name = match node {
@@ -77,10 +81,20 @@ impl Life {
                     return client;
                 }
                 Err(error) => {
+                    self.judge(began, &error);
                     self.say(|| format!("cannot connect: {error}"));
                     self.sleep(rng.between(50_000, 500_000)).await;
                 }
             }
+        }
+    }
+
+    /// Checks the error of a start that began at `began`.
+    fn judge(&self, began: u64, error: &Error) {
+        let silent = is_silence(error) && self.shared.lets_start(began);
+        if silent || is_final(error) {
+            let what = format!("c{} cannot start: {error}", self.number);
+            self.shared.watch.violate("answered", what);
         }
     }
 
@@ -95,7 +109,10 @@ impl Life {
         if self.shared.spoilt.ids && self.number < 2 {
             self.runtime.repeat_identity(self.shared.seed);
         }
-        let builder: ClientBuilder = ClientBuilder::at(address_of(node), Login::default());
+        let builder: ClientBuilder = match plan.masters {
+            1 => ClientBuilder::at(address_of(node), Login::default()),
+            number => ClientBuilder::cluster(masters(number)),
+        };
         #[cfg(redlatch_sim)]
         let builder = match self.shared.broken {
             Some(rule) => builder.rules(redlatch_core::family::Rules::all_but(rule)),

@@ -2,6 +2,8 @@
 
 use std::{fmt, future::IntoFuture};
 
+use redlatch_core::{Error, ErrorKind};
+
 use super::{Acquiring, Worker};
 use crate::{faults::Fault, names::label};
 
@@ -46,16 +48,18 @@ impl Worker {
         }
     }
 
-    /// Waits for an acquisition of `what`, which may take `limit` µs, or drops it half-way.
+    /// Waits for an acquisition of `names`, told as `what`, which may take `limit` µs, or drops it
+    /// half-way.
     pub(super) async fn awaits<G>(
         &mut self,
         future: Acquiring<G>,
-        name: usize,
+        names: &[usize],
         what: &str,
         limit: u64,
     ) -> (Option<G>, Waited) {
+        let began = self.life.shared.exec.now();
         let (result, waited) = if self.has(Fault::Cancel) && self.rng.chance(200) {
-            (self.cancelled(future, name).await, Waited::ForAWhile)
+            (self.cancelled(future, names[0]).await, Waited::ForAWhile)
         } else {
             let result = self.timed("acquire", limit, future).await;
             (Some(result), Waited::ToTheEnd)
@@ -67,12 +71,28 @@ impl Worker {
                 None
             }
             Some(Err(error)) => {
+                self.judge(names, began, limit, &error);
                 self.say(|| format!("fails to get {what}: {error}"));
                 None
             }
             None => None,
         };
         (guard, waited)
+    }
+
+    /// Checks the error of a call for `names` that began at `began` and had `limit` µs. No fault
+    /// lasts, so no error may say that a server is unfit. A server that answers is not silent.
+    pub(super) fn judge(&self, names: &[usize], began: u64, limit: u64, error: &Error) {
+        let who = &self.label;
+        if is_final(error) {
+            let what = format!("{who} is told that it can never succeed: {error}");
+            self.watch().violate("passes", what);
+        }
+        let silent = is_silence(error) && limit >= ENOUGH;
+        if silent && self.life.shared.answers(names, began) {
+            let what = format!("{who} is told of a silent server, and it answers: {error}");
+            self.watch().violate("answered", what);
+        }
     }
 
     /// Draws a way to give a guard up.
@@ -107,3 +127,22 @@ impl Worker {
         self.say(|| format!("has forced {}: {forced:?}", label(name)));
     }
 }
+
+/// Tells whether an error says that the server will never do.
+pub(super) fn is_final(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Protocol | ErrorKind::UnsupportedServer
+    )
+}
+
+/// Tells whether an error says that a server does not answer.
+pub(super) fn is_silence(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
+    )
+}
+
+/// The time in µs within which a server that answers has answered, on the slowest networks.
+const ENOUGH: u64 = 510_000;

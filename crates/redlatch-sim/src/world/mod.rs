@@ -53,6 +53,8 @@ pub enum Event {
     Resume(ProcId),
     /// A stopped server resumes.
     ServerResumes(usize),
+    /// A dead master of a cluster serves again.
+    MasterReturns(usize),
     /// A client begins its next life.
     Rebirth(usize),
     /// A copy of the data is taken, for a failover that loses later data.
@@ -174,7 +176,10 @@ impl World {
     fn new(seed: u64, options: &Options) -> Self {
         let kind = options.kind_of(seed);
         let mut rng = Rng::new(seed);
-        let faults = Faults::draw(&mut rng, &options.forced());
+        let mut faults = Faults::draw(&mut rng, &options.forced());
+        if options.scenario.is_some_and(|scenario| scenario.alone) {
+            faults = faults.only(&options.forced());
+        }
         let mut plan = Plan::draw(&mut rng, &faults)
             .over(kind.nodes(), seed, &faults)
             .crowded(seed);
@@ -189,6 +194,7 @@ impl World {
             Arc::clone(&exec),
             rng.fork(),
             servers,
+            plan.masters,
             faults.clone(),
             spoilt,
             Arc::clone(&watch),
@@ -280,6 +286,10 @@ impl World {
             Event::ServerResumes(node) => {
                 shared.watch.say(|| format!("server {node} goes on"));
                 shared.net.resume(node);
+            }
+            Event::MasterReturns(master) => {
+                shared.watch.say(|| format!("master {master} is back"));
+                shared.net.restore_master(master);
             }
             Event::Rebirth(client) => self.give_birth(client),
             Event::Copy => self.copy(),

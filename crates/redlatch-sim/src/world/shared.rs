@@ -97,6 +97,25 @@ impl Shared {
         self.healed.load(Ordering::Relaxed)
     }
 
+    /// Tells whether the servers of these names have answered at once since `time`: no fault
+    /// affects them, or other masters were dead. Of several servers a quorum may lack some.
+    pub fn answers(&self, names: &[usize], time: u64) -> bool {
+        let settled = time.saturating_sub(RECONNECTED);
+        let lived = || self.has_only_dead_masters() && self.net.lived_since(names, settled);
+        self.plan.nodes() == 1 && (self.faults.is_calm() || lived())
+    }
+
+    /// Tells whether a client that began to start at `time` has to succeed: no fault affects its
+    /// servers, or one master was dead all the time. One that dies meanwhile may take the time.
+    pub fn lets_start(&self, time: u64) -> bool {
+        let dead = || self.has_only_dead_masters() && self.net.nobody_died_since(time);
+        self.faults.is_calm() || dead()
+    }
+
+    fn has_only_dead_masters(&self) -> bool {
+        self.scenario.is_some_and(|scenario| scenario.alone)
+    }
+
     /// Resolves when all faults have ended.
     ///
     /// # Cancel safety
@@ -169,3 +188,6 @@ impl Shared {
         );
     }
 }
+
+/// The time in µs after which every client has found a master that is back.
+const RECONNECTED: u64 = 10_000_000;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redlatch_embedded::engine::Snapshot;
 
 use super::{Event, World};
-use crate::{exec::Death, faults::Fault};
+use crate::{exec, faults::Fault, net::Death};
 
 impl World {
     pub(super) fn schedule_nemesis(&mut self) {
@@ -33,12 +33,34 @@ impl World {
             Fault::LossyFailover | Fault::OldSnapshot | Fault::PlannedFailover => {
                 self.take_over(fault);
             }
+            Fault::MasterDown => self.lose_master(),
             Fault::ForgedCall | Fault::ForgedOpening => {
                 if let Some(said) = shared.net.forge(fault) {
                     shared.watch.fault(fault, shared.exec.now(), || said);
                 }
             }
             _ => self.strike_server(fault, node),
+        }
+    }
+
+    /// Lets one master of a cluster die for a while. Another takes over from it only if it has a
+    /// replica, and it has none.
+    fn lose_master(&mut self) {
+        let shared = &self.shared;
+        let master = self.rng.index(shared.plan.masters);
+        let span = self.rng.between(500_000, 15_000_000);
+        let death = match self.rng.chance(500) {
+            true => Death::Process,
+            false => Death::Machine,
+        };
+        if shared.net.lose_master(master, death) {
+            let now = shared.exec.now();
+            shared.watch.fault(Fault::MasterDown, now, || {
+                let span = span / 1000;
+                format!("master {master} is dead for {span} ms ({death:?})")
+            });
+            let back = Event::MasterReturns(master);
+            shared.exec.schedule(now + span, back);
         }
     }
 
@@ -204,9 +226,9 @@ impl World {
         self.procs[client] = None;
         shared.watch.died(proc);
         let death = if fault == Fault::Crash {
-            Death::Unwound
+            exec::Death::Unwound
         } else {
-            Death::Killed
+            exec::Death::Killed
         };
         shared.exec.kill(proc, death);
         shared.net.forsake(proc, fault != Fault::PowerLoss);

@@ -99,6 +99,9 @@ impl Run<'_> {
                     && self.waiter.on_cut_off(self.begun, self.client.now())
                 {
                     self.client.check_process()?;
+                    if !self.client.keeps(Rule::UndoCutOff) {
+                        self.attempt.deliver();
+                    }
                     return Ok(None);
                 }
                 self.trouble.in_doubt |= !failure.is_not_executed();

@@ -254,7 +254,12 @@ async fn called(
     if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         return worker.cancelled(call, name).await;
     }
-    Some(worker.timed(what, limit, call).await)
+    let began = now(worker);
+    let result = worker.timed(what, limit, call).await;
+    if let Err(error) = &result {
+        worker.judge(&[name], began, limit, error);
+    }
+    Some(result)
 }
 
 /// Reports the end of a wait to the ledger. Returns whether the worker has passed.

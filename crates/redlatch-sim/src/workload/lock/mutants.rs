@@ -234,4 +234,12 @@ pub(super) const ALL: &[Mutant] = &[
     client("never-looks-again", Rule::LookAgain),
     mutant("clock-allowance-not-asked", What::AsksNoAllowance).within("clocks-within"),
     mutant("refused-undo-dropped", What::DropsRefused).within("refusals"),
+    mutant(
+        "strange-taken-for-refusal",
+        What::TakesStrangeFor("LOADING"),
+    )
+    .within("strange-words"),
+    mutant("strange-is-final", What::TakesStrangeFor("CROSSSLOT")).within("strange-words"),
+    client("starts-with-all-only", Rule::StartWithoutSome).within("dead-master"),
+    client("cut-off-not-undone", Rule::UndoCutOff).within("late-replies"),
 ];

@@ -135,7 +135,7 @@ async fn acquire(
         How::Once => worker.patience() * (names.len() as u64 + 1),
         _ => terms.limit(worker),
     };
-    let (guard, _) = worker.awaits(future, names[0], "all", limit).await;
+    let (guard, _) = worker.awaits(future, names, "all", limit).await;
     let held = guard.map(|guard| Held::new(worker, &calls, guard, terms.renewed));
     for (_, call) in calls {
         worker.watch().asked(call);

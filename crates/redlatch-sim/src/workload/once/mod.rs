@@ -185,7 +185,12 @@ async fn called(
     } else {
         // A look, a claim, the work, and a release.
         let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
-        Some(worker.timed("run", limit, calling).await)
+        let began = worker.life.shared.exec.now();
+        let ran = worker.timed("run", limit, calling).await;
+        if let Err(error) = &ran {
+            worker.judge(&[name], began, limit, error);
+        }
+        Some(ran)
     };
     if let Some(Ok(Once::Ran(slot))) = &ran {
         let deed = Deed::Ran(slot.clone());

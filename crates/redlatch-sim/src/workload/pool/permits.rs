@@ -94,7 +94,12 @@ async fn round(worker: &mut Worker) {
     let taken = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         worker.cancelled(future, name).await
     } else {
-        Some(worker.timed("acquire", limit, future).await)
+        let began = worker.life.shared.exec.now();
+        let taken = worker.timed("acquire", limit, future).await;
+        if let Err(error) = &taken {
+            worker.judge(&[name], began, limit, error);
+        }
+        Some(taken)
     };
     worker.watch().asked(call);
     match taken {

@@ -81,7 +81,7 @@ async fn acquire(worker: &mut Worker, name: usize, terms: &Terms) -> Option<Held
     let proc = worker.life.proc;
     let call = worker.watch().asks(proc, name, Waits::Polling);
     let limit = terms.limit(worker);
-    let (guard, _) = worker.awaits(future, name, label(name), limit).await;
+    let (guard, _) = worker.awaits(future, &[name], label(name), limit).await;
     let held = guard.map(|guard| Held::new(worker, call, name, nodes(name), guard, terms));
     worker.watch().asked(call);
     held

@@ -133,7 +133,8 @@ impl Plan {
     ///
     /// A hold of a dead client may last two leases. A client may take 6 s to notice a missing
     /// subscription, and without one it checks every 2.4 s. One request may wait 1 s for a
-    /// connection that is gone, or 3 s for the machine of a dead master. The rest is for the hand-offs.
+    /// connection that is gone, or 3 s more for the machine of a dead master. The rest is for the
+    /// hand-offs.
     pub const fn liveness(&self) -> u64 {
         let dial = if self.masters > 1 { 3_000_000 } else { 0 };
         dial + self.beyond() * 1020

@@ -176,10 +176,7 @@ impl World {
     fn new(seed: u64, options: &Options) -> Self {
         let kind = options.kind_of(seed);
         let mut rng = Rng::new(seed);
-        let mut faults = Faults::draw(&mut rng, &options.forced());
-        if options.scenario.is_some_and(|scenario| scenario.alone) {
-            faults = faults.only(&options.forced());
-        }
+        let faults = options.draw_faults(&mut rng);
         let mut plan = Plan::draw(&mut rng, &faults)
             .over(kind.nodes(), seed, &faults)
             .crowded(seed);
@@ -375,6 +372,15 @@ impl Options {
             None => workload::draw(seed),
         };
         self.kind.unwrap_or_else(drawn)
+    }
+
+    fn draw_faults(&self, rng: &mut Rng) -> Faults {
+        let forced = self.forced();
+        let faults = Faults::draw(rng, &forced);
+        match self.scenario {
+            Some(scenario) if scenario.alone => faults.only(&forced),
+            _ => faults,
+        }
     }
 
     fn forced(&self) -> Vec<Fault> {

@@ -109,9 +109,9 @@ if need > size then
   return {now, 'large', size}
 end
 if over[1] then
-  -- Its lease ended before this copy arrived.
-  call('HDEL', k, unpack(over))
+  -- Its lease ended before this copy arrived. A full server refuses the first write.
   call('HSET', k, 'c', out)
+  call('HDEL', k, unpack(over))
 end
 
 local room = size - out

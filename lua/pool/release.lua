@@ -25,7 +25,7 @@
 --       expired   its lease was over, and all of it is back
 --       gone      the hold is unknown
 --       kind      the name is of another kind
--- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
+-- Cost  O(holds · log n): TIME, HMGET, 2 HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
 --       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
 --       HGET, and once ZADD; with `void` + HDEL, HSET; of a
 --       repeated one + ZRANGE, HMGET of 16 holds.
@@ -55,7 +55,7 @@ if f[1] and f[1] ~= ARGV[1] then
 end
 
 local out, size = tonumber(f[3] or 0), tonumber(f[2] or 0)
-local over, gone, write = {''}, {}, {}
+local over, gone, write = {}, {}, {}
 local changed, repeated, seen = false, false, {}
 for i = 8, #ARGV do
   local verdict, left = 'gone', 0
@@ -91,16 +91,19 @@ for i = 8, #ARGV do
 end
 local waiting = f[4] and l
 if changed or waiting then
-  call('HDEL', k, unpack(over))
+  call('HDEL', k, '')
 end
 if changed then
   write[#write + 1], write[#write + 2] = 'c', out
   if forgotten > 0 then
     write[#write + 1], write[#write + 2] = 's', size
   end
-  if not waiting then
-    call('HSET', k, unpack(write))
+  -- The number comes before the holds go, so that no error in between loses permits.
+  call('HSET', k, unpack(write))
+  if gone[1] then
+    call('HDEL', k, unpack(over))
   end
+  write = {}
   if gone[1] and d then
     call('ZREM', d, unpack(gone))
   end

@@ -7,7 +7,7 @@
 --       3..       for each pool: the hold, `:<n>` or `:<n>:<i>`, to be appended to the client
 -- Reply a text of one line per pool: the reply of pool/release as a text, or an empty line if the
 --       hold is left as it is
--- Cost  O(n log holds): TIME, and HMGET, HDEL, HSET, ZREM for each run of equal pools.
+-- Cost  O(n log holds): TIME, and HMGET, 2 HDEL, HSET, ZREM for each run of equal pools.
 --
 -- Needs no limit of time: a hold's name is never used again. Begins with HDEL, which a full server
 -- accepts.
@@ -45,8 +45,10 @@ while i <= n do
     end
   end
   if gone[1] then
-    call('HDEL', k, unpack(over))
+    -- The number comes before the holds go, so that no error in between loses permits.
+    call('HDEL', k, '')
     call('HSET', k, 'c', out)
+    call('HDEL', k, unpack(over))
     call('ZREM', KEYS[2 * from], unpack(gone))
   end
 end

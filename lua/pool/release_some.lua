@@ -27,7 +27,7 @@ for i = 3, #ARGV do
 end
 local f = call('HMGET', k, unpack(fields))
 local plain = f[1] == ARGV[2] and f[2]
-local out, over, gone, lines, seen, last = f[3], {}, {}, {}, {}, nil
+local out, over, gone, lines, seen, last = f[3], {''}, {}, {}, {}, nil
 for i = 1, #ids do
   local hold, id = f[9 + i], ids[i]
   if not plain or not hold or seen[id] or string.sub(hold, 1, 13) <= now then
@@ -42,16 +42,13 @@ for i = 1, #ids do
   end
 end
 if gone[1] then
-  call('HDEL', k, unpack(over))
+  pool_end(k, out, over)
   call('ZREM', d, unpack(gone))
-  local write = {'c', out}
   if f[4] then
     local size = tonumber(f[2])
     local grants = pool_grants(k, now, micros, out, f[8], f[9])
-    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)
+    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, {}, not f[7] and grants)
     lines[last] = lines[last] .. grants.told
-  else
-    call('HSET', k, unpack(write))
   end
 end
 return table.concat(lines, '\n')

@@ -26,6 +26,14 @@
 -- Longest lease of a hold that its holder has not confirmed, in ms.
 local UNCONFIRMED = 5000
 
+-- Writes the number of permits out before the holds `over` of K go, so that no error in between loses
+-- permits. `over` begins with ''. Begins with HDEL, which a full server accepts.
+local function pool_end(k, out, over)
+  redis.call('HDEL', k, '')
+  redis.call('HSET', k, 'c', out)
+  redis.call('HDEL', k, unpack(over))
+end
+
 -- Removes expired holds, at most 64. Returns the number of permits out, whether there may be more
 -- to remove, and whether any was removed. Begins with HDEL, which a full server accepts. O(log n +
 -- 64).
@@ -53,9 +61,10 @@ local function reap(k, d, now, out)
       end
     end
   end
-  redis.call('HDEL', k, unpack(over))
   if over[2] then
-    redis.call('HSET', k, 'c', out)
+    pool_end(k, out, over)
+  else
+    redis.call('HDEL', k, '')
   end
   if gone[1] then
     redis.call('ZREM', d, unpack(gone))

@@ -60,7 +60,19 @@ if not has then
   attempts = attempts .. attempt .. ' '
 end
 redis.call('HSET', key, owner, count)
-outlive(key, lease)
+local lasts = redis.pcall('PTTL', key)
+if type(lasts) == 'number' and lasts < lease + 0 then
+  lasts = redis.pcall('PEXPIRE', key, lease)
+end
+if type(lasts) ~= 'number' then
+  -- A right is missing. Without an end, the count would stay for good.
+  if count == 1 then
+    redis.call('HDEL', key, owner)
+  elseif not has then
+    redis.call('HSET', key, owner, count - 1)
+  end
+  return lasts
+end
 redis.call('HSET', side, 'k', 'redisson:1', 'o', owner, 't', serial, 'h', attempts, 'v', spent)
 outlive(side, ARGV[5])
 return {now, 'granted', count, serial}

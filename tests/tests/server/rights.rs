@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::{try_join, try_join_all};
-use redlatch::{Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy};
+use redlatch::{
+    Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy, compat::Redisson,
+};
 use redlatch_tests::{
     backend::Backend,
     calls::{self, Call, Wait},
@@ -21,6 +23,8 @@ redlatch_tests::on_every_server!(
     waiters_without_channel_rights_recheck_by_the_clock,
     clients_that_poll_need_no_channels,
     a_user_without_hello_speaks_resp2,
+    permit_comes_back_though_a_right_is_missing_half_way,
+    count_of_another_library_ends_though_a_right_is_missing_half_way,
 );
 
 /// All that the plain lock needs, and the self-check, and finding locks.
@@ -289,4 +293,63 @@ async fn waiters_without_channel_rights_recheck_by_the_clock(binary: ServerBinar
         next.release().await.unwrap();
     }
     assert_nothing_left(&backend, &[&a, &b]).await;
+}
+
+/// A server with a user `app` that may do everything.
+fn server_with_all(binary: &ServerBinary) -> Backend {
+    server_with(binary, "~* &* +@all")
+}
+
+/// Takes a right from the user `app`, or gives it back.
+fn set_right(backend: &Backend, right: &str) {
+    let server = backend.server();
+    server.command(&["ACL", "SETUSER", "app", right]).unwrap();
+}
+
+/// Whatever command of a release is refused, its permit is out no more once the lease is over.
+async fn permit_comes_back_though_a_right_is_missing_half_way(binary: ServerBinary) {
+    let backend = server_with_all(&binary);
+    let (client, other) = (
+        as_app(&backend)
+            .default_lease(SECOND)
+            .connect()
+            .await
+            .unwrap(),
+        backend.client().await,
+    );
+    for right in [
+        "hset", "hdel", "hget", "zadd", "zrem", "zscore", "zrange", "publish",
+    ] {
+        let semaphore = client.semaphore(right).permits_if_unset(1);
+        let permit = semaphore.acquire().await.unwrap();
+        let waiter = tokio::spawn(semaphore.try_acquire_for(SECOND).into_future());
+        registered(&backend, right).await;
+        set_right(&backend, &format!("-{right}"));
+        drop(permit.release().await);
+        drop(waiter.await.unwrap());
+        set_right(&backend, &format!("+{right}"));
+        let again = other.semaphore(right).try_acquire_for(GENEROUS).await;
+        assert!(again.unwrap().is_some(), "{right}");
+    }
+}
+
+/// A hold in the layout of another library has an end, or is taken back.
+async fn count_of_another_library_ends_though_a_right_is_missing_half_way(binary: ServerBinary) {
+    let backend = server_with_all(&binary);
+    let (client, other) = (
+        as_app(&backend)
+            .default_lease(SECOND)
+            .connect()
+            .await
+            .unwrap(),
+        backend.client().await,
+    );
+    for right in ["pttl", "pexpire", "hset", "hdel"] {
+        set_right(&backend, &format!("-{right}"));
+        let refused = Redisson::new(&client, right).try_lock().await;
+        set_right(&backend, &format!("+{right}"));
+        drop(refused);
+        let again = Redisson::new(&other, right).try_lock_for(GENEROUS).await;
+        assert!(again.unwrap().is_some(), "{right}");
+    }
 }

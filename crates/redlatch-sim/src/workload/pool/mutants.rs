@@ -109,8 +109,8 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-crowd-release-calls-nobody",
         RELEASE_SOME,
-        "    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, write, not f[7] and grants)",
-        "    call('HSET', k, unpack(write))",
+        "    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, {}, not f[7] and grants)",
+        "",
     ),
     script(
         "semaphore-clients-not-kept-alive",

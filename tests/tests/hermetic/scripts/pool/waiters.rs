@@ -132,7 +132,7 @@ fn hand_over_costs_a_bounded_number_of_commands_however_many_wait() {
             wait(&mut bed, n, "a", 1);
         }
         let ended = counted(&mut bed, &release("h:1"));
-        assert_eq!(ended, ("released".to_owned(), 8), "{waiters}");
+        assert_eq!(ended, ("released".to_owned(), 10), "{waiters}");
         let call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1").call();
         let taken = counted(&mut bed, &call);
         assert_eq!(taken, ("granted".to_owned(), 7), "{waiters}");

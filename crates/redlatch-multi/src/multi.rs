@@ -197,6 +197,7 @@ impl Multi {
         // The number of members of the last grant, and the position up to which members are
         // acquired alone.
         let (mut last, mut alone) = (0, 0);
+        let mut answered = false;
         while let Some(member) = self.0.get(bundle.holds().len()) {
             let at = bundle.holds().len();
             if deadline.is_over() && at > 0 {
@@ -206,8 +207,10 @@ impl Multi {
                 owner: owners.of(member),
                 wait: deadline.left(options.wait),
                 whole_lease: true,
+                answered,
                 ..options.clone()
             };
+            answered = true;
             let run = self.0.run(at);
             if run.len() > 1 && at >= alone {
                 let asked = pin!(member.client().acquire_together(&run, &options));

@@ -143,8 +143,10 @@ async fn busy_is_no_error_however_far_the_server_is() {
                 let took = start.elapsed();
                 assert!(took >= wait && took <= wait + 2 * MS, "{case}: {took:?}");
             };
-            // One after the other, and then all of them in one line.
-            for wait in (1600..2600).step_by(199) {
+            // One after the other, also short ones, and then all of them in one line. The first
+            // one sends the text of the script.
+            let short = 2 * round_trip + 30..5 * round_trip + 130;
+            for wait in (1600..2600).step_by(199).chain(short.step_by(7)) {
                 once(wait).await;
             }
             join_all((1600..2600).step_by(47).map(&once)).await;

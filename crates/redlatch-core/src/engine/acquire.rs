@@ -165,7 +165,8 @@ impl<'a> Run<'a> {
                 plan,
                 now,
                 subscription(client, primitive.as_ref(), &attempt),
-            ),
+            )
+            .after_answer(options.answered),
             attempt,
             queue_slot,
             subscriptions: Subscriptions::default(),
@@ -242,7 +243,7 @@ impl<'a> Run<'a> {
     /// Tells a waiter with a deadline how long answers take. The first request needs no such time.
     fn measure(&mut self) {
         let first = self.log.requests == 0 && self.log.waiting.is_none();
-        if first || self.waiter.plan().deadline().is_none() {
+        if first && !self.options.answered || self.waiter.plan().deadline().is_none() {
             return;
         }
         let (slot, class) = (

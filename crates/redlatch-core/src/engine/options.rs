@@ -31,6 +31,9 @@ pub struct AcquireOptions {
     pub note: Option<Arc<str>>,
     /// Whether the hold has to begin with the whole lease, so that no release may grant it ahead.
     pub whole_lease: bool,
+    /// Whether an answer to the call that this is a part of is known. Then no request begins that
+    /// would be answered after the end of the wait.
+    pub answered: bool,
 }
 
 impl Default for AcquireOptions {
@@ -44,6 +47,7 @@ impl Default for AcquireOptions {
             durability: Durability::Master,
             note: None,
             whole_lease: false,
+            answered: false,
         }
     }
 }

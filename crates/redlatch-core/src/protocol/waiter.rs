@@ -173,6 +173,11 @@ impl Waiter {
         }
     }
 
+    /// Tells the waiter whether an answer is known before its first request.
+    pub(crate) const fn after_answer(self, answered: bool) -> Self {
+        Self { answered, ..self }
+    }
+
     /// Returns the step to take at `now`. Re-checks reserve their time in `limiter`.
     pub(crate) fn step(
         &mut self,

@@ -2,6 +2,7 @@
 
 use redlatch::runtime::{Command, ServerError};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::{Duration, Instant};
 
 fn is_subscription(command: &Command) -> bool {
     command.args().next() == Some(b"SUBSCRIBE")
@@ -19,4 +20,24 @@ async fn connect_retries_a_subscription_that_is_refused_for_a_moment() {
     }
     let client = backend.client().await;
     assert_tables_empty(&client).await;
+}
+
+/// It may only look, which needs no write. Its record is gone with it.
+#[tokio::test(start_paused = true)]
+async fn client_without_the_check_comes_and_goes_while_writes_are_refused() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    for short in [true, false] {
+        server.set_short_of_replicas(short);
+        let start = Instant::now();
+        let client = backend.builder().self_check(false).connect().await.unwrap();
+        assert!(!client.lock("x").is_locked().await.unwrap());
+        client.close_now().await;
+        assert!(
+            start.elapsed() < Duration::from_millis(500),
+            "{:?}",
+            start.elapsed()
+        );
+        assert!(server.keys().is_empty(), "{:?}", server.dump());
+    }
 }

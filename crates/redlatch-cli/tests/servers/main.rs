@@ -8,6 +8,7 @@
 mod codes;
 mod doctor;
 mod load;
+mod refusing;
 mod server;
 #[path = "../shared/support.rs"]
 mod support;

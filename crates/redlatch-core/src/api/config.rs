@@ -340,7 +340,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// The check costs a handful of commands once. Turn it off for a service where the check fails
     /// although locks would work. Without it, missing permissions show at first use. The first
     /// waiter has to subscribe before it can wait. In a cluster, each notification goes to all
-    /// nodes.
+    /// nodes. The background writes the client's record, so `connect` needs no write.
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {
         self.config.self_check = check;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, atomic::AtomicUsize};
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Error, ErrorKind, Metadata,
+    Error, Metadata,
     api::{check, config::Config},
     base::{
         life::Life,
@@ -36,7 +36,11 @@ impl Client {
         let client = Self::assemble(config, runtime, metadata);
         client.net().router.want();
         client.0.watch_over();
-        client.spawn_background(FirstWrite::ByConnect);
+        client.spawn_background(if self_check {
+            FirstWrite::ByConnect
+        } else {
+            FirstWrite::AtFirstUse
+        });
         let starting = Starting(Some(client));
         let result = starting.client().get_ready(self_check, deadline).await;
         match result {
@@ -74,9 +78,11 @@ impl Client {
         }
         let session = net.router.any_session(deadline).await;
         session.map_err(|error| check::denied(self, error))?;
-        if self_check {
-            check::check(self, deadline).await?;
+        if !self_check {
+            // This client may only look, or give back. The background writes its record.
+            return Ok(());
         }
+        check::check(self, deadline).await?;
         let others = net.router.one_slot_per_node().len() > 1;
         let patience = if others {
             deadline.min(self.now() + timeouts::RECORD_WRITE)
@@ -86,10 +92,6 @@ impl Client {
         match self.0.record.announce(net, patience).await {
             Err(error) if others && error.is_silence() => {
                 tracing::debug!(target: "redlatch", %error, "the server for this client's record is silent; it is written later");
-                Ok(())
-            }
-            Err(error) if !self_check && is_refused(&error) => {
-                tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
                 Ok(())
             }
             result => result,
@@ -209,10 +211,4 @@ impl Drop for Starting {
             client.0.life().stop();
         }
     }
-}
-
-/// Tells whether the server refuses to store the record of a client: to this user, or since it is
-/// full. A client without the self check may only look, or give back.
-fn is_refused(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Permission | ErrorKind::ServerFull)
 }

@@ -58,6 +58,9 @@ pub(crate) const SUSPECTED_SILENCE: Duration = secs(1);
 /// a record that is not removed expires.
 pub(crate) const RECORD_WRITE: Duration = secs(1);
 
+/// The limit for the removal of a record that no server has confirmed.
+pub(crate) const UNCONFIRMED_RECORD: Duration = millis(100);
+
 /// How long `close` waits for acquisitions in progress to give up. Each of them undoes anything
 /// that it may have acquired.
 pub(crate) const CLOSE_ACQUISITIONS: Duration = secs(1);

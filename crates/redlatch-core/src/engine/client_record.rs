@@ -86,7 +86,7 @@ impl fmt::Display for Metadata {
 pub(crate) enum FirstWrite {
     /// Connecting writes it.
     ByConnect,
-    /// The client is lazy, and writes it in the background with its first call.
+    /// The background writes it with the first call: the client is lazy, or does not check itself.
     AtFirstUse,
 }
 
@@ -98,6 +98,8 @@ pub(crate) struct ClientRecord {
     slot: u16,
     metadata: Metadata,
     connected_at: OnceLock<u64>,
+    /// Whether the server has ever got it.
+    sent: AtomicBool,
     /// Whether the server has ever confirmed it.
     written: AtomicBool,
     notes: Notes,
@@ -112,6 +114,7 @@ impl ClientRecord {
             slot,
             metadata,
             connected_at: OnceLock::new(),
+            sent: AtomicBool::new(false),
             written: AtomicBool::new(false),
             notes: Notes::new(prefix),
         }
@@ -148,6 +151,7 @@ impl ClientRecord {
             .arg(text)
             .arg("PX")
             .arg(ttl);
+        self.sent.store(true, Ordering::Relaxed);
         net.ask(self.slot, set, deadline).await?;
         self.written.store(true, Ordering::Relaxed);
         Ok(())
@@ -213,9 +217,15 @@ impl ClientRecord {
         self.notes.put_end(net, hold, token, &text, deadline).await
     }
 
-    /// Removes the record and the notes. If that fails, they expire.
+    /// Removes the record and the notes. If that fails, they expire. A server that has confirmed no
+    /// record may refuse it, and then it refuses the removal as well.
     pub(crate) async fn withdraw(&self, net: &Net) {
-        let deadline = net.world.now() + timeouts::RECORD_WRITE;
+        let limit = match self.written.load(Ordering::Relaxed) {
+            true => timeouts::RECORD_WRITE,
+            false if self.sent.load(Ordering::Relaxed) => timeouts::UNCONFIRMED_RECORD,
+            false => return,
+        };
+        let deadline = net.world.now() + limit;
         let command = Command::new("DEL").arg(&self.record);
         let notes = self.notes.take().into_iter();
         let command = notes.fold(command, |command, note| command.arg(note));

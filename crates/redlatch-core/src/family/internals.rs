@@ -185,7 +185,7 @@ pub trait Internals {
     }
 
     /// Writes that this client ends a hold by force, and why, for the holder and for those who
-    /// look. Costs one command.
+    /// look, within a second. Costs one command.
     ///
     /// If the future is dropped, it may be written or not.
     fn note_end(
@@ -198,7 +198,7 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_open()?;
-            let deadline = client.now() + client.patience();
+            let deadline = client.now() + timeouts::RECORD_WRITE;
             let record = &client.0.record;
             record
                 .note_end(client.net(), (holder, name), token, why, deadline)

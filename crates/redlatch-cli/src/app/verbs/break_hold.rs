@@ -61,14 +61,19 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     let (mut told, mut ended) = (String::new(), 0);
     for holder in chosen {
         let who = who(holder);
-        // The hold ends even if nobody can be told why, as on a full server.
         let note = client.note_end(
             &holder.owner,
             &args.name,
             holder.token,
             args.note.as_deref(),
         );
-        let _ = note.await;
+        // The hold ends even if nobody can be told why, as on a full server.
+        if let Err(error) = note.await {
+            let error = clean(&error.to_string());
+            warn(&format!(
+                "others will not see who breaks it, and why: {error}"
+            ));
+        }
         let line = match (end(client, &object, holder, how).await?, how) {
             (true, How::Now) => format!("{name} was taken from {who}, who may still be at work\n"),
             (true, How::AfterLease) => format!(

@@ -54,6 +54,8 @@ impl Handshake {
             Self::Select => Err(error::of_server(refused, Step::Setup)),
             // The connection works without a name.
             Self::Courtesy => Ok(()),
+            // The server answers. It refuses writes and `PING` while it cannot save its data.
+            Self::Ping if refused.code == "MISCONF" => Ok(()),
             // Any other refusal shows that the server answers. A user without the right to `PING`
             // may have all necessary rights.
             Self::Ping => match error::of_server(refused, Step::Setup) {
@@ -141,7 +143,12 @@ mod tests {
             kind(Handshake::Courtesy, "ERR unknown subcommand 'SETINFO'"),
             Ok(())
         );
-        for refusal in [noperm, "ERR unknown command 'PING'", "ERR not supported"] {
+        for refusal in [
+            noperm,
+            "ERR unknown command 'PING'",
+            "ERR not supported",
+            "MISCONF no disk",
+        ] {
             assert_eq!(kind(Handshake::Ping, refusal), Ok(()), "{refusal}");
         }
         assert_eq!(

@@ -5,6 +5,7 @@
 // Helpers of tests fail by panicking, and tests run on real clocks.
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
 
+mod cluster;
 mod codes;
 mod doctor;
 mod load;

@@ -213,14 +213,14 @@ pub trait Internals {
     }
 
     /// Lets the record of this client outlast it: for `span`, and for an hour at least. A client
-    /// that goes on writes it anew. Costs one command.
+    /// that goes on writes it anew. Takes a second at most. Costs one command.
     ///
     /// If the future is dropped, the record may stay for either time.
     fn keep_record(&self, span: Duration) -> impl Future<Output = Result<(), Error>> + Send {
         let client = self.client();
         async move {
             client.check_open()?;
-            let deadline = client.now() + client.patience();
+            let deadline = client.now() + timeouts::RECORD_WRITE;
             let span = span.max(timeouts::RECORD_TTL);
             let record = &client.0.record;
             record.announce_for(client.net(), deadline, span).await

@@ -3,7 +3,7 @@
 use std::{env, mem, time::Duration};
 
 use redlatch::{Client, Token};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     break_hold::{How, end},
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::app::{
     args::{HoldArgs, ReleaseArgs, ServerArgs},
-    exit::{BUSY, Failure, NO_HOLD, warn},
+    exit::{BUSY, Failure, LOST, NO_HOLD, warn},
     out::{self, clean},
     session,
 };
@@ -32,7 +32,7 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     let told = server.quiet.then_some(Duration::MAX);
     let names = std::slice::from_ref(&args.name);
     let taken = take(&client, args, end - Instant::now());
-    let Some(token) = telling(&client, names, told, taken).await? else {
+    let Some((token, over)) = telling(&client, names, told, taken).await? else {
         let name = clean(&args.name);
         let message = match client.object(&args.name).await? {
             Some(object) => format!("busy: {name} is held by {}", holders(&object)),
@@ -49,22 +49,31 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
         return Err(Failure::own(message));
     }
     // The client is not closed: that would end the hold, and remove the record of who has it.
-    if let Err(error) = client.keep_record(args.span).await {
+    if let Ok(Err(error)) = timeout_at(over, client.keep_record(args.span)).await {
         warn(&format!("others may not see who holds it: {error}"));
+    }
+    if over <= Instant::now() {
+        let name = clean(&args.name);
+        let message = format!("lost: the hold {token} of {name} was over before this could end");
+        return Err(Failure::new(LOST, message));
     }
     Ok(0)
 }
 
-/// Takes the name with a fixed lease, and leaves it held.
-async fn take(client: &Client, args: &HoldArgs, wait: Duration) -> Result<Option<Token>, Failure> {
+/// Takes the name with a fixed lease, and leaves it held. Returns when it is over, too.
+async fn take(
+    client: &Client,
+    args: &HoldArgs,
+    wait: Duration,
+) -> Result<Option<(Token, Instant)>, Failure> {
     macro_rules! leave {
         ($acquire:expr) => {
             noted!($acquire.lease(args.span).whole_lease(), args.note)
                 .await?
                 .map(|guard| {
-                    let token = guard.token();
+                    let held = (guard.token(), Instant::now() + guard.remaining());
                     mem::forget(guard);
-                    token
+                    held
                 })
         };
     }

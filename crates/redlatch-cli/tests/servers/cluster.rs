@@ -1,0 +1,50 @@
+//! A cluster of which one master is dead.
+
+use redlatch_tests::{
+    fixture::key,
+    server::{Cluster, ClusterOptions, ServerBinary, ServerOptions},
+};
+
+use crate::{
+    server::Server,
+    support::{World, finished},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_living_masters_are_held_and_seen_while_another_is_dead() {
+    for binary in ServerBinary::all() {
+        let of_files = Server::start(binary.clone(), ServerOptions::new()).await;
+        let start = move || Cluster::start(&binary, &ClusterOptions::default());
+        let cluster = tokio::task::spawn_blocking(start).await.unwrap();
+        scene(&of_files, &cluster).await;
+    }
+}
+
+async fn scene(world: &World, cluster: &Cluster) {
+    let url = cluster.url();
+    let dead = cluster.masters()[2];
+    let names: Vec<_> = (0..30).map(|n| format!("n{n}")).collect();
+    let is_here = |name: &&String| cluster.owner(&key(name)).port() != dead.port();
+    let here: Vec<_> = names.iter().filter(is_here).collect();
+    dead.kill();
+    held_when_told(world, &url, &here[..8]).await;
+}
+
+/// Some of the clients have the record of who they are on the dead master.
+async fn held_when_told(world: &World, url: &str, names: &[&String]) {
+    let start = |args: &[&str]| world.command_at(url, args).spawn().unwrap();
+    let hold = |name: &&String| start(&["hold", name, "--for", "10s"]);
+    let mut releasing = Vec::new();
+    for child in names.iter().map(hold).collect::<Vec<_>>() {
+        let held = finished(child).await;
+        assert_eq!(held.code, 0, "{held:?}");
+        releasing.push(start(&["release", held.stdout.trim()]));
+    }
+    for child in releasing {
+        let released = finished(child).await;
+        assert_eq!(
+            released.code, 0,
+            "it was over when it was told: {released:?}"
+        );
+    }
+}

@@ -4,10 +4,11 @@ use redlatch_tests::{
     fixture::key,
     server::{Cluster, ClusterOptions, ServerBinary, ServerOptions},
 };
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::{
     server::Server,
-    support::{World, finished},
+    support::{World, event, finished, output},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,6 +29,17 @@ async fn scene(world: &World, cluster: &Cluster) {
     let here: Vec<_> = names.iter().filter(is_here).collect();
     dead.kill();
     held_when_told(world, &url, &here[..8]).await;
+    let hold = ["hold", here[8], "--for", "1h"];
+    assert_eq!(output(&mut world.command_at(&url, &hold)).await.code, 0);
+    let args = ["ls", "--watch", "--json", "--every", "100ms"];
+    let mut child = world.command_at(&url, &args).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let silent = event(&mut lines).await;
+    assert_eq!(silent["event"], "unanswered");
+    let error = silent["error"].as_str().unwrap();
+    assert!(error.contains(&dead.address().to_string()), "{error}");
+    while event(&mut lines).await["name"] != here[8].as_str() {}
+    child.kill().await.unwrap();
 }
 
 /// Some of the clients have the record of who they are on the dead master.

@@ -1,6 +1,6 @@
 //! The changes between two looks at all objects. Pure: the time of a look is an argument.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlatch::{Object, ObjectState};
 use serde::Serialize;
@@ -56,28 +56,45 @@ struct Unanswered<'a> {
 }
 
 impl Changes {
-    /// Returns the line of JSON of a look that failed, and one of the next that does not.
-    pub(crate) fn unanswered(&mut self, (began_ms, at_ms): (u64, u64), error: &str) -> String {
-        self.is_silent = true;
-        let (v, event) = (VERSION, "unanswered");
-        line(&Unanswered {
-            v,
-            at_ms,
-            event,
-            began_ms,
-            error,
-        })
-    }
-
-    /// Returns a line of JSON for each hold that is new, renewed or gone. The look began at
-    /// `began_ms` and ended at `at_ms`.
+    /// Returns a line of JSON for each hold that is new, renewed or gone, and one if an answer was
+    /// `missing`, or is again there. The look began at `began_ms` and ended at `at_ms`.
     pub(crate) fn look<'a>(
         &mut self,
         (began_ms, at_ms): (u64, u64),
         objects: impl Iterator<Item = &'a Object>,
+        missing: Option<&str>,
     ) -> Vec<String> {
-        let mut now = BTreeMap::new();
+        let mut lines = Vec::new();
+        match missing {
+            Some(error) => lines.push(line(&Unanswered {
+                v: VERSION,
+                at_ms,
+                event: "unanswered",
+                began_ms,
+                error,
+            })),
+            None if self.is_silent => {
+                let (v, event) = (VERSION, "answered");
+                lines.push(line(&Answered { v, at_ms, event }));
+            }
+            None => {}
+        }
+        self.is_silent = missing.is_some();
+        let now = self.seen((began_ms, at_ms), objects);
+        self.tell(at_ms, &now, &mut lines);
+        self.known = now;
+        lines
+    }
+
+    /// Returns the holds that there are, as far as a look has shown.
+    fn seen<'a>(
+        &self,
+        (began_ms, at_ms): (u64, u64),
+        objects: impl Iterator<Item = &'a Object>,
+    ) -> BTreeMap<Key, Known> {
+        let (mut now, mut names) = (BTreeMap::new(), BTreeSet::new());
         for object in objects {
+            names.insert(&object.name);
             if matches!(object.state, ObjectState::Unreadable { .. }) {
                 // Nobody knows whether its holds are over.
                 let known = self.known.iter().filter(|(key, _)| key.0 == object.name);
@@ -96,11 +113,16 @@ impl Changes {
                 now.insert(key, Known { view, first, last });
             }
         }
-        let mut lines = Vec::new();
-        if std::mem::take(&mut self.is_silent) {
-            let (v, event) = (VERSION, "answered");
-            lines.push(line(&Answered { v, at_ms, event }));
+        if self.is_silent {
+            // Nobody knows whether a hold is over whose name was not seen.
+            let known = self.known.iter().filter(|(key, _)| !names.contains(&key.0));
+            now.extend(known.map(|(key, known)| (key.clone(), known.clone())));
         }
+        now
+    }
+
+    /// Adds a line for each difference between what was known and what is there `now`.
+    fn tell(&self, at_ms: u64, now: &BTreeMap<Key, Known>, lines: &mut Vec<String>) {
         let mut tell = |event, key: &Key, known: &Known| {
             lines.push(line(&Change {
                 v: VERSION,
@@ -116,15 +138,13 @@ impl Changes {
                 tell("gone", key, known);
             }
         }
-        for (key, known) in &now {
+        for (key, known) in now {
             match self.known.get(key) {
                 None => tell("held", key, known),
                 Some(before) if known.first > before.last + JITTER => tell("renewed", key, known),
                 Some(_) => {}
             }
         }
-        self.known = now;
-        lines
     }
 }
 

@@ -105,17 +105,23 @@ fn table(rows: Vec<Vec<String>>, long: bool) -> String {
     out::table(&titles(long), &rows)
 }
 
-/// Finds all objects by name. A walk may return one twice.
-async fn all(client: &Client, args: &LsArgs) -> Result<BTreeMap<String, Object>, redlatch::Error> {
-    let mut walk = client.objects(&args.pattern);
-    let mut found = BTreeMap::new();
+/// Objects by name.
+pub(super) type Found = BTreeMap<String, Object>;
+
+/// Finds all objects that match `pattern`, and says why some are missing. A walk may return one
+/// twice.
+pub(super) async fn all(client: &Client, pattern: &str) -> (Found, Option<redlatch::Error>) {
+    let mut walk = client.objects(pattern);
+    let (mut found, mut missing) = (Found::new(), None);
     while let Some(object) = walk.next().await {
-        let object = object?;
-        if is_wanted(args, &object) {
-            found.insert(object.name.clone(), object);
+        match object {
+            Ok(object) => {
+                found.insert(object.name.clone(), object);
+            }
+            Err(error) => missing = Some(error),
         }
     }
-    Ok(found)
+    (found, missing)
 }
 
 /// Shows the table again and again.
@@ -128,19 +134,20 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
         ""
     };
     loop {
-        let all = match looks.next(client, args).await? {
-            Look::Answered(all, _) => all,
-            Look::Unanswered(..) => continue,
-        };
-        let shown = all.values().flat_map(|object| rows(object, args.long));
-        let shown = table(shown.collect(), args.long);
-        let shown = if shown.is_empty() {
-            "nothing is held\n"
-        } else {
-            &shown
-        };
-        let end = if clear.is_empty() { "\n" } else { "" };
-        out::print(&format!("{clear}{shown}{end}"))?;
+        let look = looks.next(client, args).await?;
+        if look.missing.is_none() || !look.found.is_empty() {
+            let shown = look.found.values();
+            let shown = shown.flat_map(|object| rows(object, args.long));
+            let shown = table(shown.collect(), args.long);
+            let shown = if shown.is_empty() {
+                "nothing is held\n"
+            } else {
+                &shown
+            };
+            let end = if clear.is_empty() { "\n" } else { "" };
+            out::print(&format!("{clear}{shown}{end}"))?;
+        }
+        looks.tell(&look);
     }
 }
 
@@ -149,11 +156,10 @@ async fn record(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     let mut changes = Changes::default();
     let mut looks = Looks::every(args.every);
     loop {
-        let lines = match looks.next(client, args).await? {
-            Look::Answered(all, span) => changes.look(span, all.values()),
-            Look::Unanswered(why, span) => vec![changes.unanswered(span, &why)],
-        };
-        for line in lines {
+        let look = looks.next(client, args).await?;
+        looks.tell(&look);
+        let objects = look.found.values();
+        for line in changes.look(look.span, objects, look.missing.as_deref()) {
             out::print(&line)?;
         }
     }
@@ -163,17 +169,19 @@ async fn record(client: &Client, args: &LsArgs) -> Result<(), Failure> {
 struct Looks {
     every: Duration,
     next: Instant,
-    /// The looks in a row that the server has not answered.
+    /// The looks in a row of which a part or all was not answered.
     unanswered: u32,
+    pause: Duration,
     closed: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// The result of a look.
-enum Look {
-    /// The objects, and when the look began and ended, in ms since 1970.
-    Answered(BTreeMap<String, Object>, (u64, u64)),
-    /// Why there are none, and when the look began and ended.
-    Unanswered(String, (u64, u64)),
+struct Look {
+    found: Found,
+    /// Why there are not all.
+    missing: Option<String>,
+    /// When the look began and ended, in ms since 1970.
+    span: (u64, u64),
 }
 
 impl Looks {
@@ -182,42 +190,56 @@ impl Looks {
             every,
             next: Instant::now(),
             unanswered: 0,
+            pause: every,
             closed: Box::pin(out::closed()),
         }
     }
 
-    /// Looks when it is time. A server that does not answer may be back later, so that is told, and
-    /// the next look comes later.
+    /// Looks when it is time. A server that does not answer may be back later. If there is nothing
+    /// from another one, the next look comes later.
     async fn next(&mut self, client: &Client, args: &LsArgs) -> Result<Look, Failure> {
         select! {
             () = sleep_until(self.next) => {}
             () = &mut self.closed => return Err(Failure::new(0, "")),
         }
-        let began = since_1970(SystemTime::now());
-        self.next = Instant::now() + self.every;
-        match all(client, args).await {
-            Ok(all) => {
+        let (start, began) = (Instant::now(), since_1970(SystemTime::now()));
+        let (mut found, error) = all(client, &args.pattern).await;
+        found.retain(|_, object| is_wanted(args, object));
+        let missing = match error {
+            Some(error) if !error.is_transient() => return Err(error.into()),
+            Some(error) => {
+                self.unanswered += 1;
+                Some(clean(&error.to_string()))
+            }
+            None => {
                 if self.unanswered > 0 {
                     warn("the server answers again");
                 }
                 self.unanswered = 0;
-                Ok(Look::Answered(all, (began, since_1970(SystemTime::now()))))
+                None
             }
-            Err(error) if error.is_transient() => {
-                self.unanswered += 1;
-                let pause = pause(self.every, self.unanswered);
-                self.next = Instant::now() + pause;
-                let why = clean(&error.to_string());
-                warn(&format!(
-                    "no answer: {why}; looking again in {}",
-                    short(pause)
-                ));
-                Ok(Look::Unanswered(
-                    why,
-                    (began, since_1970(SystemTime::now())),
-                ))
-            }
-            Err(error) => Err(error.into()),
+        };
+        self.pause = match found.is_empty() {
+            true => pause(self.every, self.unanswered),
+            false => self.every,
+        };
+        self.next = match missing {
+            Some(_) => Instant::now() + self.pause,
+            None => start + self.every,
+        };
+        let span = (began, since_1970(SystemTime::now()));
+        Ok(Look {
+            found,
+            missing,
+            span,
+        })
+    }
+
+    /// Tells of a look without an answer.
+    fn tell(&self, look: &Look) {
+        if let Some(why) = &look.missing {
+            let pause = short(self.pause);
+            warn(&format!("no answer: {why}; looking again in {pause}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 mod columns;
 mod screen;
 
-use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use ratatui::{
     DefaultTerminal,
@@ -20,6 +20,7 @@ use self::screen::{Mode, Screen, Wanted};
 use super::{
     break_hold::{How, check, end},
     hold::by_user,
+    ls::all,
 };
 use crate::app::{
     args::{ServerArgs, TopArgs},
@@ -79,12 +80,17 @@ async fn show(
     loop {
         select! {
             _ = ticks.tick(), if look.is_none() => {
-                look = Some(Box::pin(all(client.clone(), args.pattern.clone())));
+                let (client, pattern) = (client.clone(), args.pattern.clone());
+                look = Some(Box::pin(async move { all(&client, &pattern).await }));
             }
-            all = done(&mut look) => match all {
-                Ok(all) => screen.update(all),
+            (found, missing) = done(&mut look) => {
+                if missing.is_none() || !found.is_empty() {
+                    screen.update(found);
+                }
                 // The server may be back at the next look.
-                Err(error) => screen.say(error.to_string()),
+                if let Some(error) = missing {
+                    screen.say(error.to_string());
+                }
             },
             said = done(&mut breaking) => screen.say(said),
             event = events.recv() => match event {
@@ -124,16 +130,6 @@ fn keys() -> mpsc::Receiver<Event> {
         }
     });
     receive
-}
-
-async fn all(client: Client, pattern: String) -> Result<BTreeMap<String, Object>, redlatch::Error> {
-    let mut walk = client.objects(&pattern);
-    let mut found = BTreeMap::new();
-    while let Some(object) = walk.next().await {
-        let object = object?;
-        found.insert(object.name.clone(), object);
-    }
-    Ok(found)
 }
 
 /// The request of a key besides another picture.

@@ -169,7 +169,7 @@ pub(crate) async fn close(client: &Client) {
 const MOMENT: Duration = Duration::from_millis(300);
 
 /// The shortest time for a connection.
-const SHORTEST: Duration = Duration::from_secs(1);
+pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
 
 /// How long the end of the program waits for a silent server.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
 //! A cluster of which one master is dead.
 
+use std::time::{Duration, Instant};
+
 use redlatch_tests::{
     fixture::key,
     server::{Cluster, ClusterOptions, ServerBinary, ServerOptions},
@@ -25,8 +27,9 @@ async fn scene(world: &World, cluster: &Cluster) {
     let url = cluster.url();
     let dead = cluster.masters()[2];
     let names: Vec<_> = (0..30).map(|n| format!("n{n}")).collect();
-    let is_here = |name: &&String| cluster.owner(&key(name)).port() != dead.port();
-    let here: Vec<_> = names.iter().filter(is_here).collect();
+    let (there, here): (Vec<_>, Vec<_>) = names
+        .iter()
+        .partition(|name| cluster.owner(&key(name)).port() == dead.port());
     dead.kill();
     held_when_told(world, &url, &here[..8]).await;
     let hold = ["hold", here[8], "--for", "1h"];
@@ -40,6 +43,13 @@ async fn scene(world: &World, cluster: &Cluster) {
     assert!(error.contains(&dead.address().to_string()), "{error}");
     while event(&mut lines).await["name"] != here[8].as_str() {}
     child.kill().await.unwrap();
+    for (name, code) in [(here[8], 75), (here[9], 0), (there[0], 69)] {
+        let began = Instant::now();
+        let ended = output(&mut world.command_at(&url, &["wait", "-w", "2s", name])).await;
+        assert_eq!(ended.code, code, "{name}: {ended:?}");
+        // Shorter than the patience of the library, for a machine that is busy.
+        assert!(began.elapsed() < Duration::from_secs(8), "{name}");
+    }
 }
 
 /// Some of the clients have the record of who they are on the dead master.

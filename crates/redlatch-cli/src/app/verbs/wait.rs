@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use redlatch::{Client, Error, ErrorKind, Object, ObjectKind, ObjectState};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{show::holders, telling};
 use crate::app::{
     args::{ServerArgs, WaitArgs},
-    exit::{BUSY, Failure},
+    exit::{BUSY, Failure, NO_SERVER},
     out::clean,
     session,
 };
@@ -16,7 +16,11 @@ use crate::app::{
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &WaitArgs) -> Result<u8, Failure> {
     let end = args.wait.map(|wait| Instant::now() + wait);
-    let builder = session::looker(server, "redlatch wait")?;
+    let mut builder = session::looker(server, "redlatch wait")?;
+    if let Some(wait) = args.wait.filter(|wait| *wait < PATIENCE) {
+        // The error then names the server that is silent.
+        builder = builder.patience(wait.max(session::SHORTEST));
+    }
     let client = session::connect_within(builder, args.wait).await?;
     let all = async {
         for name in &args.names {
@@ -39,7 +43,7 @@ async fn one(
 ) -> Result<u8, Failure> {
     let mut pauses = Pauses::default();
     loop {
-        let object = client.object(name).await?;
+        let object = answer(name, end, client.object(name)).await??;
         let kind = match object {
             _ if is_latch => ObjectKind::CountDownLatch,
             Some(object) => object.kind,
@@ -50,7 +54,7 @@ async fn one(
                 return Ok(0);
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let state = match look(client, name, &kind).await {
+            let state = match answer(name, end, look(client, name, &kind)).await? {
                 // The name has another kind by now.
                 Err(error) if error.kind() == ErrorKind::WrongKind => break,
                 state => state?,
@@ -68,6 +72,23 @@ async fn one(
             return Err(busy(client, name, &kind).await?);
         }
     }
+}
+
+/// Asks, until shortly after `end`, or for a second if that is later.
+async fn answer<T>(
+    name: &str,
+    end: Option<Instant>,
+    asked: impl Future<Output = Result<T, Error>>,
+) -> Result<Result<T, Error>, Failure> {
+    let Some(end) = end else {
+        return Ok(asked.await);
+    };
+    let last = end.max(Instant::now() + session::SHORTEST) + MOMENT;
+    timeout_at(last, asked).await.map_err(|_| {
+        let name = clean(name);
+        let message = format!("no answer about {name} in time; check address and network");
+        Failure::new(NO_SERVER, message)
+    })
 }
 
 /// Waits by message until a latch opens. Returns false if the time is up, or if it is not set.
@@ -144,9 +165,12 @@ fn permits(available: Result<u32, Error>) -> Result<State, Error> {
 
 /// Says why the wait was in vain.
 async fn busy(client: &Client, name: &str, kind: &ObjectKind) -> Result<Failure, Failure> {
-    let object = client.object(name).await?;
+    let object = timeout(MOMENT, client.object(name)).await;
     let name = clean(name);
-    let message = match object {
+    let Ok(object) = object else {
+        return Ok(Failure::busy(BUSY, format!("busy: {name} is held")));
+    };
+    let message = match object? {
         None if *kind == ObjectKind::CountDownLatch => format!("busy: latch {name} is not set"),
         None => format!("busy: {name} was held until just now; try again"),
         Some(Object {
@@ -173,6 +197,13 @@ impl Pauses {
         remaining.map_or(pause, |rest| pause.min(rest + Duration::from_millis(2)))
     }
 }
+
+/// A wait that is longer leaves the library its own patience.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a question may take after the end of the wait. One about the holder takes longer if the
+/// server with the holder's record is silent.
+const MOMENT: Duration = Duration::from_millis(300);
 
 /// The first time between two looks.
 const FIRST: Duration = Duration::from_millis(125);

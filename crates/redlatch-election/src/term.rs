@@ -120,12 +120,14 @@ impl Term {
 
     /// Lets this candidate campaign again when the work has returned, also if the term has not
     /// begun to end. The name is given back first, so another candidate may lead next. If the
-    /// client closes, the next campaign fails with `Closed`.
+    /// client closes, the next campaign fails with `Closed`. Counts before
+    /// [`resign`](Self::resign), whichever was called first.
     pub fn step_down(&self) {
         self.steps_down.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the candidacy end when the work has returned, also if the term has begun to end.
+    /// Lets the candidacy end when the work has returned, also if the term has begun to end. Has no
+    /// effect in a term that calls [`step_down`](Self::step_down) as well.
     pub fn resign(&self) {
         self.resigns.store(true, Ordering::Relaxed);
     }

@@ -360,14 +360,12 @@ impl<'a> Run<'a> {
 
     fn unanswered(&mut self) -> Error {
         self.trouble.take().unwrap_or_else(|| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "the server did not answer in time, within {:?} of patience or {:?}",
-                    self.client.patience(),
-                    self.wait
-                ),
-            )
+            let patience = self.client.patience();
+            let within = match self.wait {
+                Wait::For(wait) if !wait.is_zero() => wait.min(patience),
+                _ => patience,
+            };
+            Error::unavailable(format!("the server did not answer within {within:?}"))
         })
     }
 }

@@ -267,6 +267,7 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
         let (wait, result) = waiter.await.unwrap();
         let error = result.unwrap_err();
         assert!(error.is_transient(), "{error:?}");
+        assert!(!error.to_string().contains("For("), "{error}");
         assert!(
             start.elapsed() <= wait.max(12 * SECOND),
             "{:?}",

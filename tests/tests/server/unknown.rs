@@ -41,8 +41,10 @@ async fn command_that_is_missing_is_found_when_connecting(binary: ServerBinary) 
             for advice in ["ACL SETUSER", "sentinel", "did not answer", "with args"] {
                 assert!(!text.contains(advice), "{command}, {prefix}: {text}");
             }
-            let kinds = [ErrorKind::Permission, ErrorKind::UnsupportedServer];
-            assert!(kinds.contains(&error.kind()), "{command}: {error:?}");
+            let twice = format!("{command}, {command}");
+            assert!(!text.contains(&twice), "{command}: {text}");
+            assert!(text.contains("has renamed it"), "{command}: {text}");
+            assert_eq!(error.kind(), ErrorKind::Permission, "{command}: {error:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const NO_SERVER: u8 = 69;
 pub(crate) const BUSY: u8 = 75;
 /// The hold was lost, and the command with it.
 pub(crate) const LOST: u8 = 76;
-/// The server refuses user, password or command.
+/// The server refuses user, password or command, or does not know the command.
 pub(crate) const RIGHTS: u8 = 77;
 /// There is no address, or a wrong one.
 pub(crate) const ADDRESS: u8 = 78;
@@ -93,6 +93,14 @@ const DOORS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Tells whether an error is about a command that the server does not know.
+pub(crate) fn is_renamed(error: &str) -> bool {
+    error.contains("has renamed it")
+}
+
+/// What to do about a server that does not know a command.
+pub(crate) const NO_RENAME: &str = "remove its rename-command from the configuration of the server";
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, advice) = match error.kind() {
@@ -108,6 +116,8 @@ impl From<Error> for Failure {
             | ErrorKind::WouldDeadlock
             | ErrorKind::ForeignOwner => (USAGE, ""),
             ErrorKind::Auth => (RIGHTS, "check user and password of the address"),
+            // No rule of the user helps where the server does not know a command.
+            ErrorKind::Permission if is_renamed(&error.to_string()) => (RIGHTS, NO_RENAME),
             ErrorKind::Permission => (
                 RIGHTS,
                 "the section Rights of the README of redlatch has the ACL line",

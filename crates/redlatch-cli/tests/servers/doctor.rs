@@ -100,6 +100,21 @@ fn missing_rights_are_told_with_a_line_that_grants_them() {
     }
 }
 
+/// No rule of the user helps.
+#[test]
+fn renamed_commands_are_told_with_what_helps() {
+    for binary in ServerBinary::all() {
+        for command in ["EVAL", "EVALSHA", "SUBSCRIBE", "HSET", "ZADD", "TIME"] {
+            let options = ServerOptions::new().config(format!("rename-command {command} \"\""));
+            let server = Server::start(&binary, options);
+            let url = format!("redis://{}", server.address());
+            assert_told(&url, 77, "FAULT    rights", "remove its rename-command");
+            let (_, told) = doctor(&url);
+            assert!(told.contains(command) && !told.contains("ACL"), "{told}");
+        }
+    }
+}
+
 #[test]
 fn eviction_is_a_warning() {
     for binary in ServerBinary::all() {

@@ -299,7 +299,8 @@ fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
             ),
         ));
     }
-    let (mut missing, mut unknown) = (Missing::default(), Vec::new());
+    let mut missing = Missing::default();
+    let (mut unknown, mut first) = (Vec::new(), None);
     for refusal in refused {
         let (command, denial) = refusal.split_once(": ").unwrap_or((refusal, ""));
         let error = ServerError::parse(denial);
@@ -311,26 +312,40 @@ fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
             }
             // What an earlier refusal has left behind.
             Class::Halted(Refusal::WrongType) => {}
-            _ => unknown.push((command, error)),
+            _ => {
+                // The probe runs some commands twice.
+                if !unknown.contains(&command) {
+                    unknown.push(command);
+                }
+                first.get_or_insert(error);
+            }
         }
     }
     if !missing.is_empty() {
         let user = client.net().router.user();
         return Err(Error::new(ErrorKind::Permission, missing.text(&user)));
     }
-    if let Some((_, first)) = unknown.first() {
-        let commands: Vec<_> = unknown.iter().map(|&(command, _)| command).collect();
-        let message = format!(
-            "the server answers, but not to {} in a script: {first}; it has to know all commands of \"Rights\" in the README under their names",
-            commands.join(", ")
-        );
-        return Err(Error::with_reason(
+    first.map_or(Ok(()), |first| Err(unfit(&unknown, first)))
+}
+
+/// Returns the error for commands that a script cannot use, whatever the rights of the user are.
+fn unfit(commands: &[&str], first: ServerError) -> Error {
+    let commands = commands.join(", ");
+    // As for a command outside of a script.
+    let (kind, what) = match rights::is_unknown_command(&first.message) {
+        true => (
+            ErrorKind::Permission,
+            format!("the server does not know {commands} in a script, or has renamed it"),
+        ),
+        false => (
             ErrorKind::UnsupportedServer,
-            message,
-            first.clone(),
-        ));
-    }
-    Ok(())
+            format!("the server answers, but not to {commands} in a script"),
+        ),
+    };
+    let message = format!(
+        "{what}: {first}; it has to know all commands of \"Rights\" in the README under their names"
+    );
+    Error::with_reason(kind, message, first)
 }
 
 /// Adds the user, and the rule that is missing, to a refusal that does not name them: of the whole

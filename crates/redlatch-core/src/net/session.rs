@@ -105,17 +105,17 @@ impl Session {
             .as_ref()
             .and_then(Value::as_array)
             .and_then(<[Value]>::first);
-        let message = if role.and_then(Value::as_str) == Some("sentinel") {
-            format!(
+        if role.and_then(Value::as_str) == Some("sentinel") {
+            let message = format!(
                 "{address} is a sentinel; the address of sentinels is {}/name",
                 address.written("+sentinel")
-            )
-        } else {
-            format!(
-                "{address} does not know TIME, which every Redis and Valkey has; give it back its name, or ask for a server that has it ({reason})"
-            )
-        };
-        Error::new(ErrorKind::UnsupportedServer, message)
+            );
+            return Error::new(ErrorKind::UnsupportedServer, message);
+        }
+        let message = format!(
+            "{address} does not know TIME, which every Redis and Valkey has, or has renamed it; give it back its name, or ask for a server that has it ({reason})"
+        );
+        Error::new(ErrorKind::Permission, message)
     }
 
     /// Returns the largest number of replicas that the server ever had.

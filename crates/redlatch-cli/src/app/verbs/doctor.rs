@@ -11,7 +11,7 @@ use self::findings::Findings;
 use crate::app::{
     address,
     args::{DoctorArgs, ServerArgs},
-    exit::{Failure, NO_SERVER},
+    exit::{Failure, NO_RENAME, NO_SERVER, is_renamed},
     out, session,
 };
 
@@ -404,6 +404,10 @@ async fn pairs_of(client: &Client, n: u32) -> Result<Duration, Error> {
 /// Tells which rights are missing, with a line that takes none away. A server refuses a pattern for
 /// a user who may use all keys or all channels, so patterns are added where they are missing.
 fn rights_missing((prefix, url): (&str, &str), code: u8, text: String, findings: &mut Findings) {
+    if is_renamed(&text) {
+        findings.fault("rights", code, text, NO_RENAME);
+        return;
+    }
     let user = user(url);
     let mut advice = format!("ACL SETUSER {user} {RIGHTS}");
     if text.contains(&format!("~{prefix}")) || text.contains(" key") {

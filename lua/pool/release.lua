@@ -25,10 +25,10 @@
 --       expired   its lease was over, and all of it is back
 --       gone      the hold is unknown
 --       kind      the name is of another kind
--- Cost  O(holds · log n): TIME, HMGET, 2 HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
---       ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits also
---       HGET, and once ZADD; with `void` + HDEL, HSET; of a
---       repeated one + ZRANGE, HMGET of 16 holds.
+-- Cost  O(holds · log n): TIME, HMGET, 2 HDEL, HSET, ZREM; of a waiter + ZREM; with waiters +
+--       ZRANGE, ZSCORE, and a PUBLISH for each notified one, 16 at most; for each that gets permits
+--       also HGET, and once ZADD; with `void` + HDEL, HSET; of a repeated one + ZRANGE, HMGET of 16
+--       holds.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
 -- and the forgotten ones only rise. These requests may come late, repeatedly, and in any order.

@@ -26,8 +26,8 @@
 -- Longest lease of a hold that its holder has not confirmed, in ms.
 local UNCONFIRMED = 5000
 
--- Writes the number of permits out before the holds `over` of K go, so that no error in between loses
--- permits. `over` begins with ''. Begins with HDEL, which a full server accepts.
+-- Writes the number of permits out before the holds `over` of K go, so that no error in between
+-- loses permits. `over` begins with ''. Begins with HDEL, which a full server accepts.
 local function pool_end(k, out, over)
   redis.call('HDEL', k, '')
   redis.call('HSET', k, 'c', out)

@@ -172,7 +172,7 @@ def error_of(error: Exception, *, sent: bool) -> NoAnswer | RedlatchError:
     code, message = code_of(error)
     meaning = _meaning(code, message)
     words = message if code == "ERR" else f"{code} {message}"
-    of_script = "@user_script" in message or " script: " in message
+    of_script = any(mark in message for mark in ("@user_script", " script: ", " called from "))
     if meaning == "WRONGTYPE":
         return WrongKind(f"a value of another program has the key of the name: {words}")
     if meaning in _DENIED:

@@ -24,8 +24,8 @@ pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
 /// that the library must pass, and the expected violations.
 pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     let [seeds, faults, scenarios] = match depth {
-        Depth::Fast => ["1000", "100", "60"],
-        Depth::Ci => ["2000", "100", "60"],
+        Depth::Fast => ["1000", "400", "60"],
+        Depth::Ci => ["2000", "400", "60"],
         Depth::Night => ["50000", "2000", "500"],
     };
     // Some planted faults need more seeds than the bound by day. The simulator lists them.

@@ -139,7 +139,9 @@ async fn a_suspended_holder_of_every_kind_learns_of_its_loss_on_resuming(binary:
         let said = victim.hears().unwrap();
         let (kind, cause) = said.split_once(' ').unwrap();
         println!("{binary}: {kind}: {cause}");
-        assert!(["Expired", "Taken"].contains(&cause), "{said}");
+        // A renewal may have been on its way when the holder was suspended.
+        let causes = ["Expired", "Taken", "Unreachable"];
+        assert!(causes.contains(&cause), "{said}");
     }
     // Late renewals touch nothing.
     tokio::time::sleep(LEASE).await;

@@ -72,7 +72,10 @@ for i = 1, #ids do
   local hold = f[9 + i]
   if hold then
     local before = string.sub(hold, 1, 13)
-    if before > now then
+    if before > now and string.sub(hold, 14, 16) == ' 0 ' then
+      -- Its client has withdrawn it.
+      return {now, 'void'}
+    elseif before > now then
       granted = true
       if before < span then
         longer[#longer + 1] = 'h:' .. ids[i]

@@ -88,8 +88,12 @@ impl Worker {
             let what = format!("{who} is told that it can never succeed: {error}");
             self.watch().violate("passes", what);
         }
-        let silent = is_silence(error) && limit >= ENOUGH;
-        if silent && self.life.shared.answers(names, began) {
+        // The patience counts from the last answer. A call that waits for longer may have had none
+        // for that time because it asked nothing.
+        let shared = &self.life.shared;
+        let soon = shared.exec.now() - began < shared.plan.patience * 1_000;
+        let silent = is_silence(error) && limit >= ENOUGH && soon;
+        if silent && shared.answers(names, began) {
             let what = format!("{who} is told of a silent server, and it answers: {error}");
             self.watch().violate("answered", what);
         }

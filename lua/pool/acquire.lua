@@ -67,14 +67,14 @@ if ends and ends < span then
   span = ends
   lasts = ends - now
 end
-local over, longer, granted = {}, {}, false
+local over, longer, granted, withdrawn = {}, {}, false, false
 for i = 1, #ids do
   local hold = f[9 + i]
   if hold then
     local before = string.sub(hold, 1, 13)
     if before > now and string.sub(hold, 14, 16) == ' 0 ' then
       -- Its client has withdrawn it.
-      return {now, 'void'}
+      withdrawn = true
     elseif before > now then
       granted = true
       if before < span then
@@ -98,7 +98,7 @@ if granted then
   return {now, 'granted', need, micros, lasts}
 end
 local spent, refused = spend(f[4], attempt, ARGV[1], now)
-if refused and (address == '' or not call('ZSCORE', q, address)) then
+if withdrawn or refused and (address == '' or not call('ZSCORE', q, address)) then
   return {now, 'void'}
 end
 if not size then

@@ -65,8 +65,8 @@ if type(lasts) == 'number' and lasts < lease + 0 then
   lasts = redis.pcall('PEXPIRE', key, lease)
 end
 if type(lasts) ~= 'number' then
-  -- A right is missing. Without an end, the count would stay for good.
-  if count == 1 then
+  -- A right is missing. Without an end, the count would stay for good. A copy has added nothing.
+  if not has and count == 1 then
     redis.call('HDEL', key, owner)
   elseif not has then
     redis.call('HSET', key, owner, count - 1)

@@ -194,10 +194,9 @@ impl Multi {
         deadline: &Deadline,
     ) -> Result<Taken, Error> {
         let mut bundle = Bundle::new(Vec::new(), 0);
-        // The number of members of the last grant, and the position up to which members are
-        // acquired alone.
-        let (mut last, mut alone) = (0, 0);
-        let mut answered = false;
+        // The number of members of the last grant, the position up to which members are acquired
+        // alone, and whether a busy answer is known.
+        let (mut last, mut alone, mut busy) = (0, 0, false);
         while let Some(member) = self.0.get(bundle.holds().len()) {
             let at = bundle.holds().len();
             if deadline.is_over() && at > 0 {
@@ -207,10 +206,9 @@ impl Multi {
                 owner: owners.of(member),
                 wait: deadline.left(options.wait),
                 whole_lease: true,
-                answered,
+                answered: busy || at > 0,
                 ..options.clone()
             };
-            answered = true;
             let run = self.0.run(at);
             if run.len() > 1 && at >= alone {
                 let asked = pin!(member.client().acquire_together(&run, &options));
@@ -224,7 +222,7 @@ impl Multi {
                         Together::Busy(_) if options.wait == Wait::Never || deadline.is_over() => {
                             return Ok(Taken::Busy);
                         }
-                        Together::Busy(busy) => alone = at + busy + 1,
+                        Together::Busy(name) => (alone, busy) = (at + name + 1, true),
                         Together::OneByOne if deadline.is_over() => return Err(unanswered()),
                         Together::OneByOne => alone = at + run.len(),
                     },

@@ -155,3 +155,20 @@ async fn busy_is_no_error_however_far_the_server_is() {
         }
     }
 }
+
+/// Only an answer says that a name is busy.
+#[tokio::test(start_paused = true)]
+async fn silent_server_is_no_busy_member() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let (one, two) = (client.lock("{t}a"), client.lock("{t}b"));
+    let members: [&dyn Lockable; 2] = [&one, &two];
+    let both = MultiLock::new(&members);
+    drop(both.try_lock().await.unwrap());
+    client.settled().await;
+    backend.embedded_server().stop();
+    for wait in (20..400).step_by(7) {
+        let tried = both.try_lock_for(wait * MS).lease(300 * MS).await;
+        assert!(tried.is_err(), "{wait} ms");
+    }
+}

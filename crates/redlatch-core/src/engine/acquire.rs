@@ -151,6 +151,8 @@ impl<'a> Run<'a> {
             let side = primitive.queue_side();
             local_queues.join(key, side, number, owner.number(), attempt.called_by(), now)
         });
+        let heard = subscription(client, primitive.as_ref(), &attempt);
+        let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
         let run = Self {
             client,
             primitive,
@@ -161,12 +163,7 @@ impl<'a> Run<'a> {
             checked: Some(now),
             begun: now,
             lease,
-            waiter: Waiter::new(
-                plan,
-                now,
-                subscription(client, primitive.as_ref(), &attempt),
-            )
-            .after_answer(options.answered),
+            waiter,
             attempt,
             queue_slot,
             subscriptions: Subscriptions::default(),

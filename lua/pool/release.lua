@@ -90,23 +90,18 @@ for i = 8, #ARGV do
   reply[#reply + 1], reply[#reply + 2] = verdict, left
 end
 local waiting = f[4] and l
-if changed or waiting then
-  call('HDEL', k, '')
-end
 if changed then
   write[#write + 1], write[#write + 2] = 'c', out
   if forgotten > 0 then
     write[#write + 1], write[#write + 2] = 's', size
   end
-  -- The number comes before the holds go, so that no error in between loses permits.
-  call('HSET', k, unpack(write))
-  if gone[1] then
-    call('HDEL', k, unpack(over))
-  end
+  pool_end(k, write, over)
   write = {}
   if gone[1] and d then
     call('ZREM', d, unpack(gone))
   end
+elseif waiting then
+  call('HDEL', k, '')
 end
 
 local void, spent = ARGV[3], f[6]

@@ -45,7 +45,7 @@ while i <= n do
     end
   end
   if gone[1] then
-    -- The number comes before the holds go, so that no error in between loses permits.
+    -- As pool_end in pool/shared.lua.
     call('HDEL', k, '')
     call('HSET', k, 'c', out)
     call('HDEL', k, unpack(over))

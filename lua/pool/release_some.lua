@@ -27,7 +27,7 @@ for i = 3, #ARGV do
 end
 local f = call('HMGET', k, unpack(fields))
 local plain = f[1] == ARGV[2] and f[2]
-local out, over, gone, lines, seen, last = f[3], {''}, {}, {}, {}, nil
+local out, over, gone, lines, seen, last = f[3], {}, {}, {}, {}, nil
 for i = 1, #ids do
   local hold, id = f[9 + i], ids[i]
   if not plain or not hold or seen[id] or string.sub(hold, 1, 13) <= now then
@@ -42,7 +42,7 @@ for i = 1, #ids do
   end
 end
 if gone[1] then
-  pool_end(k, out, over)
+  pool_end(k, {'c', out}, over)
   call('ZREM', d, unpack(gone))
   if f[4] then
     local size = tonumber(f[2])

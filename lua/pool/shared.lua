@@ -26,12 +26,15 @@
 -- Longest lease of a hold that its holder has not confirmed, in ms.
 local UNCONFIRMED = 5000
 
--- Writes the number of permits out before the holds `over` of K go, so that no error in between
--- loses permits. `over` begins with ''. Begins with HDEL, which a full server accepts.
-local function pool_end(k, out, over)
+-- Writes the fields `write`, the number of permits out among them, and then removes the holds
+-- `over`. In this order no error in between loses permits. Begins with HDEL, which a full server
+-- accepts, and which shows that the removal is allowed.
+local function pool_end(k, write, over)
   redis.call('HDEL', k, '')
-  redis.call('HSET', k, 'c', out)
-  redis.call('HDEL', k, unpack(over))
+  redis.call('HSET', k, unpack(write))
+  if over[1] then
+    redis.call('HDEL', k, unpack(over))
+  end
 end
 
 -- Removes expired holds, at most 64. Returns the number of permits out, whether there may be more
@@ -47,7 +50,7 @@ local function reap(k, d, now, out)
     fields[i] = 'h:' .. ids[i]
   end
   local holds = redis.call('HMGET', k, unpack(fields))
-  local over, gone, moved = {''}, {}, {}
+  local over, gone, moved = {}, {}, {}
   for i = 1, #ids do
     local hold = holds[i]
     if hold and string.sub(hold, 1, 13) > now then
@@ -61,8 +64,8 @@ local function reap(k, d, now, out)
       end
     end
   end
-  if over[2] then
-    pool_end(k, out, over)
+  if over[1] then
+    pool_end(k, {'c', out}, over)
   else
     redis.call('HDEL', k, '')
   end
@@ -72,7 +75,7 @@ local function reap(k, d, now, out)
   if moved[1] then
     redis.call('ZADD', d, unpack(moved))
   end
-  return out, #ids == 64, over[2] ~= nil
+  return out, #ids == 64, over[1] ~= nil
 end
 
 -- Deletes K and D. What refuses attempts outlives the pool, since a copy may still come: `v` is

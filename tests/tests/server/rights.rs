@@ -295,9 +295,12 @@ async fn waiters_without_channel_rights_recheck_by_the_clock(binary: ServerBinar
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-/// A server with a user `app` that may do everything.
-fn server_with_all(binary: &ServerBinary) -> Backend {
-    server_with(binary, "~* &* +@all")
+/// A server, a client of a user `app` that may do everything, and one of another user.
+async fn server_with_all(binary: &ServerBinary) -> (Backend, Client, Client) {
+    let backend = server_with(binary, "~* &* +@all");
+    let client = as_app(&backend).default_lease(SECOND).connect();
+    let (client, other) = (client.await.unwrap(), backend.client().await);
+    (backend, client, other)
 }
 
 /// Takes a right from the user `app`, or gives it back.
@@ -308,15 +311,7 @@ fn set_right(backend: &Backend, right: &str) {
 
 /// Whatever command of a release is refused, its permit is out no more once the lease is over.
 async fn permit_comes_back_though_a_right_is_missing_half_way(binary: ServerBinary) {
-    let backend = server_with_all(&binary);
-    let (client, other) = (
-        as_app(&backend)
-            .default_lease(SECOND)
-            .connect()
-            .await
-            .unwrap(),
-        backend.client().await,
-    );
+    let (backend, client, other) = server_with_all(&binary).await;
     for right in [
         "hset", "hdel", "hget", "zadd", "zrem", "zscore", "zrange", "publish",
     ] {
@@ -335,15 +330,7 @@ async fn permit_comes_back_though_a_right_is_missing_half_way(binary: ServerBina
 
 /// A hold in the layout of another library has an end, or is taken back.
 async fn count_of_another_library_ends_though_a_right_is_missing_half_way(binary: ServerBinary) {
-    let backend = server_with_all(&binary);
-    let (client, other) = (
-        as_app(&backend)
-            .default_lease(SECOND)
-            .connect()
-            .await
-            .unwrap(),
-        backend.client().await,
-    );
+    let (backend, client, other) = server_with_all(&binary).await;
     for right in ["pttl", "pexpire", "hset", "hdel"] {
         set_right(&backend, &format!("-{right}"));
         let refused = Redisson::new(&client, right).try_lock().await;

@@ -23,10 +23,13 @@ fn pool_follows_the_model_under_lost_replies_and_late_copies() {
         for seed in seeds() {
             ahead += World::new(Bed::new(model), seed, Counted::default()).run();
         }
-        assert!(
-            ahead > seeds().count() / 20,
-            "hardly anything was granted ahead: {ahead}"
-        );
+        // A run of few seeds shows that it happens at all.
+        let least = if seeds().count() < 100 {
+            0
+        } else {
+            seeds().count() / 5
+        };
+        assert!(ahead > least, "hardly anything was granted ahead: {ahead}");
     }
 }
 

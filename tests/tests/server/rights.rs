@@ -6,10 +6,12 @@ use futures_util::future::{try_join, try_join_all};
 use redlatch::{
     Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy, compat::Redisson,
 };
+use redlatch_lua::REDISSON;
 use redlatch_tests::{
     backend::Backend,
     calls::{self, Call, Wait},
     fixture::{MS, SECOND, assert_nothing_left, documented_rights, registered, waiting},
+    proxy::{Pick, Proxy, Then},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
@@ -25,6 +27,7 @@ redlatch_tests::on_every_server!(
     a_user_without_hello_speaks_resp2,
     permit_comes_back_though_a_right_is_missing_half_way,
     count_of_another_library_ends_though_a_right_is_missing_half_way,
+    copy_that_cannot_move_the_end_leaves_the_hold,
 );
 
 /// All that the plain lock needs, and the self-check, and finding locks.
@@ -339,4 +342,25 @@ async fn count_of_another_library_ends_though_a_right_is_missing_half_way(binary
         let again = Redisson::new(&other, right).try_lock_for(GENEROUS).await;
         assert!(again.unwrap().is_some(), "{right}");
     }
+}
+
+async fn copy_that_cannot_move_the_end_leaves_the_hold(binary: ServerBinary) {
+    let (backend, _, other) = server_with_all(&binary).await;
+    let server = backend.server();
+    let proxy = Proxy::start(server.address());
+    let url = format!("redis://app:secret@{}", proxy.address());
+    let client = Client::connect(&url).await.unwrap();
+    let digest = server.command(&["SCRIPT", "LOAD", REDISSON.acquire.text]);
+    let lost = proxy.drop_reply(Pick::containing(digest.text()), Then::Cut);
+    let guard = Redisson::new(&client, "x").try_lock().await.unwrap();
+    let first = lost.answered().await;
+    backend.pass(10 * MS).await;
+    set_right(&backend, "-pexpire");
+    let copy = first.copy().deliver().await.unwrap();
+    let copy = String::from_utf8_lossy(&copy).to_lowercase();
+    assert!(copy.starts_with('-'), "{copy}");
+    set_right(&backend, "+pexpire");
+    let taken = Redisson::new(&other, "x").try_lock().await.unwrap();
+    assert!(taken.is_none(), "the hold is there");
+    assert_eq!(guard.unwrap().release().await.unwrap(), Released::Free);
 }

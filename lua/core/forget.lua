@@ -21,10 +21,9 @@
 -- Begins with DEL, which a full server accepts.
 local call = redis.call
 local key = KEYS[1]
--- k kind, o owner, u until, t token or last operation, g generation, n waiters until, v attempts
--- that may not act, c count of a latch, e its end
-local f = call('HMGET', key, 'k', 'o', 'u', 't', 'g', 'n', 'v', 'c', 'e')
-local kind = f[1]
+-- token is that of a lock, or the last operation of a latch; left and expires are a latch's.
+local kind, owner, ends, token, g, waiters, spent, left, expires =
+  unpack(call('HMGET', key, 'k', 'o', 'u', 't', 'g', 'n', 'v', 'c', 'e'))
 if not kind then
   return {now, 'unset'}
 elseif kind ~= ARGV[2] then
@@ -34,13 +33,13 @@ end
 local locks = {['lock:1'] = 1, ['fair:1'] = 1, ['rw:1'] = 1, ['election:1'] = 1, ['fair_election:1'] = 1}
 local pools = {['semaphore:1'] = 1, ['permits:1'] = 1}
 if kind == 'latch:1' then
-  if f[8] and (not f[9] or f[9] == '' or f[9] > now) then
+  if left and (not expires or expires == '' or expires > now) then
     return {now, 'set'}
   end
 elseif kind == 'once:1' then
   return {now, 'set'}
 elseif locks[kind] then
-  if f[2] and f[3] > now then
+  if owner and ends > now then
     return {now, 'held'}
   end
 elseif not pools[kind] then
@@ -57,23 +56,23 @@ for i = 1, #fields, 2 do
     return {now, 'held'}
   end
 end
-if f[6] and f[6] > now and call('ZCARD', KEYS[2]) + call('ZCARD', KEYS[4]) > 0 then
+if waiters and waiters > now and call('ZCARD', KEYS[2]) + call('ZCARD', KEYS[4]) > 0 then
   return {now, 'waited'}
 end
 
 -- Copies of no attempt come after those of the first on record. The ids of operations end with
 -- their keys.
 local wait = 0
-local copies = f[7] and string.sub(f[7], 1, 13)
+local copies = spent and string.sub(spent, 1, 13)
 if copies and copies >= now then
   wait = copies - now + 1
 end
 for i = 6, 7 do
   wait = math.max(wait, call('PTTL', KEYS[i]))
 end
-for i = 4, 5 do
-  if f[i] and f[i] >= micros then
-    wait = math.max(wait, math.ceil((f[i] - micros) / 1000) + 1)
+for _, stamp in ipairs({token, g}) do
+  if stamp and stamp >= micros then
+    wait = math.max(wait, math.ceil((stamp - micros) / 1000) + 1)
   end
 end
 if wait > 0 then

@@ -15,8 +15,8 @@
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, token = KEYS[1], ARGV[2]
-local f = redis.call('HMGET', key, 'o', 't', 'u')
-if f[1] ~= ARGV[1] or f[2] ~= token or f[3] <= now then
+local leader, current, ends = unpack(redis.call('HMGET', key, 'o', 't', 'u'))
+if leader ~= ARGV[1] or current ~= token or ends <= now then
   return {now, 'gone'}
 end
 redis.call('HSET', key, 'a', token .. ' ' .. ARGV[3])

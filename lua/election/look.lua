@@ -8,15 +8,14 @@
 -- Cost  O(1): TIME, HMGET.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local f = redis.call('HMGET', KEYS[1], 'k', 'o', 't', 'u', 'a')
-local kind, token = f[1], f[3]
+local kind, leader, token, ends, announced = unpack(redis.call('HMGET', KEYS[1], 'k', 'o', 't', 'u', 'a'))
 if kind and kind ~= 'election:1' and kind ~= 'fair_election:1' then
   return {now, 'kind', kind}
-elseif not f[2] or f[4] <= now then
+elseif not leader or ends <= now then
   return {now, 'vacant', token or ''}
 end
 local prefix = token .. ' '
-if f[5] and string.sub(f[5], 1, #prefix) == prefix then
-  return {now, 'led', token, f[4] - now, 1, string.sub(f[5], #prefix + 1)}
+if announced and string.sub(announced, 1, #prefix) == prefix then
+  return {now, 'led', token, ends - now, 1, string.sub(announced, #prefix + 1)}
 end
-return {now, 'led', token, f[4] - now, 0, ''}
+return {now, 'led', token, ends - now, 0, ''}

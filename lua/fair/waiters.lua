@@ -11,9 +11,9 @@
 -- Cost  O(log waiters + count): TIME, HMGET, ZRANGE, ZSCORE for each waiter.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local f = redis.call('HMGET', KEYS[1], 'k', 'y')
-if f[1] and f[1] ~= KIND then
-  return {now, 'kind', f[1]}
+local kind, called = unpack(redis.call('HMGET', KEYS[1], 'k', 'y'))
+if kind and kind ~= KIND then
+  return {now, 'kind', kind}
 end
 local from = '-inf'
 if ARGV[1] ~= '' then
@@ -24,8 +24,8 @@ local found = redis.call('ZRANGE', KEYS[2], from, '+inf', 'BYSCORE', 'LIMIT', 0,
 for i = 1, #found, 2 do
   local member = found[i]
   local alive = redis.call('ZSCORE', KEYS[3], queue_client(member))
-  if alive and queue_is_called(f[2], member) and string.sub(f[2], 1, 13) < alive then
-    alive = string.sub(f[2], 1, 13)
+  if alive and queue_is_called(called, member) and string.sub(called, 1, 13) < alive then
+    alive = string.sub(called, 1, 13)
   end
   local at = #reply
   reply[at + 1], reply[at + 2] = member, found[i + 1]

@@ -24,17 +24,17 @@
 -- no latch. Begins with PEXPIRE, which a full server accepts, and then the rest.
 local key, ops = KEYS[1], KEYS[2]
 local op, n, keep = ARGV[2], ARGV[3], ARGV[4]
-local f = call('HMGET', key, 'k', 'g', 'c', 't')
-if f[1] ~= 'latch:1' and f[1] then
-  return {now, 'kind', f[1]}
+local kind, g, count, last = unpack(call('HMGET', key, 'k', 'g', 'c', 't'))
+if kind ~= 'latch:1' and kind then
+  return {now, 'kind', kind}
 end
 
 local known = call('ZSCORE', ops, op)
 if known then
   -- The time of the count. It lies between the beginnings of its generation and of the next.
   local at = known - keep * 1000
-  if f[3] and at >= f[2] + 0 then
-    return {now, 'counted', f[3], f[2]}
+  if count and at >= g + 0 then
+    return {now, 'counted', count, g}
   end
   for from, to in string.gmatch(call('HGET', key, 'r') or '', '(%d+)-(%d+)') do
     if at >= from + 0 and at <= to + 0 then
@@ -46,17 +46,17 @@ elseif call('ZSCORE', ops, op .. '!') then
   return {now, 'unset'}
 end
 
-local stamp = run(ops, op, keep, micros, f[3], f[4])
+local stamp = run(ops, op, keep, micros, count, last)
 if not stamp then
   return {now, 'unset'}
 end
 
-local left = f[3] - n
+local left = count - n
 if left < 0 then
   left = 0
 end
 call('HSET', key, 'c', left, 't', stamp)
-if left == 0 and f[3] ~= '0' then
-  publish(ARGV[5], ARGV[6], 'open ' .. f[2])
+if left == 0 and count ~= '0' then
+  publish(ARGV[5], ARGV[6], 'open ' .. g)
 end
-return {now, 'counted', left, f[2]}
+return {now, 'counted', left, g}

@@ -19,29 +19,29 @@
 -- the record of open generations. A refusal is remembered too. Begins with PEXPIRE, which a full
 -- server accepts, and then the rest.
 local key, ops, op, keep = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
-local f = call('HMGET', key, 'k', 'g', 'c', 't', 'r')
-if f[1] ~= 'latch:1' and f[1] then
-  return {now, 'kind', f[1]}
+local kind, g, count, last, opened = unpack(call('HMGET', key, 'k', 'g', 'c', 't', 'r'))
+if kind ~= 'latch:1' and kind then
+  return {now, 'kind', kind}
 elseif call('ZSCORE', ops, op) then
   return {now, 'deleted'}
 elseif call('ZSCORE', ops, op .. '!') then
   return {now, 'unset'}
 end
 
-local stamp = run(ops, op, keep, micros, f[3], f[4])
+local stamp = run(ops, op, keep, micros, count, last)
 if not stamp then
   return {now, 'unset'}
 end
 
-local shut = f[3] ~= '0'
+local shut = count ~= '0'
 call('HDEL', key, 'c', 'n', 'e')
 if shut then
   call('HSET', key, 't', stamp)
 else
-  call('HSET', key, 't', stamp, 'r', with_opened(f[5], f[2], stamp))
+  call('HSET', key, 't', stamp, 'r', with_opened(opened, g, stamp))
 end
 call('PEXPIRE', key, ARGV[4])
 if shut then
-  publish(ARGV[5], ARGV[6], 'deleted ' .. f[2])
+  publish(ARGV[5], ARGV[6], 'deleted ' .. g)
 end
 return {now, 'deleted'}

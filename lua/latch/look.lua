@@ -12,22 +12,22 @@
 -- that it never opened. The same applies to one that opened before the last 64 open ones.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local f = redis.call('HMGET', KEYS[1], 'k', 'g', 'c', 'n', 'e', 'r')
-if f[1] ~= 'latch:1' and f[1] then
-  return {now, 'kind', f[1]}
+local kind, present, left, of, ends, opened = unpack(redis.call('HMGET', KEYS[1], 'k', 'g', 'c', 'n', 'e', 'r'))
+if kind ~= 'latch:1' and kind then
+  return {now, 'kind', kind}
 end
 
 local reply = {now, 'unset', '', 0, 0, ''}
-if f[3] then
+if left then
   -- Where time moves during a script, a key outlives its end by the time since the script began.
-  reply = {now, 'set', f[2], f[3], f[4], f[5] ~= '' and math.max(f[5] - now, 0) or ''}
+  reply = {now, 'set', present, left, of, ends ~= '' and math.max(ends - now, 0) or ''}
 end
-local opened = f[6] or ''
+opened = opened or ''
 for i = 1, #ARGV do
   local g = ARGV[i]
   local fate = 'deleted'
-  if g == f[2] and f[3] then
-    fate = f[3] == '0' and 'open' or 'shut'
+  if g == present and left then
+    fate = left == '0' and 'open' or 'shut'
   elseif string.find(opened, ' ' .. g .. '-', 1, true) then
     fate = 'open'
   end

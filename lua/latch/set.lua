@@ -20,9 +20,9 @@
 -- refusal. Begins with HSET, which a full server refuses.
 local key, ops = KEYS[1], KEYS[2]
 local op, count, ttl, keep = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local f = call('HMGET', key, 'k', 'c', 't', 'g', 'r')
-if f[1] ~= 'latch:1' and f[1] then
-  return {now, 'kind', f[1]}
+local kind, left, last, g, opened = unpack(call('HMGET', key, 'k', 'c', 't', 'g', 'r'))
+if kind ~= 'latch:1' and kind then
+  return {now, 'kind', kind}
 elseif call('ZSCORE', ops, op) then
   return {now, 'set', ''}
 elseif call('ZSCORE', ops, op .. '!') then
@@ -30,16 +30,16 @@ elseif call('ZSCORE', ops, op .. '!') then
 end
 
 local verdict, stamp = 'set', micros
-if f[2] and f[2] ~= '0' then
+if left and left ~= '0' then
   verdict, op = 'refused', op .. '!'
 else
-  if f[3] and stamp <= f[3] then
-    stamp = string.format('%.0f', f[3] + 1)
+  if last and stamp <= last then
+    stamp = string.format('%.0f', last + 1)
   end
   local ends = ttl ~= '' and (now + ttl) .. '' or ''
-  if f[2] then
+  if left then
     -- The previous generation has opened.
-    local opened = with_opened(f[5], f[4], f[3])
+    opened = with_opened(opened, g, last)
     call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp, 'r', opened)
   else
     call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp)

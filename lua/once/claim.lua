@@ -30,23 +30,23 @@
 -- Begins with HSET, which a full server refuses.
 local key, owner, attempt, lease, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local slot, from, before, limit, keep = ARGV[6], ARGV[8], ARGV[9], ARGV[10] + 0, ARGV[12]
-local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'v', 'c', 'l', 's', 'b', 'i')
-if f[1] ~= KIND and f[1] then
-  return {now, 'kind', f[1]}
+local kind, holder, claimed, last, until_ms, spent, count, ended, present, begun, runner =
+  unpack(call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'v', 'c', 'l', 's', 'b', 'i'))
+if kind ~= KIND and kind then
+  return {now, 'kind', kind}
 end
-local l = f[8]
-if f[2] and f[5] > now then
-  if f[2] ~= owner or f[3] ~= attempt then
-    return {now, 'busy', f[5] - now, f[2]}
+if holder and until_ms > now then
+  if holder ~= owner or claimed ~= attempt then
+    return {now, 'busy', until_ms - now, holder}
   end
-  return {now, 'granted', f[7], f[4], string.sub(l or '', 1, 5) == 'lost ' and 1 or 0}
+  return {now, 'granted', count, last, string.sub(ended or '', 1, 5) == 'lost ' and 1 or 0}
 end
-local _, refused = spend(f[6], attempt, ARGV[1], now)
+local _, refused = spend(spent, attempt, ARGV[1], now)
 if refused then
   return {now, 'void'}
 end
 -- This refuses copies of a claim that was granted.
-if ARGV[7] ~= (f[4] or '') .. ' ' .. (f[2] and '1' or '0') or from > now or before ~= '' and before <= now then
+if ARGV[7] ~= (last or '') .. ' ' .. (holder and '1' or '0') or from > now or before ~= '' and before <= now then
   return {now, 'moved'}
 end
 
@@ -78,15 +78,15 @@ if attempts > limit then
 end
 
 local token = micros
-if f[4] and token <= f[4] then
-  token = string.format('%.0f', f[4] + 1)
+if last and token <= last then
+  token = string.format('%.0f', last + 1)
 end
 local ends = (now + lease) .. ''
 call('HSET', key, 'k', KIND, 'o', owner, 'h', attempt, 't', token, 'u', ends, 's', slot, 'c', attempts, 'b', now, 'i', ARGV[11])
-if f[2] then
+if holder then
   -- The run before lost its claim: nobody will say how it ended.
-  l = 'lost ' .. f[7] .. ' ' .. f[4] .. ' ' .. f[10] .. ' ' .. f[5] .. ' ' .. f[11] .. ' ' .. f[9]
-  call('HSET', key, 'l', l)
+  ended = 'lost ' .. count .. ' ' .. last .. ' ' .. begun .. ' ' .. until_ms .. ' ' .. runner .. ' ' .. present
+  call('HSET', key, 'l', ended)
   call('HDEL', key, 'e')
 end
 if open then
@@ -102,4 +102,4 @@ else
   keyed_put(key, slot, 'run ' .. attempts .. ' ' .. token .. ' ' .. now .. ' 0 ' .. ARGV[11] .. ' ' .. slot, (now + keep) .. '')
 end
 live(key, ttl)
-return {now, 'granted', attempts, token, string.sub(l or '', 1, 5) == 'lost ' and 1 or 0}
+return {now, 'granted', attempts, token, string.sub(ended or '', 1, 5) == 'lost ' and 1 or 0}

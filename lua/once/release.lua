@@ -29,28 +29,28 @@
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, attempt, void, token, outcome = KEYS[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
-local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 's', 'c', 'b', 'i', 'p', 'x')
-if f[1] ~= KIND and f[1] then
+local kind, holder, claimed, last, until_ms, slot, attempts, begun, runner, open, recorded =
+  unpack(call('HMGET', key, 'k', 'o', 'h', 't', 'u', 's', 'c', 'b', 'i', 'p', 'x'))
+if kind ~= KIND and kind then
   return {now, 'kind'}
 end
 
 local verdict = 'gone'
-if f[2] and f[2] == ARGV[1] and f[3] == attempt then
-  verdict = f[5] > now and 'released' or 'expired'
-  local slot, attempts = f[6], f[7]
+if holder and holder == ARGV[1] and claimed == attempt then
+  verdict = until_ms > now and 'released' or 'expired'
   call('HDEL', key, 'o', 'h', 'u', 's', 'c', 'b', 'i')
   if outcome == '' then
     -- Nothing has begun: the attempt does not count.
     if not is_keyed(slot) then
-      put_open(key, (with_attempts(f[10], slot, attempts - 1)))
+      put_open(key, (with_attempts(open, slot, attempts - 1)))
     elseif attempts == '1' then
       keyed_drop(key, slot)
     else
-      keyed_put(key, slot, 'lost ' .. attempts - 1 .. ' ' .. f[4] .. ' ' .. f[8] .. ' ' .. now .. ' ' .. f[9] .. ' ' .. slot, (now + ARGV[9]) .. '')
+      keyed_put(key, slot, 'lost ' .. attempts - 1 .. ' ' .. last .. ' ' .. begun .. ' ' .. now .. ' ' .. runner .. ' ' .. slot, (now + ARGV[9]) .. '')
     end
   else
-    local record = outcome .. ' ' .. attempts .. ' ' .. f[4] .. ' ' .. f[8] .. ' ' .. now .. ' ' .. f[9] .. ' ' .. slot
-    call('HSET', key, 'l', record, 'x', f[4])
+    local record = outcome .. ' ' .. attempts .. ' ' .. last .. ' ' .. begun .. ' ' .. now .. ' ' .. runner .. ' ' .. slot
+    call('HSET', key, 'l', record, 'x', last)
     if ARGV[8] == '' then
       call('HDEL', key, 'e')
     else
@@ -60,13 +60,13 @@ if f[2] and f[2] == ARGV[1] and f[3] == attempt then
       keyed_put(key, slot, record, (now + ARGV[9]) .. '')
     elseif outcome == 'done' then
       call('HSET', key, 'w', record)
-      put_open(key, open_after(f[10], slot))
+      put_open(key, open_after(open, slot))
     end
   end
   live(key, ARGV[4])
-elseif token ~= '' and f[11] == token then
+elseif token ~= '' and recorded == token then
   verdict = 'already'
-elseif token ~= '' and f[4] and token < f[4] then
+elseif token ~= '' and last and token < last then
   verdict = 'taken'
 end
 if void ~= '' and void >= now then

@@ -13,19 +13,19 @@
 --
 -- Never creates a key and never shortens a lease. Begins with HDEL, which a full server accepts.
 local key, token = KEYS[1], ARGV[5]
-local f = call('HMGET', key, 'k', 'o', 't', 'u')
-if f[1] and f[1] ~= KIND then
+local kind, holder, last, until_ms = unpack(call('HMGET', key, 'k', 'o', 't', 'u'))
+if kind and kind ~= KIND then
   return {now, 'kind'}
-elseif f[3] and f[3] > token then
+elseif last and last > token then
   return {now, 'taken'}
-elseif f[3] ~= token or f[2] ~= ARGV[2] then
+elseif last ~= token or holder ~= ARGV[2] then
   return {now, 'gone'}
-elseif f[4] <= now then
+elseif until_ms <= now then
   return {now, 'expired'}
 end
 local ends = (now + ARGV[3]) .. ''
 call('HDEL', key, '')
-if ends > f[4] then
+if ends > until_ms then
   call('HSET', key, 'u', ends)
 end
 live(key, ARGV[4])

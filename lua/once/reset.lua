@@ -18,14 +18,14 @@
 -- A late copy forgets nothing that was recorded after its caller looked, since a record needs a
 -- claim, and each claim has a new token. Begins with HDEL, which a full server accepts.
 local key, op = KEYS[1], ARGV[2]
-local f = call('HMGET', key, 'k', 't', 'o', 'z')
-if f[1] ~= KIND and f[1] then
-  return {now, 'kind', f[1]}
-elseif not f[2] then
+local kind, last, holder, reset = unpack(call('HMGET', key, 'k', 't', 'o', 'z'))
+if kind ~= KIND and kind then
+  return {now, 'kind', kind}
+elseif not last then
   return {now, 'unset'}
-elseif (f[4] or '') ~= ARGV[4] then
+elseif (reset or '') ~= ARGV[4] then
   return {now, 'reset'}
-elseif f[2] .. ' ' .. (f[3] and '1' or '0') ~= ARGV[3] then
+elseif last .. ' ' .. (holder and '1' or '0') ~= ARGV[3] then
   return {now, 'moved'}
 end
 call('HDEL', key, 'l', 'e', 'w', 'p', 'f', 'y')

@@ -28,10 +28,10 @@ local who, count = holder(key)
 if who == false then
   return {now, 'kind'}
 end
-local f = redis.call('HMGET', side, 'o', 't', 'h', 'v')
-local listed = who and f[1] == owner and f[2] and f[3]
+local lister, last, listed_attempts, spent_before = unpack(redis.call('HMGET', side, 'o', 't', 'h', 'v'))
+local listed = who and lister == owner and last and listed_attempts
 local has = listed and string.find(listed, ' ' .. attempt .. ' ', 1, true)
-local spent, refused = spend(f[4], attempt, ARGV[1], now)
+local spent, refused = spend(spent_before, attempt, ARGV[1], now)
 if refused and not has then
   return {now, 'void'}
 end
@@ -46,13 +46,13 @@ end
 
 local serial, attempts = micros, ' '
 if listed then
-  serial, attempts = f[2], listed
+  serial, attempts = last, listed
 else
   -- A new hold. A count whose attempts are lost is that of a hold which counts as forgotten.
   count = 0
-  if f[2] and serial <= f[2] then
+  if last and serial <= last then
     -- The clock was set back.
-    serial = string.format('%.0f', f[2] + 1)
+    serial = string.format('%.0f', last + 1)
   end
 end
 if not has then

@@ -34,8 +34,8 @@ local who = holder(key)
 if who == false then
   return {now, 'kind'}
 end
-local f = redis.call('HMGET', side, 'o', 't')
-if who ~= owner or (f[1] == owner and f[2] or '') ~= serial then
+local lister, current = unpack(redis.call('HMGET', side, 'o', 't'))
+if who ~= owner or (lister == owner and current or '') ~= serial then
   remember(ops, op .. '!', micros, keep, micros)
   return {now, 'gone'}
 end

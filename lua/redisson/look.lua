@@ -16,6 +16,6 @@ local who, count = holder(KEYS[1])
 if not who then
   return {now, who == false and 'kind' or 'free'}
 end
-local f = redis.call('HMGET', KEYS[2], 'o', 't')
+local lister, current = unpack(redis.call('HMGET', KEYS[2], 'o', 't'))
 local left = redis.call('PTTL', KEYS[1])
-return {now, 'held', who, count, left >= 0 and left or '', f[1] == who and f[2] or ''}
+return {now, 'held', who, count, left >= 0 and left or '', lister == who and current or ''}

@@ -29,21 +29,22 @@ local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, side = KEYS[1], KEYS[2]
 local owner, attempt, void, keep, serial = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
 local who, count = holder(key)
-local f = redis.call('HMGET', side, 'o', 'h', 'z', 'v', 't', 'f')
+local lister, listed, released, spent, current, forced =
+  unpack(redis.call('HMGET', side, 'o', 'h', 'z', 'v', 't', 'f'))
 local own = who == owner
 local verdict, left = 'gone', own and count or 0
 local freed = false
 local from, to
-if f[1] == owner and f[2] then
-  from, to = string.find(f[2], ' ' .. attempt .. ' ', 1, true)
+if lister == owner and listed then
+  from, to = string.find(listed, ' ' .. attempt .. ' ', 1, true)
 end
 if from then
   -- A full server accepts this, and then the rest.
   redis.call('HDEL', side, '')
-  local rest = string.sub(f[2], 1, from) .. string.sub(f[2], to + 1)
+  local rest = string.sub(listed, 1, from) .. string.sub(listed, to + 1)
   if own then
     -- A hold with another serial is that of a late copy.
-    verdict, left = (serial == '' or serial == f[5]) and 'released' or 'gone', count - 1
+    verdict, left = (serial == '' or serial == current) and 'released' or 'gone', count - 1
     if left > 0 then
       redis.call('HSET', key, owner, left)
     else
@@ -57,16 +58,16 @@ if from then
   if verdict == 'released' then
     redis.call('HSET', side, 'z', attempt)
   end
-elseif f[3] == attempt then
+elseif released == attempt then
   verdict = 'already'
 elseif who == false or who and not own then
   verdict = 'taken'
 end
-if f[6] and f[6] == serial and (verdict == 'gone' or verdict == 'taken') then
+if forced and forced == serial and (verdict == 'gone' or verdict == 'taken') then
   verdict = 'revoked'
 end
 if void ~= '' and void >= now then
-  end_attempt(side, f[4], 'redisson:1', attempt, void, now)
+  end_attempt(side, spent, 'redisson:1', attempt, void, now)
   outlive(side, void - now + 1000)
 end
 if from then

@@ -19,14 +19,14 @@
 -- Cost  O(1): TIME, HSCAN, HMGET, 2 PTTL, 2 PEXPIRE.
 local owner, serial = ARGV[2], ARGV[5]
 local who = holder(KEYS[1])
-local f = redis.call('HMGET', KEYS[2], 'o', 't', 'f')
-if f[3] == serial then
+local lister, current, forced = unpack(redis.call('HMGET', KEYS[2], 'o', 't', 'f'))
+if forced == serial then
   return {now, 'revoked'}
 elseif who ~= owner then
   return {now, who == nil and 'gone' or 'taken'}
-elseif f[1] ~= owner or not f[2] then
+elseif lister ~= owner or not current then
   return {now, 'gone'}
-elseif f[2] ~= serial then
+elseif current ~= serial then
   return {now, 'taken'}
 end
 outlive(KEYS[1], ARGV[3])

@@ -23,9 +23,9 @@
 -- A value of another type is the server's error WRONGTYPE, before anything is written.
 local key, marks, attempt, lease = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
 local value = redis.call('GET', key)
-local f = redis.call('HMGET', marks, 'v', 't')
+local spent_before, last = unpack(redis.call('HMGET', marks, 'v', 't'))
 local serial = serial_of(value, attempt)
-local spent, refused = spend(f[1], attempt, ARGV[1], now)
+local spent, refused = spend(spent_before, attempt, ARGV[1], now)
 if refused and not serial then
   return {now, 'void'}
 end
@@ -41,9 +41,9 @@ if serial then
   outlive(key, lease)
 else
   serial = micros
-  if f[2] and serial <= f[2] then
+  if last and serial <= last then
     -- The clock was set back.
-    serial = string.format('%.0f', f[2] + 1)
+    serial = string.format('%.0f', last + 1)
   end
   redis.call('HSET', marks, 'k', 'setnx:1', 't', serial, 'v', spent)
   redis.call('SET', key, attempt .. ':' .. serial, 'PX', lease)

@@ -32,18 +32,18 @@ if own then
   -- Before M is read, whose key another program may have.
   redis.call('DEL', key)
 end
-local f = redis.call('HMGET', marks, 'v', 'z')
+local spent, released = unpack(redis.call('HMGET', marks, 'v', 'z'))
 if own then
   if serial == '' or serial == own then
     verdict = 'released'
     redis.call('HSET', marks, 'k', 'setnx:1', 'z', attempt)
     outlive(marks, ARGV[4])
   end
-elseif f[2] == attempt then
+elseif released == attempt then
   verdict = 'already'
 end
 if void ~= '' and void >= now then
-  end_attempt(marks, f[1], 'setnx:1', attempt, void, now)
+  end_attempt(marks, spent, 'setnx:1', attempt, void, now)
   outlive(marks, void - now + 1000)
 end
 return {now, verdict, 0, own and publish('PUBLISH', ARGV[5], '0') or nil}

@@ -48,20 +48,20 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "latch-opens-in-silence",
         COUNT_DOWN,
-        "publish(ARGV[5], ARGV[6], 'open ' .. f[2])",
+        "publish(ARGV[5], ARGV[6], 'open ' .. g)",
         "",
     ),
     script(
         "latch-copy-takes-the-next-generation",
         COUNT_DOWN,
-        "if f[3] and at >= f[2] + 0 then",
-        "if f[3] then",
+        "if count and at >= g + 0 then",
+        "if count then",
     ),
     script(
         "latch-set-while-shut",
         SET,
-        "if f[2] and f[2] ~= '0' then",
-        "if f[2] and f[2] ~= '0' and f[2] ~= '1' then",
+        "if left and left ~= '0' then",
+        "if left and left ~= '0' and left ~= '1' then",
     ),
     script(
         "latch-set-twice",
@@ -108,8 +108,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "latch-later-looks-shut",
         LOOK,
-        "if g == f[2] and f[3] then",
-        "if f[3] then",
+        "if g == present and left then",
+        "if left then",
     ),
     client("latch-resend-new-id", Rule::ResendSameId),
     client("latch-by-unlimited", Rule::LimitBy),

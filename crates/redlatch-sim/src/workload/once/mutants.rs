@@ -29,7 +29,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "once-seen-ignored",
         CLAIM,
-        "if ARGV[7] ~= (f[4] or '') .. ' ' .. (f[2] and '1' or '0') or from",
+        "if ARGV[7] ~= (last or '') .. ' ' .. (holder and '1' or '0') or from",
         "if from",
     ),
     script(
@@ -59,8 +59,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "once-token-repeats",
         CLAIM,
-        "if f[4] and token <= f[4] then",
-        "token = f[4] or token\nif false then",
+        "if last and token <= last then",
+        "token = last or token\nif false then",
     ),
     script(
         "once-renews-nothing",
@@ -71,8 +71,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "once-anybody-releases",
         RELEASE,
-        "if f[2] and f[2] == ARGV[1] and f[3] == attempt then",
-        "if f[2] then",
+        "if holder and holder == ARGV[1] and claimed == attempt then",
+        "if holder then",
     ),
     script(
         "once-claim-outlives-its-release",

@@ -6,6 +6,9 @@
 //! The scripts of a folder such as `exclusive` belong to each kind that has a file of this name,
 //! such as `fair/exclusive.lua`. `$kind` in their parts stands for the kind. `$like` stands for the
 //! kind that the file names by `-- waits like fair`.
+//!
+//! A script that serves several entries in one call says how many and of which form, as in
+//! `-- entries 32 of 1 key, 2 arguments, behind 4`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +27,9 @@ pub(crate) type Files = BTreeMap<String, File>;
 pub(crate) struct File {
     uses: Vec<String>,
     like: Option<String>,
+    /// `most`, `keys`, `own` and `shared` of a script that serves several entries. Without `keys`
+    /// they are the PARTS of its kind.
+    list: Vec<usize>,
     text: String,
 }
 
@@ -34,6 +40,7 @@ pub(crate) struct Script {
     folder: String,
     pub(crate) file: String,
     pub(crate) text: String,
+    list: Option<[usize; 4]>,
     doc: String,
 }
 
@@ -71,6 +78,9 @@ pub(crate) fn parse(mut text: &str) -> File {
             file.uses.extend(parts.split(", ").map(str::to_owned));
         } else if let Some(kind) = line.strip_prefix("-- waits like ") {
             file.like = Some(kind.to_owned());
+        } else if let Some(form) = line.strip_prefix("-- entries ") {
+            let words = form.split([' ', ',']);
+            file.list = words.filter_map(|word| word.parse().ok()).collect();
         } else {
             break;
         }
@@ -100,6 +110,7 @@ pub(crate) fn scripts(files: &Files) -> Result<Vec<Script>, String> {
                 folder: folder.to_owned(),
                 file: own.to_owned(),
                 text: parts.iter().map(|part| &*files[part].text).collect(),
+                list: entries(files, file, &format!("{kind}/{folder}")),
                 doc: first_sentence(&file.text),
             });
         }
@@ -148,6 +159,16 @@ fn join(
     Ok(())
 }
 
+/// Returns `most`, `keys`, `own` and `shared` of a script that serves several entries. `kind` is
+/// the file that says how many PARTS a name of its kind has.
+fn entries(files: &Files, file: &File, kind: &str) -> Option<[usize; 4]> {
+    if let [most, own, shared] = file.list[..] {
+        let parts = files.get(kind)?.text.split_once("local PARTS = ")?.1;
+        return Some([most, parts.lines().next()?.parse().ok()?, own, shared]);
+    }
+    file.list.clone().try_into().ok()
+}
+
 /// Returns the first sentence of a comment.
 fn first_sentence(text: &str) -> String {
     let lines = text.lines().map_while(|line| line.strip_prefix("-- "));
@@ -167,7 +188,13 @@ fn rust(scripts: &[Script]) -> String {
         let field = format!("/// {}\npub {file}: Source,\n", script.doc);
         fields.entry(folder).or_default().insert(file, field);
         let text = &script.text;
-        let value = format!("{file}: Source {{ name: \"{kind}/{file}\", text: {text:?} }},\n");
+        let list = script.list.map(|[most, keys, own, shared]| {
+            format!("Some(List {{ most: {most}, keys: {keys}, own: {own}, shared: {shared} }})")
+        });
+        let list = list.as_deref().unwrap_or("None");
+        let value = format!(
+            "{file}: Source {{ name: \"{kind}/{file}\", text: {text:?}, list: {list} }},\n"
+        );
         *values.entry(kind).or_default().entry(folder).or_default() += &value;
         let mut owner = kind.to_uppercase();
         if folder != kind && folders.contains(kind) {

@@ -30,9 +30,9 @@ local function spend(v, attempt, limit, now)
   local client = string.match(attempt, '^[^:]+:')
   local from, to = string.find(v, ' ' .. client, 14, true)
   if from then
-    local last = string.match(v, '^%d+', to + 1)
+    local last = string.match(v, '^%d*', to + 1)
     local alive = string.sub(v, from - 13, from - 1) >= now
-    if alive and last + 0 >= string.sub(attempt, #client + 1) + 0 then
+    if alive and last ~= '' and last + 0 >= string.sub(attempt, #client + 1) + 0 then
       attempt, refused = client .. last, true
     end
     -- Its entry goes, with the space before it, or behind the first one.

@@ -19,13 +19,14 @@ local time = redis.call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
 local key, token = KEYS[1], ARGV[1]
-local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'n', 'y')
-if f[1] and f[1] ~= KIND then
-  return {now, 'kind', f[1]}
+local kind, owner, current, ends, forced, waiters, called =
+  unpack(redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'n', 'y'))
+if kind and kind ~= KIND then
+  return {now, 'kind', kind}
 end
-local live = f[2] and f[4] > now and f[3] == token
+local live = owner and ends > now and current == token
 if not live then
-  return {now, f[5] == token and 'already' or 'gone'}
+  return {now, forced == token and 'already' or 'gone'}
 end
 if ARGV[2] == 'after' then
   redis.call('HDEL', key, 'f')
@@ -38,13 +39,13 @@ end
 redis.call('HDEL', key, '')
 redis.call('HSET', key, 'u', '0000000000000', 'f', token)
 local life = ARGV[3]
-if f[6] and f[6] - now > life + 0 then
-  life = f[6] - now
+if waiters and waiters - now > life + 0 then
+  life = waiters - now
 end
 redis.call('PEXPIRE', key, life)
-if f[6] and KEYS[2] then
-  local before = {now = now, micros = micros, token = token, clean = false, abandoned = 1, called = f[7]}
-  local told = wake(1, 1, now, before)
+if waiters and KEYS[2] then
+  local before = {now = now, micros = micros, token = token, clean = false, abandoned = 1, called = called}
+  local told = wake(1, now, before)
   return now .. ' done' .. (told or '')
 end
 return {now, 'done'}

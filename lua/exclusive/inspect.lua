@@ -9,11 +9,11 @@
 -- Cost  O(1): TIME, HMGET, and counting waiters, see the kind.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'h', 't', 'u')
-if f[1] and f[1] ~= KIND then
-  return {now, 'kind', f[1]}
-elseif not f[2] or f[5] <= now then
+local kind, owner, attempts, token, ends = unpack(redis.call('HMGET', KEYS[1], 'k', 'o', 'h', 't', 'u'))
+if kind and kind ~= KIND then
+  return {now, 'kind', kind}
+elseif not owner or ends <= now then
   return {now, 'free'}
 end
-local _, spaces = string.gsub(f[3], ' ', ' ')
-return {now, 'held', f[2], spaces - 1, f[4], f[5] - now, waiting(now)}
+local _, spaces = string.gsub(attempts, ' ', ' ')
+return {now, 'held', owner, spaces - 1, token, ends - now, waiting(now)}

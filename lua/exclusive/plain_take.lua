@@ -19,7 +19,11 @@ local function plain_take(key, kind, owner, token, spent, waiters, new_owner, at
   local new = micros
   if token then
     if new <= token then
-      new = string.format('%.0f', token + 1)
+      local last = tonumber(token)
+      if not last then
+        return nil
+      end
+      new = string.format('%.0f', last + 1)
     end
     -- A token without an owner was released; z keeps it for a repeated release.
     redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'v', spent, 'z', token)

@@ -1,23 +1,24 @@
--- uses $kind/exclusive, exclusive/release_plain, core/end_attempt, $like/wake
--- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
--- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows exclusive/release_plain.lua, core/end_attempt.lua, and the wake.lua of its kind,
--- which has `wake` and `remind`.
+-- uses $kind/exclusive, exclusive/release_plain, core/entries, core/end_attempt, $like/wake
+-- entries 16 of PARTS keys, 5 arguments, behind 2
+-- Ends everything that attempts have on names, each by itself: the hold, the place among the
+-- waiters, late copies. Release, undo of an abandoned acquire, and leave of a waiter are the same
+-- operation. This script follows exclusive/release_plain.lua, core/entries.lua,
+-- core/end_attempt.lua, and the wake.lua of its kind, which has `wake` and `remind`.
 --
--- KEYS  1..m      K of each name
---       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
---                 without them nobody is notified
--- ARGV  1 owner   `<client>:<n>`
---       2 attempt `<client>:<n>`, or '' to end no hold
---       3 void    last ms at which a request of the acquire may act; '' for a hold that was
+-- KEYS  for each entry K, and the indexes of its waiters, first Q. The indexes are optional (a slot
+--       on the move); without them nobody is notified
+-- ARGV  1 client  the part that all owners and attempts have in common
+--       2 keep    ms the token is kept after the name is free
+--       3..       for each entry:
+--         owner   `:<n>`, to be appended to the client
+--         attempt `:<n>`, to be appended to the client, or '' to end no hold
+--         void    last ms at which a request of the acquire may act; '' for a hold that was
 --                 delivered after an answer to each request
---       4 keep    ms the token is kept after the name is free
---       5 address the waiter to remove, `<verb> <channel> <n>`, or ''; behind a `+` the next local
---         waiter, to remove if this call frees the name
---       6..5+m    token of each hold, or '' where it is not known
--- Reply {now, verdict, left, …}
---                two items per name; left = attempts that still hold. For one name: the same items
---                as one text, separated by spaces, and the kind's report on waiters
+--         address the waiter to remove, `<verb> <channel> <n>`, or ''; behind a `+` the next local
+--                 waiter, to remove if this call frees the name
+--         token   of the hold, or '' where it is not known
+-- Reply a text of one line per entry, `<now> <verdict> <left>` and the kind's report on waiters;
+--       left = attempts that still hold
 --       released  this call ended the attempt's hold
 --       expired   the same, but the lease had already ended
 --       already   the hold had ended cleanly before
@@ -25,68 +26,73 @@
 --       taken     the name has passed to a later hold
 --       gone      the hold is unknown
 --       kind      the name is of another kind
--- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters the cost of a notification, see
---       the kind; with `void` + HGET, HDEL, HSET; an undo of a hold HMGET.
+--       -<code> <text>   the error of an entry, if there are others
+-- Cost  O(entries): TIME, and for each HMGET, HDEL, PEXPIRE; with waiters the cost of a
+--       notification, see the kind; with `void` + HGET, HDEL, HSET; an undo of a hold HMGET.
 --
--- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
--- that attempt has. Begins with writes that a full server accepts.
+-- Needs no `act_before`: an attempt's id is never used again, so a late or repeated call ends only
+-- what that attempt has. Begins with writes that a full server accepts.
 local call = redis.call
 local micros, now = began, string.sub(began, 1, 13)
-local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local m = #ARGV - 5
+local client, keep = ARGV[1], ARGV[2]
 
-local reply = m > 1 and {now}
-local told = ''
-for i = 1, m do
-  local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
-  -- k kind, o owner, h attempts, t token, u until, n waiters until, y notified waiter
-  local f = only or call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n', 'y')
-  local verdict, left = 'kind', 0
-  if f[1] == KIND or not f[1] then
-    local live, rest = f[5] and f[5] > now, f[3]
+-- Ends what entry n is about. Returns its line.
+local function serve(n)
+  local at, own = (n - 1) * width + 1, 5 * n - 2
+  local key, queue = KEYS[at], width > 1 and KEYS[at + 1]
+  local owner, attempt = client .. ARGV[own], ARGV[own + 1]
+  local void, address, token = ARGV[own + 2], ARGV[own + 3], ARGV[own + 4]
+  local kind, holder, attempts, current, ends, waiters, called =
+    unpack(call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n', 'y'))
+  local verdict, left, told = 'kind', 0, ''
+  if kind == KIND or not kind then
+    local live = ends and ends > now
     local from, to, ended
-    if f[2] == owner and attempt ~= '' then
-      from, to = string.find(rest, ' ' .. attempt .. ' ', 1, true)
+    if attempt ~= '' then
+      attempt = client .. attempt
+      if holder == owner then
+        from, to = string.find(attempts, ' ' .. attempt .. ' ', 1, true)
+      end
     end
 
     if from then
-      rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
-      verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
+      attempts = string.sub(attempts, 1, from) .. string.sub(attempts, to + 1)
+      verdict = live and 'released' or call('HGET', key, 'f') == current and 'revoked' or 'expired'
       -- An undo passes on that the holder before has died, also when its time is over. b is the
       -- token of a hold after such a holder, p says so of a hold that is not confirmed.
       local unheard, died = false, false
-      if token == '' and rest == ' ' then
+      if token == '' and attempts == ' ' then
         local before = call('HMGET', key, 'p', 'b')
-        unheard = before[1] and string.sub(before[1], 1, 18) == f[4] .. ' 1'
-        died = unheard or before[2] == f[4]
+        unheard = before[1] and string.sub(before[1], 1, 18) == current .. ' 1'
+        died = unheard or before[2] == current
       end
       if died then
         -- ` - ` is a hold that was given back in time, or that nobody knew of; ` = ` is another
         -- one.
-        rest = (unheard or live) and ' - ' or ' = '
+        attempts = (unheard or live) and ' - ' or ' = '
         live = false
         call('HDEL', key, 'p')
-        call('HSET', key, 'h', rest, 'u', '0000000000000')
-      elseif rest == ' ' and live then
+        call('HSET', key, 'h', attempts, 'u', '0000000000000')
+      elseif attempts == ' ' and live then
         live, ended = false, true
-        f[2] = false
+        holder = false
         call('HDEL', key, 'o', 'h', 'u', 'p')
       else
         call('HDEL', key, '')
-        if rest == ' ' then
+        if attempts == ' ' then
           -- An expired hold keeps its owner field, so that a copy of this call gets the same
           -- answer. The clock of another server may be behind: an end here has to be an end there.
-          call('HSET', key, 'h', rest, 'u', '0000000000000')
+          call('HSET', key, 'h', attempts, 'u', '0000000000000')
         else
-          call('HSET', key, 'h', rest)
+          call('HSET', key, 'h', attempts)
         end
       end
-      if token ~= '' and token < f[4] then
+      if token ~= '' and token < current then
         verdict = 'taken'
       end
-    elseif not f[4] or token == '' then
+    elseif not current or token == '' then
       verdict = 'gone'
-    elseif f[4] == token and (live or not f[2]) then
+    elseif current == token and (live or not holder) then
       verdict = 'already'
     else
       -- z last token that was released, f token that was forced
@@ -95,9 +101,9 @@ for i = 1, m do
         verdict = 'already'
       elseif z[2] == token then
         verdict = 'revoked'
-      elseif f[4] == token then
-        verdict = rest == ' - ' and 'already' or 'expired'
-      elseif token < f[4] then
+      elseif current == token then
+        verdict = attempts == ' - ' and 'already' or 'expired'
+      elseif token < current then
         verdict = 'taken'
       else
         verdict = 'gone'
@@ -105,11 +111,11 @@ for i = 1, m do
     end
     -- Waiters may need the key for longer than the token.
     local life = keep
-    if f[6] and f[6] - now > keep + 0 then
-      life = f[6] - now
+    if waiters and waiters - now > keep + 0 then
+      life = waiters - now
     end
-    if live and f[2] == owner then
-      local _, spaces = string.gsub(rest, ' ', ' ')
+    if live and holder == owner then
+      local _, spaces = string.gsub(attempts, ' ', ' ')
       left = spaces - 1
     end
 
@@ -127,27 +133,24 @@ for i = 1, m do
     end
     if not live then
       local before
-      if queue and f[6] then
+      if queue and waiters then
         before = {
-          now = now, micros = micros, token = f[4], clean = not f[2], abandoned = f[2] and rest ~= ' ' and 1 or 0,
-          client = m == 1 and string.match(owner, '^[^:]*'), life = life, given = false, called = f[7],
-          written = from,
+          now = now, micros = micros, token = current, clean = not holder, abandoned = holder and attempts ~= ' ' and 1 or 0,
+          client = string.match(owner, '^[^:]*'), life = life, given = false, called = called, written = from,
         }
-        told = wake(i, m, now, before) or ''
+        told = wake(at, now, before) or ''
       end
       if not before or not before.given then
         -- K lives longer than the lease by `keep`, which is long enough but after a long lease.
-        if not ended or life ~= keep or f[5] > (now + keep) .. '' then
+        if not ended or life ~= keep or ends > (now + keep) .. '' then
           call('PEXPIRE', key, life)
         end
       end
-    elseif m == 1 and not from then
-      told = remind(key, f[4], f[2], owner)
+    elseif not from then
+      told = remind(key, current, holder, owner)
     end
   end
-  if m == 1 then
-    return now .. ' ' .. verdict .. ' ' .. left .. told
-  end
-  reply[2 * i], reply[2 * i + 1] = verdict, left
+  return now .. ' ' .. verdict .. ' ' .. left .. told
 end
-return reply
+
+return entries_serve(#KEYS / width, serve)

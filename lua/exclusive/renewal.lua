@@ -6,27 +6,28 @@
 -- revoked, gone, kind. O(1): HMGET, PEXPIRE, HSET, and HDEL once. Begins with PEXPIRE, which a
 -- full server accepts; the HSET after it is then accepted too.
 local function renew(key, owner, token, now, ends, ttl)
-  -- k kind, o owner, t token, u until, f token whose renewal is forbidden, p grant by a release
-  -- that is not confirmed
-  local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p')
-  if f[1] and f[1] ~= KIND then
+  -- forced is the token whose renewal is forbidden, unheard a grant by a release that is not
+  -- confirmed.
+  local kind, holder, current, until_ms, forced, unheard =
+    unpack(redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p'))
+  if kind and kind ~= KIND then
     return 'kind'
-  elseif f[5] == token then
+  elseif forced == token then
     return 'revoked'
-  elseif f[3] and f[3] > token then
+  elseif current and current > token then
     return 'taken'
-  elseif f[3] ~= token or f[2] ~= owner then
+  elseif current ~= token or holder ~= owner then
     return 'gone'
-  elseif f[4] <= now then
+  elseif until_ms <= now then
     return 'expired'
   end
   local later = ends
-  if f[4] > ends then
-    later = f[4]
+  if until_ms > ends then
+    later = until_ms
   end
   redis.call('PEXPIRE', key, later - ends + ttl)
   redis.call('HSET', key, 'u', later)
-  if f[6] then
+  if unheard then
     redis.call('HDEL', key, 'p')
   end
   return 'renewed'

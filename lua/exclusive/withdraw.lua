@@ -21,17 +21,17 @@
 local time = redis.call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)
--- k kind, o owner, u until, t token, h attempts, p grant by a release that is not confirmed, y
--- notified waiter
-local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p', 'y')
-if f[1] ~= KIND then
-  return {now, 'kind', f[1] or ''}
+-- unheard is a grant by a release that is not confirmed, called the waiter that was notified.
+local kind, owner, ends, token, attempts, unheard, called =
+  unpack(redis.call('HMGET', KEYS[1], 'k', 'o', 'u', 't', 'h', 'p', 'y'))
+if kind ~= KIND then
+  return {now, 'kind', kind or ''}
 end
 local given
-if f[2] and f[3] > now and f[6] and string.sub(f[6], 1, 16) == f[4] then
+if owner and ends > now and unheard and string.sub(unheard, 1, 16) == token then
   -- The number of the attempt to which a release gave the name, if it is of this client.
-  given = string.sub(ARGV[2], -#string.match(f[2], '^[^:]*')) == string.match(f[2], '^[^:]*')
-    and string.sub(f[6], 20)
+  given = string.sub(ARGV[2], -#string.match(owner, '^[^:]*')) == string.match(owner, '^[^:]*')
+    and string.sub(unheard, 20)
 end
 if ARGV[1] == 'list' then
   local reply = {now, 'found', given or nil}
@@ -40,11 +40,11 @@ if ARGV[1] == 'list' then
 end
 local gone = withdraw_set(3)
 withdraw_strike(KEYS[2], ARGV[2], gone)
-local clean, abandoned = not f[2], f[2] and f[5] ~= ' ' and 1 or 0
+local clean, abandoned = not owner, owner and attempts ~= ' ' and 1 or 0
 if given and gone[given] then
   -- Nobody stands behind the hold. It ends as by an undo, see exclusive/release.lua.
-  f[2] = false
-  clean = string.sub(f[6], 18, 18) == '0'
+  owner = false
+  clean = string.sub(unheard, 18, 18) == '0'
   if clean then
     redis.call('HDEL', KEYS[1], 'o', 'h', 'u', 'p')
     abandoned = 0
@@ -54,8 +54,8 @@ if given and gone[given] then
     abandoned = 1
   end
 end
-if not f[2] or f[3] <= now then
-  local before = {now = now, micros = micros, token = f[4], clean = clean, abandoned = abandoned, called = f[7]}
-  return now .. ' struck' .. (wake(1, 1, now, before) or '')
+if not owner or ends <= now then
+  local before = {now = now, micros = micros, token = token, clean = clean, abandoned = abandoned, called = called}
+  return now .. ' struck' .. (wake(1, now, before) or '')
 end
 return {now, 'struck'}

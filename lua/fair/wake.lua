@@ -2,12 +2,12 @@
 -- The fair lock's way to go on when a name is free. This part follows a line that sets KIND,
 -- core/queue.lua, core/unconfirmed.lua and core/give.lua, and precedes the scripts that free names.
 
--- Gives name i, which is free, to its first waiter if that has an order, and otherwise notifies
--- that waiter, unless it was notified before. `before` is about the hold that has ended, see
--- core/give.lua. Returns ` granted <attempt> <grant>` if the name was given. O(log waiters) and
--- O(dead, at most 64).
-local function wake(i, m, now, before)
-  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+-- Gives the name at KEYS[at], which is free, to its first waiter if that has an order, and
+-- otherwise notifies that waiter, unless it was notified before. `before` is about the hold that
+-- has ended, see core/give.lua. Returns ` granted <attempt> <grant>` if the name was given. O(log
+-- waiters) and O(dead, at most 64).
+local function wake(at, now, before)
+  local key, q, l = KEYS[at], KEYS[at + 1], KEYS[at + 2]
   local called = before.called
   local head, more = queue_head(q, l, now, called)
   if not head then

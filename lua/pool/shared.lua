@@ -164,27 +164,6 @@ local function pool_view(q, l, now, called, room, size, lives)
   return view
 end
 
--- Returns the rest of `room` after the needs of all waiters before `me`, and 1 if `me` is among
--- them, else 0. Returns nil if the view does not suffice to tell, or if less than `need` is left.
-local function pool_left(view, room, size, me, need)
-  for i = 1, view.n, 2 do
-    if view[i] == me then
-      return room, 1
-    end
-    local other = pool_need(view[i])
-    if other <= size then
-      room = room - other
-      if room < need then
-        return nil
-      end
-    end
-  end
-  if view.whole then
-    return room, 0
-  end
-  return nil
-end
-
 -- Grants the permits to a waiter that has an order, and tells it. Returns true if it did; false if
 -- the waiter has no order, if the server refuses the message, or if its attempt holds already. A
 -- write that a full server accepts has to precede it. Adds the hold to `write` and `grants`, which
@@ -279,29 +258,32 @@ local function pool_unheard(k, d, now, client, most, fresh)
   return unheard
 end
 
--- Decides who is notified: the first waiters, as far as `room` suffices for all of them together,
--- but for those up to the ticket `rung`, who were notified before, and for `me`, who is served now.
--- With `grants`, those of them who have an order get their permits instead, see pool_give. A waiter
--- that needs more than the size is removed, and notified to get its error. Adds the new fields y
--- and r to `write`. Returns those to notify and those to remove, nil for none.
-local function pool_plan(view, now, called, rung, room, size, me, write, grants)
-  local ring, gone, first, latest = nil, nil, true, nil
+-- Decides who is served or notified: the first waiters, as far as `room` suffices for all of them
+-- together, but for those up to the ticket `rung`, who were notified before. `mine` has those that
+-- ask now, by member: they are served, and get `place` = 1. With `grants`, the others who have an
+-- order get their permits, see pool_give. A waiter that needs more than the size is removed, and
+-- notified to get its error. Adds the new fields y and r to `write`. Returns those to notify and
+-- those to remove, nil for none, and the room beside all waiters, nil if it is too small for them
+-- or if not all were read.
+local function pool_plan(view, now, called, rung, room, size, mine, write, grants)
+  local ring, gone, first, latest, blocked = nil, nil, true, nil, not view.whole
   for i = 1, view.n, 2 do
     local member = view[i]
     local need = pool_need(member)
-    if member == me or need > size then
-      gone = gone or {}
-      gone[#gone + 1] = member
-      if member ~= me then
-        ring = ring or {}
-        ring[#ring + 1] = member
-      end
+    if need > size then
+      gone, ring = gone or {}, ring or {}
+      gone[#gone + 1], ring[#ring + 1] = member, member
     elseif need > room then
+      blocked = true
       break
     else
       room = room - need
       local new = not rung or view[i + 1] > rung
-      if new and grants and pool_give(grants, member, need, write) then
+      local served = mine[member]
+      if served then
+        served.place = 1
+      end
+      if served or new and grants and pool_give(grants, member, need, write) then
         gone = gone or {}
         gone[#gone + 1] = member
       else
@@ -320,7 +302,7 @@ local function pool_plan(view, now, called, rung, room, size, me, write, grants)
   if latest then
     write[#write + 1], write[#write + 2] = 'r', latest
   end
-  return ring, gone
+  return ring, gone, not blocked and room or nil, latest
 end
 
 -- Removes and notifies waiters after all other writes. If nobody is left, removes what the queue
@@ -349,7 +331,7 @@ local function pool_serve(k, d, q, l, now, called, rung, room, size, write, gran
     redis.call('ZREM', q, unpack(view.dead))
   end
   local latest = grants and grants.latest
-  local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write, grants)
+  local ring, gone = pool_plan(view, now, called, rung, room, size, {}, write, grants)
   if grants and grants.told ~= '' then
     write[#write + 1], write[#write + 2] = 'c', grants.out
     write[#write + 1], write[#write + 2] = 'v', grants.spent
@@ -368,25 +350,4 @@ local function pool_serve(k, d, q, l, now, called, rung, room, size, write, gran
   else
     pool_ring_all(k, q, l, view, ring, gone)
   end
-end
-
--- Adds a waiter, whose client is recorded as alive, behind all others and behind all that were
--- notified. Returns 1, or 0 if it is there already, and the ticket that it has then. Q lives until
--- `last`. O(log n).
-local function pool_enter(q, now, micros, member, last, rung)
-  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
-  local ticket = micros
-  if newest and ticket <= newest then
-    ticket = string.format('%.0f', newest + 1)
-  end
-  if rung and ticket <= rung then
-    ticket = string.format('%.0f', rung + 1)
-  end
-  if redis.call('ZADD', q, 'NX', ticket, member) == 0 then
-    return 0, redis.call('ZSCORE', q, member)
-  end
-  if not newest then
-    redis.call('PEXPIRE', q, last - now - 1)
-  end
-  return 1, ticket
 end

@@ -3,23 +3,23 @@
 -- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
 --    for each name
 
--- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
--- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
-local function wait(i, m, f, now, _micros)
-  if not f[2] or f[4] <= now then
+-- Registers a waiter for the name at KEYS[at], if its entry `e` asks for that. Any caller may take
+-- a free name. The answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
+local function wait(at, i, has, e, now, _micros)
+  if not has.owner or has.ends <= now then
     return nil
   end
-  if ARGV[6] ~= '' then
-    local alive = (now + ARGV[6]) .. ''
+  if e.register ~= '' then
+    local alive = (now + e.register) .. ''
     local last = alive
-    if f[6] and f[6] > alive then
-      last = f[6]
+    if has.waiters and has.waiters > alive then
+      last = has.waiters
     end
-    redis.call('HSET', KEYS[i], 'n', last)
-    redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
-    redis.call('PEXPIRE', KEYS[m + i], last - now)
+    redis.call('HSET', KEYS[at], 'n', last)
+    redis.call('ZADD', KEYS[at + 1], alive, e.address)
+    redis.call('PEXPIRE', KEYS[at + 1], last - now)
   end
-  return now .. ' busy ' .. i .. ' ' .. f[4] - now .. ' ' .. f[2]
+  return now .. ' busy ' .. i .. ' ' .. has.ends - now .. ' ' .. has.owner
 end
 
 -- Only a kind with an order has places.
@@ -28,5 +28,5 @@ local function waits(_queue, _address)
 end
 
 -- Only kinds with an order count who is alive.
-local function stay(_i, _m, _f, _now) end
+local function stay(_at, _f, _e, _now) end
 

@@ -2,10 +2,11 @@
 -- The plain lock's way to go on when a name is free. This part follows core/publish.lua, and
 -- precedes the scripts that free names.
 
--- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
--- waiters, dead waiters): ZPOPMIN, ZCARD, PUBLISH; with dead ones ZREMRANGEBYSCORE, ZPOPMIN.
-local function wake(i, m, now, _before)
-  local key, queue = KEYS[i], KEYS[m + i]
+-- Notifies one living waiter of the name at KEYS[at]. Returns its channel and the number of the
+-- others. O(log waiters, dead waiters): ZPOPMIN, ZCARD, PUBLISH; with dead ones ZREMRANGEBYSCORE,
+-- ZPOPMIN.
+local function wake(at, now, _before)
+  local key, queue = KEYS[at], KEYS[at + 1]
   local first = redis.call('ZPOPMIN', queue)
   if first[1] and first[2] <= now then
     redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)

@@ -11,10 +11,12 @@
 --       6 attempt of the write, which ends
 --       7 token   of the write
 --       8 void    last ms at which a copy of the write's acquire may act, or '' without copies
---       9 verb and 10 channel of the message to all waiting readers
--- Reply {now, 'granted', count, token, abandoned, lasts, serial}  as for rwlock/read
---       {now, 'lost', cause}     the write is over: expired, taken, revoked, gone
---       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
+-- Reply a text of one line, as for an entry of rwlock/read
+--       <now> granted <count> <token> <abandoned> <lasts> <serial>
+--       <now> lost <cause>   the write is over: expired, taken, revoked, gone
+--       <now> void
+--       <now> kind <kind>
+--       {now, 'late'}
 -- Cost  O(log n): as rwlock/read and rwlock/release together.
 local key, index = KEYS[1], KEYS[5]
 local owner, attempt, ttl, id = ARGV[2], ARGV[3], ARGV[5], ARGV[7]
@@ -30,11 +32,11 @@ local writes = s.writer == owner and s.ends > now and s.token == id
 local reads = lasts(s.own, now) and string.sub(s.own, 32, 47) == id and s.token == id
 if not (writes or reads) then
   if s.token and s.token > id then
-    return {now, 'lost', 'taken'}
+    return now .. ' lost taken'
   elseif call('HGET', key, 'f') == id then
-    return {now, 'lost', 'revoked'}
+    return now .. ' lost revoked'
   end
-  return {now, 'lost', s.token == id and 'expired' or 'gone'}
+  return now .. ' lost ' .. (s.token == id and 'expired' or 'gone')
 end
 
 local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, ARGV[4], ttl, 'r')
@@ -42,6 +44,6 @@ if ARGV[8] >= now then
   mark_void(s, ARGV[6], ARGV[8], now)
 end
 if writes and string.find(s.attempts, ' ' .. ARGV[6] .. ' ', 1, true) and end_write(s, ARGV[6], now) and s.flag and s.flag > now then
-  go_on(s, KEYS[2], KEYS[3], KEYS[4], index, now, nil, true, ARGV[9], ARGV[10])
+  go_on(s, KEYS[2], KEYS[3], KEYS[4], index, now, nil, true)
 end
-return {now, 'granted', count, token, abandoned, short, serial}
+return now .. ' granted ' .. count .. ' ' .. token .. ' ' .. abandoned .. ' ' .. short .. ' ' .. serial

@@ -7,7 +7,6 @@
 --       3 id      token or serial of the hold; a later hold is not touched
 --       4 how     'now' ends it; 'after' lets the lease run out
 --       5 keep    ms the token is kept after the last hold
---       6 verb and 7 channel of the message to all waiting readers
 -- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if no hold is
 --                            known; with a grant as rwlock/release
 --       {now, 'already'}   it was forced before
@@ -72,8 +71,7 @@ end
 
 if changed then
   if s.flag and s.flag > now and KEYS[2] then
-    local given, grant =
-      go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, micros, ARGV[1] == 'w', ARGV[6], ARGV[7])
+    local given, grant = go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, micros, ARGV[1] == 'w')
     if given then
       return {now, 'done', 0, 'granted', given, grant}
     end

@@ -27,7 +27,7 @@ end
 -- of a grant to one of its own waiters, and no message does. A write that a full server accepts
 -- precedes it. Returns attempt and grant for the reply, or nil. O(log n) and O(dead waiters, at
 -- most 128), and with a waiting writer O(due readers, at most 8).
-local function go_on(s, writers, readers, clients, index, now, micros, ended, verb, channel)
+local function go_on(s, writers, readers, clients, index, now, micros, ended)
   if s.writer and s.ends > now then
     return
   end
@@ -68,7 +68,7 @@ local function go_on(s, writers, readers, clients, index, now, micros, ended, ve
     end
   end
   if announce then
-    publish(verb, channel, '')
+    tell_readers(s.key)
   end
   if stale then
     tell_upgrader(s)

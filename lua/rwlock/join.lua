@@ -2,6 +2,13 @@
 -- How a waiter joins a queue of a read-write lock. This part follows core/queue_join.lua and
 -- rwlock/state.lua.
 
+-- Returns the error of a server that is full. It accepts the removal of what is dead, and would
+-- then accept a grant as well, also to another entry. It refuses this write, which changes nothing.
+local function full(clients)
+  local write = redis.pcall('ZADD', clients, 'XX', 0, '')
+  return type(write) == 'table' and write
+end
+
 -- Adds a waiter to `queue`, and records its client as alive. `other` is the other one of Q and R.
 -- Returns 1 if it was not there.
 local function wait_in(s, queue, other, clients, now, micros, member, waiter, called)

@@ -15,37 +15,37 @@ end
 -- reader's end in K alone, so that it works while a slot migrates.
 local function renew(key, owner, side, id, now, ends, ttl)
   if side == 'w' then
-    local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p')
-    if f[1] and f[1] ~= 'rw:1' then
+    local kind, writer, token, until_ms, forced, unheard =
+      unpack(redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f', 'p'))
+    if kind and kind ~= 'rw:1' then
       return 'kind'
-    elseif f[5] == id then
+    elseif forced == id then
       return 'revoked'
-    elseif f[3] and f[3] > id then
+    elseif token and token > id then
       return 'taken'
-    elseif f[3] ~= id or f[2] ~= owner then
+    elseif token ~= id or writer ~= owner then
       return 'gone'
-    elseif f[4] <= now then
+    elseif until_ms <= now then
       return 'expired'
     end
     renewal_prolong(key, ttl)
-    if ends > f[4] then
+    if ends > until_ms then
       redis.call('HSET', key, 'u', ends)
     end
-    if f[6] then
+    if unheard then
       redis.call('HDEL', key, 'p')
     end
     return 'renewed'
   end
 
-  local f = redis.call('HMGET', key, 'k', 't', 'c', 'r' .. owner)
-  local hold = f[4]
-  if f[1] and f[1] ~= 'rw:1' then
+  local stored, token, counter, hold = unpack(redis.call('HMGET', key, 'k', 't', 'c', 'r' .. owner))
+  if stored and stored ~= 'rw:1' then
     return 'kind'
   elseif not hold or string.sub(hold, 15, 30) ~= id then
-    if f[2] and f[2] > id then
+    if token and token > id then
       return 'taken'
     end
-    return f[3] and string.sub(f[3], 1, 16) >= id and 'expired' or 'gone'
+    return counter and string.sub(counter, 1, 16) >= id and 'expired' or 'gone'
   end
   local kind = string.sub(hold, 49, 49)
   if kind == 'f' or kind == 'R' or kind == 'U' then

@@ -24,7 +24,8 @@
 --    v  attempts that may not act, see core/attempts.lua
 -- Q  sorted set, waiting writers (a member may end with an order, see core/give.lua) and upgradable
 --    readers (member ends in ` u`), in order; see core/queue.lua
--- R  sorted set, waiting readers, in order
+-- R  sorted set, waiting readers, in order; the channel on which all of them are told to ask is
+--    named like a part `b` of K
 -- L  sorted set, clients of both; see core/queue.lua
 -- D  sorted set, owner of a read hold -> ms until which it lasts at least; an index
 --
@@ -77,19 +78,28 @@ local function size(attempts)
   return spaces - 1
 end
 
+-- Returns the reply about a name of another kind, else nil.
+local function alien(s, now)
+  if s.kind and s.kind ~= 'rw:1' then
+    return now .. ' kind ' .. string.gsub(s.kind, '[%c ]', '?')
+  end
+  return nil
+end
+
 -- Returns the reply that refuses an acquisition: the name is of another kind, or the attempt may
 -- not act. Returns nil if neither holds. `held` are the attempts that the owner has on this side;
 -- `member` is the waiter in `queue`, or ''.
 local function refused(s, attempt, limit, now, held, queue, member)
-  if s.kind and s.kind ~= 'rw:1' then
-    return {now, 'kind', s.kind}
+  local other = alien(s, now)
+  if other then
+    return other
   end
   local late
   s.spent, late = spend(s.spent, attempt, limit, now)
   if late and not (held and string.find(held, ' ' .. attempt .. ' ', 1, true)) then
     local upgrades = s.upgrader and string.sub(s.upgrader, 15) == member
     if member == '' or not upgrades and not call('ZSCORE', queue, member) then
-      return {now, 'void'}
+      return now .. ' void'
     end
   end
   return nil
@@ -146,11 +156,11 @@ local function mend(s, index)
   if call('ZCARD', index) >= s.count then
     return
   end
-  local fields = call('HGETALL', s.key)
-  for i = 1, #fields, 2 do
-    local owner = string.match(fields[i], '^r(.+)')
+  local all = call('HGETALL', s.key)
+  for i = 1, #all, 2 do
+    local owner = string.match(all[i], '^r(.+)')
     if owner then
-      call('ZADD', index, string.sub(fields[i + 1], 1, 13), owner)
+      call('ZADD', index, string.sub(all[i + 1], 1, 13), owner)
     end
   end
   prolong(index, call('PTTL', s.key))
@@ -219,6 +229,13 @@ end
 
 local function is_upgradable(member)
   return string.sub(member, -2) == ' u'
+end
+
+-- Tells all waiting readers to ask. The name of a part stands behind K, or behind the prefix if K
+-- is `<prefix>:@…`.
+local function tell_readers(key)
+  local prefix, name = string.match(key, '^([^@{]*)(@.*)$')
+  publish('PUBLISH', prefix and prefix .. 'b' .. name or key .. ':b', '')
 end
 
 -- Notifies a waiter once.

@@ -5,8 +5,7 @@
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 what    'list' returns the client's waiters, 'strike' removes the named ones
 --       2 client  channel of the client, up to a brace
---       3 verb and 4 channel of the message to all waiting readers
---       5..       numbers of waiters, 1024 at most
+--       3..       numbers of waiters, 1024 at most
 -- Reply {now, 'found', number, …}
 --                to 'list': the client's waiters among the first 1024 of Q and of R, one that
 --                waits to upgrade, and the one to which a release gave the lock, until its holder
@@ -43,7 +42,7 @@ if ARGV[1] == 'list' then
   withdraw_list(readers, ARGV[2], reply)
   return reply
 end
-local gone = withdraw_set(5)
+local gone = withdraw_set(3)
 withdraw_strike(writers, ARGV[2], gone)
 withdraw_strike(readers, ARGV[2], gone)
 if upgrader and gone[upgrader] then
@@ -56,8 +55,7 @@ if ended then
 end
 if s.flag and s.flag > now then
   call('HDEL', key, '')
-  local attempt, grant =
-    go_on(s, writers, readers, clients, index, now, micros, ended, ARGV[3], ARGV[4])
+  local attempt, grant = go_on(s, writers, readers, clients, index, now, micros, ended)
   if attempt then
     return {now, 'struck', 'granted', attempt, grant}
   end

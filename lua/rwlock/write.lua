@@ -1,51 +1,48 @@
--- uses rwlock/write_plain, rwlock/join
--- Takes a read-write lock to write, also for an owner with the upgradable hold. This script follows
--- rwlock/write_plain.lua and rwlock/join.lua.
+-- uses rwlock/write_plain, core/entries, rwlock/fields, rwlock/join
+-- entries 16 of 5 keys, 5 arguments, behind 4
+-- Takes read-write locks to write, each for itself, also for owners with the upgradable hold. This
+-- script follows rwlock/write_plain.lua, core/entries.lua and rwlock/join.lua.
 --
--- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
--- ARGV  1 act_before  last server time in ms at which this may act
---       2 owner   the new holder, `<client>:<n>`
---       3 attempt `<client>:<n>`, never used twice
---       4 lease   ms
---       5 ttl     ms, lease + retention of the token
---       6 waiter  ms the waiter's client counts as alive if busy, or '' not to wait
---       7 member  the waiter, `<verb> <channel> <n>`, maybe with an order, see core/give.lua;
---         or '' for an attempt that ends with a busy answer
---       8 serial  the upgradable hold that becomes the writer, or '' for any of the owner's or none
---       9 verb and 10 channel of the message to all waiting readers
--- Reply {now, 'granted', count, token, abandoned, lasts, token}
---                as for a plain lock; the token names the hold, too. In the plain case as a text
---       {now, 'busy', remaining, holder, called, entered, last}
+-- KEYS  for each entry K, Q, R, L, D, see rwlock/state.lua
+-- ARGV  1 act_before  last server time in ms at which this may act, the first of all limits
+--       2 client  the part that all owners and attempts have in common
+--       3 lease   ms
+--       4 ttl     ms, lease + retention of the token
+--       5..       for each entry:
+--         owner   the new holder, `:<n>`, to be appended to the client
+--         attempt `:<n>`, to be appended to the client, never used twice
+--         waiter  ms the waiter's client counts as alive if busy, or '' not to wait
+--         member  the waiter, `<verb> <channel> <n>`, maybe with an order, see core/give.lua;
+--                 or '' for an attempt that ends with a busy answer
+--         serial  the upgradable hold that becomes the writer, or '' for any of the owner's or none
+-- Reply a text of one line per entry
+--       <now> granted <count> <token> <abandoned> <lasts> <token>
+--                as for a plain lock; the token names the hold, too
+--       <now> busy <remaining> <holder> <called> <entered> <last>
 --                as for an upgradable waiter of rwlock/read; entered = 2 if it waits as an upgrade
 --                and not in the queue; last = token of the last write, or ''
---       {now, 'more'}         too many dead waiters or readers: ask again
---       {now, 'reader'}       the owner holds the read lock, and would wait for itself
---       {now, 'lost'}         the upgradable hold is over
---       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HSET, PEXPIRE, and PTTL if not plain; with readers + ZCARD,
---       ZRANGEBYSCORE and 2 for each of at most 64 due ones; with waiters + queue_head of Q and R,
---       and the removal from Q.
-local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-
+--       <now> more           too many dead waiters or readers: ask again
+--       <now> reader         the owner holds the read lock, and would wait for itself
+--       <now> lost           the upgradable hold is over
+--       <now> void           this attempt has ended, or counts as ended, see core/attempts.lua
+--       <now> kind <kind>    the name is of another kind
+--       -<code> <text>       the error of an entry, if there are others
+--       {now, 'late'}        `act_before` has passed, for all entries
+-- Cost  O(entries · log n): TIME, and for each HMGET, HSET, PEXPIRE, and PTTL if not plain; with
+--       readers or waiters + ZADD; with readers + ZCARD, ZRANGEBYSCORE and 2 for each of at most 64
+--       due ones; with waiters + queue_head of Q and R, and the removal from Q.
+--
+-- The first write of each entry is one that a full server refuses. So a call to a full server has
+-- written nothing.
 local micros, now = began, string.sub(began, 1, 13)
-local s = look(key, lock)
-local own_write = s.writer == owner and s.ends > now and s.attempts
-local refusal = refused(s, attempt, ARGV[1], now, own_write, writers, member)
-if refusal then
-  return refusal
-end
+local client, lease, ttl = ARGV[2], ARGV[3], ARGV[4]
 local ends = (now + lease) .. ''
-local writes = s.writer and s.ends > now
-local waited = s.flag and s.flag > now
 
-if writes and s.writer == owner then
-  -- Re-entry: the attempt joins the set; the lease never gets shorter.
+-- Lets an attempt of the writer in. The lease never gets shorter. Returns the line.
+local function enter_again(s, attempt, queue, member)
+  local key = s.key
   local f = call('HMGET', key, 'f', 'a', 'p')
-  local held, short = s.attempts, ''
-  if f[3] then
-    call('HDEL', key, 'p')
-  end
+  local held, short, later = s.attempts, '', ends
   if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
     held = held .. attempt .. ' '
   end
@@ -53,70 +50,132 @@ if writes and s.writer == owner then
     if s.ends < ends then
       short = s.ends - now
     end
-    ends = s.ends
+    later = s.ends
   end
-  call('HSET', key, 'h', held, 'u', ends, 'v', s.spent)
+  call('HSET', key, 'h', held, 'u', later, 'v', s.spent)
+  if f[3] then
+    call('HDEL', key, 'p')
+  end
   prolong(key, ttl)
-  if waited and member ~= '' then
-    call('ZREM', writers, member)
+  if s.flag and s.flag > now and member ~= '' then
+    call('ZREM', queue, member)
   end
-  return {now, 'granted', size(held), s.token, f[2] == s.token and 1 or 0, short, s.token}
+  local abandoned = f[2] == s.token and 1 or 0
+  return now .. ' granted ' .. size(held) .. ' ' .. s.token .. ' ' .. abandoned .. ' ' .. short .. ' ' .. s.token
 end
 
-local reads = lasts(s.own, now)
-if serial ~= '' and not (reads and string.sub(s.own, 15, 30) == serial) then
-  return {now, 'lost'}
-elseif reads and string.lower(string.sub(s.own, 49, 49)) ~= 'u' then
-  return {now, 'reader'}
-end
-local own = reads and 1 or 0
-local longest
-if s.count > own then
-  local due
-  mend(s, index)
-  due, longest = reap(s, index, now, 64)
-  if s.reaped then
-    call('HSET', key, 'c', counter(s))
+-- Lets an owner begin to write. Nobody else holds. Returns the line.
+local function begin(s, owner, attempt, queue, member)
+  local key, token, abandoned = s.key, micros, 0
+  if s.token and token <= s.token then
+    token = string.format('%.0f', s.token + 1)
   end
-  if due == 64 and not longest and s.count > own then
-    return {now, 'more'}
+  if s.writer then
+    -- A release after the end has emptied the set.
+    if s.attempts ~= ' ' then
+      abandoned = 1
+      -- A copy of this attempt gets the same answer.
+      call('HSET', key, 'a', token)
+    end
+    call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent)
+  elseif s.token then
+    -- A token without an owner was released; z keeps it for a repeated release.
+    call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent, 'z', s.token)
+  else
+    call('HSET', key, 'k', 'rw:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent)
   end
+  prolong(key, ttl)
+  if s.upgrader then
+    call('HDEL', key, 'x')
+  end
+  -- A waiting upgrade may have queued as a writer, before its owner could read.
+  if s.flag and s.flag > now and member ~= '' then
+    call('ZREM', queue, member)
+  end
+  return now .. ' granted 1 ' .. token .. ' ' .. abandoned .. '  ' .. token
 end
 
--- The earliest time at which it may enter, and whose turn it is.
-local until_ms, free, announce, missing, called = '', false, false, false, ''
-local first, first_until, many
-if waited then
-  announce = settle_death(s, readers, clients, now)
-end
-if writes then
-  until_ms = s.ends
-elseif s.count > own then
-  until_ms = call('ZRANGE', index, 0, 0, 'REV', 'WITHSCORES')[2] or ''
-  if longest and until_ms < longest then
-    until_ms = longest
+-- Serves entry n. Returns its line.
+local function serve(n)
+  local at, own_args = 5 * n - 4, 5 * n
+  local key, writers, readers, clients, index = KEYS[at], KEYS[at + 1], KEYS[at + 2], KEYS[at + 3], KEYS[at + 4]
+  local owner, attempt = client .. ARGV[own_args], client .. ARGV[own_args + 1]
+  local waiter, member, serial = ARGV[own_args + 2], ARGV[own_args + 3], ARGV[own_args + 4]
+  local s = look(key, read_fields(key, owner))
+  local own_write = s.writer == owner and s.ends > now and s.attempts
+  local refusal = refused(s, attempt, ARGV[1], now, own_write, writers, member)
+  if refusal then
+    return refusal
   end
-elseif waited then
-  local reader, _, more = queue_head(readers, clients, now)
-  if more then
-    return {now, 'more'}
-  elseif batch_reader(s, readers, reader, now) then
-    until_ms = string.sub(s.batch, 18, 30)
-    missing = waiter ~= ''
+  local writes = s.writer and s.ends > now
+  local waited = s.flag and s.flag > now
+  if own_write then
+    return enter_again(s, attempt, writers, member)
+  end
+
+  local reads = lasts(s.own, now)
+  if serial ~= '' and not (reads and string.sub(s.own, 15, 30) == serial) then
+    return now .. ' lost'
+  elseif reads and string.lower(string.sub(s.own, 49, 49)) ~= 'u' then
+    return now .. ' reader'
+  end
+  local own = reads and 1 or 0
+  if waited or s.count > own then
+    refusal = full(clients)
+    if refusal then
+      return refusal
+    end
+  end
+  local longest
+  if s.count > own then
+    local due
+    mend(s, index)
+    due, longest = reap(s, index, now, 64)
+    if s.reaped then
+      call('HSET', key, 'c', counter(s))
+    end
+    if due == 64 and not longest and s.count > own then
+      return now .. ' more'
+    end
+  end
+
+  -- The earliest time at which it may enter, and whose turn it is.
+  local until_ms, free, announce, missing, called = '', false, false, false, ''
+  local first, first_until, many
+  if waited then
+    announce = settle_death(s, readers, clients, now)
+  end
+  if writes then
+    until_ms = s.ends
+  elseif s.count > own then
+    until_ms = call('ZRANGE', index, 0, 0, 'REV', 'WITHSCORES')[2] or ''
+    if longest and until_ms < longest then
+      until_ms = longest
+    end
+  elseif waited then
+    local reader, _, more = queue_head(readers, clients, now)
+    if more then
+      return now .. ' more'
+    elseif batch_reader(s, readers, reader, now) then
+      until_ms = string.sub(s.batch, 18, 30)
+      missing = waiter ~= ''
+    else
+      free = true
+    end
   else
     free = true
   end
-else
-  free = true
-end
-if waited and own == 0 then
-  first, first_until, many = queue_head(writers, clients, now, s.called)
-  if many then
-    return {now, 'more'}
+  if waited and own == 0 then
+    first, first_until, many = queue_head(writers, clients, now, s.called)
+    if many then
+      return now .. ' more'
+    end
   end
-end
 
-if not free or first and first ~= member then
+  if free and (not first or first == member) then
+    return begin(s, owner, attempt, writers, member)
+  end
+
   local entered = 0
   if waiter ~= '' then
     if own == 1 then
@@ -152,7 +211,7 @@ if not free or first and first ~= member then
     end
   end
   if announce then
-    publish(ARGV[9], ARGV[10], '')
+    tell_readers(key)
   end
   if missing and not announce then
     call_batch_reader(s, readers, clients, now)
@@ -162,34 +221,8 @@ if not free or first and first ~= member then
     called = give_unheard(call('HGET', key, 'p'), s.token, s.writer, owner)
   end
   refuse(s, member)
-  return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered, s.token or ''}
+  local holder, left = writes and s.writer or '', until_ms > now and until_ms - now or ''
+  return now .. ' busy ' .. left .. ' ' .. holder .. ' ' .. called .. ' ' .. entered .. ' ' .. (s.token or '')
 end
 
-local token = micros
-if s.token and token <= s.token then
-  token = string.format('%.0f', s.token + 1)
-end
-local abandoned = 0
-if s.writer then
-  -- A release after the end has emptied the set.
-  if s.attempts ~= ' ' then
-    abandoned = 1
-    -- A copy of this attempt gets the same answer.
-    call('HSET', key, 'a', token)
-  end
-  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent)
-elseif s.token then
-  -- A token without an owner was released; z keeps it for a repeated release.
-  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent, 'z', s.token)
-else
-  call('HSET', key, 'k', 'rw:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'v', s.spent)
-end
-prolong(key, ttl)
-if s.upgrader then
-  call('HDEL', key, 'x')
-end
--- A waiting upgrade may have queued as a writer, before its owner could read.
-if waited and member ~= '' then
-  call('ZREM', writers, member)
-end
-return {now, 'granted', 1, token, abandoned, '', token}
+return entries_serve(#KEYS / 5, serve)

@@ -10,6 +10,23 @@ pub struct Source {
     pub name: &'static str,
     /// The text that is sent to the server, comments included.
     pub text: &'static str,
+    /// The entries of a call, if the script serves several.
+    pub list: Option<List>,
+}
+
+/// The form of a script that serves several entries, each for itself. A call has the keys of all
+/// entries, the shared arguments, and then the arguments of each entry. The reply has one line for
+/// each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    /// The largest number of entries in one call.
+    pub most: usize,
+    /// The number of keys of an entry.
+    pub keys: usize,
+    /// The number of arguments of an entry.
+    pub own: usize,
+    /// The number of the shared arguments. The limit of time counts, if there is one.
+    pub shared: usize,
 }
 
 impl Fence {

@@ -78,10 +78,11 @@ impl Kind {
             _ => String::new(),
         };
         let by = by.to_string();
+        let (client, number) = attempt.split_at(attempt.find(':').unwrap_or_default());
         let holds = if matches!(self, Self::Permits) {
-            format!("{attempt}:0")
+            format!("{number}:0")
         } else {
-            attempt.to_owned()
+            number.to_owned()
         };
         let (each, side) = match self {
             Self::Permits => ("1", ""),
@@ -91,29 +92,23 @@ impl Kind {
         let pool = "pool:1";
         let args: Vec<&str> = match (self, act) {
             (Self::Lock | Self::Fair, Act::Acquire) => {
-                vec![&by, "a:0", attempt, "30000", "630000", "", ""]
+                vec![&by, "", "30000", "630000", "", "a:0", attempt, "", ""]
             }
-            (Self::Lock | Self::Fair, _) => vec!["a:0", attempt, &void, "600000", "", ""],
+            (Self::Lock | Self::Fair, _) => vec!["", "600000", "a:0", attempt, &void, "", ""],
             (Self::Write, Act::Acquire) => {
-                vec![
-                    &by, "a:0", attempt, "30000", "630000", "", "", "", "PUBLISH", "c",
-                ]
+                vec![&by, "", "30000", "630000", "a:0", attempt, "", "", ""]
             }
             (Self::Read, Act::Acquire) => {
-                vec![
-                    &by, "a:0", attempt, "30000", "630000", "", "", "r", "PUBLISH", "c",
-                ]
+                vec![&by, "", "30000", "630000", "a:0", attempt, "", "", "r"]
             }
             (Self::Write | Self::Read, _) => {
-                vec![
-                    "a:0", attempt, &void, "600000", "", side, "", "PUBLISH", "c",
-                ]
+                vec!["", "600000", "a:0", attempt, &void, "", side, ""]
             }
             (Self::Semaphore | Self::Permits, Act::Acquire) => {
-                vec![&by, pool, attempt, "1", "30000", "3", "", "", each]
+                vec![&by, client, pool, "30000", number, "1", "3", "", "", each]
             }
             (Self::Semaphore | Self::Permits, _) => {
-                vec![pool, attempt, &void, "600000", "", "0", "0", &holds]
+                vec![client, pool, "600000", number, &void, "", "0", "0", &holds]
             }
         };
         let script = match act {

@@ -126,11 +126,11 @@ def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monke
 
     monkeypatch.setattr(link, "run", losing)
     hold = lock.acquire()
-    assert [call.args[2] for call in sent] == [sent[0].args[2]] * 2
+    assert [call.args[6] for call in sent] == [sent[0].args[6]] * 2
     assert lock.info()["count"] == 1
     hold.release()
     # The copy whose answer was lost can act no more: the record has its attempt.
-    assert str(sent[0].args[2]) in str(server.hget("redlatch:{n}", "v"))
+    assert str(sent[0].args[6]) in str(server.hget("redlatch:{n}", "v"))
 
 
 def test_threads_count_without_loss(make, server):

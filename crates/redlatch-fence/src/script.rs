@@ -58,6 +58,7 @@ impl FencedScript {
         let source: &'static Source = Box::leak(Box::new(Source {
             name: FENCE.eval.name,
             text: Box::leak(FENCE.eval(body).into()),
+            list: None,
         }));
         let new: &'static Known = Box::leak(Box::new(Known {
             body,

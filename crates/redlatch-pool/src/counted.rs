@@ -37,12 +37,13 @@ impl Counted {
         }
     }
 
-    /// Returns the names of the holds that `attempt` makes.
+    /// Returns the names of the holds that `attempt` makes, without the client.
     fn holds(&self, attempt: &AttemptId) -> Vec<String> {
+        let attempt = attempt.suffix().to_string();
         if self.flavour.each {
             (0..self.need).map(|at| format!("{attempt}:{at}")).collect()
         } else {
-            vec![attempt.to_string()]
+            vec![attempt]
         }
     }
 }
@@ -85,12 +86,12 @@ impl Primitive for Counted {
     }
 
     fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        RenewScript::decode(reply, 0)
+        RenewScript::decode(reply)
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         ReleaseScript::of(&self.key, self.flavour.stored, self.need, request)
-            .call(self.holds(request.attempt))
+            .call(&self.holds(request.attempt))
     }
 
     fn grants_ahead(&self) -> Option<u32> {

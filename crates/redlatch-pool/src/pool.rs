@@ -217,10 +217,19 @@ impl Pool {
         // it may undo, and they grant to no waiter.
         debug_assert!(self.flavour.each || void.is_none());
         let (attempt, void_by) = void.unzip();
+        let attempt = attempt.unwrap_or_default();
+        let one = if attempt.is_empty() {
+            holds.first()
+        } else {
+            Some(&attempt)
+        };
+        let colon = one.and_then(|one| Some(one.split_at(one.find(':')?)));
+        let (client, number) = colon.unwrap_or_default();
         let script = ReleaseScript {
             key,
             kind: self.flavour.stored,
-            attempt: attempt.unwrap_or_default(),
+            client,
+            attempt: if attempt.is_empty() { "" } else { number }.to_owned(),
             void_by,
             retention: self.client.retention(),
             waiter: String::new(),
@@ -229,7 +238,8 @@ impl Pool {
         };
         let mut all = Vec::with_capacity(holds.len());
         for holds in holds.chunks(CHUNK) {
-            let call = script.call(holds.to_vec());
+            let holds: Vec<_> = holds.iter().map(|hold| script.hold(hold)).collect();
+            let call = script.call(&holds);
             let (reply, resent) = self.named(self.client.query_counted(&call).await)?;
             let verdicts = self.named(ReleaseScript::decode(&reply))?;
             all.extend(verdicts.into_iter().map(|verdict| (verdict, resent)));
@@ -247,12 +257,12 @@ impl Pool {
         let kind = self.flavour.stored;
         let lease = self.client.lease_on_server(lease);
         let script = RenewScript { key, kind, lease };
-        let call = script.call(&[hold.to_owned()]);
+        let call = script.call(hold);
         // The first try may be too late to act if the client's knowledge of the server's time is
         // old. Its answer has the time.
         for _ in 0..2 {
             let reply = self.client.query(&call).await;
-            match self.named(reply.and_then(|reply| RenewScript::decode(&reply, 0)))? {
+            match self.named(reply.and_then(|reply| RenewScript::decode(&reply)))? {
                 Renewed::Late => {}
                 Renewed::Ends(rest) => {
                     return Ok(Renewed::Ends(self.client.lease_of_holder(rest)));

@@ -71,12 +71,10 @@ mod tests {
             ],
             |reply| acquire.decode(reply),
         );
-        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], |reply| {
-            RenewScript::decode(reply, 0)
-        });
-        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], |reply| {
-            RenewScript::decode(reply, 1)
-        });
+        decodes_anything(
+            &["renewed", "expired", "gone", "late", "kind"],
+            RenewScript::decode,
+        );
         decodes_anything(
             &["released", "already", "expired", "gone", "kind"],
             ReleaseScript::decode,

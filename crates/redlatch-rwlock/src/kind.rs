@@ -43,10 +43,7 @@ impl Names {
     }
 
     fn of(key: &Key) -> Self {
-        Self {
-            channel: key.broadcast_channel(),
-            key: key.clone(),
-        }
+        Self { key: key.clone() }
     }
 }
 

@@ -3,11 +3,9 @@
 mod holds;
 mod lock;
 
-use std::sync::Arc;
-
 use redlatch_core::{
     Error,
-    family::{AcquireRequest, Key, PUBLISH, Script, ScriptCall, Side, millis},
+    family::{Key, Script, ScriptCall, Side},
 };
 
 pub(crate) use self::{
@@ -15,12 +13,10 @@ pub(crate) use self::{
     lock::{ForceScript, Inspected, holders, inspect, inspected, page},
 };
 
-/// The parts that every call of one lock has.
+/// The key of one lock, which every call has, mostly with its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) key: Key,
-    /// The broadcast channel of the waiting readers.
-    pub(crate) channel: Arc<str>,
 }
 
 impl Names {
@@ -29,19 +25,6 @@ impl Names {
         PARTS
             .iter()
             .fold(call, |call, part| call.key(self.key.shown_part(part)))
-    }
-
-    fn acquire(&self, script: &'static Script, request: &AcquireRequest<'_>) -> ScriptCall {
-        self.call(script)
-            .dated()
-            .arg(request.owner.to_string())
-            .arg(request.attempt.to_string())
-            .arg(millis(request.lease))
-            .arg(millis(request.lease + request.retention))
-    }
-
-    fn tell(&self, call: ScriptCall) -> ScriptCall {
-        call.arg(PUBLISH).arg(&*self.channel)
     }
 }
 

@@ -1,11 +1,9 @@
 //! The scripts that the server runs, as the observer sees them.
 
-mod merged;
-
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::LazyLock};
 
 use redlatch_core::{
-    family::{Objects, listed},
+    family::listed,
     runtime::{Command, Reply, Value},
 };
 use redlatch_lua::Source;
@@ -24,33 +22,14 @@ pub struct Ran<'a> {
     items: Vec<Value>,
 }
 
-/// The scripts that a command runs: one, or those for which a common call stands.
-#[derive(Debug)]
-pub enum Runs<'a> {
-    /// One script.
-    One(Ran<'a>),
-    /// A common call.
-    Common {
-        /// The calls that were served, as if each had run the script of a single call.
-        served: Vec<Ran<'a>>,
-        /// The number of the other calls, which have no answer.
-        alone: usize,
-    },
-}
-
-impl<'a> Runs<'a> {
-    /// Reads a command and its reply; `None` if it runs no script of redlatch.
-    pub fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
-        let ran = Ran::of(command, reply)?;
-        Some(match merged::layout(ran.source) {
-            Some(layout) => ran.split(&layout),
-            None => Self::One(ran),
-        })
-    }
-}
-
 impl<'a> Ran<'a> {
-    /// Reads a command and its reply; `None` if it runs no script of redlatch.
+    /// Reads a command and its reply: a call with one entry for each entry. Empty if the command
+    /// runs no script of redlatch.
+    pub fn all(command: &'a Command, reply: &'a Reply) -> Vec<Self> {
+        let ran = Self::of(command, reply);
+        ran.map_or_else(Vec::new, Self::entries)
+    }
+
     fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
         let source = called(command)?;
         let mut args = command.args().skip(2);
@@ -64,35 +43,39 @@ impl<'a> Ran<'a> {
         })
     }
 
-    /// Splits a common call.
-    fn split(self, layout: &merged::Layout) -> Runs<'a> {
+    /// Splits a call with several entries into calls with one. Ids are whole.
+    fn entries(self) -> Vec<Self> {
+        let Some(list) = self.source.list else {
+            return vec![self];
+        };
+        let (keys, args) = self.args.split_at(self.keys);
+        let (shared, own) = args.split_at(list.shared.min(args.len()));
+        let entries = own.len() / list.own;
         let text = self.reply.as_ref().as_ref().ok().and_then(Value::as_str);
         let lines: Vec<_> = text.unwrap_or_default().split('\n').collect();
-        let args: Vec<_> = self.args[self.keys..].iter().map(|arg| &**arg).collect();
-        let calls = layout.calls(args.len());
-        let served = lines
-            .iter()
-            .enumerate()
-            .filter(|(_, line)| !line.is_empty());
-        let served = served.map(|(place, line)| {
-            let from = match layout.objects {
-                Objects::Each => place * layout.keys,
-                Objects::One => 0,
-            };
-            let keys = &self.args[from..][..layout.keys];
-            let args = layout.args(place, &args).into_iter().map(Cow::Owned);
+        if entries == 0 || lines.len() != entries {
+            return vec![self];
+        }
+        let width = self.keys / entries;
+        let client = shared.iter().find(|arg| arg.len() == CLIENT);
+        let whole = |arg: &Cow<'a, [u8]>| match client {
+            Some(client) if is_ids(arg) => Cow::Owned(whole_ids(client, arg)),
+            _ => arg.clone(),
+        };
+        let places = lines.iter().enumerate();
+        let served = places.map(|(place, line)| {
+            let keys = &keys[place * width..][..width];
+            let own = own[place * list.own..][..list.own].iter().map(whole);
             let reply = Ok(Value::Bulk(line.as_bytes().to_vec()));
             Ran {
-                source: layout.single,
-                args: keys.iter().cloned().chain(args).collect(),
-                keys: layout.keys,
+                source: self.source,
+                args: keys.iter().chain(shared).cloned().chain(own).collect(),
+                keys: width,
                 items: items(&reply),
                 reply: Cow::Owned(reply),
             }
         });
-        let served: Vec<_> = served.collect();
-        let alone = calls - served.len();
-        Runs::Common { served, alone }
+        served.collect()
     }
 
     /// Returns `KEYS[at]`, counted from 1 as in the script's header.
@@ -162,6 +145,26 @@ impl fmt::Display for Ran<'_> {
         }
     }
 }
+
+/// Tells whether an argument is a list of ids, or one. Other arguments that have a colon begin with
+/// another word.
+fn is_ids(arg: &[u8]) -> bool {
+    let first = arg.split(|&byte| byte == b' ').next().unwrap_or_default();
+    first.contains(&b':')
+}
+
+/// Puts the client in front of the ids that have none.
+fn whole_ids(client: &[u8], ids: &[u8]) -> Vec<u8> {
+    let ids = ids.split(|&byte| byte == b' ');
+    let ids = ids.map(|id| match id {
+        [b':', ..] => [client, id].concat(),
+        _ => id.to_vec(),
+    });
+    ids.collect::<Vec<_>>().join(&b' ')
+}
+
+/// The length of a client's id.
+const CLIENT: usize = 32;
 
 /// An action of the server, in terms that all kinds share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -197,7 +197,7 @@ async fn counts_once(binary: ServerBinary, then: Then) {
     let names = names("lost");
     // The first use sends the text of the common scripts.
     release_all(take_all(&client, &names).await).await;
-    let lost = proxy.drop_reply(call(server, &REENTRANT.acquire_each, &names[9]), then);
+    let lost = proxy.drop_reply(call(server, &REENTRANT.acquire, &names[9]), then);
     let guards = take_all(&client, &names).await;
     let first = lost.answered().await;
     let reply = String::from_utf8_lossy(first.reply());
@@ -217,7 +217,7 @@ async fn counts_once(binary: ServerBinary, then: Then) {
     // A new connection sends the text of the common scripts again.
     release_all(take_all(&client, &others).await).await;
     let guards = take_all(&client, &others).await;
-    let text = REENTRANT.release_each.text;
+    let text = REENTRANT.release.text;
     let digest = server.command(&["SCRIPT", "LOAD", text]).text();
     let lost = proxy.drop_reply(Pick::containing(digest), then);
     release_all(guards).await;

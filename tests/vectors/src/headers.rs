@@ -70,7 +70,7 @@ fn of_file(file: &str) -> BTreeSet<String> {
     let all = reply.join(" ").replace("--", "");
     let all = all.split_whitespace().collect::<Vec<_>>().join(" ");
     if all.contains("a text of one line per") {
-        kinds.extend(of_lines(file, &all));
+        kinds.extend(of_lines(&all));
     }
     kinds
 }
@@ -90,8 +90,15 @@ fn listed(line: &str) -> Vec<String> {
         .strip_prefix("       ")
         .filter(|rest| !rest.starts_with(' '));
     if let Some(own) = own {
-        let words = own.split_once("  ").map(|(words, _)| words);
-        return words.and_then(words_of).unwrap_or_default();
+        if own.starts_with("-<code>") {
+            return vec![ERROR.to_owned()];
+        }
+        let own = own.strip_prefix("<now> ").map_or(own, |line| {
+            let end = line.find(' ').unwrap_or(line.len());
+            &line[..end]
+        });
+        let words = own.split_once("  ").map_or(own, |(words, _)| words);
+        return words_of(words).unwrap_or_default();
     }
     let Some((_, rest)) = line.split_once("{now, verdict") else {
         return Vec::new();
@@ -101,6 +108,9 @@ fn listed(line: &str) -> Vec<String> {
     words_of(rest.trim()).unwrap_or_default()
 }
 
+/// The kind of the error of one entry among several.
+const ERROR: &str = "-";
+
 fn words_of(text: &str) -> Option<Vec<String>> {
     let words = text.split(", ").map(str::to_owned).collect::<Vec<_>>();
     let is_word =
@@ -109,24 +119,8 @@ fn words_of(text: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the kinds of a reply that repeats the one of another script in each line.
-fn of_lines(file: &str, reply: &str) -> BTreeSet<String> {
+fn of_lines(reply: &str) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
-    if reply.contains("or an empty line if") {
-        kinds.insert(String::new());
-        let (_, script) = file.split_once('/').unwrap_or_default();
-        let releases = [
-            "release_each",
-            "read_release_each",
-            "write_release_each",
-            "release_some",
-        ];
-        let released = releases.contains(&script);
-        kinds.insert(if released { "released" } else { "granted" }.to_owned());
-        if script == "acquire_some" {
-            // It queues waiters as well.
-            kinds.insert("busy".to_owned());
-        }
-    }
     for before in ["with the verdict as in ", "with both as in "] {
         if let Some((_, rest)) = reply.split_once(before) {
             let end = rest.find([',', '.', ';', ' ']).unwrap_or(rest.len());
@@ -149,7 +143,10 @@ pub fn answers(script: &str, reply: &Value, declared: &BTreeSet<String>) -> BTre
         Value::String(text) if text.is_empty() => [String::new()].into(),
         Value::String(text) => text
             .split('\n')
-            .map(|line| line.split(' ').nth(1).unwrap_or_default().to_owned())
+            .map(|line| match line.strip_prefix('-') {
+                Some(_) => ERROR.to_owned(),
+                None => line.split(' ').nth(1).unwrap_or_default().to_owned(),
+            })
             .collect(),
         Value::Array(items) => {
             let words = items.iter().skip(1).filter_map(Value::as_str);

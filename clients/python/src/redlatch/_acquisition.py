@@ -225,10 +225,12 @@ class Acquisition:
         call = self.place.call(
             "acquire",
             by,
-            self.owner,
-            f"{settings.client}:{self.attempt}",
+            settings.client,
             lease,
             lease + settings.retention,
+            "",
+            f":{self._owner}",
+            f":{self.attempt}",
             calls.REGISTERED if self._registers else "",
             self.address if options.waits else "",
         )
@@ -353,10 +355,11 @@ class Acquisition:
         settings = self._settings
         return self.place.call(
             "release",
-            self.owner,
-            f"{settings.client}:{self.attempt}",
-            str(self._act_before) if void else "",
+            settings.client,
             settings.retention,
+            f":{self._owner}",
+            f":{self.attempt}",
+            str(self._act_before) if void else "",
             self.address if has_place else "",
             token,
         )

@@ -68,7 +68,8 @@ def address(kind: Kind, channel: str, attempt: int, owner: int) -> str:
 
 def renew(place: Place, by: int, owner: str, lease: int, ttl: int, token: str) -> Call:
     """Makes the call that moves the end of a hold."""
-    args = (str(by), owner, str(lease), str(ttl), token)
+    client, number = owner.split(":")
+    args = (str(by), client, str(lease), str(ttl), f":{number}", token)
     return Call(f"{place.kind.folder}/renew", (place.key,), args)
 
 

@@ -68,10 +68,12 @@ impl Lock for Handle {
         let mut call = self.scripts[0].key(&self.keys[0]);
         call.key(&self.keys[1])
             .arg(by as u64)
-            .arg(owner)
-            .arg(attempt)
+            .arg(&self.client)
             .arg(LEASE.as_millis() as u64)
             .arg(LEASE.as_millis() as u64 + RETENTION)
+            .arg("")
+            .arg(owner)
+            .arg(attempt)
             .arg(5_000)
             .arg(format!(
                 "PUBLISH redlatch:w:{} {}",
@@ -92,10 +94,11 @@ impl Lock for Handle {
         let [owner, attempt] = self.ids();
         let mut call = self.scripts[1].key(&self.keys[0]);
         call.key(&self.keys[1])
+            .arg(&self.client)
+            .arg(RETENTION)
             .arg(owner)
             .arg(attempt)
             .arg("")
-            .arg(RETENTION)
             .arg("")
             .arg(&self.token);
         let answer: String = call.invoke_async(&mut self.connection).await?;
@@ -108,7 +111,7 @@ impl Lock for Handle {
 
 impl Handle {
     fn ids(&self) -> [String; 2] {
-        [self.number, self.number + 1].map(|number| format!("{}:{number}", self.client))
+        [self.number, self.number + 1].map(|number| format!(":{number}"))
     }
 }
 

@@ -1,24 +1,26 @@
-//! Calls of several callers as one call of a script that serves each of them for itself.
+//! Calls of several callers as one call with several entries.
 //!
 //! Most calls of a lock are plain: nobody else holds the name or waits for it. A server spends most
 //! of such a call on the call itself, so one call for several names costs much less than one call
-//! per name. A call that is not plain gets no answer from the common script, and is then sent by
-//! itself.
+//! per name.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::script::{Merging, Objects, Script, ScriptCall};
-use crate::runtime::{Command, Strings};
+use redlatch_lua::List;
+
+use super::script::{Script, ScriptCall};
+use crate::runtime::{Command, Reply, ServerError, Strings, Value};
 
 /// One call that stands for several.
 #[derive(Debug)]
 pub(crate) struct MergedCall {
-    merging: &'static Merging,
+    script: &'static Script,
+    list: List,
     /// The slot of all keys, or `None` if the server has all slots.
     slot: Option<u16>,
     dated: bool,
     act_before: u64,
-    /// The client and the shared arguments.
+    /// The shared arguments.
     header: Strings,
     calls: usize,
     keys: Strings,
@@ -34,88 +36,66 @@ pub(crate) enum Slots {
     Same,
 }
 
-/// The parts of a call that the common call needs.
-#[derive(Debug)]
+/// A call that merges with others.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
-    merging: &'static Merging,
+    call: &'a ScriptCall,
+    list: List,
     slot: Option<u16>,
-    dated: bool,
     act_before: u64,
-    client: &'a [u8],
-    /// All keys of the call.
-    keys: [&'a [u8]; MOST_KEYS],
-    /// All arguments of the call.
-    args: [&'a [u8]; MOST_ARGS],
 }
 
 impl<'a> Part<'a> {
-    /// Reads the parts of `call`, which merges as `merging` says and may act until `act_before`.
-    /// `None` if its ids are not of one client.
-    pub(crate) fn of(
-        call: &'a ScriptCall,
-        merging: &'static Merging,
-        act_before: u64,
-        slots: Slots,
-    ) -> Option<Self> {
-        let mut keys = [&[][..]; MOST_KEYS];
-        for (place, key) in keys.iter_mut().zip(call.keys()) {
-            *place = key;
-        }
-        let mut args = [&[][..]; MOST_ARGS];
-        for (place, arg) in args.iter_mut().zip(call.args()) {
-            *place = arg;
-        }
-        let mut clients = merging.ids.iter().map(|&at| client(args[at]));
-        let first = clients.next()??;
-        clients.all(|client| client == Some(first)).then_some(Self {
-            merging,
+    /// Reads `call`, which may act until `act_before`. `None` if it does not merge.
+    pub(crate) fn of(call: &'a ScriptCall, act_before: u64, slots: Slots) -> Option<Self> {
+        Some(Self {
+            call,
+            list: call.list()?,
             slot: (slots == Slots::Same).then(|| call.slot()),
-            dated: call.is_dated(),
             act_before,
-            client: first,
-            keys,
-            args,
         })
+    }
+
+    /// Returns the shared arguments, but for the limit of time.
+    fn header(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.call.args().take(self.shared())
+    }
+
+    fn own(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.call.args().skip(self.shared())
+    }
+
+    fn shared(&self) -> usize {
+        self.list.shared - usize::from(self.call.is_dated())
     }
 
     /// Returns a hash of all that has to be equal in calls that merge. It is the same in each run.
     pub(crate) fn class(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.merging.script.name(), self.slot, self.dated).hash(&mut hasher);
+        let script = self.call.script().name();
+        (script, self.slot, self.call.is_dated()).hash(&mut hasher);
         self.header().for_each(|item| item.hash(&mut hasher));
-        if self.merging.objects == Objects::One {
-            self.own_keys().for_each(|key| key.hash(&mut hasher));
-        }
         hasher.finish()
-    }
-
-    fn own_keys(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.merging.keys.iter().map(|&at| self.keys[at])
     }
 
     /// Returns the largest number of calls in one.
     pub(crate) const fn most(&self) -> usize {
-        self.merging.most
-    }
-
-    fn header(&self) -> impl Iterator<Item = &'a [u8]> {
-        let shared = self.merging.shared.iter().map(|&at| self.args[at]);
-        std::iter::once(self.client).chain(shared)
+        self.list.most
     }
 }
 
 impl MergedCall {
     /// Creates a call that stands for one call.
     pub(crate) fn of(part: &Part<'_>) -> Self {
-        let merging = part.merging;
-        let keys = merging.most * merging.keys.len();
-        let own = merging.most * (merging.ids.len() + merging.texts.len());
-        let mut header = Strings::with_capacity(1 + merging.shared.len(), 64);
+        let list = part.list;
+        let (keys, own) = (list.most * list.keys, list.most * list.own);
+        let mut header = Strings::with_capacity(list.shared, 64);
         part.header().for_each(|item| header.push(item));
         let mut merged = Self {
-            merging,
+            script: part.call.script(),
+            list,
             slot: part.slot,
-            dated: part.dated,
+            dated: part.call.is_dated(),
             act_before: u64::MAX,
             calls: 0,
             header,
@@ -126,15 +106,14 @@ impl MergedCall {
         merged
     }
 
-    /// Adds a call. Returns whether it fits: it has to agree in script, slot, client and shared
-    /// arguments, and there has to be room.
+    /// Adds a call. Returns whether it fits: it has to agree in script, slot and shared arguments,
+    /// and there has to be room.
     pub(crate) fn add(&mut self, part: &Part<'_>) -> bool {
         let fits = !self.is_full()
-            && std::ptr::eq(part.merging, self.merging)
+            && part.call.script().name() == self.script.name()
             && part.slot == self.slot
-            && part.dated == self.dated
-            && part.header().eq(self.header.iter())
-            && (self.merging.objects == Objects::Each || part.own_keys().eq(self.keys.iter()));
+            && part.call.is_dated() == self.dated
+            && part.header().eq(self.header.iter());
         if fits {
             self.push(part);
         }
@@ -145,15 +124,8 @@ impl MergedCall {
         // A call must not act after its own limit, so the earliest limit counts.
         self.act_before = self.act_before.min(part.act_before);
         self.calls += 1;
-        if self.merging.objects == Objects::Each || self.calls == 1 {
-            part.own_keys().for_each(|key| self.keys.push(key));
-        }
-        for &at in self.merging.ids {
-            self.own.push(&part.args[at][part.client.len()..]);
-        }
-        for &at in self.merging.texts {
-            self.own.push(part.args[at]);
-        }
+        part.call.keys().for_each(|key| self.keys.push(key));
+        part.own().for_each(|text| self.own.push(text));
     }
 
     /// Returns the number of calls for which this one stands.
@@ -163,23 +135,17 @@ impl MergedCall {
 
     /// Tells whether no further call fits.
     pub(crate) const fn is_full(&self) -> bool {
-        self.calls >= self.merging.most
+        self.calls >= self.list.most
     }
 
     /// Returns the first key of each call.
     pub(crate) fn first_keys(&self) -> impl Iterator<Item = &[u8]> {
-        let first = self.keys.iter().step_by(self.merging.keys.len().max(1));
-        let again = match self.merging.objects {
-            Objects::Each => 0,
-            Objects::One => self.calls - 1,
-        };
-        let same = self.keys.iter().next().unwrap_or_default();
-        first.chain(std::iter::repeat_n(same, again))
+        self.keys.iter().step_by(self.list.keys.max(1))
     }
 
-    /// Returns the common script.
+    /// Returns the script.
     pub(crate) const fn script(&self) -> &'static Script {
-        &self.merging.script
+        self.script
     }
 
     /// Tells whether its calls take something, and so may act for a limited time only.
@@ -212,31 +178,21 @@ impl MergedCall {
         command
     }
 
-    /// Splits the reply's text into one line per call. `None` if their numbers differ. A line is
-    /// `None` if its call has to be sent by itself.
-    pub(crate) fn lines<'a>(
-        &self,
-        text: &'a str,
-    ) -> Option<impl Iterator<Item = Option<&'a str>> + use<'a>> {
-        let breaks = text.bytes().filter(|&byte| byte == b'\n').count();
-        (breaks + 1 == self.len()).then(|| {
-            let lines = text.split('\n');
-            lines.map(|line| (!line.is_empty()).then_some(line))
-        })
+    /// Splits a reply into one for each call: a line, its error `-<code> <text>`, or a list for
+    /// all. `None` if their numbers differ.
+    pub(crate) fn replies(&self, reply: &Value) -> Option<Vec<Reply>> {
+        if reply.as_array().is_some() {
+            return Some(vec![Ok(reply.clone()); self.len()]);
+        }
+        let lines = reply.as_str()?.split('\n');
+        let replies = lines.map(|line| match line.strip_prefix('-') {
+            Some(error) => Err(ServerError::parse(error)),
+            None => Ok(Value::Bulk(line.into())),
+        });
+        let replies: Vec<_> = replies.collect();
+        (replies.len() == self.len()).then_some(replies)
     }
 }
-
-/// Returns the part of `<client>:<n>` before the colon.
-fn client(id: &[u8]) -> Option<&[u8]> {
-    let colon = id.iter().position(|&byte| byte == b':')?;
-    Some(&id[..colon])
-}
-
-/// The largest number of keys of a call that merges.
-const MOST_KEYS: usize = 8;
-
-/// The largest number of arguments of a call that merges.
-const MOST_ARGS: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -247,39 +203,20 @@ mod tests {
     use super::*;
     use crate::protocol::name::{Key, Name, Prefix};
 
-    static SINGLE: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
-    static MERGING: LazyLock<Merging> = LazyLock::new(|| Merging {
-        script: Script::new(&REENTRANT.acquire_each),
-        keys: &[0],
-        objects: Objects::Each,
-        shared: &[2],
-        ids: &[0, 1],
-        texts: &[3],
-        most: 3,
-    });
-    static CROWDING: LazyLock<Merging> = LazyLock::new(|| Merging {
-        script: Script::new(&REENTRANT.acquire_each),
-        keys: &[0, 1],
-        objects: Objects::One,
-        shared: &[2],
-        ids: &[0, 1],
-        texts: &[3],
-        most: 3,
-    });
+    static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.renew));
 
-    fn call(name: &str, ids: [&str; 2], lease: u32) -> ScriptCall {
+    fn call(name: &str, lease: u32, token: u64) -> ScriptCall {
         let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
-        let call = ScriptCall::new(&SINGLE, &key).key(name).key("queue");
-        let call = call.dated().arg(ids[0]).arg(ids[1]).arg(lease).arg("t");
-        call.merges(&MERGING)
+        let call = ScriptCall::new(&RENEW, &key).dated().key(name);
+        call.arg("c").arg(lease).arg("ttl").arg(":1").arg(token)
     }
 
-    fn common(call: &ScriptCall, act_before: u64, slots: Slots) -> MergedCall {
-        MergedCall::of(&Part::of(call, &MERGING, act_before, slots).unwrap())
+    fn merged(call: &ScriptCall, act_before: u64, slots: Slots) -> MergedCall {
+        MergedCall::of(&Part::of(call, act_before, slots).unwrap())
     }
 
     fn add(merged: &mut MergedCall, call: &ScriptCall, act_before: u64, slots: Slots) -> bool {
-        Part::of(call, &MERGING, act_before, slots).is_some_and(|part| merged.add(&part))
+        merged.add(&Part::of(call, act_before, slots).unwrap())
     }
 
     fn words(command: &Command) -> Vec<String> {
@@ -288,103 +225,58 @@ mod tests {
     }
 
     #[test]
-    fn calls_merge_with_the_earliest_limit_and_the_client_once() {
-        let mut merged = common(&call("x", ["c:1", "c:2"], 9), 70, Slots::Any);
-        assert!(add(
-            &mut merged,
-            &call("y", ["c:3", "c:4"], 9),
-            50,
-            Slots::Any
-        ));
-        assert!(add(
-            &mut merged,
-            &call("z", ["c:5", "c:6"], 9),
-            60,
-            Slots::Any
-        ));
-        let digest = MERGING.script.digest();
+    fn calls_merge_with_the_earliest_limit_and_the_shared_arguments_once() {
+        let one = call("x", 9, 5);
+        let mut merged = merged(&one, 70, Slots::Any);
+        assert_eq!(words(&merged.evalsha()), words(&one.evalsha(70)));
+        assert!(add(&mut merged, &call("y", 9, 6), 50, Slots::Any));
+        assert!(add(&mut merged, &call("z", 9, 7), 60, Slots::Any));
+        let digest = RENEW.digest();
         let expected = [
-            "EVALSHA", digest, "3", "x", "y", "z", "50", "c", "9", //
-            ":1", ":2", "t", ":3", ":4", "t", ":5", ":6", "t",
+            "EVALSHA", digest, "3", "x", "y", "z", "50", "c", "9", "ttl", //
+            ":1", "5", ":1", "6", ":1", "7",
         ];
         assert_eq!(words(&merged.evalsha()), expected);
-        assert!(
-            merged.is_full() && !add(&mut merged, &call("w", ["c:7", "c:8"], 9), 60, Slots::Any)
-        );
+        assert_eq!(merged.first_keys().collect::<Vec<_>>(), [b"x", b"y", b"z"]);
+        for n in 3..32 {
+            assert!(!merged.is_full() && add(&mut merged, &call("w", 9, n), 70, Slots::Any));
+        }
+        assert!(merged.is_full() && !add(&mut merged, &call("w", 9, 32), 70, Slots::Any));
     }
 
     #[test]
     fn calls_that_differ_in_a_shared_part_do_not_merge() {
-        let first = call("x", ["c:1", "c:2"], 9);
-        let mut merged = common(&first, 70, Slots::Any);
-        assert!(!add(
-            &mut merged,
-            &call("y", ["c:3", "c:4"], 8),
-            70,
-            Slots::Any
-        ));
-        assert!(!add(
-            &mut merged,
-            &call("y", ["d:3", "d:4"], 9),
-            70,
-            Slots::Any
-        ));
-        assert!(Part::of(&call("y", ["c:3", "d:4"], 9), &MERGING, 70, Slots::Any).is_none());
-        assert!(Part::of(&call("y", ["", "c:4"], 9), &MERGING, 70, Slots::Any).is_none());
-        let mut merged = common(&first, 70, Slots::Same);
-        assert!(!add(
-            &mut merged,
-            &call("y", ["c:3", "c:4"], 9),
-            70,
-            Slots::Same
-        ));
-        assert!(add(
-            &mut merged,
-            &call("{x}y", ["c:3", "c:4"], 9),
-            70,
-            Slots::Same
-        ));
-    }
-
-    #[test]
-    fn calls_about_one_object_have_its_keys_once() {
-        let part = |name| {
-            let call = call(name, ["c:1", "c:2"], 9);
-            let part = |call| {
-                let part = Part::of(call, &CROWDING, 70, Slots::Any).unwrap();
-                MergedCall::of(&part)
-            };
-            (part(&call), call)
-        };
-        let (mut merged, same) = part("x");
-        let (_, other) = part("y");
-        let mut add = |call: &ScriptCall| {
-            let part = Part::of(call, &CROWDING, 70, Slots::Any).unwrap();
-            merged.add(&part)
-        };
-        assert!(!add(&other) && add(&same));
-        let digest = CROWDING.script.digest();
-        let expected = [
-            "EVALSHA", digest, "2", "x", "queue", "70", "c", "9", //
-            ":1", ":2", "t", ":1", ":2", "t",
-        ];
-        assert_eq!(words(&merged.evalsha()), expected);
-        assert_eq!(merged.first_keys().collect::<Vec<_>>(), [b"x", b"x"]);
+        let first = call("x", 9, 5);
+        let mut any = merged(&first, 70, Slots::Any);
+        assert!(!add(&mut any, &call("y", 8, 5), 70, Slots::Any));
+        let mut same = merged(&first, 70, Slots::Same);
+        assert!(!add(&mut same, &call("y", 9, 5), 70, Slots::Same));
+        assert!(add(&mut same, &call("{x}y", 9, 5), 70, Slots::Same));
+        let longer = call("x", 9, 5).arg("more");
+        assert!(
+            Part::of(&longer, 70, Slots::Any).is_none(),
+            "no single entry"
+        );
     }
 
     #[test]
     fn reply_has_one_line_per_call() {
-        let mut merged = common(&call("x", ["c:1", "c:2"], 9), 70, Slots::Any);
-        let lines: Vec<_> = merged.lines("").unwrap().collect();
-        assert_eq!(lines, [None]);
-        assert!(add(
-            &mut merged,
-            &call("y", ["c:3", "c:4"], 9),
-            50,
-            Slots::Any
-        ));
-        let lines: Vec<_> = merged.lines("1 granted\n").unwrap().collect();
-        assert_eq!(lines, [Some("1 granted"), None]);
-        assert!(merged.lines("one").is_none() && merged.lines("a\nb\nc").is_none());
+        let mut merged = merged(&call("x", 9, 5), 70, Slots::Any);
+        let text = |text: &str| Value::Bulk(text.into());
+        assert_eq!(
+            merged.replies(&text("1 gone")).unwrap(),
+            [Ok(text("1 gone"))]
+        );
+        assert!(add(&mut merged, &call("y", 9, 6), 50, Slots::Any));
+        let replies = merged.replies(&text("-OOM no room\n1 busy")).unwrap();
+        let error = ServerError {
+            code: "OOM".to_owned(),
+            message: "no room".to_owned(),
+        };
+        assert_eq!(replies, [Err(error), Ok(text("1 busy"))]);
+        let late = Value::Array(vec![text("1"), text("late")]);
+        assert_eq!(merged.replies(&late).unwrap(), vec![Ok(late); 2]);
+        assert_eq!(merged.replies(&text("one")), None);
+        assert_eq!(merged.replies(&text("a\nb\nc")), None);
     }
 }

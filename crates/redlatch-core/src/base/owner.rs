@@ -71,6 +71,12 @@ impl Owner {
         self.number
     }
 
+    /// Returns `:<n>`, which follows the client's id in the owner's text.
+    #[doc(hidden)]
+    pub fn suffix(&self) -> impl fmt::Display + use<> {
+        Suffix(self.number)
+    }
+
     /// Runs `future` in the scope of this owner. Every acquisition of the same client inside it, at
     /// any depth, uses this owner unless it specifies another.
     ///
@@ -87,6 +93,15 @@ impl Owner {
     /// Returns the owner of the innermost scope around the call.
     pub fn current() -> Option<Self> {
         SCOPE.try_with(Self::clone).ok()
+    }
+}
+
+/// The number of an owner or an attempt, as it follows the client's id.
+struct Suffix(u64);
+
+impl fmt::Display for Suffix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ":{}", self.0)
     }
 }
 
@@ -180,6 +195,11 @@ impl AttemptId {
 
     pub(crate) const fn client(&self) -> &ClientId {
         &self.client
+    }
+
+    /// Returns `:<n>`, which follows the client's id in the attempt's text.
+    pub fn suffix(&self) -> impl fmt::Display + use<> {
+        Suffix(self.number)
     }
 }
 

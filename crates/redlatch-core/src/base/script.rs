@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use redlatch_lua::Source;
+use redlatch_lua::{List, Source};
 use sha1_smol::Sha1;
 
 use crate::{
@@ -46,39 +46,6 @@ impl Script {
     }
 }
 
-/// How calls of one script merge into one call of another.
-///
-/// The common call has some keys of each call, or those of one object. Its arguments are: the
-/// earliest of the calls' `act_before`s if the calls are dated, the client, the shared arguments,
-/// and then the own arguments of each call: its ids, without the client, and its texts. The script
-/// replies one line per call, which is empty if the call has to be sent by itself.
-#[derive(Debug)]
-pub struct Merging {
-    /// The script of the common call.
-    pub script: Script,
-    /// The positions of the keys of each call.
-    pub keys: &'static [usize],
-    /// Whether the calls may be about different objects.
-    pub objects: Objects,
-    /// The positions of the arguments that must be equal in all calls.
-    pub shared: &'static [usize],
-    /// The positions of the arguments of the form `<client>:<n>`.
-    pub ids: &'static [usize],
-    /// The positions of the other arguments that each call has for itself.
-    pub texts: &'static [usize],
-    /// The largest number of calls in one.
-    pub most: usize,
-}
-
-/// The objects of a common call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objects {
-    /// Each call has its own, and the common call has the keys of all.
-    Each,
-    /// All calls are about the same object, and the common call has its keys once.
-    One,
-}
-
 /// One call of a script, without the last server time at which it may act. The link adds that time
 /// when it sends the call.
 #[derive(Clone, Debug)]
@@ -91,8 +58,8 @@ pub struct ScriptCall {
     /// The number of keys that it requires; the others are optional.
     needed: Option<usize>,
     dated: bool,
-    merging: Option<&'static Merging>,
-    crowding: Option<&'static Merging>,
+    /// Whether it never goes together with others.
+    alone: bool,
 }
 
 impl ScriptCall {
@@ -120,8 +87,7 @@ impl ScriptCall {
             keys: 0,
             needed: None,
             dated: false,
-            merging: None,
-            crowding: None,
+            alone: false,
         }
     }
 
@@ -173,29 +139,20 @@ impl ScriptCall {
         self
     }
 
-    /// Declares that the call may be merged with others.
+    /// Declares that the call is too long to go together with others.
     #[must_use]
-    pub const fn merges(mut self, merging: &'static Merging) -> Self {
-        self.merging = Some(merging);
+    pub const fn alone(mut self) -> Self {
+        self.alone = true;
         self
     }
 
-    /// Declares that the call may be merged with others of the same object while that is
-    /// contended. Without this, calls about a contended object are sent by themselves.
-    #[must_use]
-    pub const fn merges_in_a_crowd(mut self, merging: &'static Merging) -> Self {
-        self.crowding = Some(merging);
-        self
-    }
-
-    /// Returns how the call merges with others, if it may.
-    pub(crate) const fn merging(&self) -> Option<&'static Merging> {
-        self.merging
-    }
-
-    /// Returns how the call merges with others while its object is contended, if it may.
-    pub(crate) const fn crowding(&self) -> Option<&'static Merging> {
-        self.crowding
+    /// Returns the form of its script's entries, if the call has one entry and may go together with
+    /// others.
+    pub(crate) fn list(&self) -> Option<List> {
+        self.script.source.list.filter(|list| {
+            let args = self.items.len() - self.keys + usize::from(self.dated);
+            !self.alone && self.keys == list.keys && args == list.shared + list.own
+        })
     }
 
     /// Returns all keys.
@@ -222,8 +179,6 @@ impl ScriptCall {
         Some(Self {
             items,
             keys: needed,
-            merging: None,
-            crowding: None,
             ..*self
         })
     }

@@ -26,7 +26,7 @@ use crate::{
         context::{Waited, WaiterTicket},
         options::Standing,
     },
-    net::{Checked, Dispatch, Limit, Request, Session, is_settled},
+    net::{Checked, Dispatch, Limit, Request, Session},
     protocol::{
         lease::Lease,
         remains::Effect,
@@ -341,19 +341,6 @@ impl<'a> Run<'a> {
         let act_before = self.client.act_before(&session, sent);
         let limit = Limit { silence, deadline };
         self.log.requests += 1;
-        let under_way = session.begin_call();
-        if under_way.has_company() && !durability.waits() {
-            let joined = self.send_joined(&session, act_before, limit, checked);
-            if let Some(outcome) = joined.await {
-                return self.heard(outcome, Ok(Some(0)), &session, sent);
-            }
-            checked = None;
-            if self.waiter.on_cut_off(self.begun, self.client.now()) {
-                return Ok(None);
-            }
-            self.renumber();
-        }
-        drop(under_way);
         let request = Request {
             calls: &[],
             act_before,
@@ -363,48 +350,13 @@ impl<'a> Run<'a> {
             checked,
         };
         // Boxed, so that the future of an acquisition stays small.
-        let alone = Box::pin(self.send_alone(&session, request, registration));
-        let (outcome, acknowledged) = alone.await;
+        let request = Box::pin(self.send_call(&session, request, registration));
+        let (outcome, acknowledged) = request.await;
         self.heard(outcome, acknowledged, &session, sent)
     }
 
-    /// Sends the attempt as a part of a common call. Returns `None` if it has to be sent by itself.
-    ///
-    /// A common call never registers a waiter, so it needs no subscription.
-    async fn send_joined(
-        &mut self,
-        session: &Session,
-        act_before: u64,
-        limit: Limit,
-        checked: Checked,
-    ) -> Option<CallOutcome> {
-        self.attempt.sending(act_before, false);
-        // The call is not kept during the wait.
-        let joined = {
-            let call = self.call("", None);
-            let now = checked.unwrap_or_else(|| self.client.now());
-            let plain = call.merging().filter(|_| !session.is_contended(&call, now));
-            plain.and_then(|merging| session.join(&call, merging, act_before))
-        };
-        let outcome = match joined {
-            Some(joined) => session.joined(joined, limit, checked).await,
-            None => Err(Effect::Nothing),
-        };
-        match outcome {
-            Ok(outcome) if is_settled(&outcome) => return Some(outcome),
-            // A common call that was stopped may have granted this part.
-            Err(effect) => {
-                self.trouble.in_doubt |= effect != Effect::Nothing;
-                self.attempt.failed(effect);
-            }
-            // The common call was refused.
-            Ok(_) => self.attempt.failed(Effect::Nothing),
-        }
-        None
-    }
-
-    /// Sends the attempt by itself. Returns the outcome, and the confirmations of replicas.
-    async fn send_alone(
+    /// Sends the attempt's call. Returns the outcome, and the confirmations of replicas.
+    async fn send_call(
         &mut self,
         session: &Session,
         request: Request<'_>,

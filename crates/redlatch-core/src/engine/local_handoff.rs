@@ -76,10 +76,11 @@ impl PendingRelease {
     fn hand_over(&self, local_queues: &LocalQueues, strays: &Strays, reply: &Value) -> bool {
         let (key, client) = (self.primitive.key(), self.owner.client().as_str());
         let mut told = false;
-        if !self.primitive.tells_by_reply(reply) || !local_queues.keeps(Rule::HandOverGrants) {
+        if !local_queues.keeps(Rule::HandOverGrants) {
             return false;
         }
-        for grant in reported_grants(reply) {
+        let tells = self.primitive.tells_by_reply(reply);
+        for grant in reported_grants(reply).filter(|grant| tells || grant.notice.is_none()) {
             let number = grant.attempt.strip_prefix(client);
             let number = number.and_then(|rest| rest.strip_prefix(':')?.parse().ok());
             let Some(number) = number else {

@@ -265,11 +265,9 @@ impl Releaser {
             dispatch: Dispatch::AtOnce,
             checked: None,
         };
-        // A common call may leave releases alone, which are then sent again.
-        let is_plain = calls.len() == 1 || calls.iter().all(|call| call.merging().is_none());
         // If the server lacks a script, the client sends it again. It then executes after requests
         // that were sent in between, so the order is not certain.
-        let in_order = is_plain && calls.iter().all(|call| session.has_run(call.script()));
+        let in_order = calls.iter().all(|call| session.has_run(call.script()));
         let mut sending = pin!(net.send(&session, &request));
         // Unconstrained: with an exhausted cooperative budget, the first poll would return pending
         // without sending anything.
@@ -285,9 +283,7 @@ impl Releaser {
             Poll::Pending => ahead_of_next_waiters(sending, releases.iter()).await,
         };
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
-            if let CallOutcome::Replied(_) = outcome
-                && is_plain
-            {
+            if let CallOutcome::Replied(_) = outcome {
                 session.ran(call.script());
             }
         }

@@ -27,7 +27,7 @@ pub use crate::{
             Withdrawn, loss,
         },
         rules::{Rule, Rules},
-        script::{CallOutcome, Failure, Merging, Objects, Script, ScriptCall, millis},
+        script::{CallOutcome, Failure, Script, ScriptCall, millis},
         watched::Watched,
     },
     engine::{

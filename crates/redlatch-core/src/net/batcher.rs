@@ -22,7 +22,7 @@ use crate::{
     base::{
         items::server_millis,
         merge::{MergedCall, Part, Slots},
-        script::{Merging, ScriptCall},
+        script::ScriptCall,
         sync::{lock, yield_once},
     },
     protocol::{
@@ -117,13 +117,8 @@ impl Batcher {
     /// # Cancel safety
     ///
     /// If the returned future is dropped, the server may execute the call.
-    pub(super) fn join(
-        &self,
-        call: &ScriptCall,
-        merging: &'static Merging,
-        act_before: u64,
-    ) -> Option<Joined> {
-        let part = Part::of(call, merging, act_before, self.slots())?;
+    pub(super) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
+        let part = Part::of(call, act_before, self.slots())?;
         let (joined, wakes) = lock(&self.queue).join(&part)?;
         if wakes {
             self.nudge.notify_one();
@@ -224,29 +219,23 @@ impl Batcher {
         let value = match outcome {
             Outcome::Replied(Ok(value)) => value,
             Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
-                self.refused(world, &error, &joint.call);
+                self.refused(world, Some(&error), &joint.call);
                 let effect = classify(&error.code, &error.message).effect();
                 return joint.settle_all(&JoinedReply::Alone(effect), now);
             }
             failed => return joint.settle_all(&JoinedReply::Failed(failed), now),
         };
-        let Some(lines) = value.as_str().and_then(|text| joint.call.lines(text)) else {
-            // An empty text says that the call came too late.
-            let effect = match value.as_str() {
-                Some("") => Effect::Nothing,
-                _ => Effect::Unknown,
-            };
-            return joint.settle_all(&JoinedReply::Alone(effect), now);
+        let Some(replies) = joint.call.replies(&value) else {
+            self.refused(world, None, &joint.call);
+            return joint.settle_all(&JoinedReply::Alone(Effect::Unknown), now);
         };
         let mut millis = None;
-        let replies = lines.zip(joint.call.first_keys()).map(|(line, key)| {
-            let Some(line) = line else {
-                world.contended.add(key, now);
-                return JoinedReply::Alone(Effect::Nothing);
-            };
-            let reply = Value::Bulk(line.into());
-            millis = millis.or_else(|| server_millis(&reply));
-            JoinedReply::Replied(reply)
+        let replies = replies.into_iter().map(|reply| match reply {
+            Err(error) => JoinedReply::Failed(Outcome::Replied(Err(error))),
+            Ok(reply) => {
+                millis = millis.or_else(|| server_millis(&reply));
+                JoinedReply::Replied(reply)
+            }
         });
         joint.replies.settle(replies, now);
         joint.settled = true;
@@ -255,16 +244,16 @@ impl Batcher {
         }
     }
 
-    /// Records that the server refused a common call. One of its names may be the cause, so each is
-    /// asked for by itself for a while.
-    pub(super) fn refused(&self, world: &World, error: &ServerError, merged: &MergedCall) {
-        if error.code == "CROSSSLOT" {
+    /// Records that the server refused a list, or that its reply is no list of lines. One of its
+    /// names may be the cause, so each is asked for by itself for a while.
+    pub(super) fn refused(&self, world: &World, error: Option<&ServerError>, merged: &MergedCall) {
+        if error.is_some_and(|error| error.code == "CROSSSLOT") {
             self.by_slot.store(true, Relaxed);
         }
         let now = world.now();
         merged
             .first_keys()
-            .for_each(|key| world.contended.add(key, now));
+            .for_each(|key| world.apart.add(key, now));
     }
 
     /// Returns whether the keys of one call must share a slot.

@@ -13,7 +13,7 @@ use crate::{
         script::{CallOutcome, Failure},
         timeouts,
     },
-    protocol::{classify::is_script_error, time::Moment},
+    protocol::{classify::is_script_error, remains::Effect, time::Moment},
     runtime::{Command, Value},
 };
 
@@ -54,7 +54,9 @@ impl Net {
             let mut response = self.settle(session, request, here.outcomes).await;
             let confirmations = here.acknowledged.into_iter().chain(response.acknowledged);
             response.acknowledged = confirmations.reduce(Acknowledged::or_fewer);
-            response.before = here.before;
+            if here.before != Effect::Nothing {
+                response.before = here.before;
+            }
             response
         })
         .await
@@ -91,8 +93,9 @@ impl Net {
                 Some(_) => self.world.life.check_ended()?,
                 None => self.world.life.check_all()?,
             }
-            let (outcome, wanted, confirmations) = self.try_once(&repeated).await;
+            let (outcome, wanted, confirmations, in_doubt) = self.try_once(&repeated).await;
             repeated.checked = None;
+            tries.unknown |= in_doubt;
             let resent = tries.unknown;
             let failure = match (outcome, wanted, confirmations) {
                 (CallOutcome::Failed(failure), ..) => failure,
@@ -156,7 +159,7 @@ impl Net {
     async fn try_once(
         &self,
         repeated: &Repeated<'_>,
-    ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>) {
+    ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>, bool) {
         let (call, timeout) = (repeated.call, repeated.timeout);
         let mut checked = repeated.checked;
         let class = match repeated.needs {
@@ -173,7 +176,7 @@ impl Net {
                     Ok(session) => session,
                     Err(error) => {
                         let failure = Failure::of_session(error);
-                        return (CallOutcome::Failed(failure), None, None);
+                        return (CallOutcome::Failed(failure), None, None, false);
                     }
                 }
             }
@@ -192,8 +195,11 @@ impl Net {
             dispatch: Dispatch::Together,
             checked,
         };
-        let (outcome, confirmations) = self.send(&session, &request).await.into_single();
-        (outcome, request.replication, confirmations)
+        let response = self.send(&session, &request).await;
+        // A list that was refused may have executed the call.
+        let in_doubt = response.before != Effect::Nothing;
+        let (outcome, confirmations) = response.into_single();
+        (outcome, request.replication, confirmations, in_doubt)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     base::script::{CallOutcome, Failure, ScriptCall},
     protocol::{
         classify::{Class, Obstacle, classify},
+        remains::Effect,
         time::Moment,
     },
     runtime::{Address, Command, ServerError, Value},
@@ -41,7 +42,7 @@ pub(super) async fn follow(
     request: &Request<'_>,
     mut outcomes: Vec<CallOutcome>,
 ) -> Response {
-    let mut acknowledged: Option<Acknowledged> = None;
+    let (mut acknowledged, mut before) = (None::<Acknowledged>, Effect::Nothing);
     let mut calls: Vec<ScriptCall> = request.calls.iter().map(|&call| call.clone()).collect();
     for _ in 0..MAX_HOPS {
         // Each round sends the redirected calls, grouped by target.
@@ -70,6 +71,9 @@ pub(super) async fn follow(
         for (which, response) in sent.await {
             let confirmations = acknowledged.into_iter().chain(response.acknowledged);
             acknowledged = confirmations.reduce(Acknowledged::or_fewer);
+            if response.before != Effect::Nothing {
+                before = response.before;
+            }
             for (at, answer) in which.into_iter().zip(response.outcomes) {
                 outcomes[at] = answer;
             }
@@ -80,6 +84,7 @@ pub(super) async fn follow(
     }
     Response {
         acknowledged,
+        before,
         ..Response::unconfirmed(outcomes)
     }
 }

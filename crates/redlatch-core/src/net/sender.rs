@@ -12,7 +12,7 @@ use crate::{
         script::{CallOutcome, Script, ScriptCall},
     },
     protocol::{classify::refuses_all, remains::Effect},
-    runtime::{Command, Outcome, Value},
+    runtime::{Command, Outcome},
 };
 
 /// Whether `ASKING` precedes the commands, as an `ASK` redirection demands.
@@ -25,8 +25,8 @@ pub(super) enum Asking {
 /// Sends the calls of `request`, followed by the `WAIT` for its replicas.
 ///
 /// A call that merges with others may go as a part of a common call, with calls of the same request
-/// or of other tasks. If the common script leaves it alone, or fails, the call is sent again by
-/// itself. All scripts are idempotent, so it does not matter whether the common script acted.
+/// or of other tasks. If the server refuses the common call, each of its calls is sent again by
+/// itself. All scripts are idempotent, so it does not matter whether the common call acted.
 pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let [call] = request.calls else {
         return Box::pin(send_many(session, request, asking)).await;
@@ -34,13 +34,13 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
     let joins = request.dispatch == Dispatch::Together
         && request.replication.is_none()
         && asking == Asking::No
-        && call.merging().is_some();
+        && call.list().is_some();
     let under_way = joins.then(|| session.begin_call());
     let (mut checked, mut before) = (request.checked, Effect::Nothing);
     if let Some(under_way) = &under_way
         && under_way.has_company()
-        && let Some(merging) = session.merging(call, checked.unwrap_or_else(|| session.now()))
-        && let Some(joined) = session.join(call, merging, request.act_before)
+        && session.merges(call, checked.unwrap_or_else(|| session.now()))
+        && let Some(joined) = session.join(call, request.act_before)
     {
         match session.joined(joined, request.limit, checked).await {
             Ok(outcome) => return Response::unconfirmed(vec![outcome]),
@@ -68,8 +68,7 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         }
     }
     if under_way.is_some() && outcomes.iter().any(is_refusal) {
-        // In a common call its error would be the error of all.
-        session.contended(call);
+        session.keep_apart(call);
     }
     Response {
         before,
@@ -77,8 +76,8 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
     }
 }
 
-/// Sends the calls of `request`, merged as far as possible. Then sends the calls again that common
-/// calls have left alone.
+/// Sends the calls of `request`, merged as far as possible. Then sends the calls of refused common
+/// calls again.
 async fn send_many(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let units = units(session, request, asking);
     if units.len() == request.calls.len() {
@@ -124,13 +123,9 @@ fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Un
     let merges = request.calls.len() > 1 && asking == Asking::No;
     let (slots, now) = (session.slots(), session.now());
     for (at, &call) in request.calls.iter().enumerate() {
-        let merging = if merges {
-            session.merging(call, now)
-        } else {
-            None
-        };
-        let part = merging.and_then(|one| Part::of(call, one, request.act_before, slots));
-        let Some(part) = part else {
+        let merges = merges && session.merges(call, now);
+        let part = merges.then(|| Part::of(call, request.act_before, slots));
+        let Some(part) = part.flatten() else {
             units.push(Unit::One(call));
             continue;
         };
@@ -159,7 +154,8 @@ fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Un
     units
 }
 
-/// Sends `units`, some of which are common calls. Then sends the calls again that those left alone.
+/// Sends `units`, some of which are common calls. Then sends the calls of refused common calls
+/// again.
 async fn send_merged(
     session: &Session,
     request: &Request<'_>,
@@ -195,10 +191,14 @@ async fn send_merged(
         let (again, last) = exchange(session, request, asking, &units).await;
         waited = last.or(waited);
         for (at, outcome) in alone.into_iter().zip(again) {
-            if matches!(&outcome, Outcome::Replied(Err(_))) {
-                session.contended(request.calls[at]);
+            if is_refusal(&outcome) {
+                session.keep_apart(request.calls[at]);
             }
-            outcomes[at] = Some(outcome);
+            // The list may have executed the call.
+            outcomes[at] = Some(match outcome {
+                Outcome::NotSent(why) => Outcome::Unknown(why),
+                outcome => outcome,
+            });
         }
     }
     respond(
@@ -209,21 +209,22 @@ async fn send_merged(
     )
 }
 
-/// Returns the outcome of each call of a common call; `None` for a call that it left alone.
+/// Returns the outcome of each call of a common call; `None` for a call to be sent by itself.
 fn split(session: &Session, merged: &MergedCall, outcome: Outcome) -> Vec<Option<Outcome>> {
-    let lines = match &outcome {
-        Outcome::Replied(Ok(value)) => value.as_str().and_then(|text| merged.lines(text)),
+    let replies = match &outcome {
+        Outcome::Replied(Ok(value)) => merged.replies(value),
         Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
-            session.refused_together(error, merged);
-            None
+            session.refused_together(Some(error), merged);
+            return vec![None; merged.len()];
         }
         failed => return vec![Some(failed.clone()); merged.len()],
     };
-    let Some(lines) = lines else {
+    let Some(replies) = replies else {
+        session.refused_together(None, merged);
         return vec![None; merged.len()];
     };
-    let reply = |line: &str| Outcome::Replied(Ok(Value::Bulk(line.into())));
-    lines.map(|line| line.map(reply)).collect()
+    let replies = replies.into_iter();
+    replies.map(|reply| Some(Outcome::Replied(reply))).collect()
 }
 
 /// Sends `units` as one pipeline of `EVALSHA`, followed by the `WAIT` of `request`. If the server

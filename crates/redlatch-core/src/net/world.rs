@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
     base::life::Life,
-    protocol::{contended::Contended, time::Moment},
+    protocol::{apart::Apart, time::Moment},
     runtime::{Runtime, Transport},
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct World {
     /// Notifications without a listener.
     pub(crate) strays: Arc<Strays>,
     /// Names whose calls are not merged with others.
-    pub(crate) contended: Arc<Contended>,
+    pub(crate) apart: Arc<Apart>,
 }
 
 impl World {
@@ -38,7 +38,7 @@ impl World {
             alarms,
             clocks: Arc::new(clocks),
             strays: Arc::default(),
-            contended: Arc::default(),
+            apart: Arc::default(),
         }
     }
 

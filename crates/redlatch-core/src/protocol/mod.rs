@@ -4,9 +4,9 @@
 //! Each type takes events as inputs and returns the next action. The loops in the engine execute
 //! that action.
 
+pub(crate) mod apart;
 pub(crate) mod backoff;
 pub(crate) mod classify;
-pub(crate) mod contended;
 pub(crate) mod durability;
 pub(crate) mod glob;
 pub(crate) mod grant;

@@ -94,10 +94,11 @@ impl Remains {
     /// Records the effect of a common call that has left the last request alone.
     pub(crate) const fn joined(&mut self, effect: Effect) {
         match effect {
-            Effect::Nothing => {}
+            Effect::Nothing => return,
             Effect::Stopped(_) => self.holds = true,
             Effect::Unknown => self.copies += 1,
         }
+        self.registered |= self.registers;
     }
 
     /// Records that the last request has no answer of its script.

@@ -1,5 +1,7 @@
 //! The scripts of a pool of permits: random states, random calls. Its keys are the first six.
 
+use std::iter::repeat_n;
+
 use fastrand::Rng;
 use redlatch_lua::POOL;
 
@@ -34,62 +36,70 @@ pub(crate) fn random_call(_: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
 }
 
 fn acquire(rng: &mut Rng, time: Time) -> Parts {
-    let attempt = attempt(rng);
-    let waits = rng.u8(..3) > 0;
-    let (alive, address) = if waits {
-        let (client, n) = attempt.split_once(':').unwrap();
-        // One of them sends no messages.
-        let verb = if n == "5" { "NONE" } else { "PUBLISH" };
-        (
-            pick(rng, &["60000", "90000"]),
-            format!("{verb} w:{client} {n}"),
-        )
-    } else {
-        (String::new(), String::new())
-    };
-    let args = vec![
-        by(rng, time),
-        kind(rng),
-        attempt,
-        pick(rng, &["1", "1", "2", "5"]),
-        pick(rng, &["50", "3000", "8000", "600000"]),
-        pick(rng, &["", "3", "5"]),
-        alive,
-        address,
-        pick(rng, &["", "", "1"]),
-    ];
-    (&POOL.acquire, keys(4), args)
+    let client = pick(rng, &["a", "b"]);
+    let lease = pick(rng, &["50", "3000", "8000", "600000"]);
+    let mut args = vec![by(rng, time), client.clone(), kind(rng), lease];
+    let entries = [1, 1, 1, 3][rng.usize(..4)];
+    for _ in 0..entries {
+        let n = number(rng);
+        let need = pick(rng, &["1", "1", "2", "5"]);
+        let (alive, address) = if rng.u8(..3) > 0 {
+            // One of them sends no messages.
+            let verb = if n % 8 == 5 { "NONE" } else { "PUBLISH" };
+            let alive = pick(rng, &["60000", "90000"]);
+            (alive, format!("{verb} w:{client} {n} {need}"))
+        } else {
+            (String::new(), String::new())
+        };
+        let (size, each) = (pick(rng, &["", "3", "5"]), pick(rng, &["", "", "1"]));
+        args.extend([format!(":{n}"), need, size, alive, address, each]);
+    }
+    (
+        &POOL.acquire,
+        repeat_n(keys(4), entries).flatten().collect(),
+        args,
+    )
 }
 
 fn renew(rng: &mut Rng, time: Time) -> Parts {
     let lease = pick(rng, &["50", "3000", "8000"]);
-    let mut args = vec![by(rng, time), kind(rng), lease];
+    let mut args = vec![by(rng, time), String::new(), kind(rng), lease];
     args.extend(holds(rng));
-    (&POOL.renew, keys(1), args)
+    let entries = args.len() - 4;
+    (
+        &POOL.renew,
+        repeat_n(keys(1), entries).flatten().collect(),
+        args,
+    )
 }
 
 fn release(rng: &mut Rng, time: Time) -> Parts {
-    let attempt = attempt(rng);
-    let void = [String::new(), by(rng, time)][rng.usize(..2)].clone();
-    let waiter = match attempt.split_once(':') {
-        Some((client, n)) if rng.bool() => {
-            format!("PUBLISH w:{client} {n} {}", pick(rng, &["1", "2", "5"]))
-        }
-        _ => String::new(),
-    };
-    let (left, forgotten) = (pick(rng, &["0", "0", "1"]), pick(rng, &["0", "0", "1"]));
-    let mut args = vec![
-        kind(rng),
-        attempt,
-        void,
-        LONG.to_owned(),
-        waiter,
-        left,
-        forgotten,
-    ];
-    args.extend(holds(rng));
+    let client = pick(rng, &["a", "b"]);
+    let mut args = vec![client.clone(), kind(rng), LONG.to_owned()];
+    let entries = [1, 1, 1, 3][rng.usize(..4)];
+    for _ in 0..entries {
+        let attempt = format!(":{}", number(rng));
+        let attempt = pick(rng, &[&attempt, ""]);
+        let void = match rng.bool() {
+            true if !attempt.is_empty() => by(rng, time),
+            _ => String::new(),
+        };
+        let waiter = if rng.bool() {
+            let need = pick(rng, &["1", "2", "5"]);
+            format!("PUBLISH w:{client} {} {need}", number(rng))
+        } else {
+            String::new()
+        };
+        let (left, forgotten) = (pick(rng, &["0", "0", "1"]), pick(rng, &["0", "0", "1"]));
+        let holds = holds(rng).join(" ");
+        args.extend([attempt, void, waiter, left, forgotten, holds]);
+    }
     let some = if rng.u8(..8) == 0 { 1 } else { 4 };
-    (&POOL.release, keys(some), args)
+    (
+        &POOL.release,
+        repeat_n(keys(some), entries).flatten().collect(),
+        args,
+    )
 }
 
 fn change(rng: &mut Rng, time: Time) -> Parts {

@@ -5,8 +5,8 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, Key, Merging, Objects, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn, millis,
+        AcquireRequest, Answer, Grant, Items, Key, ReleaseReply, ReleaseRequest, RenewRequest,
+        Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn, millis,
     },
     runtime::Value,
 };
@@ -18,53 +18,6 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.acquire));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.renew));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.release));
 static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.withdraw));
-
-static ACQUIRE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&POOL.acquire_each),
-    keys: &[0, 1],
-    objects: Objects::Each,
-    shared: &[0, 3],
-    ids: &[1],
-    texts: &[2, 4, 7],
-    most: 16,
-});
-static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&POOL.renew_each),
-    keys: &[0],
-    objects: Objects::Each,
-    shared: &[0, 1],
-    ids: &[2],
-    texts: &[],
-    most: 32,
-});
-static ACQUIRE_SOME: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&POOL.acquire_some),
-    keys: &[0, 1, 2, 3],
-    objects: Objects::One,
-    shared: &[0, 3, 5],
-    ids: &[1],
-    texts: &[2, 6, 7],
-    most: 16,
-});
-static RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&POOL.release_each),
-    keys: &[0, 1],
-    objects: Objects::Each,
-    shared: &[0],
-    ids: &[7],
-    texts: &[],
-    most: 16,
-});
-
-static RELEASE_SOME: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&POOL.release_some),
-    keys: &[0, 1, 2, 3],
-    objects: Objects::One,
-    shared: &[0],
-    ids: &[7],
-    texts: &[],
-    most: 16,
-});
 
 /// `pool/acquire.lua`.
 pub(crate) struct AcquireScript<'a> {
@@ -81,18 +34,19 @@ impl AcquireScript<'_> {
         let waits = request.register.filter(|_| !request.address.is_empty());
         let call = queued(&ACQUIRE, self.key)
             .dated()
+            .arg(request.owner.client())
             .arg(self.kind)
-            .arg(request.attempt.to_string())
-            .arg(self.need.to_string())
             .arg(millis(request.lease))
+            .arg(request.attempt.suffix())
+            .arg(self.need)
             .maybe(self.size)
             .maybe(waits.map(millis))
             .arg(member(request.address, self.need))
-            .arg(if self.each { "1" } else { "" })
-            .merges(&ACQUIRE_EACH);
-        match waits {
-            Some(_) => call.merges_in_a_crowd(&ACQUIRE_SOME),
-            None => call,
+            .arg(if self.each { "1" } else { "" });
+        if self.each && self.need > FEW {
+            call.alone()
+        } else {
+            call
         }
     }
 
@@ -161,27 +115,25 @@ pub(crate) struct RenewScript<'a> {
 impl<'a> RenewScript<'a> {
     pub(crate) fn of(key: &'a Key, kind: &'a str, request: &RenewRequest<'_>) -> ScriptCall {
         let lease = request.lease;
-        let hold = request.attempt.to_string();
-        Self { key, kind, lease }.call(&[hold]).merges(&RENEW_EACH)
+        Self { key, kind, lease }.call(&request.attempt.to_string())
     }
 
-    pub(crate) fn call(&self, holds: &[String]) -> ScriptCall {
-        let call = ScriptCall::new(&RENEW, self.key)
+    pub(crate) fn call(&self, hold: &str) -> ScriptCall {
+        let (client, number) = hold.split_at(hold.find(':').unwrap_or_default());
+        ScriptCall::new(&RENEW, self.key)
             .dated()
             .key(self.key.as_str())
+            .arg(client)
             .arg(self.kind)
-            .arg(millis(self.lease));
-        holds.iter().fold(call, ScriptCall::arg)
+            .arg(millis(self.lease))
+            .arg(number)
     }
 
-    /// Reads the outcome of the hold at `at`.
-    pub(crate) fn decode(reply: &Value, at: usize) -> Result<Renewed, Error> {
+    pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
         let items = Items::new(&RENEW, reply)?;
-        if items.text(1)? == "late" {
-            return Ok(Renewed::Late);
-        }
-        Ok(match items.text(1 + 2 * at)? {
-            "renewed" => match items.maybe(2 + 2 * at)?.map(Duration::from_millis) {
+        Ok(match items.text(1)? {
+            "late" => Renewed::Late,
+            "renewed" => match items.maybe(2)?.map(Duration::from_millis) {
                 None => Renewed::Renewed,
                 Some(rest) => Renewed::Ends(rest),
             },
@@ -196,8 +148,10 @@ impl<'a> RenewScript<'a> {
 pub(crate) struct ReleaseScript<'a> {
     pub(crate) key: &'a Key,
     pub(crate) kind: &'a str,
-    /// The attempt whose holds these are. Empty if grants in the reply are not passed on to waiters
-    /// of this client.
+    /// The client whose attempt this is, or whose holds these are.
+    pub(crate) client: &'a str,
+    /// The attempt whose holds these are, `:<n>`. Empty if grants in the reply are not passed on to
+    /// waiters of this client.
     pub(crate) attempt: String,
     /// The last server time at which a copy of its acquire may act, if this undoes it.
     pub(crate) void_by: Option<u64>,
@@ -222,11 +176,12 @@ pub enum Verdict {
 }
 
 impl<'a> ReleaseScript<'a> {
-    pub(crate) fn of(key: &'a Key, kind: &'a str, need: u32, request: &ReleaseRequest<'_>) -> Self {
+    pub(crate) fn of(key: &'a Key, kind: &'a str, need: u32, request: &ReleaseRequest<'a>) -> Self {
         Self {
             key,
             kind,
-            attempt: request.attempt.to_string(),
+            client: request.owner.client().as_str(),
+            attempt: request.attempt.suffix().to_string(),
             void_by: request.void_by,
             retention: request.retention,
             waiter: member(request.address, need),
@@ -235,34 +190,45 @@ impl<'a> ReleaseScript<'a> {
         }
     }
 
-    pub(crate) fn call(&self, holds: impl IntoIterator<Item = String>) -> ScriptCall {
-        let by = self.void_by.map(|by| by.to_string()).unwrap_or_default();
+    /// Takes the holds as the script does: `:<n>` or `:<n>:<i>` of the client, and a whole name of
+    /// another one.
+    pub(crate) fn call(&self, holds: &[String]) -> ScriptCall {
         let call = queued(&RELEASE, self.key)
             .can_do_with(1)
+            .arg(self.client)
             .arg(self.kind)
-            .arg(self.attempt.as_str())
-            .arg(by)
             .arg(millis(self.retention))
+            .arg(self.attempt.as_str())
+            .maybe(self.void_by)
             .arg(self.waiter.as_str())
-            .arg(self.left.to_string())
-            .arg(self.forgotten.to_string());
-        let mut holds = holds.into_iter();
-        let (first, second) = (holds.next(), holds.next());
-        let alone = second.is_none() && self.void_by.is_none() && self.waiter.is_empty();
-        let plain = alone && self.left == 0 && self.forgotten == 0;
-        let holds = first.into_iter().chain(second).chain(holds);
-        let call = holds.fold(call, ScriptCall::arg);
-        if plain {
-            call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME)
-        } else {
-            call
+            .arg(self.left)
+            .arg(self.forgotten);
+        match holds {
+            [one] => call.arg(one),
+            few if few.len() <= FEW as usize => call.arg(few.join(" ")),
+            many => call.arg(many.join(" ")).alone(),
+        }
+    }
+
+    /// Returns the name of a hold of any client for [`call`](Self::call). A text that names no hold
+    /// becomes one that names none.
+    pub(crate) fn hold(&self, name: &str) -> String {
+        let ends = |rest: &str| rest.starts_with(':');
+        match name.strip_prefix(self.client) {
+            _ if name.is_empty() || ends(name) || name.contains(char::is_whitespace) => {
+                NO_HOLD.to_owned()
+            }
+            Some(rest) if ends(rest) => rest.to_owned(),
+            _ => name.to_owned(),
         }
     }
 
     /// Tells whether this reply reports grants to the client's own waiters instead of a message.
-    /// The reply of [`RELEASE_SOME`] is a text, and does not.
     pub(crate) fn tells(reply: &Value) -> bool {
-        reply.as_array().is_some()
+        let Ok(items) = Items::new(&RELEASE, reply) else {
+            return false;
+        };
+        !(1..items.len()).any(|at| matches!(items.text(at), Ok("sent")))
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<Vec<Verdict>, Error> {
@@ -279,7 +245,7 @@ impl<'a> ReleaseScript<'a> {
         // Grants to waiters follow the holds.
         let holds = (1..items.len()).step_by(2);
         holds
-            .take_while(|&at| !matches!(items.text(at), Ok("granted" | "holds")))
+            .take_while(|&at| !matches!(items.text(at), Ok("granted" | "holds" | "sent")))
             .map(verdict)
             .collect()
     }
@@ -313,3 +279,9 @@ impl WithdrawScript {
         Withdrawn::decode(&WITHDRAW, reply)
     }
 }
+
+/// The largest number of holds in a call that goes together with others.
+const FEW: u32 = 8;
+
+/// A text that names no hold.
+const NO_HOLD: &str = "-";

@@ -5,9 +5,8 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, LossCause, Owner, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Grant, Items, Merging, Objects, ReleaseReply,
-        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest,
-        Withdrawn, loss, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Items, ReleaseReply, ReleaseRequest,
+        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, loss, millis,
     },
     runtime::Value,
 };
@@ -22,55 +21,6 @@ static DOWNGRADE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.downgr
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.renew));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.release));
 static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdraw));
-
-static READ_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&RWLOCK.read_each),
-    keys: &[0, INDEX],
-    objects: Objects::Each,
-    shared: &[2, 3],
-    ids: &[0, 1],
-    texts: &[],
-    most: 16,
-});
-static WRITE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&RWLOCK.write_each),
-    keys: &[0],
-    objects: Objects::Each,
-    shared: &[2, 3],
-    ids: &[0, 1],
-    texts: &[],
-    most: 16,
-});
-static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&RWLOCK.renew_each),
-    keys: &[0],
-    objects: Objects::Each,
-    shared: &[1, 2],
-    ids: &[0],
-    texts: &[3, 4],
-    most: 32,
-});
-static READ_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&RWLOCK.read_release_each),
-    keys: &[0, INDEX],
-    objects: Objects::Each,
-    shared: &[3],
-    ids: &[0, 1],
-    texts: &[6],
-    most: 16,
-});
-static WRITE_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
-    script: Script::new(&RWLOCK.write_release_each),
-    keys: &[0],
-    objects: Objects::Each,
-    shared: &[3],
-    ids: &[1],
-    texts: &[6],
-    most: 16,
-});
-
-/// The position of the key that lists the read holds.
-const INDEX: usize = 4;
 
 /// `rwlock/read.lua` and `rwlock/write.lua`.
 pub(crate) struct AcquireScript<'a> {
@@ -92,17 +42,17 @@ impl AcquireScript<'_> {
             Way::Write => (&WRITE, String::new()),
             Way::Upgrade(serial) => (&WRITE, serial.to_string()),
         };
-        let call = names
-            .acquire(script, request)
+        names
+            .call(script)
+            .dated()
+            .arg(request.owner.client())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .arg(request.owner.suffix())
+            .arg(request.attempt.suffix())
             .maybe(request.register.map(millis))
             .arg(member(way, request.address, request.owner))
-            .arg(what);
-        let call = names.tell(call);
-        match way {
-            Way::Read => call.merges(&READ_EACH),
-            Way::Write => call.merges(&WRITE_EACH),
-            Way::Downgrade(..) | Way::Upgradable | Way::Upgrade(_) => call,
-        }
+            .arg(what)
     }
 
     pub(crate) fn decode(way: &Way, reply: &Value) -> Result<Answer, Error> {
@@ -160,13 +110,17 @@ pub(crate) struct DowngradeScript<'a> {
 
 impl DowngradeScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
-        let call = self
-            .names
-            .acquire(&DOWNGRADE, self.request)
-            .arg(self.write.to_string())
-            .arg(self.token.to_string())
-            .maybe(self.void_by);
-        self.names.tell(call)
+        let request = self.request;
+        self.names
+            .call(&DOWNGRADE)
+            .dated()
+            .arg(request.owner)
+            .arg(request.attempt)
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .arg(self.write)
+            .arg(self.token)
+            .maybe(self.void_by)
     }
 }
 
@@ -185,7 +139,7 @@ impl WithdrawScript<'_> {
             .arg(what.word())
             .arg(self.request.channel);
         let numbers = what.numbers().iter();
-        numbers.fold(self.names.tell(call), ScriptCall::arg)
+        numbers.fold(call, ScriptCall::arg)
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
@@ -210,12 +164,12 @@ impl RenewScript<'_> {
         ScriptCall::new(&RENEW, &names.key)
             .dated()
             .key(names.key.as_str())
-            .arg(request.owner.to_string())
+            .arg(request.owner.client())
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
+            .arg(request.owner.suffix())
             .arg(letter(*side))
             .arg(request.serial.to_string())
-            .merges(&RENEW_EACH)
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
@@ -234,25 +188,17 @@ pub(crate) struct ReleaseScript<'a> {
 impl ReleaseScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
         let request = self.request;
-        let call = self
-            .names
+        self.names
             .call(&RELEASE)
             .can_do_with(1)
-            .arg(request.owner.to_string())
-            .arg(request.attempt.to_string())
-            .maybe(request.void_by)
+            .arg(request.owner.client())
             .arg(millis(request.retention))
+            .arg(request.owner.suffix())
+            .arg(request.attempt.suffix())
+            .maybe(request.void_by)
             .arg(member(self.way, request.address, request.owner))
             .arg(letter(self.side))
-            .maybe(request.serial);
-        let call = self.names.tell(call);
-        let plain =
-            request.serial.is_some() && request.void_by.is_none() && request.address.is_empty();
-        match self.side {
-            Side::Shared if plain => call.merges(&READ_RELEASE_EACH),
-            Side::Exclusive if plain => call.merges(&WRITE_RELEASE_EACH),
-            Side::Shared | Side::Exclusive => call,
-        }
+            .maybe(request.serial)
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<ReleaseReply, Error> {

@@ -125,16 +125,14 @@ pub(crate) struct ForceScript<'a> {
 
 impl ForceScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
-        let call = self
-            .names
+        self.names
             .call(&FORCE)
             .can_do_with(1)
             .arg(letter(self.side))
             .arg(self.owner)
             .arg(self.serial.to_string())
             .arg(self.how.word())
-            .arg(millis(self.retention));
-        self.names.tell(call)
+            .arg(millis(self.retention))
     }
 
     /// Returns true if the hold existed, for this call or for an earlier copy of it.

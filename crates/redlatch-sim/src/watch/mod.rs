@@ -29,7 +29,7 @@ use redlatch_core::{
 use self::register::Register;
 pub use self::{
     checker::{Checker, Event},
-    record::{Common, Record, Tally, Violation},
+    record::{Lists, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
     faults::{Fault, Faults},
     names::label,
     plan::Plan,
-    scripts::{Ran, Runs},
+    scripts::Ran,
     workload::Kind,
     world::Options,
 };
@@ -286,7 +286,8 @@ impl Watch {
     /// Records that the server has run a command.
     pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
         let mut state = self.state();
-        let Some(runs) = Runs::of(command, reply) else {
+        let runs = Ran::all(command, reply);
+        if runs.is_empty() {
             state.record.story.say(now, || {
                 // The other arguments may differ between machines.
                 let words: Vec<_> = command
@@ -302,26 +303,18 @@ impl Watch {
                 )
             });
             return;
-        };
-        match runs {
-            Runs::One(ran) => self.ran(&mut state, proc, &ran, sent),
-            Runs::Common { served, alone } => {
-                state.record.tally.common.add(&Common {
-                    calls: 1,
-                    largest: (served.len() + alone) as u64,
-                    served: served.len() as u64,
-                    alone: alone as u64,
-                });
-                state.record.story.say(now, || {
-                    format!(
-                        "the server runs a common call: {} served, {alone} not",
-                        served.len()
-                    )
-                });
-                for ran in &served {
-                    self.ran(&mut state, proc, ran, sent);
-                }
-            }
+        }
+        if runs.len() > 1 {
+            state.record.tally.lists.add(&Lists {
+                calls: 1,
+                largest: runs.len() as u64,
+                entries: runs.len() as u64,
+            });
+            let say = || format!("the server runs a list of {} entries", runs.len());
+            state.record.story.say(now, say);
+        }
+        for ran in &runs {
+            self.ran(&mut state, proc, ran, sent);
         }
     }
 

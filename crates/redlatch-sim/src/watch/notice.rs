@@ -64,7 +64,8 @@ impl Checker for Notice {
                     let (name, hold) = match seen {
                         Seen::Renewed { name, hold } => (name, hold),
                         Seen::Granted { name, .. } => {
-                            self.taken_again(*name, ran.arg(2));
+                            let owner = ran.source.list.map_or(2, |list| list.shared + 1);
+                            self.taken_again(*name, ran.arg(owner));
                             continue;
                         }
                         _ => continue,

@@ -26,30 +26,27 @@ pub struct Tally {
     pub stopped: u64,
     /// The number of losses that holders were told.
     pub losses: u64,
-    /// Calls that stood for calls of several tasks.
-    pub common: Common,
+    /// Calls with several entries.
+    pub lists: Lists,
 }
 
-/// The sums of the calls that stood for several calls.
+/// The sums of the calls with several entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Common {
+pub struct Lists {
     /// Their number.
     pub calls: u64,
-    /// The largest number of calls in one.
+    /// The largest number of entries in one.
     pub largest: u64,
-    /// The calls that they served.
-    pub served: u64,
-    /// The calls that they left alone.
-    pub alone: u64,
+    /// The number of all entries.
+    pub entries: u64,
 }
 
-impl Common {
+impl Lists {
     /// Adds the sums of another run.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.largest = self.largest.max(other.largest);
-        self.served += other.served;
-        self.alone += other.alone;
+        self.entries += other.entries;
     }
 }
 

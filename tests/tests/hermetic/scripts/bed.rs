@@ -81,9 +81,11 @@ impl Bed {
         self.engine.execute(self.session, command, self.now)
     }
 
-    /// Runs a script, and returns the items of its reply.
+    /// Runs a script, and returns the items of its reply. Of a reply with a line per entry, these
+    /// are the time, and the other items of each line.
     pub(crate) fn call(&mut self, call: &Call) -> Answer {
-        self.reply(call).map(|reply| items(&listed(reply)))
+        self.reply(call)
+            .map(|reply| items(&listed(in_one_line(reply))))
     }
 
     /// Runs a script that the server must not refuse, and returns its reply as it is.
@@ -201,6 +203,29 @@ impl Drop for Lent {
     }
 }
 
+/// Joins the lines of a reply. Each begins with the same time.
+fn in_one_line(reply: Value) -> Value {
+    let Some((first, rest)) = reply.as_str().and_then(|text| text.split_once('\n')) else {
+        return reply;
+    };
+    let time = first.split(' ').next();
+    let rest = rest.split('\n').map(|line| {
+        let (now, rest) = line.split_once(' ')?;
+        (time == Some(now)).then_some(rest)
+    });
+    let lines: Option<Vec<_>> = std::iter::once(Some(first)).chain(rest).collect();
+    lines.map_or_else(
+        || reply.clone(),
+        |lines| Value::Bulk(lines.join(" ").into()),
+    )
+}
+
+/// Splits an id into its client and `:<n>`.
+pub(crate) fn parts(id: &str) -> (String, String) {
+    let (client, number) = id.split_at(id.find(':').unwrap_or_default());
+    (client.to_owned(), number.to_owned())
+}
+
 fn items(reply: &Value) -> Vec<String> {
     let items = reply.as_array().unwrap().iter();
     items
@@ -227,17 +252,19 @@ pub(crate) struct Acquire<'a> {
 
 impl Acquire<'_> {
     pub(crate) fn call(&self) -> Call {
-        let register = self.register.map(|ms| ms.to_string()).unwrap_or_default();
+        let all = if self.names.len() == 1 { "" } else { "all" };
         Call {
             script: &REENTRANT.acquire,
             keys: with_queues(self.names),
             args: vec![
                 self.by.to_string(),
-                self.owner.to_owned(),
-                self.attempt.to_owned(),
+                String::new(),
                 self.lease.to_string(),
                 (self.lease + self.retention).to_string(),
-                register,
+                all.to_owned(),
+                self.owner.to_owned(),
+                self.attempt.to_owned(),
+                self.register.map(|ms| ms.to_string()).unwrap_or_default(),
                 self.address.to_owned(),
             ],
         }
@@ -252,13 +279,17 @@ pub(crate) fn renew(
     retention: u64,
     tokens: &[u64],
 ) -> Call {
+    let (client, number) = parts(owner);
     let mut args = vec![
         by.to_string(),
-        owner.to_owned(),
+        client,
         lease.to_string(),
         (lease + retention).to_string(),
     ];
-    args.extend(tokens.iter().map(u64::to_string));
+    let entries = tokens
+        .iter()
+        .map(|token| [number.clone(), token.to_string()]);
+    args.extend(entries.flatten());
     Call {
         script: &REENTRANT.renew,
         keys: names.iter().map(|name| key(name)).collect(),
@@ -281,17 +312,18 @@ pub(crate) struct Release<'a> {
 
 impl Release<'_> {
     pub(crate) fn call(&self) -> Call {
-        let mut args = vec![
-            self.owner.to_owned(),
-            self.attempt.to_owned(),
-            self.void.map(|by| by.to_string()).unwrap_or_default(),
-            self.keep.to_string(),
-            self.address.to_owned(),
-        ];
-        args.extend(self.tokens.iter().map(|token| match token {
-            0 => String::new(),
-            token => token.to_string(),
-        }));
+        let mut args = vec![String::new(), self.keep.to_string()];
+        for &token in self.tokens {
+            args.extend([
+                self.owner.to_owned(),
+                self.attempt.to_owned(),
+                self.void.map(|by| by.to_string()).unwrap_or_default(),
+                self.address.to_owned(),
+                Some(token)
+                    .filter(|&token| token > 0)
+                    .map_or_else(String::new, |token| token.to_string()),
+            ]);
+        }
         Call {
             script: &REENTRANT.release,
             keys: with_queues(self.names),
@@ -326,8 +358,8 @@ pub(crate) fn queue(name: &str) -> String {
 }
 
 fn with_queues(names: &[&str]) -> Vec<String> {
-    let keys = names.iter().map(|name| key(name));
-    keys.chain(names.iter().map(|name| queue(name))).collect()
+    let keys = names.iter().flat_map(|name| [key(name), queue(name)]);
+    keys.collect()
 }
 
 /// The channels that wakes in these tests go to.

@@ -395,10 +395,8 @@ impl World<Plain> {
             }
             let woken = (lock.live(now).is_none()).then(|| lock.wake(now)).flatten();
             if let Some(who) = woken {
-                if names.len() == 1 {
-                    let channel = who.split(' ').nth(1).unwrap();
-                    expected.extend([channel.to_owned(), lock.waiters.len().to_string()]);
-                }
+                let channel = who.split(' ').nth(1).unwrap();
+                expected.extend([channel.to_owned(), lock.waiters.len().to_string()]);
                 wakes.push(wake(&who, NAMES[at]));
             }
         }

@@ -20,7 +20,7 @@ pub(super) fn forgotten(bed: &mut Bed) {
     bed.call("unset", FORGET, ALL, "by lock:1");
     bed.call("late", FORGET, ALL, "past lock:1");
     let acquire = ("reentrant/acquire", "n n:q");
-    bed.run(acquire.0, acquire.1, "by a1:1 a1:2 30000 630000 - -");
+    bed.run(acquire.0, acquire.1, "by a1 30000 630000 - :1 :2 - -");
     bed.call("held", FORGET, ALL, "by lock:1");
     bed.call("kind, another one", FORGET, ALL, "by fair:1");
     bed.pass(30_000);

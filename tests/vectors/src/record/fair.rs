@@ -24,9 +24,9 @@ pub(super) fn in_order(bed: &mut Bed, kind: &Kind) {
         "c3",
         2,
     );
-    bed.run(&release, &keys, &format!("a1:1 a1:2 - 600000 - {token}"));
+    bed.run(&release, &keys, &format!("a1 600000 :1 :2 - - {token}"));
     bed.pass(1);
-    let try_lock = "by a1:3 a1:4 30000 630000 - -";
+    let try_lock = "by a1 30000 630000 - :3 :4 - -";
     bed.call(
         "free, and another waiter's turn: a try",
         &acquire,
@@ -48,7 +48,7 @@ pub(super) fn in_order(bed: &mut Bed, kind: &Kind) {
     bed.pass(2500);
     for (client, n) in [("b2", 4), ("c3", 2)] {
         let args = format!(
-            "by {client}:{} {client}:{n} 30000 630000 5000 @{client}:{n}:{}",
+            "by {client} 30000 630000 - :{} :{n} 5000 @{client}:{n}:{}",
             n - 1,
             n - 1
         );
@@ -63,7 +63,7 @@ pub(super) fn in_order(bed: &mut Bed, kind: &Kind) {
         "b2",
         2,
     );
-    let silent = "by d4:1 d4:2 30000 630000 5000 !d4:2:1";
+    let silent = "by d4 30000 630000 - :1 :2 5000 !d4:2:1";
     bed.call("a waiter that polls", &acquire, &keys, silent);
 }
 
@@ -77,13 +77,13 @@ pub(super) fn dead_waiters(bed: &mut Bed, kind: &Kind) {
     let token = kind.take(bed, "n", "a1", 2);
     for n in 1..=65 {
         let (owner, attempt) = (2 * n, 2 * n + 1);
-        let args = format!("by b2:{owner} b2:{attempt} 30000 630000 5000 @b2:{attempt}:{owner}");
+        let args = format!("by b2 30000 630000 - :{owner} :{attempt} 5000 @b2:{attempt}:{owner}");
         bed.run(&acquire, &keys, &args);
     }
     bed.pass(3000);
-    bed.run(&acquire, &keys, "by c3:1 c3:2 30000 630000 5000 @c3:2:1");
+    bed.run(&acquire, &keys, "by c3 30000 630000 - :1 :2 5000 @c3:2:1");
     bed.pass(2500);
-    let held = format!("a1:1 a1:2 - 600000 - {token}");
+    let held = format!("a1 600000 :1 :2 - - {token}");
     let name = "too many dead waiters: one of the last that lives is made to look";
     bed.call(name, &release, &keys, &held);
     let more = kind.wait(
@@ -118,7 +118,7 @@ pub(super) fn inspection(bed: &mut Bed) {
     kind.take(bed, "n", "a1", 2);
     for (client, n) in [("b2", 2), ("c3", 2), ("b2", 4)] {
         let args = format!(
-            "by {client}:{} {client}:{n} 30000 630000 5000 @{client}:{n}:{}",
+            "by {client} 30000 630000 - :{} :{n} 5000 @{client}:{n}:{}",
             n - 1,
             n - 1
         );
@@ -134,7 +134,7 @@ pub(super) fn inspection(bed: &mut Bed) {
     bed.run(
         "fair/acquire",
         "n n:q n:l",
-        "by c3:1 c3:2 30000 630000 5000 @c3:2:1",
+        "by c3 30000 630000 - :1 :2 5000 @c3:2:1",
     );
     bed.pass(2500);
     bed.call(

@@ -16,7 +16,7 @@ pub(super) fn holds(bed: &mut Bed) {
         "unset",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 a1:1 1 30000 - - - -",
+        "by a1 semaphore:1 30000 :1 1 - - - -",
     );
     bed.call("unset", "pool/inspect", KEYS, "semaphore:1 -");
     bed.call("the default size", "pool/inspect", KEYS, "semaphore:1 3");
@@ -24,9 +24,9 @@ pub(super) fn holds(bed: &mut Bed) {
         "large",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 a1:1 4 30000 3 - - -",
+        "by a1 semaphore:1 30000 :1 4 3 - - -",
     );
-    let two = "by semaphore:1 a1:2 2 30000 3 - - -";
+    let two = "by a1 semaphore:1 30000 :2 2 3 - - -";
     bed.call("two permits as one hold", ACQUIRE, KEYS, two);
     bed.pass(10);
     bed.call("a copy of a granted request", ACQUIRE, KEYS, two);
@@ -34,20 +34,20 @@ pub(super) fn holds(bed: &mut Bed) {
         "busy, without registering",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 b2:1 2 30000 3 - - -",
+        "by b2 semaphore:1 30000 :1 2 3 - - -",
     );
     bed.call(
         "one permit with an id",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 b2:2 1 30000 3 - - 1",
+        "by b2 semaphore:1 30000 :2 1 3 - - 1",
     );
     bed.pass(1000);
     bed.call(
         "renewed, and gone",
         RENEW,
-        "n",
-        "by semaphore:1 30000 a1:2 a1:9",
+        "n n",
+        "by a1 semaphore:1 30000 :2 :9",
     );
     bed.call(
         "two holds, and an unknown one",
@@ -62,41 +62,46 @@ pub(super) fn holds(bed: &mut Bed) {
         KEYS,
         "semaphore:1 3",
     );
-    let part = "semaphore:1 - - 600000 - 1 0 a1:2";
+    let part = "a1 semaphore:1 600000 - - - 1 0 :2";
     bed.call("one of two permits is released", RELEASE, KEYS, part);
     bed.call("already", RELEASE, KEYS, part);
     bed.call(
         "released, and gone",
         RELEASE,
         KEYS,
-        "semaphore:1 - - 600000 - 0 0 a1:2 a1:9",
+        "a1 semaphore:1 600000 - - - 0 0 :2~:9",
     );
-    let forget = "semaphore:1 - - 600000 - 0 1 b2:2:0";
+    let forget = "b2 semaphore:1 600000 - - - 0 1 :2:0";
     bed.call("a forgotten permit shrinks the size", RELEASE, KEYS, forget);
-    let undo = "semaphore:1 a1:3 by 600000 - 0 0 a1:3";
+    let undo = "a1 semaphore:1 600000 :3 by - 0 0 :3";
     bed.call(
         "an undo ends an attempt that never ran",
         RELEASE,
         KEYS,
         undo,
     );
-    bed.call("void", ACQUIRE, KEYS, "by semaphore:1 a1:3 1 30000 3 - - -");
+    bed.call(
+        "void",
+        ACQUIRE,
+        KEYS,
+        "by a1 semaphore:1 30000 :3 1 3 - - -",
+    );
     bed.call(
         "granted, a later attempt",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 a1:4 2 30000 3 - - -",
+        "by a1 semaphore:1 30000 :4 2 3 - - -",
     );
     bed.pass(30_000);
-    bed.call("expired", RENEW, "n", "by semaphore:1 30000 a1:4");
+    bed.call("expired", RENEW, "n", "by a1 semaphore:1 30000 :4");
     let name = "granted, after expired holds were removed";
-    bed.call(name, ACQUIRE, KEYS, "by semaphore:1 b2:3 2 30000 3 - - -");
+    bed.call(name, ACQUIRE, KEYS, "by b2 semaphore:1 30000 :3 2 3 - - -");
     bed.pass(30_000);
     bed.call(
         "expired",
         RELEASE,
         KEYS,
-        "semaphore:1 - - 600000 - 0 0 b2:3",
+        "b2 semaphore:1 600000 - - - 0 0 :3",
     );
 }
 
@@ -104,9 +109,9 @@ pub(super) fn holds(bed: &mut Bed) {
 pub(super) fn refusals(bed: &mut Bed) {
     bed.put("HSET %n k other:1");
     for (script, keys, args) in [
-        (ACQUIRE, KEYS, "by semaphore:1 a1:1 1 30000 3 - - -"),
-        (RENEW, "n", "by semaphore:1 30000 a1:1"),
-        (RELEASE, KEYS, "semaphore:1 - - 600000 - 0 0 a1:1"),
+        (ACQUIRE, KEYS, "by a1 semaphore:1 30000 :1 1 3 - - -"),
+        (RENEW, "n", "by a1 semaphore:1 30000 :1"),
+        (RELEASE, KEYS, "a1 semaphore:1 600000 - - - 0 0 :1"),
         ("pool/inspect", KEYS, "semaphore:1 3"),
         ("pool/holds", "n n:d", "semaphore:1 0 256"),
         ("pool/look", "n", "semaphore:1 a1:1"),
@@ -135,7 +140,7 @@ pub(super) fn changes(bed: &mut Bed) {
     bed.call("a copy of a change", "pool/change", CHANGE, &args);
     change(bed, "below", "add -6 -");
     change(bed, "above", "add 4294967295 -");
-    bed.run(ACQUIRE, KEYS, "by semaphore:1 b2:1 2 30000 - - - -");
+    bed.run(ACQUIRE, KEYS, "by b2 semaphore:1 30000 :1 2 - - - -");
     change(bed, "set, with an end", "set 4 60000");
     change(bed, "drained", "drain 0 -");
     change(bed, "set again, without an end", "set 6 0");
@@ -146,35 +151,42 @@ pub(super) fn changes(bed: &mut Bed) {
         "a clock before 2001",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 a1:1 1 30000 3 - - -",
+        "by a1 semaphore:1 30000 :1 1 3 - - -",
     );
-    let each = "by a1 semaphore:1 30000 :1 1 3 -";
-    bed.call("a clock before 2001", "pool/acquire_each", "n n:d", each);
-    let some = "by a1 semaphore:1 30000 5000 :1 1 @a1:1:1 -";
-    bed.call("a clock before 2001", "pool/acquire_some", KEYS, some);
 }
 
+/// Calls with several entries.
 pub(super) fn merged(bed: &mut Bed) {
-    let (acquire, release, renew) = ("pool/acquire_each", "pool/release_each", "pool/renew_each");
-    let keys = "n n:d n n:d m m:d";
-    let args = "a1 semaphore:1 30000 :1 1 2 - :2 2 2 - :3 1 2 1";
-    let name = "two of three: the second finds too few permits and is left as it is";
-    bed.call(name, acquire, keys, &format!("by {args}"));
-    bed.call("late", acquire, keys, &format!("past {args}"));
+    let keys = format!("{KEYS} {KEYS} m m:d m:q m:l");
+    let args = "a1 semaphore:1 30000 :1 1 2 - - - :2 2 2 - - - :3 1 2 - - 1";
+    let name = "two of three: the second finds too few permits";
+    bed.call(name, ACQUIRE, &keys, &format!("by {args}"));
+    bed.call("late", ACQUIRE, &keys, &format!("past {args}"));
+    let name = "copies of two, and a third that has ended";
+    bed.call(name, ACQUIRE, &keys, &format!("by {args}"));
     bed.pass(1000);
     bed.put("HSET %p k other:1");
     let args = "a1 semaphore:1 30000 :1 :3:0 :9 :1";
     bed.call(
         "renewed twice, gone, another kind",
-        renew,
+        RENEW,
         "n m n p",
         &format!("by {args}"),
     );
-    bed.call("late", renew, "n m n p", &format!("past {args}"));
-    let name = "one hold, and one that is unknown and left as it is";
-    bed.call(name, release, "n n:d m m:d", "a1 semaphore:1 :1 :9");
+    bed.call("late", RENEW, "n m n p", &format!("past {args}"));
+    let keys = format!("{KEYS} m m:d m:q m:l");
+    let name = "one hold, and one that is unknown";
+    let args = "a1 semaphore:1 600000 - - - 0 0 :1 - - - 0 0 :9";
+    bed.call(name, RELEASE, &keys, args);
     bed.pass(40_000);
-    bed.call("expired", renew, "m", "by a1 semaphore:1 30000 :3:0");
+    bed.call("expired", RENEW, "m", "by a1 semaphore:1 30000 :3:0");
+    bed.put("SET %w 1");
+    let keys = format!("{KEYS} w w:d w:q w:l");
+    let name = "one, and the error of another";
+    let args = "by a1 semaphore:1 30000 :4 1 2 - - - :5 1 2 - - -";
+    bed.call(name, ACQUIRE, &keys, args);
+    let args = "a1 semaphore:1 600000 - - - 0 0 :4 - - - 0 0 :5";
+    bed.call(name, RELEASE, &keys, args);
 }
 
 /// Pools with an end, and more to remove than one call removes.
@@ -182,36 +194,29 @@ pub(super) fn expiring(bed: &mut Bed) {
     let set = "by semaphore:1 a1:1 30000 set 65 60000";
     bed.run("pool/change", CHANGE, set);
     bed.pass(40_000);
-    let granted = "by semaphore:1 a1:2 1 30000 - - - -";
+    let granted = "by a1 semaphore:1 30000 :2 1 - - - -";
     bed.call("granted until the end of the pool", ACQUIRE, KEYS, granted);
     bed.call(
         "renewed until the end of the pool",
         RENEW,
         "n",
-        "by semaphore:1 30000 a1:2",
-    );
-    let each = "by a1 semaphore:1 30000 :2";
-    bed.call(
-        "renewed until the end of the pool",
-        "pool/renew_each",
-        "n",
-        each,
+        "by a1 semaphore:1 30000 :2",
     );
     bed.clear();
-    bed.run(ACQUIRE, KEYS, "by semaphore:1 a1:3 65 30000 65 - - 1");
+    bed.run(ACQUIRE, KEYS, "by a1 semaphore:1 30000 :3 65 65 - - 1");
     bed.pass(30_001);
     let drain = "by semaphore:1 a1:4 30000 drain 0 -";
     bed.call("more", "pool/change", CHANGE, drain);
-    bed.run(ACQUIRE, KEYS, "by semaphore:1 a1:5 64 30000 65 - - 1");
+    bed.run(ACQUIRE, KEYS, "by a1 semaphore:1 30000 :5 64 65 - - 1");
     bed.pass(30_001);
     bed.call("more", "pool/inspect", KEYS, "semaphore:1 65");
     bed.clear();
-    bed.run(ACQUIRE, KEYS, "by semaphore:1 a1:6 65 30000 65 - - 1");
+    bed.run(ACQUIRE, KEYS, "by a1 semaphore:1 30000 :6 65 65 - - 1");
     bed.pass(30_001);
     bed.call(
         "more",
         ACQUIRE,
         KEYS,
-        "by semaphore:1 a1:7 65 30000 65 - - -",
+        "by a1 semaphore:1 30000 :7 65 65 - - -",
     );
 }

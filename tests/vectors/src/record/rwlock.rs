@@ -4,19 +4,18 @@ use crate::Bed;
 
 /// K, Q, R, L, D.
 pub(super) const KEYS: &str = "n n:q n:r n:l n:d";
-const TOLD: &str = "PUBLISH %n:b";
 
 /// Asks to read without waiting; `kind` is `r` or `u`.
 pub(super) fn read(bed: &mut Bed, name: &str, client: &str, n: u32, kind: &str) -> Vec<String> {
     let owner = n - 1;
-    let args = format!("by {client}:{owner} {client}:{n} 30000 630000 - - {kind} {TOLD}");
+    let args = format!("by {client} 30000 630000 :{owner} :{n} - - {kind}");
     ask(bed, name, "rwlock/read", &args)
 }
 
 /// Asks to write without waiting. `serial` is that of an upgradable hold, or `-`.
 pub(super) fn write(bed: &mut Bed, name: &str, client: &str, n: u32, serial: &str) -> Vec<String> {
     let owner = n - 1;
-    let args = format!("by {client}:{owner} {client}:{n} 30000 630000 - - {serial} {TOLD}");
+    let args = format!("by {client} 30000 630000 :{owner} :{n} - - {serial}");
     ask(bed, name, "rwlock/write", &args)
 }
 
@@ -24,7 +23,7 @@ pub(super) fn write(bed: &mut Bed, name: &str, client: &str, n: u32, serial: &st
 pub(super) fn release(bed: &mut Bed, name: &str, client: &str, n: u32, id: &str) -> Vec<String> {
     let (side, id) = id.split_once(' ').expect("a side and an id");
     let owner = n - 1;
-    let args = format!("{client}:{owner} {client}:{n} - 600000 - {side} {id} {TOLD}");
+    let args = format!("{client} 600000 :{owner} :{n} - - {side} {id}");
     ask(bed, name, "rwlock/release", &args)
 }
 
@@ -38,7 +37,7 @@ fn ask(bed: &mut Bed, name: &str, script: &str, args: &str) -> Vec<String> {
 }
 
 pub(super) fn force(bed: &mut Bed, name: &str, args: &str) {
-    bed.call(name, "rwlock/force", KEYS, &format!("{args} 600000 {TOLD}"));
+    bed.call(name, "rwlock/force", KEYS, &format!("{args} 600000"));
 }
 
 pub(super) fn readers(bed: &mut Bed) {
@@ -57,12 +56,12 @@ pub(super) fn readers(bed: &mut Bed) {
         "a1:1",
     );
     write(bed, "busy, readers are inside", "c3", 2, "-");
-    let again = format!("by a1:1 a1:9 30000 630000 - - - {TOLD}");
+    let again = "by a1 30000 630000 :1 :9 - - -";
     ask(
         bed,
         "reader, who would wait for itself",
         "rwlock/write",
-        &again,
+        again,
     );
     read(
         bed,
@@ -76,13 +75,13 @@ pub(super) fn readers(bed: &mut Bed) {
         "renewed",
         renew,
         "n",
-        &format!("by a1:1 30000 630000 r {first}"),
+        &format!("by a1 30000 630000 :1 r {first}"),
     );
     bed.call(
         "late",
         renew,
         "n",
-        &format!("past a1:1 30000 630000 r {first}"),
+        &format!("past a1 30000 630000 :1 r {first}"),
     );
     release(bed, "a reader is released", "a1", 2, &format!("r {first}"));
     release(bed, "already", "a1", 2, &format!("r {first}"));
@@ -90,7 +89,7 @@ pub(super) fn readers(bed: &mut Bed) {
         "gone",
         renew,
         "n",
-        &format!("by a1:1 30000 630000 r {}", "9".repeat(16)),
+        &format!("by a1 30000 630000 :1 r {}", "9".repeat(16)),
     );
     force(
         bed,
@@ -102,7 +101,7 @@ pub(super) fn readers(bed: &mut Bed) {
         "revoked",
         renew,
         "n",
-        &format!("by b2:1 30000 630000 r {second}"),
+        &format!("by b2 30000 630000 :1 r {second}"),
     );
     force(
         bed,
@@ -110,12 +109,12 @@ pub(super) fn readers(bed: &mut Bed) {
         &format!("r b2:1 {second} now"),
     );
     release(bed, "revoked", "b2", 2, &format!("r {second}"));
-    let undo = format!("c3:1 c3:2 by 600000 - r - {TOLD}");
+    let undo = "c3 600000 :1 :2 by - r -";
     bed.call(
         "an undo ends an attempt that never ran",
         "rwlock/release",
         KEYS,
-        &undo,
+        undo,
     );
     read(bed, "void", "c3", 2, "r");
     write(bed, "void", "c3", 2, "-");
@@ -125,12 +124,12 @@ pub(super) fn readers(bed: &mut Bed) {
         "expired",
         renew,
         "n",
-        &format!("by d4:1 30000 630000 r {third}"),
+        &format!("by d4 30000 630000 :1 r {third}"),
     );
     release(bed, "expired", "d4", 2, &format!("r {third}"));
     release(bed, "gone", "d4", 2, &format!("r {}", "9".repeat(16)));
     write(bed, "granted, the readers are over", "a1", 4, "-");
-    let taken = format!("by d4:1 30000 630000 r {third}");
+    let taken = format!("by d4 30000 630000 :1 r {third}");
     bed.call("taken, a reader before a write", renew, "n", &taken);
     release(
         bed,
@@ -146,7 +145,7 @@ pub(super) fn writer(bed: &mut Bed) {
     let token = write(bed, "a free lock", "a1", 2, "-")[3].clone();
     write(bed, "a copy of a granted request", "a1", 2, "-");
     bed.pass(1000);
-    let renewal = format!("by a1:1 30000 630000 w {token}");
+    let renewal = format!("by a1 30000 630000 :1 w {token}");
     bed.call("renewed, a writer", renew, "n", &renewal);
     read(bed, "busy, a writer is inside", "b2", 2, "r");
     write(bed, "busy, a writer is inside", "b2", 2, "-");
@@ -167,7 +166,7 @@ pub(super) fn writer(bed: &mut Bed) {
         "expired, a writer",
         renew,
         "n",
-        &format!("by a1:1 30000 630000 w {token}"),
+        &format!("by a1 30000 630000 :1 w {token}"),
     );
     release(bed, "expired, a writer", "a1", 2, &format!("w {token}"));
 }
@@ -192,7 +191,7 @@ pub(super) fn ended_writers(bed: &mut Bed) {
         "taken, a writer",
         renew,
         "n",
-        &format!("by a1:1 30000 630000 w {lost}"),
+        &format!("by a1 30000 630000 :1 w {lost}"),
     );
     release(bed, "taken, a writer", "a1", 2, &format!("w {lost}"));
     force(bed, "gone, an earlier hold", &format!("w c3:1 {lost} now"));
@@ -205,7 +204,7 @@ pub(super) fn ended_writers(bed: &mut Bed) {
         "revoked, a writer",
         renew,
         "n",
-        &format!("by c3:1 30000 630000 w {next}"),
+        &format!("by c3 30000 630000 :1 w {next}"),
     );
     release(bed, "revoked, a writer", "c3", 2, &format!("w {next}"));
 }
@@ -218,40 +217,32 @@ pub(super) fn refusals(bed: &mut Bed) {
         (
             "rwlock/read",
             KEYS,
-            format!("by a1:1 a1:2 30000 630000 - - r {TOLD}"),
+            "by a1 30000 630000 :1 :2 - - r".to_owned(),
         ),
         (
             "rwlock/write",
             KEYS,
-            format!("by a1:1 a1:2 30000 630000 - - - {TOLD}"),
+            "by a1 30000 630000 :1 :2 - - -".to_owned(),
         ),
         (
             "rwlock/downgrade",
             KEYS,
-            format!("by a1:1 a1:3 30000 630000 a1:2 {next} - {TOLD}"),
+            format!("by a1:1 a1:3 30000 630000 a1:2 {next} -"),
         ),
         (
             "rwlock/renew",
             "n",
-            format!("by a1:1 30000 630000 w {next}"),
+            format!("by a1 30000 630000 :1 w {next}"),
         ),
         (
             "rwlock/release",
             KEYS,
-            format!("a1:1 a1:2 - 600000 - w {next} {TOLD}"),
+            format!("a1 600000 :1 :2 - - w {next}"),
         ),
         ("rwlock/inspect", KEYS, "-".to_owned()),
         ("rwlock/holders", "n", "0".to_owned()),
-        (
-            "rwlock/force",
-            KEYS,
-            format!("w a1:1 {next} now 600000 {TOLD}"),
-        ),
-        (
-            "rwlock/withdraw",
-            KEYS,
-            format!("list redlatch:w:a1 {TOLD}"),
-        ),
+        ("rwlock/force", KEYS, format!("w a1:1 {next} now 600000")),
+        ("rwlock/withdraw", KEYS, "list redlatch:w:a1".to_owned()),
     ] {
         bed.call("another kind", script, keys, &args);
         if let Some(args) = args.strip_prefix("by")
@@ -267,7 +258,7 @@ pub(super) fn upgrade(bed: &mut Bed) {
     let serial = read(bed, "an upgradable reader", "a1", 2, "u")[6].clone();
     read(bed, "busy, there is an upgradable reader", "b2", 2, "u");
     let other = read(bed, "a reader beside the upgradable one", "b2", 4, "r")[6].clone();
-    let wait = format!("by a1:1 a1:3 30000 630000 5000 @a1:3 {serial} {TOLD}");
+    let wait = format!("by a1 30000 630000 :1 :3 5000 @a1:3 {serial}");
     bed.call(
         "busy, the upgrade waits for a reader",
         "rwlock/write",
@@ -290,14 +281,13 @@ pub(super) fn upgrade(bed: &mut Bed) {
         2,
         "1700000000000001",
     );
-    let down =
-        |write: &str, token: &str| format!("by a1:1 a1:5 30000 630000 {write} {token} - {TOLD}");
+    let down = |write: &str, token: &str| format!("by a1:1 a1:5 30000 630000 {write} {token} -");
     let (downgrade, args) = ("rwlock/downgrade", down("a1:3", &token));
     bed.call("the writer becomes a reader", downgrade, KEYS, &args);
     bed.call("a copy of the downgrade", downgrade, KEYS, &args);
-    let undo = format!("a1:1 a1:6 by 600000 - r - {TOLD}");
-    bed.run("rwlock/release", KEYS, &undo);
-    let args = format!("by a1:1 a1:6 30000 630000 a1:3 {token} - {TOLD}");
+    let undo = "a1 600000 :1 :6 by - r -";
+    bed.run("rwlock/release", KEYS, undo);
+    let args = format!("by a1:1 a1:6 30000 630000 a1:3 {token} -");
     bed.call("void", downgrade, KEYS, &args);
     bed.clear();
     bed.call("lost, gone", downgrade, KEYS, &down("a1:3", &token));
@@ -308,11 +298,7 @@ pub(super) fn upgrade(bed: &mut Bed) {
     bed.call("lost, taken", downgrade, KEYS, &down("a1:2", &token));
     bed.clear();
     let token = write(bed, "", "a1", 2, "-")[3].clone();
-    bed.run(
-        "rwlock/force",
-        KEYS,
-        &format!("w a1:1 {token} now 600000 {TOLD}"),
-    );
+    bed.run("rwlock/force", KEYS, &format!("w a1:1 {token} now 600000"));
     bed.call("lost, revoked", downgrade, KEYS, &down("a1:2", &token));
 }
 
@@ -320,78 +306,63 @@ pub(super) fn upgrade(bed: &mut Bed) {
 pub(super) fn ends(bed: &mut Bed) {
     bed.set_micros(999_999_999_999_999);
     for (script, args) in [
-        (
-            "rwlock/read",
-            format!("by a1:1 a1:2 30000 630000 - - r {TOLD}"),
-        ),
-        (
-            "rwlock/write",
-            format!("by a1:1 a1:2 30000 630000 - - - {TOLD}"),
-        ),
+        ("rwlock/read", "by a1 30000 630000 :1 :2 - - r".to_owned()),
+        ("rwlock/write", "by a1 30000 630000 :1 :2 - - -".to_owned()),
         (
             "rwlock/downgrade",
-            format!("by a1:1 a1:3 30000 630000 a1:2 17 - {TOLD}"),
+            "by a1:1 a1:3 30000 630000 a1:2 17 -".to_owned(),
         ),
     ] {
         bed.call("a clock before 2001", script, KEYS, &args);
     }
-    let args = "by a1 30000 630000 :1 :2";
-    bed.call("a clock before 2001", "rwlock/read_each", "n n:d", args);
-    bed.call("a clock before 2001", "rwlock/write_each", "n", args);
 }
 
+/// Several locks in one call.
 pub(super) fn merged(bed: &mut Bed) {
-    let both = "a1 30000 630000 :1 :2 :3 :4";
-    let name = "one free lock, and one that is written and left as it is";
+    let (acquire, release) = (["rwlock/read", "rwlock/write"], "rwlock/release");
     let token = write(bed, "", "b2", 2, "-")[3].clone();
-    let read = bed.call(
-        name,
-        "rwlock/read_each",
-        "n n:d m m:d",
-        &format!("by {both}"),
-    );
-    bed.call(
-        "late",
-        "rwlock/read_each",
-        "n n:d m m:d",
-        &format!("past {both}"),
-    );
-    let serial = read.last().expect("a serial").clone();
-    let name = "one free lock, and one that is read and left as it is";
-    let written = bed.call(name, "rwlock/write_each", "o m", &format!("by {both}"));
-    bed.call("late", "rwlock/write_each", "o m", &format!("past {both}"));
-    let own = written[3].clone();
+    bed.put("SET %s text");
+    let name = "a free lock, one that is written, and one that is no hash";
+    let keys = format!("{} {KEYS} {}", keys("m"), keys("s"));
+    let args = "a1 30000 630000 :3 :4 - - r :5 :6 - - u :7 :8 - - r";
+    let reply = bed.call(name, acquire[0], &keys, &format!("by {args}"));
+    bed.call("late, for all", acquire[0], &keys, &format!("past {args}"));
+    let serial = first_line(&reply[6]);
+    let name = "a free lock, one that is read, one that is no hash, and again the first one";
+    let keys = ["o", "m", "s", "o"].map(self::keys).join(" ");
+    let args = "a1 30000 630000 :1 :2 - - - :5 :6 - - - :7 :8 - - - :1 :12 - - -";
+    let reply = bed.call(name, acquire[1], &keys, &format!("by {args}"));
+    bed.call("late, for all", acquire[1], &keys, &format!("past {args}"));
+    let own = reply[3].clone();
     bed.pass(1000);
     bed.put("HSET %p k other:1");
     let renewals =
         format!("a1 30000 630000 :3 r {serial} :1 w {own} :5 w {token} :7 w {token} :9 w {token}");
     let name = "a reader and a writer are renewed, gone twice, another kind";
-    bed.call(
-        name,
-        "rwlock/renew_each",
-        "m o n q p",
-        &format!("by {renewals}"),
-    );
-    bed.call(
-        "late",
-        "rwlock/renew_each",
-        "m o n q p",
-        &format!("past {renewals}"),
-    );
-    bed.run(
-        "rwlock/force",
-        "o o:q o:r o:l o:d",
-        &format!("w a1:1 {own} after 600000 {TOLD}"),
-    );
+    let renew = "rwlock/renew";
+    bed.call(name, renew, "m o n q p", &format!("by {renewals}"));
+    bed.call("late", renew, "m o n q p", &format!("past {renewals}"));
+    let after = format!("w a1:1 {own} after 600000");
+    bed.run("rwlock/force", &self::keys("o"), &after);
     let bad = format!("by a1 30000 630000 :1 w {own} :5 w 1700000000000001");
-    bed.call("revoked, taken", "rwlock/renew_each", "o n", &bad);
-    let name = "one read hold, and one that is unknown and left as it is";
-    let ends = format!("a1 600000 :3 :4 {serial} :5 :6 {serial}");
-    bed.call(name, "rwlock/read_release_each", "m m:d n n:d", &ends);
-    let name = "one write hold, and one that is unknown and left as it is";
-    let ends = format!("a1 600000 :2 {own} :9 {token}");
-    bed.call(name, "rwlock/write_release_each", "o n", &ends);
+    bed.call("revoked, taken", renew, "o n", &bad);
+    let name = "a read hold, both attempts of a write hold, an unknown hold, and no hash";
+    let keys = ["m", "o", "o", "n", "s"].map(self::keys).join(" ");
+    let ends = format!(
+        "a1 600000 :3 :4 - - r {serial} :1 :2 - - w {own} :1 :12 - - w {own} :9 :10 - - w {token} \
+         :9 :10 - - r {token}"
+    );
+    bed.call(name, release, &keys, &ends);
     bed.pass(30_000);
     let over = format!("by b2 30000 630000 :1 w {token}");
-    bed.call("expired", "rwlock/renew_each", "n", &over);
+    bed.call("expired", renew, "n", &over);
+}
+
+/// Returns the keys of one lock.
+fn keys(name: &str) -> String {
+    KEYS.replace('n', name)
+}
+
+fn first_line(item: &str) -> String {
+    item.split('\n').next().unwrap_or_default().to_owned()
 }

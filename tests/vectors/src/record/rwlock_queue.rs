@@ -3,17 +3,15 @@
 use super::rwlock::{KEYS, force, read, release, write};
 use crate::Bed;
 
-const TOLD: &str = "PUBLISH %n:b";
-
 fn wait_to_read(bed: &mut Bed, name: &str, client: &str, n: u32) -> Vec<String> {
     let owner = n - 1;
-    let args = format!("by {client}:{owner} {client}:{n} 30000 630000 5000 @{client}:{n} r {TOLD}");
+    let args = format!("by {client} 30000 630000 :{owner} :{n} 5000 @{client}:{n} r");
     bed.call(name, "rwlock/read", KEYS, &args)
 }
 
 fn wait_to_write(bed: &mut Bed, name: &str, client: &str, n: u32) -> Vec<String> {
     let owner = n - 1;
-    let args = format!("by {client}:{owner} {client}:{n} 30000 630000 5000 @{client}:{n} - {TOLD}");
+    let args = format!("by {client} 30000 630000 :{owner} :{n} 5000 @{client}:{n} -");
     bed.call(name, "rwlock/write", KEYS, &args)
 }
 
@@ -49,14 +47,14 @@ pub(super) fn batch(bed: &mut Bed) {
     );
     let last = "the last reader leaves, and the writer is notified";
     release(bed, last, "d4", 2, &format!("r {second}"));
-    let list = format!("list redlatch:w:b2 {TOLD}");
-    bed.call("the entries of a client", "rwlock/withdraw", KEYS, &list);
+    let list = "list redlatch:w:b2";
+    bed.call("the entries of a client", "rwlock/withdraw", KEYS, list);
     let token = wait_to_write(bed, "the notified writer is granted", "b2", 2)[3].clone();
     wait_to_write(bed, "busy, the next writer waits", "c3", 4);
-    let strike = format!("strike redlatch:w:c3 {TOLD} 4");
-    bed.call("an entry is removed", "rwlock/withdraw", KEYS, &strike);
+    let strike = "strike redlatch:w:c3 4";
+    bed.call("an entry is removed", "rwlock/withdraw", KEYS, strike);
     wait_to_read(bed, "busy, a reader waits for the second writer", "a1", 4);
-    let down = format!("by b2:1 b2:3 30000 630000 b2:2 {token} - {TOLD}");
+    let down = format!("by b2:1 b2:3 30000 630000 b2:2 {token} -");
     let name = "the writer becomes a reader, and the waiting readers are told";
     bed.call(name, "rwlock/downgrade", KEYS, &down);
 }
@@ -67,7 +65,7 @@ pub(super) fn granted_ahead(bed: &mut Bed) {
     let wait = |bed: &mut Bed, name: &str, client: &str, n: u32| {
         let owner = n - 1;
         let order = format!("@{client}:{n}:{owner}:g30000.630000.0000000000000{client}{n}");
-        let args = format!("by {client}:{owner} {client}:{n} 30000 630000 5000 {order} - {TOLD}");
+        let args = format!("by {client} 30000 630000 :{owner} :{n} 5000 {order} -");
         bed.call(name, "rwlock/write", KEYS, &args)
     };
     let token = write(bed, "", "a1", 2, "-")[3].clone();
@@ -80,7 +78,7 @@ pub(super) fn granted_ahead(bed: &mut Bed) {
     assert_eq!((&*reply[4], &*reply[5]), ("granted", "b2:2"), "{reply:?}");
     release(bed, "already", "a1", 2, &format!("w {token}"));
     let token = reply[6].split('.').nth(1).expect("a token").to_owned();
-    let renewal = format!("by b2:1 30000 630000 w {token}");
+    let renewal = format!("by b2 30000 630000 :1 w {token}");
     bed.call("the first renewal confirms", renew, "n", &renewal);
     force(
         bed,
@@ -90,14 +88,14 @@ pub(super) fn granted_ahead(bed: &mut Bed) {
     let name = "a hold that nobody has confirmed is told to a waiter of its client";
     let reply = wait(bed, name, "c3", 4);
     assert_eq!((&*reply[1], &*reply[4]), ("busy", "2"), "{reply:?}");
-    let list = format!("list redlatch:w:c3 {TOLD}");
-    bed.call("such a hold is listed", withdraw, KEYS, &list);
-    let strike = format!("strike redlatch:w:c3 {TOLD} 2");
+    let list = "list redlatch:w:c3";
+    bed.call("such a hold is listed", withdraw, KEYS, list);
+    let strike = "strike redlatch:w:c3 2";
     let name = "such a hold is ended, and the next writer learns of the forced one";
-    bed.call(name, withdraw, KEYS, &strike);
-    let undo = format!("c3:3 c3:4 - 600000 - w - {TOLD}");
+    bed.call(name, withdraw, KEYS, strike);
+    let undo = "c3 600000 :3 :4 - - w -";
     let name = "an undo ends one, and the writer without an order is notified";
-    bed.call(name, "rwlock/release", KEYS, &undo);
+    bed.call(name, "rwlock/release", KEYS, undo);
     wait_to_write(bed, "it is granted, and learns of the forced one", "d4", 2);
 }
 

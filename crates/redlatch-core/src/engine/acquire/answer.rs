@@ -151,11 +151,6 @@ impl Run<'_> {
                     beside,
                     owner_holds: self.holds(),
                 };
-                self.client
-                    .net()
-                    .world
-                    .contended
-                    .add(self.primitive.key().as_str().as_bytes(), now);
                 let prompt = self.waiter.on_busy(now, busy);
                 self.prompt_others(prompt);
                 self.blocked_by(&holder, now);

@@ -12,7 +12,7 @@ use crate::{
             AcquireRequest, Answer, AnswerForAll, Force, Grant, ReleaseReply, ReleaseRequest,
             RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
         },
-        script::{Merging, Objects, Script, ScriptCall, millis},
+        script::{Script, ScriptCall, millis},
     },
     protocol::{grant::Order, name::Key, waiter::Discipline},
     runtime::Value,
@@ -30,11 +30,8 @@ pub struct Kind {
     /// The parts of its key that list its waiters.
     pub parts: &'static [&'static str],
     acquire: Script,
-    acquire_each: Merging,
     renew: Script,
-    renew_each: Merging,
     release: Script,
-    release_each: Merging,
     inspect: Script,
     force: Script,
     withdraw: Script,
@@ -55,35 +52,8 @@ impl Kind {
             discipline,
             parts,
             acquire: Script::new(&sources.acquire),
-            acquire_each: Merging {
-                script: Script::new(&sources.acquire_each),
-                keys: &[0],
-                objects: Objects::Each,
-                shared: &[2, 3],
-                ids: &[0, 1],
-                texts: &[],
-                most: 16,
-            },
             renew: Script::new(&sources.renew),
-            renew_each: Merging {
-                script: Script::new(&sources.renew_each),
-                keys: &[0],
-                objects: Objects::Each,
-                shared: &[1, 2],
-                ids: &[0],
-                texts: &[3],
-                most: 32,
-            },
             release: Script::new(&sources.release),
-            release_each: Merging {
-                script: Script::new(&sources.release_each),
-                keys: &[0],
-                objects: Objects::Each,
-                shared: &[3],
-                ids: &[1],
-                texts: &[5],
-                most: 16,
-            },
             inspect: Script::new(&sources.inspect),
             force: Script::new(&sources.force),
             withdraw: Script::new(&sources.withdraw),
@@ -105,15 +75,14 @@ impl Kind {
         self.call_all(script, &[key])
     }
 
-    /// Creates a call with all keys, followed by each part of all of them. There is at least one
-    /// key.
+    /// Creates a call with all keys, each followed by its parts. There is at least one key.
     fn call_all(&self, script: &'static Script, keys: &[&Key]) -> ScriptCall {
         let slot = keys.first().map_or(0, |key| key.slot());
         let call = ScriptCall::in_slot(script, slot);
-        let call = keys.iter().fold(call, |call, key| call.key(key.as_str()));
-        let parts = self.parts.iter();
-        let parts = parts.flat_map(|part| keys.iter().map(move |key| key.shown_part(part)));
-        parts.fold(call, ScriptCall::key)
+        keys.iter().fold(call, |call, key| {
+            let parts = self.parts.iter().map(|part| key.shown_part(part));
+            parts.fold(call.key(key.as_str()), ScriptCall::key)
+        })
     }
 
     /// Appends the address of a waiter. The address of a waiter that is served in order contains
@@ -136,17 +105,14 @@ impl Kind {
         let call = self
             .call_all(&self.acquire, keys)
             .dated()
-            .arg(request.owner)
-            .arg(request.attempt)
+            .arg(request.owner.client())
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
+            .arg(if keys.len() == 1 { "" } else { "all" })
+            .arg(request.owner.suffix())
+            .arg(request.attempt.suffix())
             .maybe(request.register.map(millis));
-        let call = self.address(call, request.address, request.owner);
-        if keys.len() == 1 {
-            call.merges(&self.acquire_each)
-        } else {
-            call
-        }
+        self.address(call, request.address, request.owner)
     }
 
     pub(super) fn acquired(&'static self, reply: &Value) -> Result<Answer, Error> {
@@ -215,14 +181,14 @@ impl Kind {
 
     pub(super) fn renew(&'static self, key: &Key, request: &RenewRequest<'_>) -> ScriptCall {
         // Many renewals are built at the same time.
-        ScriptCall::with_room(&self.renew, key.slot(), 5, key.as_str().len() + 90)
+        ScriptCall::with_room(&self.renew, key.slot(), 6, key.as_str().len() + 90)
             .dated()
             .key(key.as_str())
-            .arg(request.owner)
+            .arg(request.owner.client())
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
+            .arg(request.owner.suffix())
             .arg(request.token)
-            .merges(&self.renew_each)
     }
 
     pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
@@ -233,20 +199,13 @@ impl Kind {
         let call = self
             .call(&self.release, key)
             .can_do_with(1)
-            .arg(request.owner)
-            .arg(request.attempt)
-            .maybe(request.void_by)
-            .arg(millis(request.retention));
-        let call = self
-            .address(call, request.address, request.owner)
-            .maybe(request.token);
-        let plain =
-            request.token.is_some() && request.void_by.is_none() && request.address.is_empty();
-        if plain {
-            call.merges(&self.release_each)
-        } else {
-            call
-        }
+            .arg(request.owner.client())
+            .arg(millis(request.retention))
+            .arg(request.owner.suffix())
+            .arg(request.attempt.suffix())
+            .maybe(request.void_by);
+        self.address(call, request.address, request.owner)
+            .maybe(request.token)
     }
 
     pub(super) fn released(&'static self, reply: &Value) -> Result<ReleaseReply, Error> {

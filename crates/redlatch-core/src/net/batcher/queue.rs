@@ -172,41 +172,50 @@ const FULL: usize = 16;
 mod tests {
     use std::sync::LazyLock;
 
-    use redlatch_lua::REENTRANT;
+    use redlatch_lua::{List, Source};
 
     use super::*;
     use crate::{
         base::{
             merge::Slots,
-            script::{Merging, Objects, Script, ScriptCall},
+            script::{Script, ScriptCall},
         },
         protocol::name::{Key, Name, Prefix},
     };
 
-    static SINGLE: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
-    static MERGING: LazyLock<Merging> = LazyLock::new(|| merging(3));
-    static WIDE: LazyLock<Merging> = LazyLock::new(|| merging(FULL));
+    static TAKE: LazyLock<Script> = LazyLock::new(|| script("test/take", 3, 3));
+    static TAKE_MANY: LazyLock<Script> = LazyLock::new(|| script("test/take_many", FULL, 3));
+    static GIVE: LazyLock<Script> = LazyLock::new(|| script("test/give", 3, 2));
 
-    fn merging(most: usize) -> Merging {
-        Merging {
-            script: Script::new(&REENTRANT.acquire_each),
-            keys: &[0],
-            objects: Objects::Each,
-            shared: &[1],
-            ids: &[0],
-            texts: &[],
+    fn script(name: &'static str, most: usize, shared: usize) -> Script {
+        let list = List {
             most,
-        }
+            keys: 1,
+            own: 1,
+            shared,
+        };
+        let source = Source {
+            name,
+            text: "",
+            list: Some(list),
+        };
+        Script::new(Box::leak(Box::new(source)))
     }
 
     const NEAR: Duration = Duration::ZERO;
 
-    fn call(name: &str, lease: u32) -> ScriptCall {
+    fn of(script: &'static Script, name: &str, lease: u32) -> ScriptCall {
         let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
-        ScriptCall::new(&SINGLE, &key)
-            .key(name)
-            .arg("c:1")
-            .arg(lease)
+        let call = ScriptCall::new(script, &key).key(name);
+        call.arg("c").arg(lease).arg(":1")
+    }
+
+    fn call(name: &str, lease: u32) -> ScriptCall {
+        of(&GIVE, name, lease)
+    }
+
+    fn taking(name: &str, lease: u32) -> ScriptCall {
+        of(&TAKE, name, lease).dated()
     }
 
     /// Adds a task. Returns whether the sender has to be woken.
@@ -215,7 +224,7 @@ mod tests {
     }
 
     fn join_in(queue: &mut Queue, call: &ScriptCall, slots: Slots) -> bool {
-        let part = Part::of(call, &MERGING, 9, slots).unwrap();
+        let part = Part::of(call, 9, slots).unwrap();
         let (_, wakes) = queue.join(&part).unwrap();
         wakes
     }
@@ -238,14 +247,14 @@ mod tests {
     #[test]
     fn call_waits_while_one_of_its_class_is_under_way() {
         let mut queue = Queue::default();
-        assert!(join(&mut queue, &call("a", 9).dated()));
+        assert!(join(&mut queue, &taking("a", 9)));
         let first = send(&mut queue, 1);
-        assert!(!join(&mut queue, &call("x", 9).dated()));
+        assert!(!join(&mut queue, &taking("x", 9)));
         assert!(queue.next().is_none());
-        assert!(!join(&mut queue, &call("y", 9).dated()));
-        assert!(join(&mut queue, &call("z", 9).dated()), "it is full");
+        assert!(!join(&mut queue, &taking("y", 9)));
+        assert!(join(&mut queue, &taking("z", 9)), "it is full");
         let _full = send(&mut queue, 3);
-        join(&mut queue, &call("x", 9).dated());
+        join(&mut queue, &taking("x", 9));
         assert!(queue.next().is_none());
         answer(&mut queue, &first, NEAR);
         assert!(queue.next().is_none());
@@ -254,9 +263,9 @@ mod tests {
     #[test]
     fn answer_lets_the_next_call_of_its_class_go() {
         let mut queue = Queue::default();
-        join(&mut queue, &call("a", 9).dated());
+        join(&mut queue, &taking("a", 9));
         let first = send(&mut queue, 1);
-        join(&mut queue, &call("x", 9).dated());
+        join(&mut queue, &taking("x", 9));
         answer(&mut queue, &first, NEAR);
         let second = send(&mut queue, 1);
         answer(&mut queue, &second, NEAR);
@@ -266,13 +275,13 @@ mod tests {
     #[test]
     fn call_of_another_class_waits_for_nobody() {
         let mut queue = Queue::default();
-        join(&mut queue, &call("a", 9).dated());
+        join(&mut queue, &taking("a", 9));
         let _first = send(&mut queue, 1);
-        assert!(join(&mut queue, &call("x", 8).dated()), "another lease");
+        assert!(join(&mut queue, &taking("x", 8)), "another lease");
         let _second = send(&mut queue, 1);
         assert!(join(&mut queue, &call("x", 9)), "a release");
         let _third = send(&mut queue, 1);
-        let one = call("x", 9).dated();
+        let one = taking("x", 9);
         assert!(join_in(&mut queue, &one, Slots::Same), "a slot of its own");
         let _fourth = send(&mut queue, 1);
     }
@@ -282,13 +291,13 @@ mod tests {
         let mut queue = Queue::default();
         let under_way: Vec<_> = (0..100)
             .map(|lease| {
-                join(&mut queue, &call("a", lease).dated());
+                join(&mut queue, &taking("a", lease));
                 send(&mut queue, 1)
             })
             .collect();
         for name in ["x", "y"] {
             for lease in 0..100 {
-                join(&mut queue, &call(name, lease).dated());
+                join(&mut queue, &taking(name, lease));
             }
         }
         assert!(queue.next().is_none());
@@ -304,7 +313,7 @@ mod tests {
         let mut queue = Queue::default();
         for lease in [7, 8] {
             for name in ["u", "v", "w", "x"] {
-                join(&mut queue, &call(name, lease).dated());
+                join(&mut queue, &taking(name, lease));
             }
         }
         join(&mut queue, &call("y", 9));
@@ -324,8 +333,8 @@ mod tests {
             // All tasks of a full call wait for the server, and one more does.
             let names = (0..FULL).map(|n| format!("n{n}"));
             for name in names.chain(["last".to_owned()]) {
-                let one = call(&name, 9).dated();
-                let part = Part::of(&one, &WIDE, 9, Slots::Any).unwrap();
+                let one = of(&TAKE_MANY, &name, 9).dated();
+                let part = Part::of(&one, 9, Slots::Any).unwrap();
                 queue.join(&part).unwrap();
             }
             let _full = send(&mut queue, FULL);
@@ -343,7 +352,7 @@ mod tests {
         let one = call("x", 9);
         assert!(
             queue
-                .join(&Part::of(&one, &MERGING, 9, Slots::Any).unwrap())
+                .join(&Part::of(&one, 9, Slots::Any).unwrap())
                 .is_none()
         );
     }

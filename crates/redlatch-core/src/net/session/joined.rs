@@ -6,7 +6,7 @@ use super::Session;
 use crate::{
     base::{
         merge::{MergedCall, Slots},
-        script::{CallOutcome, Merging, ScriptCall},
+        script::{CallOutcome, ScriptCall},
     },
     net::{
         Checked, Limit,
@@ -33,13 +33,8 @@ impl Session {
     /// Lets `call` go together with calls of other tasks. Returns `None` if it has to be sent by
     /// itself. Otherwise [`joined`](Self::joined) returns its outcome; the call itself is not needed
     /// any more.
-    pub(crate) fn join(
-        &self,
-        call: &ScriptCall,
-        merging: &'static Merging,
-        act_before: u64,
-    ) -> Option<Joined> {
-        self.batcher.join(call, merging, act_before)
+    pub(crate) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
+        self.batcher.join(call, act_before)
     }
 
     /// Waits for the outcome of a call that has joined others. The error is the effect of the
@@ -60,8 +55,12 @@ impl Session {
         }
     }
 
-    /// Records that the server refused a common call.
-    pub(in crate::net) fn refused_together(&self, error: &ServerError, merged: &MergedCall) {
+    /// Records that the server refused a list, or that its reply is no list of lines.
+    pub(in crate::net) fn refused_together(
+        &self,
+        error: Option<&ServerError>,
+        merged: &MergedCall,
+    ) {
         self.batcher.refused(&self.world, error, merged);
     }
 
@@ -75,25 +74,15 @@ impl Session {
         self.batcher.slots()
     }
 
-    /// Returns how `call` merges with others now. `None` if it should be sent by itself.
-    pub(crate) fn merging(&self, call: &ScriptCall, now: Moment) -> Option<&'static Merging> {
-        let merging = call.merging()?;
-        if self.is_contended(call, now) {
-            call.crowding()
-        } else {
-            Some(merging)
-        }
+    /// Tells whether `call` merges with others now.
+    pub(in crate::net) fn merges(&self, call: &ScriptCall, now: Moment) -> bool {
+        let key = call.keys().next().unwrap_or_default();
+        call.list().is_some() && !self.world.apart.contains(key, now)
     }
 
-    /// Tells whether the object of `call` is contended for a while.
-    pub(crate) fn is_contended(&self, call: &ScriptCall, now: Moment) -> bool {
+    /// Keeps calls about the object of `call` apart for a while.
+    pub(in crate::net) fn keep_apart(&self, call: &ScriptCall) {
         let key = call.keys().next().unwrap_or_default();
-        self.world.contended.contains(key, now)
-    }
-
-    /// Records that the object of `call` is contended for a while.
-    pub(in crate::net) fn contended(&self, call: &ScriptCall) {
-        let key = call.keys().next().unwrap_or_default();
-        self.world.contended.add(key, self.world.now());
+        self.world.apart.add(key, self.world.now());
     }
 }

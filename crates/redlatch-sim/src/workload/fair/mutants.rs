@@ -16,7 +16,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-overtakes",
         ACQUIRE,
-        "if not held and f[6] <= now then",
+        "if not held and has.waiters <= now then",
         "if not held then",
     ),
     script(
@@ -64,7 +64,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-granted-keeps-its-place",
         ACQUIRE,
-        "call('ZREM', KEYS[m + i], address)",
+        "call('ZREM', KEYS[at + 1], e.address)",
         "",
     ),
     script(

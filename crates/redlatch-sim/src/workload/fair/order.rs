@@ -50,7 +50,7 @@ impl Checker for Order {
         match ran.source.name {
             "fair/acquire" => {
                 if let Some(passed) = queue.acquired(ran, now) {
-                    let (who, name) = (ran.arg(3), label(name));
+                    let (who, name) = (ran.arg(7), label(name));
                     let what =
                         format!("attempt {who} is granted {name} before {passed}, who came first");
                     record.violate("order", view.now, what);
@@ -61,7 +61,7 @@ impl Checker for Order {
                 if ran.verdict() == "released" && left == Some(0) {
                     queue.until = now;
                 }
-                queue.waiters.retain(|waiter| waiter != ran.arg(5));
+                queue.waiters.retain(|waiter| waiter != ran.arg(6));
                 if queue.until <= now {
                     queue.forget_the_dead(now);
                 }
@@ -84,9 +84,9 @@ impl Checker for Order {
 impl Queue {
     /// Handles an acquire. Returns a waiter that was wrongly passed over.
     fn acquired(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
-        let address = ran.arg(7);
-        let lease: u64 = ran.arg(4).parse().unwrap_or(0);
-        let registers = ran.arg(6).parse::<u64>();
+        let address = ran.arg(9);
+        let lease: u64 = ran.arg(3).parse().unwrap_or(0);
+        let registers = ran.arg(8).parse::<u64>();
         match ran.verdict() {
             "busy" => {
                 if let Ok(register) = registers {

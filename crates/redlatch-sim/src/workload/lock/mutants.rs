@@ -10,11 +10,8 @@ use crate::{
 };
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
-const ACQUIRE_EACH: &Source = &REENTRANT.acquire_each;
 const RELEASE: &Source = &REENTRANT.release;
-const RELEASE_EACH: &Source = &REENTRANT.release_each;
 const RENEW: &Source = &REENTRANT.renew;
-const RENEW_EACH: &Source = &REENTRANT.renew_each;
 const FORCE: &Source = &REENTRANT.force;
 
 /// All planted faults.
@@ -22,10 +19,10 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "early-grant",
         ACQUIRE,
-        "if held and f[2] ~= owner or",
-        "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
+        "if held and owner ~= e.owner or",
+        "if held and until_ms > (now + 100) .. '' and owner ~= e.owner or",
     ),
-    script("void-ignored", ACQUIRE, "return {now, 'void'}", ""),
+    script("void-ignored", ACQUIRE, "return now .. ' void'", ""),
     script(
         "grant-not-recorded",
         ACQUIRE,
@@ -36,14 +33,14 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "entry-not-recorded",
         ACQUIRE,
-        "'u', later, 'v', f[5])",
+        "'u', later, 'v', has.spent)",
         "'u', later)",
     )
     .under(Fault::Doubled),
     script(
         "busy-try-not-recorded",
         ACQUIRE,
-        "redis.pcall('HSET', KEYS[i], 'v', spent)",
+        "redis.pcall('HSET', key, 'v', spent)",
         "",
     )
     .under(Fault::Doubled),
@@ -70,19 +67,19 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "reentry-shortens",
         ACQUIRE,
-        "if f[4] > ends or h[2] == token then",
+        "if has.ends > ends or h[2] == token then",
         "if false then",
     ),
     script(
         "waiter-not-registered",
         ACQUIRE,
-        "redis.call('ZADD', KEYS[m + i], alive, ARGV[7])",
+        "redis.call('ZADD', KEYS[at + 1], alive, e.address)",
         "",
     ),
     script(
         "queue-without-end",
         ACQUIRE,
-        "redis.call('PEXPIRE', KEYS[m + i], last - now)",
+        "redis.call('PEXPIRE', KEYS[at + 1], last - now)",
         "",
     ),
     script(
@@ -94,7 +91,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "release-frees-all",
         RELEASE,
-        "if rest == ' ' and live then",
+        "if attempts == ' ' and live then",
         "if live then",
     ),
     script(
@@ -113,7 +110,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "renewal-shortens",
         RENEW,
-        "if f[4] > ends then",
+        "if until_ms > ends then",
         "if false then",
     ),
     script(
@@ -126,14 +123,14 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "force-hits-any-hold",
         FORCE,
-        "f[4] > now and f[3] == token",
-        "f[4] > now",
+        "ends > now and current == token",
+        "ends > now",
     )
     .under(Fault::Force),
     script(
         "forced-is-renewed",
         RENEW,
-        "elseif f[5] == token then",
+        "elseif forced == token then",
         "elseif false then",
     ),
     script(
@@ -152,64 +149,43 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "queue-outlives-waiters",
         ACQUIRE,
-        "call('PEXPIRE', KEYS[m + i], last - now)",
-        "call('PEXPIRE', KEYS[m + i], (last - now) * 100)",
+        "call('PEXPIRE', KEYS[at + 1], last - now)",
+        "call('PEXPIRE', KEYS[at + 1], (last - now) * 100)",
     ),
     script(
-        "common-grant-of-held",
-        ACQUIRE_EACH,
+        "plain-grant-of-held",
+        ACQUIRE,
         "if owner or waiters",
         "if waiters",
     ),
     script(
-        "common-void-ignored",
-        ACQUIRE_EACH,
-        "if refused then",
-        "if false then",
+        "plain-void-ignored",
+        ACQUIRE,
+        "if refused then
+    return nil",
+        "if false then
+    return nil",
     )
     .under(Fault::Doubled),
     script(
-        "common-late-accepted",
-        ACQUIRE_EACH,
-        "if now > ARGV[1] or",
-        "if",
-    ),
-    script(
-        "common-token-repeats",
-        ACQUIRE_EACH,
+        "plain-token-repeats",
+        ACQUIRE,
         "if new <= token then",
         "new = token
     if false then",
     ),
     script(
-        "common-hold-without-end",
-        ACQUIRE_EACH,
-        "redis.call('PEXPIRE', key, ttl)",
-        "",
-    ),
-    script(
-        "common-release-frees-all",
-        RELEASE_EACH,
+        "plain-release-frees-all",
+        RELEASE,
         "held ~= attempts or",
         "",
     ),
+    script("plain-release-wakes-nobody", RELEASE, "or waiters or", "or"),
     script(
-        "common-release-wakes-nobody",
-        RELEASE_EACH,
-        "or waiters or",
-        "or",
-    ),
-    script(
-        "common-release-ends-later-hold",
-        RELEASE_EACH,
+        "plain-release-ends-later-hold",
+        RELEASE,
         "current ~= token or held ~= attempts or",
         "",
-    ),
-    script(
-        "common-renewal-shortens",
-        RENEW_EACH,
-        "if f[4] > ends then",
-        "if false then",
     ),
     mutant("undelivered-is-renewed", What::Detached),
     mutant("ids-collide", What::IdsCollide),

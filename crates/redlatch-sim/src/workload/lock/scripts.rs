@@ -20,18 +20,18 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
     let seen = match (script, ran.verdict()) {
         ("acquire", "granted") => return granted(ran),
         // The caller asks once, and nobody undoes the attempt.
-        ("acquire", "busy") if ran.arg(7).is_empty() => Seen::Ended {
+        ("acquire", "busy") if ran.arg(9).is_empty() => Seen::Ended {
             name,
-            attempt: ran.arg(3).to_owned(),
+            attempt: ran.arg(7).to_owned(),
             freed: false,
         },
         ("renew", "renewed") => Seen::Renewed {
             name,
-            hold: ran.arg(5).to_owned(),
+            hold: ran.arg(6).to_owned(),
         },
         ("release", verdict) if !verdict.is_empty() => Seen::Ended {
             name,
-            attempt: ran.arg(2).to_owned(),
+            attempt: ran.arg(4).to_owned(),
             freed: verdict == "released" && ran.item(3).and_then(Value::as_int) == Some(0),
         },
         ("force", "done") => Seen::Forced {
@@ -58,15 +58,14 @@ pub(in crate::workload) fn given(ran: &Ran<'_>, name: usize, at: usize) -> Vec<S
         .collect()
 }
 
-/// Reads a grant. Several names may be granted at once: their keys come first, and then the keys of
-/// their waiters.
+/// Reads a grant. Several names may be granted at once.
 fn granted(ran: &Ran<'_>) -> Vec<Seen> {
     let names: BTreeSet<_> = (1..=ran.keys())
         .filter_map(|at| name_of(ran.key(at)))
         .collect();
     let granted = |name| Seen::Granted {
         name,
-        attempt: ran.arg(3).to_owned(),
+        attempt: ran.arg(7).to_owned(),
     };
     names.into_iter().map(granted).collect()
 }

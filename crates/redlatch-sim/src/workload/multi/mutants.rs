@@ -12,14 +12,14 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "multi-takes-what-is-held",
         ACQUIRE,
-        "local held = f[2] and f[4] > now",
-        "local held = f[2] and f[4] > now and i == 1",
+        "local held = owner and until_ms > now",
+        "local held = owner and until_ms > now and i == 1",
     ),
     script(
         "multi-writes-only-the-first",
         ACQUIRE,
-        "local key, f = KEYS[i], names[i]",
-        "local key, f = KEYS[1], names[1]",
+        "line = line .. take(first + (i - 1) * PARTS, found[i], e)",
+        "line = line .. take(first, found[1], e)",
     ),
     script(
         "multi-second-without-end",
@@ -27,12 +27,12 @@ pub(super) const ALL: &[Mutant] = &[
         "call('PEXPIRE', key, life)",
         "call('PEXPIRE', KEYS[1], life)",
     ),
-    script("multi-marks-not-read", ACQUIRE, "return {now, 'void'}", ""),
+    script("multi-marks-not-read", ACQUIRE, "return now .. ' void'", ""),
     script(
         "multi-first-attempt-only",
         ACQUIRE,
         "held = held .. attempt .. ' '",
-        "held = i == 1 and held .. attempt .. ' ' or held",
+        "held = at == 1 and held .. attempt .. ' ' or held",
     ),
     client("multi-any-order", Rule::TakeInOrder),
     client("multi-loss-unseen", Rule::WatchTaken),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     order::Queue,
-    scripts::{given, number},
+    scripts::{given, holds, number},
     size,
 };
 use crate::{
@@ -38,9 +38,9 @@ impl Ledger {
 
     /// Records a grant. Returns the number of permits that are out now.
     fn granted(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<u64> {
-        let (need, lease): (u64, u64) = (ran.arg(4).parse().ok()?, ran.arg(5).parse().ok()?);
+        let (need, lease): (u64, u64) = (ran.arg(6).parse().ok()?, ran.arg(4).parse().ok()?);
         let until = now + number(ran, 5).unwrap_or(lease);
-        let attempt = ran.arg(3);
+        let attempt = ran.arg(5);
         let holds = self.names.get_mut(name)?;
         let enter = |holds: &mut BTreeMap<_, Entry>, hold, permits| {
             let entry = holds.entry(hold).or_insert(Entry { until, permits });
@@ -50,7 +50,7 @@ impl Ledger {
             entry.until = entry.until.max(until);
         };
         let copy = is_copy(holds, attempt, now);
-        if ran.arg(9).is_empty() {
+        if ran.arg(10).is_empty() {
             enter(holds, attempt.to_owned(), need);
         } else {
             for at in 0..need {
@@ -68,9 +68,9 @@ impl Ledger {
     }
 
     fn renewed(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<()> {
-        let lease: u64 = ran.arg(3).parse().ok()?;
+        let lease: u64 = ran.arg(4).parse().ok()?;
         let until = now + number(ran, 3).unwrap_or(lease);
-        let entry = self.names.get_mut(name)?.get_mut(ran.arg(4))?;
+        let entry = self.names.get_mut(name)?.get_mut(ran.arg(5))?;
         entry.until = entry.until.max(until);
         Some(())
     }
@@ -87,17 +87,13 @@ impl Ledger {
     }
 
     fn released(&mut self, name: usize, ran: &Ran<'_>) -> Option<()> {
-        let holds = self.names.get_mut(name)?;
-        for at in 0.. {
-            let verdict = ran.item(2 + 2 * at).and_then(|item| item.as_str());
-            let Some(verdict) = verdict.filter(|&verdict| verdict != "granted") else {
-                break;
-            };
-            let hold = ran.arg(8 + at);
+        let live = self.names.get_mut(name)?;
+        for (at, hold) in holds(ran).enumerate() {
+            let verdict = ran.item(2 + 2 * at).and_then(|item| item.as_str())?;
             let left = number(ran, 3 + 2 * at).unwrap_or(0);
-            match holds.get_mut(hold) {
+            match live.get_mut(hold) {
                 Some(entry) if verdict == "released" && left > 0 => entry.permits = left,
-                Some(_) if verdict != "already" => drop(holds.remove(hold)),
+                Some(_) if verdict != "already" => drop(live.remove(hold)),
                 _ => {}
             }
         }
@@ -164,7 +160,7 @@ impl Checker for Ledger {
         }
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
-                let copy = is_copy(&self.names[name], ran.arg(3), now);
+                let copy = is_copy(&self.names[name], ran.arg(5), now);
                 let out = self.granted(name, now, ran).unwrap_or(0);
                 let of = u64::from(size(name));
                 let room = if copy {
@@ -173,7 +169,7 @@ impl Checker for Ledger {
                     of.saturating_sub(out)
                 };
                 if let Some(passed) = self.queues[name].granted(now, ran, room) {
-                    let (who, name) = (ran.arg(3), label(name));
+                    let (who, name) = (ran.arg(5), label(name));
                     let what =
                         format!("attempt {who} is granted {name} before {passed}, who came first");
                     record.violate("order", view.now, what);

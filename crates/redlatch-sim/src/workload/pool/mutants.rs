@@ -11,16 +11,14 @@ use crate::{
 const ACQUIRE: &Source = &POOL.acquire;
 const RELEASE: &Source = &POOL.release;
 const RENEW: &Source = &POOL.renew;
-const ACQUIRE_SOME: &Source = &POOL.acquire_some;
-const RELEASE_SOME: &Source = &POOL.release_some;
 
 /// Planted faults of the semaphore.
 pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-one-too-many",
         ACQUIRE,
-        "local room = size - out",
-        "local room = size - out + 1",
+        "and out + pool.need <= size then",
+        "and out + pool.need <= size + 1 then",
     ),
     script(
         "semaphore-reaped-early",
@@ -43,13 +41,13 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-void-ignored",
         ACQUIRE,
-        "return {now, 'void'}",
-        "",
+        "elseif withdrawn or e.n <= top and not placed(e) then",
+        "elseif withdrawn then",
     ),
     script(
         "semaphore-late-accepted",
         ACQUIRE,
-        "if now > ARGV[1] or",
+        "if string.sub(began, 1, 13) > ARGV[1] or",
         "if",
     ),
     script(
@@ -73,44 +71,44 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-copies-count-twice",
         ACQUIRE,
-        "      granted = true",
-        "      over[1] = nil",
+        "            holds = true\n",
+        "",
     ),
     script(
         "semaphore-release-calls-nobody",
         RELEASE,
-        "  pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)",
-        "  call('HSET', k, 'c', out)",
+        "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n",
+        "",
     ),
     script(
         "semaphore-overtakes",
         ACQUIRE,
-        "left, place = pool_left(view, room, size, member, need)",
-        "left, place = room, 0",
+        "return ring, gone, not blocked and room or nil, latest",
+        "return ring, gone, room, latest",
     ),
     script(
         "semaphore-small-ones-pass",
         ACQUIRE,
-        "      room = room - other\n      if room < need then",
-        "      if room < need then",
+        "      room = room - need\n      local new",
+        "      local new",
     ),
     script(
         "semaphore-last-come-first-served",
         ACQUIRE,
-        "redis.call('ZADD', q, 'NX', ticket, member)",
-        "redis.call('ZADD', q, 'NX', -ticket, member)",
+        "join[2 * j - 1], join[2 * j] = ticket, e.member",
+        "join[2 * j - 1], join[2 * j] = -ticket, e.member",
     ),
     script(
         "semaphore-crowd-gets-one-too-many",
-        ACQUIRE_SOME,
-        "local room = size - out",
-        "local room = size - out + 1",
+        ACQUIRE,
+        "write, unserved = (size or 0) - out,",
+        "write, unserved = (size or 0) - out + 1,",
     ),
     script(
-        "semaphore-crowd-release-calls-nobody",
-        RELEASE_SOME,
-        "    pool_serve(k, d, q, l, now, f[5], f[6], size - out, size, {}, not f[7] and grants)",
-        "",
+        "semaphore-crowd-release-not-counted",
+        RELEASE,
+        "'c', out\n    if sizes then",
+        "'c', pool[2] and f[3] or out\n    if sizes then",
     ),
     script(
         "semaphore-clients-not-kept-alive",
@@ -143,7 +141,7 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-unheard-grant-not-told",
         ACQUIRE,
-        "if who == '' and member and entered == 0 then",
+        "if who == '' and e.entered ~= 1 then",
         "if false then",
     )
     .under(Fault::PubSubCut),
@@ -159,8 +157,8 @@ pub(super) const PERMITS: &[Mutant] = &[
     script(
         "permits-one-too-many",
         ACQUIRE,
-        "local room = size - out",
-        "local room = size - out + 1",
+        "and out + pool.need <= size then",
+        "and out + pool.need <= size + 1 then",
     ),
     script(
         "permits-index-believed",
@@ -168,7 +166,12 @@ pub(super) const PERMITS: &[Mutant] = &[
         "if hold and string.sub(hold, 1, 13) > now then",
         "if false then",
     ),
-    script("permits-void-ignored", ACQUIRE, "return {now, 'void'}", ""),
+    script(
+        "permits-void-ignored",
+        ACQUIRE,
+        "elseif withdrawn or e.n <= top and not placed(e) then",
+        "elseif withdrawn then",
+    ),
     script(
         "permits-release-not-counted",
         RELEASE,
@@ -178,32 +181,32 @@ pub(super) const PERMITS: &[Mutant] = &[
     script(
         "permits-copies-count-twice",
         ACQUIRE,
-        "      granted = true",
-        "      over[1] = nil",
+        "            holds = true\n",
+        "",
     ),
     script(
         "permits-release-calls-nobody",
         RELEASE,
-        "  pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, write, not f[7] and grants)",
-        "  call('HSET', k, 'c', out)",
+        "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n",
+        "",
     ),
     script(
         "permits-overtakes",
         ACQUIRE,
-        "left, place = pool_left(view, room, size, member, need)",
-        "left, place = room, 0",
+        "return ring, gone, not blocked and room or nil, latest",
+        "return ring, gone, room, latest",
     ),
     script(
         "permits-small-ones-pass",
         ACQUIRE,
-        "      room = room - other\n      if room < need then",
-        "      if room < need then",
+        "      room = room - need\n      local new",
+        "      local new",
     ),
     script(
         "permits-last-come-first-served",
         ACQUIRE,
-        "redis.call('ZADD', q, 'NX', ticket, member)",
-        "redis.call('ZADD', q, 'NX', -ticket, member)",
+        "join[2 * j - 1], join[2 * j] = ticket, e.member",
+        "join[2 * j - 1], join[2 * j] = -ticket, e.member",
     ),
     client("permits-abandoned-not-undone", Rule::UndoAbandoned),
     client("permits-copies-not-marked", Rule::MarkCopies).under(Fault::Doubled),

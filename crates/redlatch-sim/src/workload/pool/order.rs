@@ -40,7 +40,7 @@ impl Queue {
     /// Handles an acquire that waits.
     pub(super) fn waits(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
-        let (Some(member), Ok(span)) = (member(ran), ran.arg(7).parse::<u64>()) else {
+        let (Some(member), Ok(span)) = (member(ran), ran.arg(8).parse::<u64>()) else {
             return;
         };
         // The server need not record a client that it has just recorded.
@@ -114,7 +114,7 @@ impl Queue {
     /// Handles a waiter that leaves.
     pub(super) fn leaves(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
-        self.waiters.retain(|waiter| waiter.member != ran.arg(5));
+        self.waiters.retain(|waiter| waiter.member != ran.arg(6));
     }
 
     /// Handles waiters that their client has withdrawn.
@@ -140,7 +140,7 @@ impl Queue {
 
 /// Returns the queue's member for an acquire that may wait.
 fn member(ran: &Ran<'_>) -> Option<String> {
-    let address = ran.arg(8);
+    let address = ran.arg(9);
     (!address.is_empty()).then(|| address.to_owned())
 }
 

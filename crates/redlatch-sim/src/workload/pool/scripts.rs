@@ -48,23 +48,28 @@ fn own(ran: &Ran<'_>, name: usize) -> Vec<Seen> {
         // A copy of a granted request has no place in its reply, and takes nothing.
         ("pool/acquire", "granted") if ran.item(6).is_some() => vec![Seen::Granted {
             name,
-            attempt: ran.arg(3).to_owned(),
+            attempt: ran.arg(5).to_owned(),
         }],
         ("pool/renew", "renewed") => vec![Seen::Renewed {
             name,
-            hold: ran.arg(4).to_owned(),
+            hold: ran.arg(5).to_owned(),
         }],
-        ("pool/release", verdict) if !verdict.is_empty() && ran.arg(6) == "0" => {
+        ("pool/release", verdict) if !verdict.is_empty() && ran.arg(7) == "0" => {
             // With more permits, it depends on the needs of the waiters whether one can acquire.
             let freed = verdict == "released" && size(name) == 1;
             vec![Seen::Ended {
                 name,
-                attempt: attempt(ran.arg(8)).to_owned(),
+                attempt: holds(ran).next().map_or("", attempt).to_owned(),
                 freed,
             }]
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns the holds that a release is about.
+pub(super) fn holds<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = &'a str> {
+    ran.arg(9).split(' ')
 }
 
 /// Returns the attempt of a hold.

@@ -23,8 +23,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "red-early-grant",
         ACQUIRE,
-        "if held and f[2] ~= owner or",
-        "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
+        "if held and owner ~= e.owner or",
+        "if held and until_ms > (now + 100) .. '' and owner ~= e.owner or",
     ),
     script(
         "red-late-accepted",

@@ -43,7 +43,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "rwlock-readers-not-told",
         RELEASE,
-        "publish(verb, channel, '')",
+        "tell_readers(s.key)",
         "",
     ),
     script(
@@ -67,8 +67,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "rwlock-upgrade-before-readers",
         WRITE,
-        "elseif waited then\n  local reader",
-        "elseif own == 1 then\n  free = true\nelseif waited then\n  local reader",
+        "elseif waited then\n    local reader",
+        "elseif own == 1 then\n    free = true\n  elseif waited then\n    local reader",
     ),
     script(
         "rwlock-stale-token",
@@ -94,7 +94,7 @@ pub(super) const ALL: &[Mutant] = &[
         "if string.sub(began, 1, 13) > ARGV[1] or",
         "if",
     ),
-    script("rwlock-void-ignored", READ, "return {now, 'void'}", ""),
+    script("rwlock-void-ignored", READ, "return now .. ' void'", ""),
     script(
         "rwlock-renewal-shortens",
         RENEW,

@@ -12,14 +12,14 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     let Some(name) = ran.name() else {
         return Vec::new();
     };
-    let granted = || Seen::Granted {
+    let granted = |at| Seen::Granted {
         name,
-        attempt: ran.arg(3).to_owned(),
+        attempt: ran.arg(at).to_owned(),
     };
     let seen = match (ran.source.name, ran.verdict()) {
-        ("rwlock/read" | "rwlock/write", "granted") => vec![granted()],
+        ("rwlock/read" | "rwlock/write", "granted") => vec![granted(6)],
         ("rwlock/downgrade", "granted") => vec![
-            granted(),
+            granted(3),
             Seen::Ended {
                 name,
                 attempt: ran.arg(6).to_owned(),
@@ -28,11 +28,11 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
         ],
         ("rwlock/renew", "renewed") => vec![Seen::Renewed {
             name,
-            hold: format!("{}{}", ran.arg(5), ran.arg(6)),
+            hold: format!("{}{}", ran.arg(6), ran.arg(7)),
         }],
         ("rwlock/release", verdict) if !verdict.is_empty() => vec![Seen::Ended {
             name,
-            attempt: ran.arg(2).to_owned(),
+            attempt: ran.arg(4).to_owned(),
             freed: verdict == "released" && frees(ran, 4),
         }],
         ("rwlock/force", "done") => vec![Seen::Forced {

@@ -107,7 +107,7 @@ impl Lines {
     }
 
     fn read(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
-        let (attempt, upgradable) = (ran.arg(3), ran.arg(8) == "u");
+        let (attempt, upgradable) = (ran.arg(6), ran.arg(9) == "u");
         match ran.verdict() {
             "busy" if upgradable => self.queues(ran, now, false),
             "busy" if self.registers(ran, now) && entered(ran) => {
@@ -126,7 +126,7 @@ impl Lines {
                 let writes = self
                     .write
                     .as_ref()
-                    .is_some_and(|(owner, _)| owner == ran.arg(2));
+                    .is_some_and(|(owner, _)| owner == ran.arg(5));
                 let fresh = ran.item(3).and_then(number) == Some(1) && !writes && !upgradable;
                 let (first, came) = &self.first;
                 let held_back = self.queue.first().is_some_and(|(_, writes)| *writes);
@@ -142,12 +142,12 @@ impl Lines {
     }
 
     fn write(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
-        let attempt = ran.arg(3);
+        let attempt = ran.arg(6);
         match ran.verdict() {
             "busy" => self.queues(ran, now, true),
             "granted" => {
                 self.queue.retain(|(other, _)| other != attempt);
-                let until = now + ran.arg(4).parse::<u64>().unwrap_or(0);
+                let until = now + ran.arg(3).parse::<u64>().unwrap_or(0);
                 // An attempt asks again about a hold that it has, if a message may be lost. The
                 // token is that of the hold then.
                 let token = ran.item(4).and_then(number).unwrap_or(0);
@@ -155,7 +155,7 @@ impl Lines {
                     self.lasts(until);
                     return None;
                 }
-                return self.begins(ran.arg(2).to_owned(), token, until);
+                return self.begins(ran.arg(5).to_owned(), token, until);
             }
             _ => {}
         }
@@ -190,21 +190,21 @@ impl Lines {
     /// Handles the end or the extension of a hold or a wait.
     fn end(&mut self, ran: &Ran<'_>, now: u64) {
         match (ran.source.name, ran.verdict()) {
-            ("rwlock/renew", "renewed") if ran.arg(5) == "w" => {
+            ("rwlock/renew", "renewed") if ran.arg(6) == "w" => {
                 self.lasts(now + ran.arg(3).parse::<u64>().unwrap_or(0));
             }
             ("rwlock/release", verdict) => {
-                let attempt = ran.arg(2);
+                let attempt = ran.arg(4);
                 self.readers.remove(attempt);
                 self.queue.retain(|(other, _)| other != attempt);
                 let over = verdict == "released" && ran.item(3).and_then(number) == Some(0);
-                if ran.arg(6) == "w" && over {
+                if ran.arg(7) == "w" && over {
                     self.write = None;
                     self.ended = now;
                 }
             }
             ("rwlock/withdraw", _) => {
-                let (channel, numbers) = ran.withdrawn(5).unwrap_or_default();
+                let (channel, numbers) = ran.withdrawn(3).unwrap_or_default();
                 let client = channel.rsplit(':').next().unwrap_or_default();
                 for number in numbers {
                     let attempt = format!("{client}:{number}");
@@ -230,20 +230,20 @@ impl Lines {
 
     fn queues(&mut self, ran: &Ran<'_>, now: u64, writes: bool) {
         if self.registers(ran, now) && entered(ran) {
-            let attempt = ran.arg(3);
+            let attempt = ran.arg(6);
             self.queue.retain(|(other, _)| other != attempt);
             self.queue.push((attempt.to_owned(), writes));
             self.owners
-                .insert(attempt.to_owned(), ran.arg(2).to_owned());
+                .insert(attempt.to_owned(), ran.arg(5).to_owned());
         }
     }
 
     /// Tells whether a busy reply has registered the waiter. If so, its client counts as alive.
     fn registers(&mut self, ran: &Ran<'_>, now: u64) -> bool {
-        let Ok(span) = ran.arg(6).parse::<u64>() else {
+        let Ok(span) = ran.arg(7).parse::<u64>() else {
             return false;
         };
-        let client = client(ran.arg(3)).to_owned();
+        let client = client(ran.arg(6)).to_owned();
         self.alive.insert(client, now + span);
         true
     }

@@ -2,7 +2,7 @@
 
 use redlatch_lua::FAIR;
 
-use crate::scripts::bed::{Call, key};
+use crate::scripts::bed::{Call, key, parts};
 
 /// The one name.
 pub(super) const NAME: &str = "x";
@@ -33,17 +33,18 @@ pub(super) struct Acquire {
 
 impl Acquire {
     pub(super) fn call(&self) -> Call {
-        let register = self.register.map(|ms| ms.to_string()).unwrap_or_default();
         Call {
             script: &FAIR.exclusive.acquire,
             keys: keys(),
             args: vec![
                 self.by.to_string(),
-                self.owner.clone(),
-                self.attempt.clone(),
+                String::new(),
                 self.lease.to_string(),
                 (self.lease + self.retention).to_string(),
-                register,
+                String::new(),
+                self.owner.clone(),
+                self.attempt.clone(),
+                self.register.map(|ms| ms.to_string()).unwrap_or_default(),
                 self.address.clone(),
             ],
         }
@@ -68,10 +69,11 @@ impl Release {
             script: &FAIR.exclusive.release,
             keys: keys(),
             args: vec![
+                String::new(),
+                self.keep.to_string(),
                 self.owner.clone(),
                 self.attempt.clone(),
                 self.void.map(|by| by.to_string()).unwrap_or_default(),
-                self.keep.to_string(),
                 self.address.clone(),
                 token.unwrap_or_default(),
             ],
@@ -80,14 +82,16 @@ impl Release {
 }
 
 pub(super) fn renew(by: u64, owner: &str, lease: u64, retention: u64, token: u64) -> Call {
+    let (client, number) = parts(owner);
     Call {
         script: &FAIR.exclusive.renew,
         keys: vec![key(NAME)],
         args: vec![
             by.to_string(),
-            owner.to_owned(),
+            client,
             lease.to_string(),
             (lease + retention).to_string(),
+            number,
             token.to_string(),
         ],
     }

@@ -1,9 +1,8 @@
 //! Calls of all kinds in the words of their headers, and how they merge.
 
-use redlatch_core::family::Objects;
 use redlatch_lua::{FAIR, POOL, REENTRANT, RWLOCK, Source};
 
-use crate::scripts::bed::{Call, key};
+use crate::scripts::bed::{Call, key, parts};
 
 /// What a history is about. Some of its calls are of the other kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,142 +36,50 @@ impl Kind {
     pub(super) const fn is_rwlock(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
-}
 
-/// How calls of one script merge into one call of another. Positions count without the limit of
-/// time.
-#[derive(Debug)]
-pub(super) struct Merge {
-    pub(super) script: &'static Source,
-    dated: bool,
-    keys: &'static [usize],
-    objects: Objects,
-    shared: &'static [usize],
-    ids: &'static [usize],
-    texts: &'static [usize],
-}
-
-impl Merge {
-    /// Makes one call of `calls`, whose ids begin with `client`.
-    pub(super) fn call(&self, client: &str, calls: &[Call]) -> Call {
-        let first = usize::from(self.dated);
-        let mut args = Vec::new();
-        if self.dated {
-            args.extend(calls.iter().map(|call| call.args[0].clone()).min());
-        }
-        args.push(client.to_owned());
-        for &at in self.shared {
-            let shared = &calls[0].args[first + at];
-            let equal = calls.iter().all(|call| call.args[first + at] == *shared);
-            assert!(equal, "{calls:?}");
-            args.push(shared.clone());
-        }
-        for call in calls {
-            for &at in self.ids {
-                let id = call.args[first + at].strip_prefix(client).unwrap();
-                args.push(id.to_owned());
+    /// Returns the scripts whose calls merge.
+    pub(super) const fn scripts(self) -> [&'static Source; 3] {
+        match self {
+            Self::Lock => [&REENTRANT.acquire, &REENTRANT.release, &REENTRANT.renew],
+            Self::Fair => {
+                let scripts = &FAIR.exclusive;
+                [&scripts.acquire, &scripts.release, &scripts.renew]
             }
-            args.extend(self.texts.iter().map(|&at| call.args[first + at].clone()));
-        }
-        let have_keys = match self.objects {
-            Objects::Each => calls,
-            Objects::One => {
-                let same = calls.iter().all(|call| call.keys == calls[0].keys);
-                assert!(same, "{calls:?}");
-                &calls[..1]
-            }
-        };
-        let keys = have_keys
-            .iter()
-            .flat_map(|call| self.keys.iter().map(|&at| call.keys[at].clone()));
-        Call {
-            script: self.script,
-            keys: keys.collect(),
-            args,
+            Self::Read => [&RWLOCK.read, &RWLOCK.release, &RWLOCK.renew],
+            Self::Write => [&RWLOCK.write, &RWLOCK.release, &RWLOCK.renew],
+            Self::Hold | Self::Permit | Self::Crowd => [&POOL.acquire, &POOL.release, &POOL.renew],
         }
     }
 }
 
-pub(super) const fn acquiring(kind: Kind) -> Merge {
-    let (script, keys): (_, &[usize]) = match kind {
-        Kind::Lock => (&REENTRANT.acquire_each, &[0]),
-        Kind::Fair => (&FAIR.exclusive.acquire_each, &[0]),
-        Kind::Read => (&RWLOCK.read_each, &[0, 4]),
-        Kind::Write => (&RWLOCK.write_each, &[0]),
-        Kind::Hold | Kind::Permit => {
-            return Merge {
-                script: &POOL.acquire_each,
-                dated: true,
-                keys: &[0, 1],
-                objects: Objects::Each,
-                shared: &[0, 3],
-                ids: &[1],
-                texts: &[2, 4, 7],
-            };
-        }
-        Kind::Crowd => {
-            return Merge {
-                script: &POOL.acquire_some,
-                dated: true,
-                keys: &[0, 1, 2, 3],
-                objects: Objects::One,
-                shared: &[0, 3, 5],
-                ids: &[1],
-                texts: &[2, 6, 7],
-            };
-        }
-    };
-    Merge {
+/// Makes one list of calls of one script with equal shared arguments. The list has the earliest
+/// limit of time.
+pub(super) fn merged(calls: &[Call]) -> Call {
+    let script = calls[0].script;
+    let shared = script.list.unwrap().shared;
+    let mut header = calls[0].args[..shared].to_vec();
+    if is_time(&header[0]) {
+        header[0] = calls.iter().map(|call| call.args[0].clone()).min().unwrap();
+    }
+    let own = calls.iter().flat_map(|call| {
+        let (front, own) = call.args.split_at(shared);
+        let from = usize::from(is_time(&header[0]));
+        assert!(
+            call.script == script && front[from..] == header[from..],
+            "{calls:?}"
+        );
+        own
+    });
+    let own: Vec<_> = own.cloned().collect();
+    Call {
         script,
-        dated: true,
-        keys,
-        objects: Objects::Each,
-        shared: &[2, 3],
-        ids: &[0, 1],
-        texts: &[],
+        keys: calls.iter().flat_map(|call| call.keys.clone()).collect(),
+        args: [header, own].concat(),
     }
 }
 
-pub(super) const fn renewing(kind: Kind) -> Merge {
-    let (script, shared, ids, texts): (_, &[usize], &[usize], &[usize]) = match kind {
-        Kind::Lock => (&REENTRANT.renew_each, &[1, 2], &[0], &[3]),
-        Kind::Fair => (&FAIR.exclusive.renew_each, &[1, 2], &[0], &[3]),
-        Kind::Read | Kind::Write => (&RWLOCK.renew_each, &[1, 2], &[0], &[3, 4]),
-        Kind::Hold | Kind::Permit | Kind::Crowd => (&POOL.renew_each, &[0, 1], &[2], &[]),
-    };
-    Merge {
-        script,
-        dated: true,
-        keys: &[0],
-        objects: Objects::Each,
-        shared,
-        ids,
-        texts,
-    }
-}
-
-pub(super) const fn releasing(kind: Kind) -> Merge {
-    let (script, keys, shared, ids, texts): (_, &[usize], &[usize], &[usize], &[usize]) = match kind
-    {
-        Kind::Lock => (&REENTRANT.release_each, &[0], &[3], &[1], &[5]),
-        Kind::Fair => (&FAIR.exclusive.release_each, &[0], &[3], &[1], &[5]),
-        Kind::Read => (&RWLOCK.read_release_each, &[0, 4], &[3], &[0, 1], &[6]),
-        Kind::Write => (&RWLOCK.write_release_each, &[0], &[3], &[1], &[6]),
-        Kind::Hold | Kind::Permit => (&POOL.release_each, &[0, 1], &[0], &[7], &[]),
-        Kind::Crowd => (&POOL.release_some, &[0, 1, 2, 3], &[0], &[7], &[]),
-    };
-    Merge {
-        script,
-        dated: false,
-        keys,
-        objects: match kind {
-            Kind::Crowd => Objects::One,
-            _ => Objects::Each,
-        },
-        shared,
-        ids,
-        texts,
-    }
+fn is_time(arg: &str) -> bool {
+    arg.len() == 13 && arg.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// An acquisition as its client knows it.
@@ -256,12 +163,14 @@ impl Attempt {
         } = asked;
         if self.kind.is_pool() {
             let each = if self.kind == Kind::Permit { "1" } else { "" };
+            let (client, attempt) = parts(&self.id);
             let args = [
                 &by.to_string(),
+                &client,
                 self.pool(),
-                &self.id,
-                &self.need.to_string(),
                 &lease.to_string(),
+                &attempt,
+                &self.need.to_string(),
                 self.size,
                 &text(register),
                 &self.address(),
@@ -269,43 +178,57 @@ impl Attempt {
             ];
             return self.call(&POOL.acquire, args.map(str::to_owned).to_vec());
         }
-        let mut args = vec![
+        let ttl = (lease + RETENTION).to_string();
+        if !self.kind.is_rwlock() {
+            let script = match self.kind {
+                Kind::Lock => &REENTRANT.acquire,
+                _ => &FAIR.exclusive.acquire,
+            };
+            let (client, owner) = parts(&self.owner);
+            let attempt = parts(&self.id).1;
+            let args = [
+                by.to_string(),
+                client,
+                lease.to_string(),
+                ttl,
+                String::new(),
+                owner,
+                attempt,
+                text(register),
+                self.address(),
+            ];
+            return self.call(script, args.to_vec());
+        }
+        let (script, what) = match self.kind {
+            Kind::Read if self.upgradable => (&RWLOCK.read, "u"),
+            Kind::Read => (&RWLOCK.read, "r"),
+            _ => (&RWLOCK.write, ""),
+        };
+        let (client, owner) = parts(&self.owner);
+        let attempt = parts(&self.id).1;
+        let args = [
             by.to_string(),
-            self.owner.clone(),
-            self.id.clone(),
+            client,
             lease.to_string(),
-            (lease + RETENTION).to_string(),
+            ttl,
+            owner,
+            attempt,
             text(register),
             self.address(),
+            what.to_owned(),
         ];
-        let script = match self.kind {
-            Kind::Lock => &REENTRANT.acquire,
-            Kind::Fair => &FAIR.exclusive.acquire,
-            Kind::Read => {
-                args.push(if self.upgradable { "u" } else { "r" }.to_owned());
-                &RWLOCK.read
-            }
-            _ => {
-                args.push(String::new());
-                &RWLOCK.write
-            }
-        };
-        if self.kind.is_rwlock() {
-            args.extend(BROADCAST.map(str::to_owned));
-        }
-        self.call(script, args)
+        self.call(script, args.to_vec())
     }
 
     pub(super) fn renew(&self, by: u64, lease: u64, token: u64) -> Call {
         let mut args = vec![by.to_string()];
         if self.kind.is_pool() {
-            args.extend([self.pool().to_owned(), lease.to_string(), self.hold()]);
+            let (client, number) = parts(&self.hold());
+            args.extend([client, self.pool().to_owned(), lease.to_string(), number]);
         } else {
-            args.extend([
-                self.owner.clone(),
-                lease.to_string(),
-                (lease + RETENTION).to_string(),
-            ]);
+            let (client, number) = parts(&self.owner);
+            let ttl = lease + RETENTION;
+            args.extend([client, lease.to_string(), ttl.to_string(), number]);
             if self.kind.is_rwlock() {
                 args.push(self.side().to_owned());
             }
@@ -334,26 +257,25 @@ impl Attempt {
             String::new()
         };
         if self.kind.is_pool() {
-            let attempt = void.map(|_| self.id.clone()).unwrap_or_default();
+            let (client, hold) = parts(&self.hold());
+            let attempt = void.map(|_| parts(&self.id).1).unwrap_or_default();
             let args = [
+                &client,
                 self.pool(),
+                &RETENTION.to_string(),
                 &attempt,
                 &text(void),
-                &RETENTION.to_string(),
                 &address,
                 "0",
                 "0",
-                &self.hold(),
+                &hold,
             ];
             return self.call(&POOL.release, args.map(str::to_owned).to_vec());
         }
-        let mut args = vec![
-            self.owner.clone(),
-            self.id.clone(),
-            text(void),
-            RETENTION.to_string(),
-            address,
-        ];
+        let keep = RETENTION.to_string();
+        let (client, owner) = parts(&self.owner);
+        let attempt = parts(&self.id).1;
+        let mut args = vec![client, keep, owner, attempt, text(void), address];
         if self.kind.is_rwlock() {
             args.push(self.side().to_owned());
         }
@@ -361,10 +283,7 @@ impl Attempt {
         let script = match self.kind {
             Kind::Lock => &REENTRANT.release,
             Kind::Fair => &FAIR.exclusive.release,
-            _ => {
-                args.extend(BROADCAST.map(str::to_owned));
-                &RWLOCK.release
-            }
+            _ => &RWLOCK.release,
         };
         self.call(script, args)
     }
@@ -379,8 +298,7 @@ impl Attempt {
             Kind::Read | Kind::Write => {
                 let keep = RETENTION.to_string();
                 let args = [self.side(), &self.owner, &token, how, &keep];
-                let args = args.into_iter().chain(BROADCAST);
-                self.call(&RWLOCK.force, args.map(str::to_owned).collect())
+                self.call(&RWLOCK.force, args.map(str::to_owned).to_vec())
             }
             Kind::Hold | Kind::Permit | Kind::Crowd => return None,
         })
@@ -388,7 +306,7 @@ impl Attempt {
 
     /// Turns its write hold into a read hold of the attempt `id`.
     pub(super) fn downgrade(&self, id: &str, asked: Asked) -> Call {
-        let mut args = vec![
+        let args = vec![
             asked.by.to_string(),
             self.owner.clone(),
             id.to_owned(),
@@ -398,7 +316,6 @@ impl Attempt {
             text(self.granted),
             String::new(),
         ];
-        args.extend(BROADCAST.map(str::to_owned));
         self.call(&RWLOCK.downgrade, args)
     }
 
@@ -441,6 +358,3 @@ impl Attempt {
 pub(super) const RETENTION: u64 = 10_000;
 
 pub(super) const POOL_KINDS: [&str; 2] = ["semaphore:1", "permits:1"];
-
-/// The message to all waiting readers.
-const BROADCAST: [&str; 2] = ["PUBLISH", "w:all"];

@@ -6,9 +6,10 @@ use fastrand::Rng;
 use redlatch_embedded::engine::{Condition, Model, Snapshot};
 
 use super::{
-    calls::{Asked, Attempt, Ended, Kind, Merge, RETENTION, acquiring, releasing, renewing},
+    calls::{Asked, Attempt, Ended, Kind, RETENTION, merged},
     server::{
-        Data, data, items, with_ranks_for_tickets, without_expired_holds, without_stale_upgradables,
+        Data, data, items, needs, with_ranks_for_tickets, with_the_fresher_times,
+        without_expired_holds, without_stale_upgradables,
     },
 };
 use crate::scripts::{
@@ -16,15 +17,14 @@ use crate::scripts::{
     driver::Event,
 };
 
-/// By script, the calls that it served, and those that it left alone.
+/// By script, the entries that it served.
 #[derive(Debug, Default)]
-pub(super) struct Counts(pub(super) BTreeMap<&'static str, [u64; 2]>);
+pub(super) struct Counts(pub(super) BTreeMap<&'static str, u64>);
 
 impl Counts {
     pub(super) fn add(&mut self, other: &Self) {
         for (script, counts) in &other.0 {
-            let sum = self.0.entry(script).or_default();
-            *sum = [sum[0] + counts[0], sum[1] + counts[1]];
+            *self.0.entry(script).or_default() += counts;
         }
     }
 }
@@ -60,7 +60,7 @@ impl History {
         }
         let mut branchless = bed(model);
         for source in redlatch_lua::all() {
-            if let Some(text) = branchless_text(source.name, source.text) {
+            if let Some(text) = branchless_text(source.text) {
                 branchless.replace(source.name, &text);
             }
         }
@@ -255,30 +255,36 @@ impl History {
                 _ => None,
             };
             let at = copy.unwrap_or_else(|| self.new_attempt(kind, client));
-            if self.attempts[at].upgradable {
-                continue;
+            if kind == Kind::Read && copy.is_none() {
+                self.attempts[at].upgradable = self.rng.u8(..8) == 0;
             }
             calls.push(self.asking(at, by, lease));
             of.push(at);
         }
-        self.batch(&acquiring(kind), client, calls, &of)
+        self.batch(calls, &of)
     }
 
     fn release_each(&mut self) -> Checked {
         let (kind, client) = (self.any_kind(), self.any_client());
         let mut calls = Vec::new();
         for _ in 0..self.rng.usize(1..7) {
-            let Some(at) = self.known(kind, client, true) else {
+            // Entries of a list may say anything.
+            let lists = !kind.is_pool();
+            let granted = !lists || self.rng.u8(..4) > 0;
+            let Some(at) = self.known(kind, client, granted) else {
                 continue;
             };
+            let void = kind.is_pool() && self.rng.u8(..8) == 0;
             let ended = Ended {
-                void: None,
-                waiter: false,
-                token: self.any_token(at),
+                void: (void || lists && self.rng.u8(..8) == 0).then_some(self.attempts[at].by),
+                waiter: lists && self.rng.u8(..8) == 0,
+                token: self
+                    .any_token(at)
+                    .filter(|_| !lists || self.rng.u8(..16) > 0),
             };
             calls.push(self.attempts[at].release(ended));
         }
-        self.batch(&releasing(kind), client, calls, &[])
+        self.batch(calls, &[])
     }
 
     fn renew_each(&mut self) -> Checked {
@@ -294,14 +300,16 @@ impl History {
             let token = self.any_token(at).unwrap();
             calls.push(self.attempts[at].renew(by, lease, token));
         }
-        self.batch(&renewing(kind), client, calls, &[])
+        self.batch(calls, &[])
     }
 
     fn asking(&mut self, at: usize, by: u64, lease: u64) -> Call {
         let attempt = &mut self.attempts[at];
         attempt.by = attempt.by.max(by);
         let register = match self.rng.u8(..4) {
+            // One time counts for all entries of a pool.
             _ if self.kind == Kind::Crowd => Some(5_000),
+            0 if self.kind.is_pool() => Some(5_000),
             0 => Some(self.rng.u64(1..15_000)),
             _ => None,
         };
@@ -433,7 +441,9 @@ impl History {
                 call
             ));
         }
-        let (with, without) = (data(&self.single), data(&self.branchless));
+        let (mut with, mut without) = (data(&self.single), data(&self.branchless));
+        without_stale_upgradables(&mut with);
+        without_stale_upgradables(&mut without);
         let now = self.now();
         let name = call.script.name;
         // A plain branch leaves the rest of a lease to the TTL, or sets the TTL without a look at
@@ -457,54 +467,63 @@ impl History {
         Ok(answer)
     }
 
-    /// Asks one server by a common call, and by the ordinary script for the rest; the others by the
-    /// ordinary scripts. The calls belong to the attempts `of`, if they acquire.
-    fn batch(&mut self, merge: &Merge, client: &str, calls: Vec<Call>, of: &[usize]) -> Checked {
+    /// Asks one server by a list, and the others by a call for each entry. The calls belong to the
+    /// attempts `of`, if they acquire.
+    fn batch(&mut self, calls: Vec<Call>, of: &[usize]) -> Checked {
         if calls.is_empty() {
             return Ok(());
         }
-        let common = merge.call(client, &calls);
-        if merge.script.name.ends_with("_some") {
+        let common = merged(&calls);
+        let name = common.script.name;
+        let large = self.too_large();
+        if matches!(
+            name,
+            "pool/acquire" | "pool/release" | "rwlock/read" | "rwlock/write"
+        ) {
             self.refused_whole(&common)?;
         }
         let reply = self.merged.raw(&common);
-        let text = reply.as_str().unwrap();
-        let mut lines: Vec<_> = text.split('\n').collect();
-        if text.is_empty() {
-            lines.resize(calls.len(), "");
-        }
-        if lines.len() != calls.len() {
+        // A list is the answer to all.
+        let all = reply
+            .as_array()
+            .map(|_| vec![items(reply.clone()).join(" "); calls.len()]);
+        let all = all.map(|lines| lines.join("\n"));
+        let text = all.as_deref().or(reply.as_str()).unwrap();
+        let lines = text.split('\n').map(|line| items(listed_line(line)));
+        let mut served: Vec<_> = lines.enumerate().collect();
+        if served.len() != calls.len() {
             return Err(format!("{}: {text:?}", common));
         }
         self.note(&common, &[text.to_owned()]);
-        let (mut served, mut alone) = (Vec::new(), Vec::new());
-        for (place, line) in lines.into_iter().enumerate() {
-            if line.is_empty() {
-                alone.push(place);
-            } else {
-                served.push((place, items(listed_line(line))));
-            }
+        if self.kind.scripts().contains(&common.script) {
+            *self.counts.0.entry(name).or_default() += served.len() as u64;
         }
-        if merge.script == acquiring(self.kind).script
-            || merge.script == releasing(self.kind).script
-            || merge.script == renewing(self.kind).script
-        {
-            let counts = self.counts.0.entry(merge.script.name).or_default();
-            counts[0] += served.len() as u64;
-            counts[1] += alone.len() as u64;
+        let (mut keys, mut numbers) = (Vec::new(), Vec::new());
+        if name == "pool/acquire" {
+            self.in_order_of_service(&calls, &mut served);
         }
-        let (mut keys, mut names) = (Vec::new(), Vec::new());
-        for (place, line) in served {
+        for (place, mut line) in served {
             let call = &calls[place];
             let answer = self.plainly(call)?;
-            let key = call.keys[0].as_str();
-            let line = as_single(
-                call,
-                line,
-                names.iter().filter(|&&name| name == key).count(),
-            );
-            if line[1] == "granted" {
-                names.push(key);
+            if name == "pool/acquire" && line[1] == "granted" && answer[1] == "granted" {
+                // Each grant of a pool has a number of its own.
+                let number = (call.keys[0].clone(), line[3].parse::<u64>().unwrap());
+                let first: u64 = answer[3].parse().unwrap();
+                if !(first..first + calls.len() as u64).contains(&number.1)
+                    || numbers.contains(&number)
+                {
+                    return Err(format!("{}: {line:?}, {numbers:?}", common));
+                }
+                numbers.push(number);
+                line[3].clone_from(&answer[3]);
+            }
+            let others = calls.iter().filter(|other| other.keys[0] == call.keys[0]);
+            if others.count() > 1
+                && name == "pool/acquire"
+                && [&line, &answer].iter().all(|line| line[1] == "busy")
+            {
+                // Told when to look again by the state after all entries of the pool.
+                line[2..4].clone_from_slice(&answer[2..4]);
             }
             self.agree(call, &line, &answer)?;
             if call.script.name.starts_with("rwlock/") {
@@ -514,21 +533,61 @@ impl History {
                 self.learn(at, &answer);
             }
         }
-        let longer = match merge.script.name {
-            name if name.ends_with("renew_each") => Longer::Neither,
-            name if name.ends_with("release_each") => Longer::Merged,
+        let longer = match name {
+            name if name.ends_with("/renew") => Longer::Neither,
+            // A lock of which an earlier entry is not plain.
+            "rwlock/read" | "rwlock/write" => Longer::Merged,
             _ => Longer::Single,
         };
-        let waiters = calls.iter().filter_map(|call| call.args.get(7));
-        let waiters: Vec<_> = waiters.cloned().collect();
+        let waiters = calls.iter().filter_map(|call| call.args.get(8));
+        let mut waiters: Vec<_> = match name {
+            "pool/acquire" => waiters.cloned().collect(),
+            _ => Vec::new(),
+        };
+        let had_large = !large.is_empty();
+        waiters.extend(large);
         self.compare_without(&waiters, &keys, longer)?;
-        for place in alone {
-            let answer = self.both(&calls[place])?;
-            if let Some(&at) = of.get(place) {
-                self.learn(at, &answer);
-            }
+        if had_large {
+            self.merged.engine.restore(&self.single.engine.snapshot());
         }
         Ok(())
+    }
+
+    /// Returns the waiters that need more than the size of their pool. Each look removes one at
+    /// least.
+    fn too_large(&mut self) -> Vec<String> {
+        let mut large = Vec::new();
+        for name in NAMES.into_iter().filter(|_| self.kind.is_pool()) {
+            let Some((_, data)) = data(&self.single).remove_entry(&key(name)) else {
+                continue;
+            };
+            let size = data.0.get("s").and_then(|size| size.parse::<u64>().ok());
+            if let Some(size) = size {
+                let members = self.single.sorted(&format!("{}:q", key(name))).into_keys();
+                large.extend(members.filter(|member| needs(member) > size));
+            }
+        }
+        large
+    }
+
+    /// Sorts entries as their pools serve them: those who are in the queue, in its order, then the
+    /// others, and last those who ask for the second time.
+    fn in_order_of_service(&mut self, calls: &[Call], served: &mut [(usize, Vec<String>)]) {
+        let now = self.now();
+        served.sort_by_cached_key(|&(place, _)| {
+            let call = &calls[place];
+            let earlier = calls[..place].iter();
+            let again = earlier
+                .filter(|other| other.args[4] == call.args[4])
+                .count();
+            let fields = self.single.hash(&call.keys[0]);
+            let until = fields.get("n").and_then(|until| until.parse::<u64>().ok());
+            let mut queue: Vec<_> = self.single.sorted(&call.keys[2]).into_iter().collect();
+            queue.sort_by_key(|(_, ticket)| *ticket);
+            let rank = queue.iter().position(|(member, _)| *member == call.args[8]);
+            let rank = rank.filter(|_| until.is_some_and(|until| until > now));
+            (again, rank.unwrap_or(usize::MAX), place)
+        });
     }
 
     /// Checks that a full server refuses to give anything, or to queue anybody, and that it takes
@@ -541,7 +600,7 @@ impl History {
         let untouched = self.merged.dump() == before;
         self.merged.engine.restore(&state);
         self.merged.published();
-        let gives = common.script.name.contains("acquire");
+        let gives = !common.script.name.contains("release");
         match answer {
             Err(_) if gives && untouched => Ok(()),
             Ok(_) if !gives || untouched => Ok(()),
@@ -556,19 +615,12 @@ impl History {
 
     /// Compares the answers of the server with common calls and of the one without.
     fn agree(&self, call: &Call, merged: &[String], single: &[String]) -> Checked {
-        let is_pool = call.script.name.starts_with("pool/");
-        let forgets = self.keeps_expired && is_pool;
-        if self.kind == Kind::Crowd && is_pool && merged[1] == "busy" {
-            // Told when to look again by the state after all of the common call.
-            return if single[1] == "busy" && merged[4] == single[4] {
-                Ok(())
-            } else {
-                Err(format!("{}: {merged:?}, {single:?}", call))
-            };
-        }
+        let forgets = self.keeps_expired && call.script.name.starts_with("pool/");
         let equal = merged.len() == single.len()
             && merged.iter().zip(single).all(|(merged, single)| {
-                merged == single || forgets && merged == "expired" && single == "gone"
+                let over =
+                    [merged, single].map(|word| ["expired", "gone"].contains(&word.as_str()));
+                merged == single || forgets && over == [true; 2]
             });
         if equal {
             Ok(())
@@ -592,10 +644,13 @@ impl History {
         for data in [&mut merged, &mut single] {
             without_expired_holds(data, now);
             without_stale_upgradables(data);
-            if self.kind == Kind::Crowd {
-                with_ranks_for_tickets(data, &key(NAMES[0]));
+            if self.kind.is_pool() {
+                for name in NAMES {
+                    with_ranks_for_tickets(data, &key(name));
+                }
             }
         }
+        let fresher = self.kind.is_pool() && with_the_fresher_times(&mut merged, &single);
         let may = |merged: u64, single: u64| match longer {
             Longer::Neither => false,
             Longer::Merged => single <= merged && merged <= single + LONGEST,
@@ -603,22 +658,28 @@ impl History {
         };
         differ(&merged, &single, free, may)?;
         let (mut messages, mut others) = (self.merged.published(), self.single.published());
-        if self.kind == Kind::Crowd {
+        if !waiters.is_empty() {
             let is_other = |(channel, payload): &(String, String)| {
                 let number = payload.rsplit(' ').next().unwrap_or_default();
                 let address = format!("PUBLISH {channel} {number} ");
-                !waiters.iter().any(|waiter| waiter.starts_with(&address))
+                number.is_empty() || !waiters.iter().any(|waiter| waiter.starts_with(&address))
             };
             messages.retain(is_other);
             others.retain(is_other);
         }
         self.branchless.published();
+        if self.kind.is_pool() {
+            // A list serves one pool after the other.
+            for told in [&mut messages, &mut others] {
+                told.sort_by_key(|(_, payload)| payload.split(' ').next().map(str::to_owned));
+            }
+        }
         if messages != others {
             return Err(format!(
                 "{messages:?} are published by one, {others:?} by the other"
             ));
         }
-        if !self.keeps_expired || !free.is_empty() {
+        if !self.keeps_expired || !free.is_empty() || fresher {
             self.merged.engine.restore(&self.single.engine.snapshot());
         }
         Ok(())
@@ -667,31 +728,17 @@ fn listed_line(line: &str) -> redlatch::runtime::Value {
     redlatch::runtime::Value::Bulk(line.as_bytes().to_vec())
 }
 
-/// Makes a line the answer of a single call: takes the `earlier` grants of the same pool off the
-/// number of its hold, and the empty item behind `late` away.
-fn as_single(call: &Call, mut line: Vec<String>, earlier: usize) -> Vec<String> {
-    if call.script.name == "pool/acquire" && line[1] == "granted" {
-        let number: u64 = line[3].parse().unwrap();
-        line[3] = (number - earlier as u64).to_string();
-    } else if call.script.name == "pool/renew" && line[1] == "late" {
-        line.truncate(2);
-    }
-    line
-}
-
 /// Returns the text of a script without its plain branch, if it has one.
-fn branchless_text(name: &str, text: &str) -> Option<String> {
-    let branch = match name.split_once('/')? {
-        ("reentrant" | "fair", "acquire") => ("  local ends = (now + ARGV[4])", "\n  end\n"),
-        ("reentrant" | "fair", "release") => ("  if ARGV[3] == '' and ARGV[5] == ''", "\n  end\n"),
-        ("rwlock", "read") => ("if ARGV[8] == 'r' then", "\nend\n"),
-        ("rwlock", "write") => ("if ARGV[8] == '' and nobody_reads", "\nend\n"),
-        ("rwlock", "release") => ("if ARGV[3] == '' and ARGV[5] == ''", "\nend\n"),
-        _ => return None,
-    };
-    let (before, rest) = text.split_once(branch.0)?;
-    let (_, after) = rest.split_once(branch.1)?;
-    Some(format!("{before}{after}"))
+fn branchless_text(text: &str) -> Option<String> {
+    let branches = [
+        ("not off[key]", "false"),
+        ("local plain = spent and", "local plain = false and"),
+        ("local plain = pool.ends and", "local plain = false and"),
+    ];
+    let (branch, none) = branches
+        .into_iter()
+        .find(|(branch, _)| text.contains(branch))?;
+    Some(text.replace(branch, none))
 }
 
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
@@ -704,15 +751,21 @@ const LONGEST: u64 = 30_000;
 fn scripts_have_a_plain_branch() {
     let all = redlatch_lua::all();
     let mut names: Vec<_> = all
-        .filter(|source| branchless_text(source.name, source.text).is_some())
+        .filter(|source| branchless_text(source.text).is_some())
         .map(|source| source.name)
         .collect();
     names.sort_unstable();
     assert_eq!(
         names,
         [
+            "election/acquire",
+            "election/release",
             "fair/acquire",
             "fair/release",
+            "fair_election/acquire",
+            "fair_election/release",
+            "pool/acquire",
+            "pool/release",
             "reentrant/acquire",
             "reentrant/release",
             "rwlock/read",

@@ -96,18 +96,29 @@ pub(super) fn without_expired_holds(data: &mut Data, now: u64) {
     }
 }
 
-/// Replaces the tickets of a pool's waiters by their ranks, and removes what its queue has left of
-/// waiters that are gone. `name` is the pool's first key.
+/// Returns how many permits a waiter needs.
+pub(super) fn needs(member: &str) -> u64 {
+    member.split(' ').nth(3).unwrap().parse().unwrap()
+}
+
+/// Replaces the tickets of a pool's waiters by their ranks, and removes those that need more than
+/// the size, and what its queue has left of waiters that are gone. `name` is the pool's first key.
 pub(super) fn with_ranks_for_tickets(data: &mut Data, name: &str) {
     let (queue, clients) = (format!("{name}:q"), format!("{name}:l"));
     let mut tickets = Vec::new();
+    let size = data.get(name).and_then(|(fields, _)| fields.get("s"));
+    let size: Option<u64> = size.map(|size| size.parse().unwrap());
     if let Some((members, _)) = data.get_mut(&queue) {
+        members.retain(|member, _| size.is_none_or(|size| needs(member) <= size));
         for (member, ticket) in members.iter() {
             tickets.push((ticket.parse::<f64>().unwrap(), member.clone()));
         }
         tickets.sort_by(|one, other| one.0.total_cmp(&other.0));
         for (rank, (_, member)) in tickets.iter().enumerate() {
             members.insert(member.clone(), rank.to_string());
+        }
+        if members.is_empty() {
+            data.remove(&queue);
         }
     }
     if let Some((fields, _)) = data.get_mut(name) {
@@ -137,3 +148,39 @@ pub(super) fn with_ranks_for_tickets(data: &mut Data, name: &str) {
         }
     }
 }
+
+/// Gives the queues of `one` the times of `other` until which their clients are alive, where those
+/// are later by the time for which a client is not recorded again. Tells whether there are any.
+pub(super) fn with_the_fresher_times(one: &mut Data, other: &Data) -> bool {
+    let mut changed = false;
+    let mut fresher = |mine: &mut u64, its: u64| {
+        if *mine < its && its <= *mine + FRESH {
+            *mine = its;
+            changed = true;
+        }
+    };
+    for (key, (fields, until)) in one.iter_mut() {
+        let Some((its_fields, its_until)) = other.get(key) else {
+            continue;
+        };
+        if let (Some(until), Some(its)) = (until, its_until)
+            && (key.ends_with(":q") || key.ends_with(":l"))
+        {
+            fresher(until, *its);
+        }
+        for (name, value) in fields.iter_mut() {
+            if name != "n" && !key.ends_with(":l") {
+                continue;
+            }
+            if let Some(its) = its_fields.get(name) {
+                let mut time = value.parse().unwrap();
+                fresher(&mut time, its.parse().unwrap());
+                *value = time.to_string();
+            }
+        }
+    }
+    changed
+}
+
+/// The ms for which a client is not recorded as alive again.
+const FRESH: u64 = 100;

@@ -2,7 +2,7 @@
 
 use redlatch_lua::{POOL, Source};
 
-use crate::scripts::bed::{Bed, Call, key, queue};
+use crate::scripts::bed::{Bed, Call, key, parts, queue};
 
 pub(super) const KIND: &str = "semaphore:1";
 
@@ -52,15 +52,17 @@ impl<'a> Acquire<'a> {
             "" => String::new(),
             address => member(address, self.need, self.order),
         };
+        let (client, attempt) = parts(self.attempt);
         call(
             &POOL.acquire,
             4,
             &[
                 &self.by.to_string(),
+                &client,
                 KIND,
-                self.attempt,
-                &self.need.to_string(),
                 &self.lease.to_string(),
+                &attempt,
+                &self.need.to_string(),
                 &optional(self.size),
                 &optional(self.alive),
                 &member,
@@ -80,9 +82,11 @@ pub(super) fn member(address: &str, need: u64, order: &str) -> String {
 
 pub(super) fn renew(by: u64, lease: u64, holds: &[&str]) -> Call {
     let (by, lease) = (by.to_string(), lease.to_string());
-    let mut args = vec![by.as_str(), KIND, &lease];
+    let mut args = vec![by.as_str(), "", KIND, &lease];
     args.extend(holds);
-    call(&POOL.renew, 1, &args)
+    let mut call = call(&POOL.renew, 1, &args);
+    call.keys = vec![call.keys[0].clone(); holds.len()];
+    call
 }
 
 /// Arguments of `release`.
@@ -100,11 +104,38 @@ impl Release<'_> {
     pub(super) fn call(&self) -> Call {
         let void = self.void.map(|by| by.to_string()).unwrap_or_default();
         let (left, forgotten) = (self.left.to_string(), self.forgotten.to_string());
-        let mut args = vec![KIND, self.attempt, &void, "10000", self.waiter, &left];
-        args.push(&forgotten);
-        args.extend(self.holds);
+        let (client, attempt) = parts(self.attempt);
+        let short = |hold: &&str| match hold.strip_prefix(&*client) {
+            Some(rest) if rest.starts_with(':') => rest.to_owned(),
+            _ => (*hold).to_owned(),
+        };
+        let holds: Vec<_> = self.holds.iter().map(short).collect();
+        let holds = holds.join(" ");
+        let args = [
+            &client,
+            KIND,
+            "10000",
+            &attempt,
+            &void,
+            self.waiter,
+            &left,
+            &forgotten,
+            &holds,
+        ];
         call(&POOL.release, 4, &args)
     }
+}
+
+/// Makes one call of calls of one script, whose shared arguments are equal.
+pub(super) fn list(calls: &[Call]) -> Call {
+    let form = calls[0].script.list.unwrap();
+    let mut all = calls[0].clone();
+    for call in &calls[1..] {
+        assert_eq!(call.args[..form.shared], all.args[..form.shared]);
+        all.keys.extend(call.keys.iter().cloned());
+        all.args.extend(call.args[form.shared..].iter().cloned());
+    }
+    all
 }
 
 pub(super) fn release(hold: &str) -> Call {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
-use super::calls::{Acquire, KIND, Release, call, change, clients, release, renew, set, tickets};
+use super::calls::{
+    Acquire, KIND, Release, call, change, clients, list, release, renew, set, tickets,
+};
 use crate::scripts::{
     bed::{Bed, key},
     costs::counted,
@@ -150,26 +152,21 @@ fn common_calls_take_back_give_out_and_queue() {
     for n in 1..=3 {
         wait(&mut bed, n, "a", 1);
     }
-    let back = call(&POOL.release_some, 4, &["h", KIND, ":1", ":2", ":9"]);
+    let back = list(&["h:1", "h:2", "h:9"].map(release));
     let now = bed.millis();
     let released = bed.raw(&back);
     let line = format!("{now} released 0");
-    assert_eq!(released.as_str(), Some(&*format!("{line}\n{line}\n")));
+    let gone = format!("{now} gone 0");
+    assert_eq!(released.as_str(), Some(&*format!("{line}\n{line}\n{gone}")));
     assert_eq!(notified(&mut bed), [1, 2]);
-    let by = (now + 5_000).to_string();
-    let mut args = vec![&*by, "a", KIND, "60000", "5000"];
-    for waiter in [
-        [":4", "1", "PUBLISH w:a 4 1", ""],
-        [":2", "1", "PUBLISH w:a 2 1", ""],
-        [":1", "1", "PUBLISH w:a 1 1", ""],
-        [":5", "9", "PUBLISH w:a 5 9", ""],
-    ] {
-        args.extend(waiter);
-    }
-    let reply = bed.raw(&call(&POOL.acquire_some, 4, &args));
+    let asks = [(4, 1), (2, 1), (1, 1), (5, 9)].map(|(n, need)| {
+        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
+        Acquire::new(&bed, &attempt, need).waiting(&address).call()
+    });
+    let reply = bed.raw(&list(&asks));
     let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
     let verdicts: Vec<_> = lines.iter().map(|line| line.split(' ').nth(1)).collect();
-    let expected = [Some("busy"), Some("granted"), Some("granted"), None];
+    let expected = ["busy", "granted", "granted", "large"].map(Some);
     assert_eq!(
         verdicts, expected,
         "in the queue's order, and the last one gets its error"
@@ -197,11 +194,7 @@ fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
         assert_eq!(bed.ask(&call.call())[1], "busy");
     }
     let (now, micros) = (bed.millis(), bed.now.micros());
-    let back = call(
-        &POOL.release_some,
-        4,
-        &["h", KIND, ":1", ":2", ":9", ":3", ":4"],
-    );
+    let back = list(&["h:1", "h:2", "h:9", "h:3", "h:4"].map(release));
     let reply = bed.raw(&back);
     let ends = now + 5_000;
     let grant = |n: u64, number: u64| format!("a:{n} g{n:016x}.{number}.{ends}.0");
@@ -211,7 +204,7 @@ fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
         .clone()
         .map(|grant| format!(" granted {grant}"))
         .concat();
-    let expected = format!("{line}\n{line}\n\n{line}\n{line}{granted}");
+    let expected = format!("{line}\n{line}\n{now} gone 0\n{line}\n{line} sent{granted}");
     assert_eq!(reply.as_str(), Some(&*expected));
     let messages: Vec<_> = bed.published().into_iter().map(|(_, text)| text).collect();
     let name = key("x");
@@ -307,15 +300,9 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     assert_eq!(notified(&mut bed), [2], "the next one is called");
     assert_eq!(bed.hash(&key("x"))["c"], "1");
     assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
-    let common = call(&POOL.release_some, 4, &["a", KIND, ":1"]);
-    let common = bed.raw(&common);
-    assert!(
-        common.as_str().unwrap().ends_with(" released 0"),
-        "{common:?}"
-    );
     assert_eq!(bed.hash(&key("x"))["c"], "1");
     assert_eq!(bed.ask(&first)[1], "void", "a late copy takes nothing");
-    assert_eq!(bed.ask(&release("a:1"))[1..], ["gone", "0"]);
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
     // A confirmed hold has a guard.
     let mut bed = full(1);
     let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
@@ -330,13 +317,248 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
 }
 
 #[test]
-fn common_release_for_another_kind_leaves_the_holds() {
+fn release_for_another_kind_leaves_the_holds() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 2);
     let ask = Acquire::new(&bed, "a:1", 1).call();
     assert_eq!(bed.ask(&ask)[1], "granted");
     let before = bed.dump();
-    let other = call(&POOL.release_some, 4, &["a", "permits:1", ":1"]);
-    assert_eq!(bed.raw(&other).as_str(), Some(""));
+    let mut other = release("a:1");
+    other.args[1] = "permits:1".to_owned();
+    assert_eq!(bed.ask(&other)[1..], ["kind", "0"]);
     assert_eq!(bed.dump(), before);
+}
+
+/// One release tells the waiters of its own client by its reply. Several tell all by messages, and
+/// say so.
+#[test]
+fn only_a_release_by_itself_replaces_messages() {
+    for (attempts, sent) in [
+        (&["a:1", "a:2"][..], true),
+        (&["a:1"], false),
+        (&[""], true),
+    ] {
+        let mut bed = Bed::new(Model::default());
+        set(&mut bed, "c:1", 2);
+        for holder in ["a:1", "a:2"] {
+            let call = Acquire::new(&bed, holder, 1).call();
+            assert_eq!(bed.ask(&call)[1], "granted");
+        }
+        let mut waiter = Acquire::new(&bed, "a:9", 1).waiting("PUBLISH w:a 9");
+        waiter.order = "g60000.70000.0000000000000001";
+        assert_eq!(bed.ask(&waiter.call())[1], "busy");
+        let back = attempts.iter().enumerate().map(|(at, attempt)| {
+            let it = Release {
+                attempt,
+                holds: &[["a:1", "a:2"][at]],
+                ..Release::default()
+            };
+            it.call()
+        });
+        let back: Vec<_> = back.collect();
+        let reply = bed.raw(&list(&back));
+        let text = reply.as_str().unwrap();
+        assert!(text.contains(" granted a:9 g"), "{text}");
+        assert_eq!(text.contains(" sent granted"), sent, "{text}");
+        assert_eq!(bed.published().len(), usize::from(sent), "{text}");
+    }
+}
+
+/// Entries that are not plain in each way, in one call: each gets the answer that it would get by
+/// itself.
+#[test]
+fn one_call_serves_entries_of_every_sort() {
+    let mut bed = full(3);
+    let ask = |bed: &Bed, n: u64, need: u64| {
+        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
+        Acquire::new(bed, &attempt, need).waiting(&address).call()
+    };
+    assert_eq!(bed.ask(&ask(&bed, 5, 1))[1], "busy");
+    assert_eq!(bed.ask(&ask(&bed, 6, 1))[1], "busy");
+    bed.ask(&release("h:1"));
+    assert_eq!(bed.ask(&ask(&bed, 5, 1))[1], "granted");
+    bed.ask(&release("h:2"));
+    bed.published();
+    let try_ten = Acquire::new(&bed, "a:10", 1).call();
+    let calls = [
+        ask(&bed, 5, 1),
+        ask(&bed, 7, 1),
+        ask(&bed, 3, 1),
+        ask(&bed, 9, 4),
+        ask(&bed, 6, 1),
+        try_ten,
+        ask(&bed, 7, 1),
+        ask(&bed, 8, 1),
+    ];
+    let reply = bed.raw(&list(&calls));
+    let now = bed.millis();
+    let micros = bed.now.micros();
+    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
+    let (copy, own) = (
+        format!("granted 1 {micros} "),
+        format!("granted 1 {}  1", micros + 1),
+    );
+    let expected = [
+        &*copy,
+        "busy 60000  1",
+        "void",
+        "large 3",
+        &*own,
+        "busy   0",
+        "busy 60000  0",
+        "void",
+    ];
+    let expected = expected.map(|line| format!("{now} {line}"));
+    assert_eq!(
+        lines, expected,
+        "the number of a try that is refused counts"
+    );
+    let mut waiting: Vec<_> = bed.sorted(&tickets()).into_keys().collect();
+    waiting.sort();
+    assert_eq!(waiting, ["PUBLISH w:a 7 1"]);
+}
+
+/// An error of one pool is that of all its entries, and of no other's.
+#[test]
+fn error_of_one_pool_is_that_of_its_entries_only() {
+    for broken in ["", ":d", ":q", ":l"] {
+        let mut bed = Bed::new(Model::default());
+        let call = |bed: &Bed, name: &str, n: u64, need: u64| {
+            let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
+            let mut one = Acquire::new(bed, &attempt, need).waiting(&address);
+            one.size = Some(2);
+            let mut call = one.call();
+            for item in &mut call.keys {
+                *item = item.replacen(&key("x"), &key(name), 1);
+            }
+            call
+        };
+        for (at, name) in ["x", "y", "z"].into_iter().enumerate() {
+            let holds = call(&bed, name, 1 + at as u64, 2);
+            assert_eq!(bed.ask(&holds)[1], "granted");
+        }
+        if broken == ":l" || broken == ":q" {
+            // The first waiter makes what then is of another type.
+            assert_eq!(bed.ask(&call(&bed, "y", 9, 1))[1], "busy");
+        }
+        let other = redlatch::runtime::Command::new("SET");
+        bed.execute(&other.arg(format!("{}{broken}", key("y"))).arg("1"))
+            .unwrap();
+        let calls = ["x", "y", "y", "z"].into_iter().enumerate();
+        let calls: Vec<_> = calls
+            .map(|(at, name)| call(&bed, name, 11 + at as u64, 1))
+            .collect();
+        let reply = bed.raw(&list(&calls));
+        let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
+        let word = |at: usize| lines[at].split(' ').nth(1).unwrap();
+        assert_eq!((word(0), word(3)), ("busy", "busy"), "{broken}: {lines:?}");
+        assert!(lines[1].starts_with("-WRONGTYPE"), "{broken}: {lines:?}");
+        assert_eq!(lines[1], lines[2], "{broken}");
+        let back = ["x", "y", "z"].into_iter().enumerate().map(|(at, name)| {
+            let mut call = release(&format!("a:{}", 1 + at));
+            for item in &mut call.keys {
+                *item = item.replacen(&key("x"), &key(name), 1);
+            }
+            let (client, rest) = ("a", format!(":{}", 1 + at));
+            call.args[0] = client.to_owned();
+            call.args[8] = rest;
+            call
+        });
+        let back: Vec<_> = back.collect();
+        let reply = bed.raw(&list(&back));
+        let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
+        let word = |at: usize| lines[at].split(' ').nth(1).unwrap();
+        assert_eq!(
+            (word(0), word(2)),
+            ("released", "released"),
+            "{broken}: {lines:?}"
+        );
+        assert!(lines[1].starts_with("-WRONGTYPE"), "{broken}: {lines:?}");
+        let left = bed.hash(&key("x"));
+        assert_eq!((&*left["c"], left.get("h:a:1")), ("0", None));
+    }
+}
+
+/// Permits with ids that go together are one entry each, also of several permits.
+#[test]
+fn permits_with_ids_are_served_together() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 6);
+    let ask = |bed: &Bed, n: u64, need: u64| {
+        let attempt = format!("a:{n}");
+        let mut one = Acquire::new(bed, &attempt, need);
+        one.each = true;
+        one.call()
+    };
+    let calls = [(1, 2), (2, 1), (3, 4), (4, 2)].map(|(n, need)| ask(&bed, n, need));
+    let reply = bed.raw(&list(&calls));
+    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
+    let verdicts: Vec<_> = lines
+        .iter()
+        .map(|line| line.split(' ').nth(1).unwrap())
+        .collect();
+    assert_eq!(verdicts, ["granted", "granted", "busy", "granted"]);
+    assert_eq!(bed.hash(&key("x"))["c"], "5");
+    let copy = bed.raw(&list(&calls));
+    let lines: Vec<_> = copy.as_str().unwrap().split('\n').collect();
+    let verdicts: Vec<_> = lines
+        .iter()
+        .map(|line| line.split(' ').nth(1).unwrap())
+        .collect();
+    assert_eq!(verdicts, ["granted", "granted", "void", "granted"]);
+    assert_eq!(bed.hash(&key("x"))["c"], "5");
+    let mut back = release("a:1:0");
+    back.args[0] = "a".to_owned();
+    back.args[8] = ":1:0 :1:1 b:7 :4:1".to_owned();
+    let answer = bed.ask(&back);
+    assert_eq!(
+        answer[1..],
+        [
+            "released", "0", "released", "0", "gone", "0", "released", "0"
+        ]
+    );
+    assert_eq!(bed.hash(&key("x"))["c"], "2");
+}
+
+// What 16 entries of one pool cost together.
+#[test]
+fn entries_of_one_pool_cost_no_more_than_one() {
+    let plain = |bed: &Bed, n: u64| {
+        let attempt = format!("a:{n}");
+        Acquire::new(bed, &attempt, 1).call()
+    };
+    let waiting = |bed: &Bed, n: u64| {
+        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
+        Acquire::new(bed, &attempt, 1).waiting(&address).call()
+    };
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 16);
+    let calls: Vec<_> = (1..=16).map(|n| plain(&bed, n)).collect();
+    assert_eq!(
+        counted(&mut bed, &list(&calls)).1,
+        4,
+        "TIME, HMGET, ZADD, HSET"
+    );
+    // A later call puts all in the queue: TIME, HMGET, ZRANGE × 3, ZADD and its PEXPIRE, and ZADD,
+    // HSET, PEXPIRE × 2 for the client.
+    let calls: Vec<_> = (21..=36).map(|n| waiting(&bed, n)).collect();
+    let (verdict, count) = counted(&mut bed, &list(&calls));
+    assert_eq!((&*verdict, count), ("busy", 11));
+    let calls: Vec<_> = (41..=56).map(|n| waiting(&bed, n)).collect();
+    let (verdict, count) = counted(&mut bed, &list(&calls));
+    assert_eq!((&*verdict, count), ("busy", 7), "the client is known");
+    // A release of 16, and then all of the notified.
+    let back: Vec<_> = (1..=16).map(|n| release(&format!("a:{n}"))).collect();
+    let (verdict, count) = counted(&mut bed, &list(&back));
+    assert_eq!((&*verdict, count), ("released", 9 + 16));
+    let calls: Vec<_> = (21..=36).map(|n| waiting(&bed, n)).collect();
+    let (verdict, count) = counted(&mut bed, &list(&calls));
+    assert_eq!((&*verdict, count), ("granted", 7));
+    // Half of those who ask are served.
+    let back: Vec<_> = (21..=28).map(|n| release(&format!("a:{n}"))).collect();
+    counted(&mut bed, &list(&back));
+    let calls: Vec<_> = (41..=48).chain(61..=68).map(|n| waiting(&bed, n)).collect();
+    let (verdict, count) = counted(&mut bed, &list(&calls));
+    assert_eq!(verdict, "granted");
+    assert!(count <= 12, "{count}");
 }

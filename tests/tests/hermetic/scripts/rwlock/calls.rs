@@ -18,8 +18,8 @@ pub(super) struct Ask {
 /// How long a token is kept, in ms.
 pub(super) const RETENTION: u64 = 10_000;
 
-/// The channel of the message to all waiting readers.
-pub(super) const BROADCAST: &str = "w:all";
+/// The channel of the message to all waiting readers of the lock `x`.
+pub(super) const BROADCAST: &str = "p:{t}x:b";
 
 fn keys() -> Vec<String> {
     let key = bed::key("x");
@@ -35,15 +35,14 @@ impl Ask {
             keys: keys(),
             args: vec![
                 self.by.to_string(),
-                self.owner.clone(),
-                self.attempt.clone(),
+                String::new(),
                 self.lease.to_string(),
                 (self.lease + RETENTION).to_string(),
+                self.owner.clone(),
+                self.attempt.clone(),
                 register,
                 self.member.clone(),
                 what.to_owned(),
-                "PUBLISH".to_owned(),
-                BROADCAST.to_owned(),
             ],
         }
     }
@@ -71,8 +70,6 @@ impl Ask {
                 attempt.to_owned(),
                 token.to_string(),
                 void.map(|by| by.to_string()).unwrap_or_default(),
-                "PUBLISH".to_owned(),
-                BROADCAST.to_owned(),
             ],
         }
     }
@@ -80,14 +77,16 @@ impl Ask {
 
 /// `side` is `w` or `r`.
 pub(super) fn renew(by: u64, owner: &str, lease: u64, side: &str, id: u64) -> Call {
+    let (client, number) = bed::parts(owner);
     Call {
         script: &RWLOCK.renew,
         keys: vec![bed::key("x")],
         args: vec![
             by.to_string(),
-            owner.to_owned(),
+            client,
             lease.to_string(),
             (lease + RETENTION).to_string(),
+            number,
             side.to_owned(),
             id.to_string(),
         ],
@@ -106,15 +105,14 @@ pub(super) fn release(
         script: &RWLOCK.release,
         keys: keys(),
         args: vec![
+            String::new(),
+            RETENTION.to_string(),
             owner.to_owned(),
             attempt.to_owned(),
             void.map(|by| by.to_string()).unwrap_or_default(),
-            RETENTION.to_string(),
             member.to_owned(),
             side.to_owned(),
             id.map(|id| id.to_string()).unwrap_or_default(),
-            "PUBLISH".to_owned(),
-            BROADCAST.to_owned(),
         ],
     }
 }
@@ -129,8 +127,6 @@ pub(super) fn force(side: &str, owner: &str, id: u64, how: &str) -> Call {
             id.to_string(),
             how.to_owned(),
             RETENTION.to_string(),
-            "PUBLISH".to_owned(),
-            BROADCAST.to_owned(),
         ],
     }
 }
@@ -148,5 +144,19 @@ pub(super) fn holders(cursor: &str) -> Call {
         script: &RWLOCK.holders,
         keys: vec![bed::key("x")],
         args: vec![cursor.to_owned()],
+    }
+}
+
+/// Makes one call of calls of the same script, each for one of the locks `names`.
+pub(super) fn list(calls: &[Call], names: &[&str]) -> Call {
+    let first = &calls[0];
+    let shared = first.script.list.unwrap().shared;
+    let each = calls.iter().zip(names);
+    let keys = each.flat_map(|(call, name)| call.keys.iter().map(|key| key.replace('x', name)));
+    let own = calls.iter().flat_map(|call| &call.args[shared..]);
+    Call {
+        script: first.script,
+        keys: keys.collect(),
+        args: first.args[..shared].iter().chain(own).cloned().collect(),
     }
 }

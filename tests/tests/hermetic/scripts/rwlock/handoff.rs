@@ -405,7 +405,7 @@ fn granting_release_costs_the_same_however_many_wait() {
         costs.push(counted(&mut bed, &call).1);
         assert_eq!(bed.hash(&bed::key("x"))["h"], " b:2 ");
     }
-    assert_eq!(costs, [10, 10]);
+    assert_eq!(costs, [11, 11]);
 }
 
 #[test]

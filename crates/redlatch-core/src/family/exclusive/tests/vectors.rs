@@ -226,7 +226,7 @@ impl Player {
                 panic!("{title}: nothing is sent");
             };
             self.sent = now;
-            let sent = self.acquire(registration, step["send"]["args"][6] != "", now);
+            let sent = self.acquire(registration, step["send"]["args"][8] != "", now);
             assert_eq!(sent, *call, "{title}");
         } else if let Some(until) = step.get("wait") {
             let found = self.next(now);
@@ -376,9 +376,9 @@ impl Player {
                 attempt: &self.attempt,
                 token,
                 serial: None,
-                void_by: call_of(&call["args"][2]),
+                void_by: call_of(&call["args"][4]),
                 retention: RETENTION,
-                address: if call["args"][4] == "" { "" } else { &address },
+                address: if call["args"][5] == "" { "" } else { &address },
                 left: 0,
                 forgotten: 0,
             },

@@ -1,4 +1,4 @@
-//! Which names were contended a moment ago.
+//! Names whose calls merge with no others for a while.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -8,15 +8,16 @@ use std::{
 
 use super::time::Moment;
 
-/// Names that were contended a moment ago, in a table of fixed size. It may forget a name, and it
-/// may take another name for a contended one. Both cost speed only.
-pub(crate) struct Contended {
+/// Names of calls that the server has refused, in a table of fixed size. In a common call one such
+/// name would be the error of all. The table may forget a name, and may take another name for one
+/// of these. Both cost speed only.
+pub(crate) struct Apart {
     /// Each entry has the last bits of a name's hash, and the end of its time in units of
     /// [`UNIT`].
     entries: Box<[AtomicU64; ENTRIES]>,
 }
 
-impl Contended {
+impl Apart {
     /// Adds `name` for [`MEMORY`].
     pub(crate) fn add(&self, name: &[u8], now: Moment) {
         let hash = hash(name);
@@ -37,7 +38,7 @@ impl Contended {
     }
 }
 
-impl Default for Contended {
+impl Default for Apart {
     fn default() -> Self {
         Self {
             entries: Box::new([const { AtomicU64::new(0) }; ENTRIES]),
@@ -45,9 +46,9 @@ impl Default for Contended {
     }
 }
 
-impl std::fmt::Debug for Contended {
+impl std::fmt::Debug for Apart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Contended").finish_non_exhaustive()
+        f.debug_struct("Apart").finish_non_exhaustive()
     }
 }
 
@@ -61,7 +62,7 @@ fn units(at: Moment) -> u64 {
     (at.since_origin().as_nanos() / UNIT.as_nanos()) as u64
 }
 
-/// How long a name counts as contended.
+/// How long calls about a name merge with no others.
 const MEMORY: Duration = Duration::from_secs(1);
 
 const UNIT: Duration = Duration::from_millis(1);
@@ -76,8 +77,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_is_contended_for_a_moment() {
-        let table = Contended::default();
+    fn name_stays_for_a_moment() {
+        let table = Apart::default();
         let at = |millis| Moment::from_origin(Duration::from_millis(millis));
         assert!(!table.contains(b"a", at(0)));
         table.add(b"a", at(5_000));

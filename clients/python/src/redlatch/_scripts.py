@@ -11,7 +11,7 @@ from pathlib import Path
 _PACKAGED = resources.files(__package__) / "lua"
 _FILES = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[4] / "lua"
 
-_FIRST_LINE = re.compile(r"-- (uses|waits like) (.*)\n")
+_FIRST_LINE = re.compile(r"-- (uses|waits like|entries) (.*)\n")
 
 
 def script_text(script: str) -> str:
@@ -33,9 +33,9 @@ def script_text(script: str) -> str:
 
 
 def _read(name: str) -> tuple[dict[str, list[str]], str]:
-    """Returns the names in the first lines of a file, and the rest of its text."""
+    """Returns the words in the first lines of a file, and the rest of its text."""
     text = (_FILES / f"{name}.lua").read_text(encoding="utf-8")
-    names: dict[str, list[str]] = {"uses": [], "waits like": []}
+    names: dict[str, list[str]] = {"uses": [], "waits like": [], "entries": []}
     while line := _FIRST_LINE.match(text):
         names[line[1]] += line[2].split(", ")
         text = text[line.end() :]

@@ -126,7 +126,7 @@ async fn name_of_another_type_fails_alone(backend: &Backend) {
     backend.command(&["SET", &key, "text", "PX", "600000"]);
     let single = client.lock(bad).try_lock().await.map(drop).unwrap_err();
     // The client asks for each name of a refused call by itself for a second. On a busy machine a
-    // round may last so long that the bad name spoils the next common call, too.
+    // round may last so long that the bad name spoils the next list, too.
     let mut fewest = u64::MAX;
     for round in 0..30 {
         let before = backend.script_calls();

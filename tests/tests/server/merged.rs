@@ -52,7 +52,7 @@ async fn calls_that_are_ready_together_share_requests(binary: ServerBinary) {
     preload(backend.server());
     let client = backend.client().await;
     let names: Vec<_> = (0..TASKS).map(|n| format!("together-{n}")).collect();
-    // The first use sends the text of the common scripts.
+    // The first use sends the text of the scripts.
     release_all(take_all(&client, &names).await).await;
     let before = backend.script_calls();
     let guards = take_all(&client, &names).await;
@@ -195,7 +195,7 @@ async fn counts_once(binary: ServerBinary, then: Then) {
     let proxy = Proxy::start(server.address());
     let client = Client::connect(&proxy.url()).await.unwrap();
     let names = names("lost");
-    // The first use sends the text of the common scripts.
+    // The first use sends the text of the scripts.
     release_all(take_all(&client, &names).await).await;
     let lost = proxy.drop_reply(call(server, &REENTRANT.acquire, &names[9]), then);
     let guards = take_all(&client, &names).await;
@@ -214,7 +214,7 @@ async fn counts_once(binary: ServerBinary, then: Then) {
     assert!(!copy.contains("granted"), "{copy}");
 
     let others = self::names("other");
-    // A new connection sends the text of the common scripts again.
+    // A new connection sends the text of the scripts again.
     release_all(take_all(&client, &others).await).await;
     let guards = take_all(&client, &others).await;
     let text = REENTRANT.release.text;

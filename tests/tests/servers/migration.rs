@@ -132,7 +132,7 @@ async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
 }
 
 /// The names share a slot, so that their calls merge. While it moves, one absent key makes the
-/// whole common call a redirection or `TRYAGAIN`, and each of its calls goes by itself. Some time
+/// whole list a redirection or `TRYAGAIN`, and each of its calls goes by itself. Some time
 /// after the move they merge again.
 async fn calls_that_merge_go_on_while_their_slot_moves(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;

@@ -130,7 +130,7 @@ pub(crate) const RECONNECT: Backoff = Backoff::exponential(millis(20), secs(1));
 /// The pause between topology queries.
 pub(crate) const TOPOLOGY_LOOK: Backoff = Backoff::exponential(millis(100), secs(1));
 
-/// The time of a common call from which the server counts as far away.
+/// The time of a list from which the server counts as far away.
 pub(crate) const FAR_SERVER: Duration = Duration::from_millis(1);
 
 // Grants by a release.

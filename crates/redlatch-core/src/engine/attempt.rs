@@ -143,7 +143,7 @@ impl Attempt {
         self.remains.answered(trace);
     }
 
-    /// Records the effect of a common call that has left the last request alone.
+    /// Records the effect of a refused list on the last request, which then goes by itself.
     pub(super) const fn joined(&mut self, effect: Effect) {
         self.remains.joined(effect);
     }

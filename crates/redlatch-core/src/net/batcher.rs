@@ -80,7 +80,7 @@ enum Reply {
 pub(crate) enum JoinedReply {
     /// The script replied, as the call's own script would.
     Replied(Value),
-    /// The call has to be sent by itself. The common call had this effect on it.
+    /// The call has to be sent by itself. The list had this effect on the call.
     Alone(Effect),
     /// There is no reply.
     Failed(Outcome),
@@ -111,7 +111,7 @@ impl Batcher {
         }
     }
 
-    /// Adds `call` to a common call. `None` if it does not merge with others, or if the connection
+    /// Adds `call` to a list. `None` if it does not merge with others, or if the connection
     /// has ended.
     ///
     /// # Cancel safety
@@ -180,9 +180,9 @@ impl Batcher {
         lock(&self.queue).next()
     }
 
-    /// Sends one common call. If the server lacks the script, sends it again with its text.
+    /// Sends one list. If the server lacks the script, sends it again with its text.
     ///
-    /// Each common call is a request of its own, so that the server works on one of them while the
+    /// Each list is a separate request, so that the server works on one of them while the
     /// client builds the next, and a slow server is heard now and then.
     async fn send(
         &self,
@@ -207,7 +207,7 @@ impl Batcher {
         Answered { class, tasks, took }
     }
 
-    /// Passes the outcome of a common call on to its tasks.
+    /// Passes the outcome of a list on to its tasks.
     fn settle(
         &self,
         world: &World,
@@ -244,8 +244,8 @@ impl Batcher {
         }
     }
 
-    /// Records that the server refused a list, or that its reply is no list of lines. One of its
-    /// names may be the cause, so each is asked for by itself for a while.
+    /// Records that the server refused a list, or that the reply does not have a line for each
+    /// entry. One name may be the cause, so the names join no list for a while.
     pub(super) fn refused(&self, world: &World, error: Option<&ServerError>, merged: &MergedCall) {
         if error.is_some_and(|error| error.code == "CROSSSLOT") {
             self.by_slot.store(true, Relaxed);

@@ -54,7 +54,7 @@ pub(crate) struct Response {
     /// The answer about replicas. `None` if the request asks for no confirmation, or if no call was
     /// executed.
     pub(crate) acknowledged: Option<Acknowledged>,
-    /// The effect on its call of a common call that left it alone.
+    /// The effect on its call of a list that was refused before the call went by itself.
     pub(crate) before: Effect,
 }
 

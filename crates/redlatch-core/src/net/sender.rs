@@ -24,9 +24,9 @@ pub(super) enum Asking {
 
 /// Sends the calls of `request`, followed by the `WAIT` for its replicas.
 ///
-/// A call that merges with others may go as a part of a common call, with calls of the same request
-/// or of other tasks. If the server refuses the common call, each of its calls is sent again by
-/// itself. All scripts are idempotent, so it does not matter whether the common call acted.
+/// A call that merges with others may go as an entry of a list, with calls of the same request
+/// or of other tasks. If the server refuses the list, each of its calls is sent again by
+/// itself. All scripts are idempotent, so it does not matter whether the list acted.
 pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let [call] = request.calls else {
         return Box::pin(send_many(session, request, asking)).await;
@@ -60,7 +60,7 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         waited = Box::pin(again).await.or(waited);
     }
     if before != Effect::Nothing {
-        // The common call may have acted, so "not sent" would promise too much.
+        // The list may have acted, so "not sent" would promise too much.
         for outcome in &mut outcomes {
             if let Outcome::NotSent(why) = outcome {
                 *outcome = Outcome::Unknown(std::mem::take(why));
@@ -76,8 +76,8 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
     }
 }
 
-/// Sends the calls of `request`, merged as far as possible. Then sends the calls of refused common
-/// calls again.
+/// Sends the calls of `request`, merged as far as possible. Then sends the calls of refused lists
+/// again.
 async fn send_many(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let units = units(session, request, asking);
     if units.len() == request.calls.len() {
@@ -90,7 +90,7 @@ async fn send_many(session: &Session, request: &Request<'_>, asking: Asking) -> 
 /// The content of one command of a pipeline: one call, or several joined calls.
 enum Unit<'a> {
     One(&'a ScriptCall),
-    /// A common call, and the places of its calls in the request.
+    /// A list, and the places of its calls in the request.
     Many(Box<MergedCall>, Vec<usize>),
 }
 
@@ -154,7 +154,7 @@ fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Un
     units
 }
 
-/// Sends `units`, some of which are common calls. Then sends the calls of refused common calls
+/// Sends `units`, some of which are lists. Then sends the calls of refused common calls
 /// again.
 async fn send_merged(
     session: &Session,
@@ -209,7 +209,7 @@ async fn send_merged(
     )
 }
 
-/// Returns the outcome of each call of a common call; `None` for a call to be sent by itself.
+/// Returns the outcome of each call of a list; `None` for a call to be sent by itself.
 fn split(session: &Session, merged: &MergedCall, outcome: Outcome) -> Vec<Option<Outcome>> {
     let replies = match &outcome {
         Outcome::Replied(Ok(value)) => merged.replies(value),

@@ -8,7 +8,7 @@ use std::{
 
 use super::time::Moment;
 
-/// Names of calls that the server has refused, in a table of fixed size. In a common call one such
+/// Names of calls that the server has refused, in a table of fixed size. In a list one such
 /// name would be the error of all. The table may forget a name, and may take another name for one
 /// of these. Both cost speed only.
 pub(crate) struct Apart {

@@ -91,7 +91,7 @@ impl Remains {
         self.holds |= trace == Trace::Left;
     }
 
-    /// Records the effect of a common call that has left the last request alone.
+    /// Records the effect of a refused list on the last request, which then goes by itself.
     pub(crate) const fn joined(&mut self, effect: Effect) {
         match effect {
             Effect::Nothing => return,

@@ -26,20 +26,20 @@ impl Session {
     }
 
     /// Counts a call that may merge with others, until the returned guard is dropped.
-    pub(crate) fn begin_call(&self) -> UnderWay<'_> {
+    pub(in crate::net) fn begin_call(&self) -> UnderWay<'_> {
         self.batcher.begin()
     }
 
     /// Lets `call` go together with calls of other tasks. Returns `None` if it has to be sent by
     /// itself. Otherwise [`joined`](Self::joined) returns its outcome; the call itself is not needed
     /// any more.
-    pub(crate) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
+    pub(in crate::net) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
         self.batcher.join(call, act_before)
     }
 
     /// Waits for the outcome of a call that has joined others. The error is the effect of the
-    /// common call on one that has to be sent by itself.
-    pub(crate) async fn joined(
+    /// list on a call that has to be sent by itself.
+    pub(in crate::net) async fn joined(
         &self,
         joined: Joined,
         limit: Limit,
@@ -55,7 +55,8 @@ impl Session {
         }
     }
 
-    /// Records that the server refused a list, or that its reply is no list of lines.
+    /// Records that the server refused a list, or that the reply does not have a line for each
+    /// entry.
     pub(in crate::net) fn refused_together(
         &self,
         error: Option<&ServerError>,

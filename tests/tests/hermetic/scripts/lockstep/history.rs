@@ -34,7 +34,7 @@ pub(super) struct History {
     kind: Kind,
     /// The kind of a few calls, which use the same names.
     other: Kind,
-    /// Asked by common calls.
+    /// Asked by lists.
     merged: Bed,
     /// Asked by single calls.
     single: Bed,
@@ -45,14 +45,14 @@ pub(super) struct History {
     attempts: Vec<Attempt>,
     numbers: u32,
     story: Vec<Event>,
-    /// Of the common scripts of `kind`.
+    /// Of the scripts of `kind`.
     pub(super) counts: Counts,
 }
 
 type Checked = Result<(), String>;
 
 impl History {
-    /// `planted` has other texts of common scripts, by name.
+    /// `planted` has other texts of scripts, by name.
     pub(super) fn new(model: Model, kind: Kind, planted: &[(&'static str, String)]) -> Self {
         let mut merged = bed(model);
         for (script, text) in planted {
@@ -245,7 +245,7 @@ impl History {
 impl History {
     fn acquire_each(&mut self) -> Checked {
         let (kind, client) = (self.any_kind(), self.any_client());
-        // A common call has one limit.
+        // A list has one limit.
         let (by, lease) = (self.any_by(), self.any_lease());
         let mut calls = Vec::new();
         let mut of = Vec::new();
@@ -431,7 +431,7 @@ impl History {
         Ok(answer)
     }
 
-    /// Asks the two servers that know no common calls, and compares those.
+    /// Asks the two servers that get no lists, and compares those.
     fn plainly(&mut self, call: &Call) -> Result<Vec<String>, String> {
         let answer = items(self.single.raw(call));
         let other = items(self.branchless.raw(call));
@@ -447,7 +447,7 @@ impl History {
         let now = self.now();
         let name = call.script.name;
         // A plain branch leaves the rest of a lease to the TTL, or sets the TTL without a look at
-        // the rest of an earlier one; so do common calls.
+        // the rest of an earlier one; so do lists.
         let may = |with: u64, without: u64| match name {
             "rwlock/read" | "rwlock/write" => with <= without && now + RETENTION <= with,
             "rwlock/release" => without <= with && with <= without + LONGEST,
@@ -613,7 +613,7 @@ impl History {
         self.story.extend([asked, Event::Answered(answer.to_vec())]);
     }
 
-    /// Compares the answers of the server with common calls and of the one without.
+    /// Compares the answers of the server with lists and of the server without.
     fn agree(&self, call: &Call, merged: &[String], single: &[String]) -> Checked {
         let forgets = self.keeps_expired && call.script.name.starts_with("pool/");
         let equal = merged.len() == single.len()
@@ -626,7 +626,7 @@ impl History {
             Ok(())
         } else {
             Err(format!(
-                "{}: {merged:?} of a common call, {single:?} of a single one",
+                "{}: {merged:?} of a list, {single:?} of a single call",
                 call
             ))
         }
@@ -686,7 +686,7 @@ impl History {
     }
 }
 
-/// Which server's keys may live longer after a common call.
+/// Which server's keys may live longer after a list.
 #[derive(Clone, Copy)]
 enum Longer {
     Neither,

@@ -60,7 +60,7 @@ fn seeds() -> impl Iterator<Item = u64> {
     driver::seeds().step_by(7)
 }
 
-/// Runs histories of `kind` with a common script that has `wrong` instead of `right`, until one
+/// Runs histories of `kind` with a script that has `wrong` instead of `right`, until one
 /// shows a difference.
 #[track_caller]
 fn is_found(kind: Kind, script: &'static str, right: &str, wrong: &str) {

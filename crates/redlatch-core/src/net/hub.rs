@@ -321,7 +321,7 @@ impl Hub {
                 let class = classify(&error.code, &error.message);
                 if let Class::Redirect(_) = class {
                     // Another node serves the slot of the channel.
-                    self.router.stale.notify_one();
+                    self.router.looks.want();
                 }
                 Err(match class {
                     Class::Fatal(refusal) | Class::Halted(refusal) => {

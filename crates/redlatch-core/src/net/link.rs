@@ -10,6 +10,7 @@ use tokio::{select, sync::Notify};
 use super::{
     Credentials, Session, World,
     dialer::{Dialer, Target},
+    looks::Looks,
 };
 use crate::{
     Error, ErrorKind,
@@ -54,13 +55,14 @@ pub(super) struct LinkSettings {
     pub(super) slots: Slots,
     pub(super) credentials: Credentials,
     pub(super) connect_timeout: Duration,
-    /// Whether a connection counts only if the server says that it is a master.
+    /// Whether a connection counts only if the server says that it is a master, and a look for the
+    /// master still finds it.
     pub(super) asks_role: bool,
     /// Whether no other server may take over from the dialled one, as far as the client's
     /// configuration says.
     pub(super) is_only: bool,
-    /// Notified when the connection ends, because another server may be the master now.
-    pub(super) stale: Arc<Notify>,
+    /// Told when the connection ends, because another server may be the master now.
+    pub(super) looks: Arc<Looks>,
 }
 
 /// A connection that is re-established whenever it ends, and closed when it does not answer.
@@ -206,6 +208,10 @@ impl Link {
         {
             return error;
         }
+        if self.settings.asks_role {
+            // A master that restarts says that it is one, and has forgotten what its successor has.
+            self.settings.looks.confirmed().await;
+        }
         lock(&self.contact).down_since = None;
         self.state.set(LinkState::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
@@ -274,6 +280,6 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
         let trouble = outage.failed(link.settings.world.now());
         observe::disconnected(&link.address, link.class.uses(), &error, trouble);
         link.state.set(LinkState::Down(error));
-        link.settings.stale.notify_one();
+        link.settings.looks.failed();
     }
 }

@@ -10,6 +10,7 @@ mod health;
 mod hub;
 mod link;
 mod locate;
+mod looks;
 mod network;
 mod query;
 mod redirect;

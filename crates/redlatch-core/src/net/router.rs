@@ -14,6 +14,7 @@ use tokio::{
 use super::{
     Credentials, Link, LinkClass, Servers, Session, Topology, World,
     link::LinkSettings,
+    looks::Looks,
     routes::{Node, Routes, Shard},
     servers::{host_port, is_possible},
 };
@@ -45,8 +46,8 @@ pub(crate) struct Router {
     pub(crate) connect_timeout: Duration,
     routes: Mutex<Routes>,
     news: Watch<News>,
-    /// Notified when the routes may be out of date.
-    pub(super) stale: Arc<Notify>,
+    /// The looks for the servers.
+    pub(super) looks: Arc<Looks>,
     /// The servers that may take over from the present masters.
     others: Mutex<Vec<Address>>,
     /// Notified when `others` has changed.
@@ -79,7 +80,7 @@ impl Router {
             connect_timeout,
             routes: Mutex::new(routes),
             news: Watch::new(News::default()),
-            stale: Arc::new(Notify::new()),
+            looks: Arc::new(Looks::new()),
             others: Mutex::default(),
             others_changed: Notify::new(),
             hint: Mutex::default(),
@@ -262,7 +263,7 @@ impl Router {
                     Topology::Sentinel(_) | Topology::Replicas(_)
                 ),
                 is_only: self.is_fixed(),
-                stale: Arc::clone(&self.stale),
+                looks: Arc::clone(&self.looks),
             };
             Link::start(settings, address, class, Arc::clone(node.replicas()))
         });
@@ -462,7 +463,7 @@ impl Router {
             session.suspect(timeouts::SUSPECTED_SILENCE);
         }
         if obstacle == Obstacle::ReadOnly || error.code == "CLUSTERDOWN" {
-            self.stale.notify_one();
+            self.looks.want();
         }
     }
 
@@ -497,7 +498,7 @@ impl Router {
             let changed = self.routes().assign(redirect.slot, &address);
             if changed {
                 self.news.change(|_| true);
-                self.stale.notify_one();
+                self.looks.want();
             }
         }
         Some(address)

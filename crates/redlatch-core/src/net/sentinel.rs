@@ -111,7 +111,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
     let world = &router.world;
     send(router, conn.as_ref(), Command::new("SUBSCRIBE").arg(SWITCH)).await?;
     // Messages before the subscription are lost.
-    router.stale.notify_one();
+    router.looks.want();
     let mut ping_at = world.now() + timeouts::HEALTH_CHECK;
     loop {
         select! {
@@ -120,7 +120,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
                 None => return Err(Error::unavailable("it closed the connection")),
                 Some(Push::Message { payload, .. }) if replies::is_about(&payload, service) => {
                     observe::switched(service);
-                    router.stale.notify_one();
+                    router.looks.want();
                 }
                 Some(_) => {}
             },

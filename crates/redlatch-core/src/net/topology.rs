@@ -63,8 +63,8 @@ async fn when_wanted(router: Arc<Router>, task: impl Future<Output = ()> + Send)
     task.await;
 }
 
-/// Looks for the servers once, and again at each sign of a change. Pauses for about a tenth of a
-/// second between two looks, and longer after failures.
+/// Looks for the servers once, and again at each sign of a change; without a sign too, while not
+/// all servers are connected. Pauses for about a tenth of a second between two looks.
 async fn run(router: Arc<Router>) {
     let world = router.world.clone();
     let mut discovery = Discovery {
@@ -74,6 +74,7 @@ async fn run(router: Arc<Router>) {
     };
     let mut failures = 0;
     loop {
+        router.looks.begin();
         let found = select! {
             biased;
             () = world.ended() => return,
@@ -83,19 +84,25 @@ async fn run(router: Arc<Router>) {
             Ok(shards) => router.found(&shards),
             Err(error) => router.found_nothing(error),
         }
+        router.looks.end();
         failures = if router.is_sound() { 0 } else { failures + 1 };
-        let pause = timeouts::TOPOLOGY_LOOK.delay(failures.max(1), world.runtime.random());
+        let pause = async |failures| {
+            let pause = timeouts::TOPOLOGY_LOOK.delay(failures, world.runtime.random());
+            world.runtime.sleep_until(world.now() + pause).await;
+        };
+        let next = async {
+            pause(1).await;
+            let sound = router.is_sound();
+            select! {
+                biased;
+                () = router.looks.wanted() => {}
+                () = pause(failures), if !sound => {}
+            }
+        };
         select! {
             biased;
             () = world.ended() => return,
-            () = world.runtime.sleep_until(world.now() + pause) => {}
-        }
-        if router.is_sound() {
-            select! {
-                biased;
-                () = world.ended() => return,
-                () = router.stale.notified() => {}
-            }
+            () = next => {}
         }
     }
 }

@@ -1,5 +1,7 @@
 //! All checks that a change must pass.
 
+use std::{fs, io};
+
 use crate::{
     check,
     command::{self, cargo},
@@ -78,7 +80,14 @@ fn lints() -> Result<(), String> {
     ])
 }
 
+/// Builds the pages anew: those of items that are gone would stay, and their links with them.
 fn documentation() -> Result<(), String> {
+    match fs::remove_dir_all(items::documentation()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(format!("the pages of an earlier build stay: {error}"));
+        }
+        _ => {}
+    }
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
     items::check()?;

@@ -32,13 +32,16 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
                 _ => (pick(rng, &["60000", "90000"]), waiter),
             };
             let (lease, ttl) = (lease.to_string(), (lease + RETENTION).to_string());
-            let args = vec![by(rng, time), owner, attempt, lease, ttl, register, waiter];
+            let (limit, client, all) = (by(rng, time), String::new(), String::new());
+            let shared = [limit, client, lease, ttl, all];
+            let args = [&shared[..], &[owner, attempt, register, waiter]].concat();
             (&scripts.acquire, keys(), args)
         }
         6..10 => {
             let token = token(pair, rng, 2);
             let void = [String::new(), by(rng, time)][rng.usize(..2)].clone();
-            let args = vec![owner, attempt, void, RETENTION.to_string(), waiter, token];
+            let shared = [String::new(), RETENTION.to_string()];
+            let args = [&shared[..], &[owner, attempt, void, waiter, token]].concat();
             (&scripts.release, keys(), args)
         }
         10 => {

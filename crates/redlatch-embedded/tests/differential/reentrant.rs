@@ -26,52 +26,62 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
 }
 
 fn acquire(rng: &mut Rng, time: Time) -> Parts {
-    let (owner, attempt) = attempt(rng);
+    let locks = some_locks(rng);
+    let all = locks.len() > 1 && rng.bool();
     let lease = [50, 3_000, 8_000][rng.usize(..3)];
-    let args = vec![
+    let mut args = vec![
         by(rng, time),
-        owner,
-        attempt,
+        // Owners and attempts are spelt out.
+        String::new(),
         lease.to_string(),
         (lease + RETENTION).to_string(),
-        pick(rng, &["", "60000", "90000"]),
-        address(rng),
+        if all { "all" } else { "" }.to_owned(),
     ];
-    (&REENTRANT.acquire, lock_keys(&some_locks(rng)), args)
+    for _ in 0..if all { 1 } else { locks.len() } {
+        let (owner, attempt) = attempt(rng);
+        let waiter = pick(rng, &["", "60000", "90000"]);
+        args.extend([owner, attempt, waiter, address(rng)]);
+    }
+    (&REENTRANT.acquire, lock_keys(&locks), args)
 }
 
 fn renew(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
-    let (owner, _) = attempt(rng);
     let locks = some_locks(rng);
     let lease = [50, 3_000, 8_000][rng.usize(..3)];
     let mut args = vec![
         by(rng, time),
-        owner,
+        String::new(),
         lease.to_string(),
         (lease + RETENTION).to_string(),
     ];
-    args.extend(locks.iter().map(|&lock| token(pair, rng, lock)));
+    for &lock in &locks {
+        args.extend([attempt(rng).0, token(pair, rng, lock)]);
+    }
     let keys = locks.iter().map(|lock| format!("key{lock}")).collect();
     (&REENTRANT.renew, keys, args)
 }
 
 fn release(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
-    let (owner, attempt) = attempt(rng);
     let locks = some_locks(rng);
-    let void = if rng.bool() {
-        by(rng, time)
-    } else {
-        String::new()
-    };
-    let mut args = vec![owner, attempt, void, RETENTION.to_string(), address(rng)];
-    args.extend(locks.iter().map(|&lock| match rng.u8(..4) {
-        0 => String::new(),
-        _ => token(pair, rng, lock),
-    }));
-    let mut keys = lock_keys(&locks);
-    if rng.u8(..8) == 0 {
-        keys.truncate(locks.len());
+    let mut args = vec![String::new(), RETENTION.to_string()];
+    for &lock in &locks {
+        let (owner, attempt) = attempt(rng);
+        let void = if rng.bool() {
+            by(rng, time)
+        } else {
+            String::new()
+        };
+        let token = match rng.u8(..4) {
+            0 => String::new(),
+            _ => token(pair, rng, lock),
+        };
+        args.extend([owner, attempt, void, address(rng), token]);
     }
+    let keys = if rng.u8(..8) == 0 {
+        locks.iter().map(|lock| format!("key{lock}")).collect()
+    } else {
+        lock_keys(&locks)
+    };
     (&REENTRANT.release, keys, args)
 }
 
@@ -109,9 +119,8 @@ fn some_locks(rng: &mut Rng) -> Vec<usize> {
     locks
 }
 
-/// The keys that decide, then the queues.
+/// For each lock the key that decides, and its queue.
 fn lock_keys(locks: &[usize]) -> Vec<String> {
-    let keys = locks.iter().map(|lock| format!("key{lock}"));
-    keys.chain(locks.iter().map(|lock| format!("key{}", lock + 3)))
-        .collect()
+    let keys = locks.iter().flat_map(|lock| [*lock, lock + 3]);
+    keys.map(|at| format!("key{at}")).collect()
 }

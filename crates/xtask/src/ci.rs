@@ -80,7 +80,7 @@ fn lints() -> Result<(), String> {
     ])
 }
 
-/// Builds the pages anew: those of items that are gone would stay, and their links with them.
+/// Builds the pages anew. Otherwise pages of removed items, and their links, would stay.
 fn documentation() -> Result<(), String> {
     match fs::remove_dir_all(items::documentation()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use redlatch::{
-    ClientBuilder,
+    Client, ClientBuilder,
     runtime::{
         Address, Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Purpose,
         Transport, Value,
@@ -23,11 +23,7 @@ use tokio::time::sleep;
 async fn a_master_that_comes_back_is_not_asked_once_it_is_replaced() {
     for round in 0..40 {
         let group = Group::new();
-        let client = ClientBuilder::sentinel("main", ["redis://sentinel:1"])
-            .transport(Arc::new(group.clone()))
-            .connect()
-            .await
-            .unwrap();
+        let client = group.client().await;
         let lock = client.lock("x");
         lock.lock().await.unwrap().release().await.unwrap();
         let [before, after] = group.servers.each_ref();
@@ -47,11 +43,7 @@ async fn a_master_that_comes_back_is_not_asked_once_it_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn a_master_that_comes_back_is_asked_while_no_sentinel_answers() {
     let group = Group::new();
-    let client = ClientBuilder::sentinel("main", ["redis://sentinel:1"])
-        .transport(Arc::new(group.clone()))
-        .connect()
-        .await
-        .unwrap();
+    let client = group.client().await;
     let server = group.servers[0].embedded_server();
     *group.master.lock().unwrap() = AWAY;
     server.cut_connections();
@@ -82,6 +74,14 @@ impl Group {
             master: Arc::default(),
         }
     }
+
+    async fn client(&self) -> Client {
+        ClientBuilder::sentinel("main", ["redis://sentinel:1"])
+            .transport(Arc::new(self.clone()))
+            .connect()
+            .await
+            .unwrap()
+    }
 }
 
 #[async_trait]
@@ -93,7 +93,7 @@ impl Transport for Group {
             unreachable!("it is {}", dial.address);
         };
         let sentinel = host == "sentinel";
-        // It tells nobody of the change.
+        // The sentinel sends no message about the change.
         if sentinel && (dial.purpose == Purpose::PubSub || master == AWAY) {
             return Err(DialError {
                 kind: DialErrorKind::Unreachable,

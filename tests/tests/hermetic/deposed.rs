@@ -2,6 +2,7 @@
 //! everything.
 
 use std::{
+    future::pending,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -14,9 +15,9 @@ use redlatch::{
         Transport, Value,
     },
 };
-use redlatch_embedded::EmbeddedTransport;
+use redlatch_embedded::{EmbeddedTransport, SteppedRuntime};
 use redlatch_tests::backend::Backend;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Without the look behind a new connection, both have the lock in each round.
 #[tokio::test(start_paused = true)]
@@ -51,6 +52,24 @@ async fn a_master_that_comes_back_is_asked_while_no_sentinel_answers() {
     guard.release().await.unwrap();
 }
 
+/// Without the end of a look after most answers, the lock is granted a second later.
+#[tokio::test(start_paused = true)]
+async fn one_silent_sentinel_of_three_does_not_delay_a_new_connection() {
+    let group = Group::new();
+    let client = group
+        .client_of(["redis://sentinel:1", "redis://sentinel:2", SILENT])
+        .await;
+    let cut = Instant::now();
+    group.servers[0].embedded_server().cut_connections();
+    let guard = client.lock("x").lock().await.unwrap();
+    assert!(
+        cut.elapsed() < Duration::from_millis(400),
+        "{:?}",
+        cut.elapsed()
+    );
+    guard.release().await.unwrap();
+}
+
 /// Two servers that say that they are masters, and a sentinel that names one of them.
 #[derive(Clone, Debug)]
 struct Group {
@@ -61,6 +80,9 @@ struct Group {
 }
 
 const AWAY: u16 = 9;
+
+/// The sentinel that takes connections and never answers.
+const SILENT: &str = "redis://sentinel:3";
 
 impl Group {
     fn new() -> Self {
@@ -76,8 +98,13 @@ impl Group {
     }
 
     async fn client(&self) -> Client {
-        ClientBuilder::sentinel("main", ["redis://sentinel:1"])
+        self.client_of(["redis://sentinel:1"]).await
+    }
+
+    async fn client_of<const N: usize>(&self, sentinels: [&str; N]) -> Client {
+        ClientBuilder::sentinel("main", sentinels)
             .transport(Arc::new(self.clone()))
+            .runtime(Arc::new(SteppedRuntime::new()))
             .connect()
             .await
             .unwrap()
@@ -93,6 +120,7 @@ impl Transport for Group {
             unreachable!("it is {}", dial.address);
         };
         let sentinel = host == "sentinel";
+        let silent = sentinel && *port == 3;
         // The sentinel sends no message about the change.
         if sentinel && (dial.purpose == Purpose::PubSub || master == AWAY) {
             return Err(DialError {
@@ -106,6 +134,7 @@ impl Transport for Group {
         dialed.conn = Arc::new(Answering {
             inner: dialed.conn,
             master,
+            silent,
         });
         Ok(dialed)
     }
@@ -116,11 +145,15 @@ impl Transport for Group {
 struct Answering {
     inner: Arc<dyn Conn>,
     master: u16,
+    silent: bool,
 }
 
 #[async_trait]
 impl Conn for Answering {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
+        if self.silent {
+            pending::<()>().await;
+        }
         let text = |text: &str| Value::Bulk(text.into());
         let answers = batch.iter().map(|command| {
             let mut words = command.args();

@@ -29,6 +29,10 @@ pub(crate) const PLAIN_COMMAND: Duration = secs(1);
 /// The limit for one topology query, with the connection that it opens.
 pub(crate) const TOPOLOGY_QUERY: Duration = secs(1);
 
+/// The time that the other sentinels have to answer once more than half of them have answered.
+/// Silent sentinels delay a new connection to the master by no more.
+pub(crate) const LAST_ANSWERS: Duration = millis(50);
+
 /// The limit for one reading of a server's clock, which is compared with the clocks of others.
 pub(crate) const CLOCK_READING: Duration = secs(1);
 

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{
-    future::join_all,
-    stream::{FuturesUnordered, StreamExt},
-};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
 
 use super::{
@@ -208,7 +205,30 @@ impl Discovery {
         Ok((shards, replies::replicas(&reply, address_of)))
     }
 
-    /// Asks all sentinels and uses the answer with the latest failover.
+    /// Waits for the answers of all servers. Once more than half have answered, the others have
+    /// [`timeouts::LAST_ANSWERS`].
+    async fn most<T>(
+        &self,
+        asked: impl ExactSizeIterator<Item = impl Future<Output = Result<T, Error>>>,
+    ) -> Vec<Result<T, Error>> {
+        let half = asked.len() / 2;
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut all = Vec::new();
+        let mut answers = 0;
+        while answers <= half
+            && let Some(answer) = asked.next().await
+        {
+            answers += usize::from(answer.is_ok());
+            all.push(answer);
+        }
+        let world = &self.router.world;
+        let end = world.now() + timeouts::LAST_ANSWERS;
+        let others = asked.take_until(world.runtime.sleep_until(end));
+        all.extend(others.collect::<Vec<_>>().await);
+        all
+    }
+
+    /// Asks the sentinels and uses the answer with the latest failover.
     async fn ask_sentinels(&mut self, sentinels: &Sentinels) -> Result<Vec<Shard>, Error> {
         let asked = sentinels
             .addresses
@@ -217,7 +237,7 @@ impl Discovery {
         let mut best: Option<Watched> = None;
         let mut trouble = None;
         let mut answers = 0;
-        for answer in join_all(asked).await {
+        for answer in self.most(asked).await {
             match answer {
                 Ok(watched) => {
                     answers += 1;
@@ -249,15 +269,15 @@ impl Discovery {
         Ok(vec![all_slots(master, watched.replicas)])
     }
 
-    /// Asks all servers for their role. Exactly one of them has to be a master.
+    /// Asks the servers for their role. Exactly one of them has to be a master.
     async fn ask_roles(&self, addresses: &[Address]) -> Result<Vec<Shard>, Error> {
         let login = self.router.credentials.login();
         let asked = addresses.iter().map(|address| self.role(address, &login));
         let mut masters = Vec::new();
         let mut trouble = None;
-        for (address, answer) in addresses.iter().zip(join_all(asked).await) {
+        for answer in self.most(asked).await {
             match answer {
-                Ok(Some(replicas)) => masters.push((address.clone(), replicas)),
+                Ok(Some(master)) => masters.push(master),
                 Ok(None) => {}
                 Err(error) => prefer(&mut trouble, error),
             }
@@ -286,13 +306,17 @@ impl Discovery {
         }
     }
 
-    /// Returns the number of replicas of a master, or `None` for any other server.
-    async fn role(&self, address: &Address, login: &Login) -> Result<Option<u32>, Error> {
+    /// Returns a master with the number of its replicas, or `None` for any other server.
+    async fn role(
+        &self,
+        address: &Address,
+        login: &Login,
+    ) -> Result<Option<(Address, u32)>, Error> {
         let ask = vec![Command::new("ROLE")];
         let reply = survey::ask_and_read_clock(&self.router, address, login, ask)
             .await?
             .swap_remove(0)?;
-        Ok(replicas_of_master(&reply))
+        Ok(replicas_of_master(&reply).map(|replicas| (address.clone(), replicas)))
     }
 }
 

@@ -53,23 +53,21 @@ pub(crate) struct Config {
     pub(crate) transport: Arc<dyn Transport>,
 }
 
-/// Starts from a connection of the crate `redis`: its address, its TLS with certificates, its user,
-/// password and database. Protocol and sockets are as with an address in text. Needs the feature
-/// `connection-info`.
+/// Starts from a connection of the crate `redis`: its address, its user, password and database.
+/// Protocol and sockets are as with an address in text. Needs the feature `connection-info`.
 ///
-/// Certificates that [`tls`](ClientBuilder::tls) sets replace its own. A database below zero is the
-/// error `InvalidOption` of [`connect`](ClientBuilder::connect).
+/// [`connect`](ClientBuilder::connect) returns the error `InvalidOption` for certificates in it,
+/// which only the crate `redis` can read, and for a database below zero. Give certificates with
+/// [`tls`](ClientBuilder::tls), to an address in text.
 #[cfg(feature = "connection-info")]
 impl<C: From<Client>> From<crate::transport::ConnectionInfo> for ClientBuilder<C> {
     fn from(info: crate::transport::ConnectionInfo) -> Self {
         let found = crate::transport::address_and_login(&info);
-        let mut builder = Self::of(found.map(|(address, login)| Servers {
+        Self::of(found.map(|(address, login)| Servers {
             topology: Topology::Single(address),
             login,
             aliases: Vec::new(),
-        }));
-        builder.config.transport = Arc::new(RedisTransport::with_certificates_of(&info));
-        builder
+        }))
     }
 }
 

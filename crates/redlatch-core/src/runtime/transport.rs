@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{Command, Outcome};
 
-/// A factory for connections. There are implementations over the `redis` crate, over the embedded
-/// engine, and over the simulator's network.
+/// A factory for connections. There are implementations over sockets, over the embedded engine, and
+/// over the simulator's network.
 #[async_trait]
 pub trait Transport: Send + Sync + fmt::Debug + 'static {
     /// Connects, authenticates, selects the database and names the connection.

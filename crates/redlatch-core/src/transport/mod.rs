@@ -1,4 +1,4 @@
-//! Transports to real servers. Only the folder `redis` uses the `redis` crate.
+//! Transports to real servers. Only the folder `redis` opens sockets.
 
 mod redis;
 

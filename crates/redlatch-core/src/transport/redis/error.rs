@@ -1,73 +1,50 @@
-//! Maps errors of the `redis` crate to the transport's classes.
+//! Classifies failures of sockets, and what a server refuses in the handshake.
 
-use std::{error::Error, io, sync::Arc};
+use std::io;
 
-use redis::{ErrorKind, RedisError};
-
-use super::value;
 use crate::{
     protocol::{
         classify::{Class, Refusal, classify},
         rights::is_unknown_command,
     },
-    runtime::{Address, DialError, DialErrorKind, Login, Outcome, ServerError},
+    runtime::{DialError, DialErrorKind, Login, ServerError},
 };
-
-/// Returns the outcome of a command that was not tried, because the connection is known to be gone.
-pub(super) fn closed() -> Outcome {
-    Outcome::NotSent("the connection is closed".to_owned())
-}
-
-/// Returns the server's error, if the failure is an error reply of the server.
-pub(super) fn server_error(failed: &RedisError) -> Option<ServerError> {
-    let errors = failed.clone().into_server_errors()?;
-    errors.first().map(|(_, error)| value::server_error(error))
-}
 
 /// Creates a dial error.
 pub(super) fn dial(kind: DialErrorKind, message: String) -> DialError {
     DialError { kind, message }
 }
 
+/// Returns the error of a failure to connect.
+pub(super) fn failure(failed: &io::Error) -> DialError {
+    dial(kind_of(failed), failed.to_string())
+}
+
+/// Classifies a failure of a socket, or of the TLS over it.
+pub(super) fn kind_of(failed: &io::Error) -> DialErrorKind {
+    #[cfg(feature = "tls")]
+    if failed
+        .get_ref()
+        .is_some_and(|inner| inner.is::<rustls::Error>())
+    {
+        return DialErrorKind::Tls;
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = failed;
+    DialErrorKind::Unreachable
+}
+
 /// Returns whether the refusal of `HELLO 3`, sent with the credentials of `login`, allows a try
 /// with RESP2. Any refusal does that says nothing of the login or of the server's state.
-pub(super) fn refuses_resp3(failed: &RedisError, login: &Login) -> bool {
-    if failed.kind() == ErrorKind::RESP3NotSupported {
-        return true;
-    }
-    server_error(failed).is_some_and(|error| match error.code.as_str() {
+pub(super) fn refuses_resp3(error: &ServerError, login: &Login) -> bool {
+    match error.code.as_str() {
         // Valkey demands a login before it reports an unknown command. `HELLO` contained the login.
         "NOAUTH" => login.password.is_some(),
         // A server in protected mode accepts nothing.
         "DENIED" => false,
         _ if is_unknown_command(&error.message) => true,
-        _ => of_server(&error, Step::Login).kind == DialErrorKind::Refused,
-    })
-}
-
-/// Classifies a failure to connect, or a failure of the crate's own handshake.
-pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
-    if let Some(error) = server_error(failed) {
-        return of_server(&error, Step::Login);
+        _ => of_server(error, Step::Login).kind == DialErrorKind::Refused,
     }
-    let tls = matches!(address, Address::Tls { .. });
-    let kind = match failed.kind() {
-        ErrorKind::Io if tls && is_tls_failure(failed) => DialErrorKind::Tls,
-        ErrorKind::AuthenticationFailed => DialErrorKind::Auth,
-        // With TLS this is a bad configuration, without TLS a name without addresses.
-        ErrorKind::Client | ErrorKind::InvalidClientConfig if tls => DialErrorKind::Tls,
-        ErrorKind::Io | ErrorKind::InvalidClientConfig => DialErrorKind::Unreachable,
-        ErrorKind::Parse if ends_early(failed) => DialErrorKind::Unreachable,
-        ErrorKind::Parse => DialErrorKind::Foreign,
-        _ => DialErrorKind::Refused,
-    };
-    dial(kind, failed.to_string())
-}
-
-/// Returns whether the connection ended within a reply. The crate uses the same kind of error for
-/// bytes that are no reply, and distinguishes the two by the text only.
-fn ends_early(failed: &RedisError) -> bool {
-    failed.to_string().contains("end of input")
 }
 
 /// The part of the handshake that the server refused.
@@ -99,35 +76,9 @@ fn speaks_of_password(message: &str) -> bool {
     message.contains("password") || message.contains("auth")
 }
 
-/// Returns whether an I/O error comes from the TLS layer, and not from the socket below it.
-fn is_tls_failure(failed: &RedisError) -> bool {
-    let Some(source) = failed.source() else {
-        return false;
-    };
-    let io_error = source
-        .downcast_ref::<Arc<dyn Error + Send + Sync>>()
-        .and_then(|shared| shared.downcast_ref::<io::Error>());
-    // An error of another type concerns certificates or the server's name.
-    io_error.is_none_or(|error| {
-        error.kind() == io::ErrorKind::InvalidData || error.kind() == io::ErrorKind::InvalidInput
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn from_wire(line: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        value.extract_error().unwrap_err()
-    }
-
-    fn tcp() -> Address {
-        Address::Tcp {
-            host: "h".into(),
-            port: 1,
-        }
-    }
 
     #[test]
     fn servers_refusals_are_classified_by_code() {
@@ -175,7 +126,11 @@ mod tests {
             ("DENIED Redis is running in protected mode", Refused),
         ];
         for (line, kind) in cases {
-            assert_eq!(of_connect(&tcp(), &from_wire(line)).kind, kind, "{line}");
+            assert_eq!(
+                of_server(&ServerError::parse(line), Step::Login).kind,
+                kind,
+                "{line}"
+            );
         }
         let later = ServerError::parse("ERR something about AUTH");
         assert_eq!(of_server(&later, Step::Setup).kind, Refused);
@@ -184,7 +139,7 @@ mod tests {
     #[test]
     fn only_refusals_of_hello_itself_lead_to_resp2() {
         let nobody = Login::default();
-        let refuses = |line| refuses_resp3(&from_wire(line), &nobody);
+        let refuses = |line| refuses_resp3(&ServerError::parse(line), &nobody);
         for line in [
             "NOPROTO unsupported protocol version",
             "ERR unknown command 'HELLO', with args beginning with: '3' ",
@@ -214,11 +169,7 @@ mod tests {
             password: Some("pw".into()),
             ..Login::default()
         };
-        assert!(refuses_resp3(&from_wire("NOAUTH no"), &login));
-        let old = RedisError::from((ErrorKind::RESP3NotSupported, "no HELLO"));
-        assert!(refuses_resp3(&old, &nobody));
-        let io = RedisError::from(io::Error::from(io::ErrorKind::ConnectionRefused));
-        assert!(!refuses_resp3(&io, &nobody));
+        assert!(refuses_resp3(&ServerError::parse("NOAUTH no"), &login));
     }
 
     #[test]
@@ -229,46 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn failures_below_the_protocol_are_classified_by_kind() {
-        let tls = Address::Tls {
-            host: "h".into(),
-            port: 1,
-            options: Default::default(),
-        };
-        let io = |kind| RedisError::from(io::Error::new(kind, "x"));
-        use io::ErrorKind::{ConnectionRefused, InvalidData, NotFound, UnexpectedEof};
-        for kind in [ConnectionRefused, NotFound, UnexpectedEof, InvalidData] {
-            assert_eq!(
-                of_connect(&tcp(), &io(kind)).kind,
-                DialErrorKind::Unreachable
-            );
+    fn only_failures_of_tls_itself_are_about_tls() {
+        for kind in [io::ErrorKind::ConnectionRefused, io::ErrorKind::InvalidData] {
+            let failed = io::Error::new(kind, "x");
+            assert_eq!(kind_of(&failed), DialErrorKind::Unreachable);
         }
-        assert_eq!(
-            of_connect(&tls, &io(ConnectionRefused)).kind,
-            DialErrorKind::Unreachable
-        );
-        assert_eq!(of_connect(&tls, &io(InvalidData)).kind, DialErrorKind::Tls);
-        let unresolved = RedisError::from((ErrorKind::InvalidClientConfig, "No address found"));
-        assert_eq!(
-            of_connect(&tcp(), &unresolved).kind,
-            DialErrorKind::Unreachable
-        );
-        let parse = redis::parse_redis_value(b"HTTP/1.1 400\r\n").unwrap_err();
-        assert_eq!(of_connect(&tcp(), &parse).kind, DialErrorKind::Foreign);
-        let cut = "Parse error at 0\nUnexpected end of input\nexpected 12 more elements\n";
-        let cut = RedisError::from((ErrorKind::Parse, "Incompatible type", cut.to_owned()));
-        assert_eq!(of_connect(&tcp(), &cut).kind, DialErrorKind::Unreachable);
-    }
-
-    #[test]
-    fn only_servers_answers_are_server_errors() {
-        let moved = server_error(&from_wire("MOVED 123 host:6379"));
-        assert_eq!(moved, Some(ServerError::parse("MOVED 123 host:6379")));
-        assert_eq!(
-            server_error(&RedisError::from(io::Error::from(
-                io::ErrorKind::BrokenPipe
-            ))),
-            None
-        );
+        #[cfg(feature = "tls")]
+        {
+            let refused = rustls::Error::NoCertificatesPresented;
+            let failed = io::Error::new(io::ErrorKind::InvalidData, refused);
+            assert_eq!(kind_of(&failed), DialErrorKind::Tls);
+        }
     }
 }

@@ -1,41 +1,61 @@
-//! The part of the handshake that the crate does not do, or does without reporting the cause of a
-//! failure.
+//! The handshake of a connection.
 
 use super::{
+    conn::Connection,
     error::{self, Step},
-    wire::Wire,
 };
-use crate::runtime::{Command, DialError, DialErrorKind, Login, Outcome, Reply, ServerError};
+use crate::runtime::{
+    Command, DialError, DialErrorKind, Login, Outcome, Protocol, Reply, ServerError,
+};
 
 /// Whether the server already has the credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Auth {
+enum Auth {
     /// `HELLO` contained the credentials.
     Done,
     /// The rest of the handshake sends the credentials.
     Pending,
 }
 
-/// Logs in, selects the database, names the connection and sends `PING`, in one round trip.
-pub(super) async fn finish(wire: &Wire, login: &Login, auth: Auth) -> Result<(), DialError> {
-    let (steps, commands): (Vec<Handshake>, Vec<Command>) =
-        handshake(login, auth).into_iter().unzip();
-    let outcomes = wire.exchange(commands).await;
-    for (step, outcome) in steps.into_iter().zip(outcomes) {
-        match outcome {
-            Outcome::Replied(Ok(_)) => {}
-            Outcome::Replied(Err(refused)) => step.check(&refused)?,
-            Outcome::NotSent(why) | Outcome::Unknown(why) => {
-                return Err(error::dial(DialErrorKind::Unreachable, why));
-            }
-        }
+/// Agrees on RESP3, or on RESP2 if the server refuses RESP3. Logs in, selects the database, names
+/// the connection and sends `PING`. Two round trips.
+pub(super) async fn log_in(conn: &Connection, login: &Login) -> Result<Protocol, DialError> {
+    let (protocol, auth) = match replies(conn, &[hello(login)]).await?.swap_remove(0) {
+        Ok(_) => (Protocol::Resp3, Auth::Done),
+        Err(refused) if error::refuses_resp3(&refused, login) => (Protocol::Resp2, Auth::Pending),
+        Err(refused) => return Err(error::of_server(&refused, Step::Login)),
+    };
+    let (steps, commands): (Vec<_>, Vec<_>) = handshake(login, auth).into_iter().unzip();
+    let replies = replies(conn, &commands).await?;
+    for (step, reply) in steps.into_iter().zip(replies) {
+        reply.map_or_else(|refused| step.check(&refused), |_| Ok(()))?;
     }
-    Ok(())
+    Ok(protocol)
 }
 
-/// Checks the answer to a `PING` that was sent without [`finish`].
-pub(super) fn check_ping(pong: Reply) -> Result<(), DialError> {
-    pong.map_or_else(|refused| Handshake::Ping.check(&refused), |_| Ok(()))
+/// Returns the replies, or why the connection has ended.
+async fn replies(conn: &Connection, commands: &[Command]) -> Result<Vec<Reply>, DialError> {
+    let outcomes = conn.exchange(commands).await.into_iter();
+    let reply = |outcome| match outcome {
+        Outcome::Replied(reply) => Ok(reply),
+        Outcome::NotSent(why) | Outcome::Unknown(why) => {
+            let closed = conn.closed();
+            let kind = closed.map_or(DialErrorKind::Unreachable, |closed| closed.kind);
+            Err(error::dial(kind, why))
+        }
+    };
+    outcomes.map(reply).collect()
+}
+
+fn hello(login: &Login) -> Command {
+    let hello = Command::new("HELLO").arg("3");
+    match &login.password {
+        None => hello,
+        Some(password) => {
+            let username = login.username.as_deref().unwrap_or("default");
+            hello.arg("AUTH").arg(username).arg(password)
+        }
+    }
 }
 
 /// One command of the handshake, classified by the effect of its refusal.

@@ -1,130 +1,62 @@
-//! Pub/sub connections over RESP3.
+//! The commands of a connection for pub/sub.
 
-use std::pin::pin;
+use super::conn::{Awaited, Connection};
+use crate::runtime::{Command, Outcome, Value};
 
-use async_trait::async_trait;
-use futures_util::future;
-
-use super::{error, wire::Wire};
-use crate::runtime::{Command, Conn, Outcome, Value};
-
-/// A RESP3 connection for subscriptions and pings only.
-///
-/// The pushes report the result of a subscription. An outcome only says that the server has
-/// processed the command. If a server ends subscriptions by itself (a slot changes its owner), the
-/// crate takes that push for the answer to the oldest command under way. A refusal may then reach a
-/// later command, or none. The shift ends as soon as no command is under way.
-#[derive(Debug)]
-pub(super) struct PubSubConn {
-    wire: Wire,
+/// Sends subscriptions and pings. Returns one outcome for each, which only says that the server has
+/// processed the command; pushes report the result of a subscription.
+pub(super) async fn send(conn: &Connection, batch: &[Command]) -> Vec<Outcome> {
+    let parsed: Vec<_> = batch.iter().map(parts).collect();
+    let parts = parsed.iter().flatten().flatten().cloned();
+    let (commands, awaited): (Vec<_>, _) = parts.unzip();
+    let mut outcomes = conn.call(&commands, awaited).await.into_iter();
+    let outcome = |parts: &Result<Vec<_>, &str>| match parts {
+        Ok(parts) => one(outcomes.by_ref().take(parts.len())),
+        Err(why) => Outcome::NotSent((*why).to_owned()),
+    };
+    parsed.iter().map(outcome).collect()
 }
 
-impl PubSubConn {
-    pub(super) fn new(wire: Wire) -> Self {
-        Self { wire }
+/// Splits a command into one for each channel, since the server answers each by itself. The error
+/// says why the command must not be sent.
+fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
+    let mut args = command.args();
+    let name = args.next().unwrap_or_default();
+    if name.eq_ignore_ascii_case(b"PING") && args.len() == 0 {
+        return Ok(vec![(command.clone(), Awaited::Reply)]);
     }
-
-    async fn run(&self, command: Command) -> Outcome {
-        if self.wire.gone().is() {
-            return error::closed();
-        }
-        match Request::parse(&command) {
-            Ok(Request::Ping) => one(self.wire.exchange_in_order(vec![command]).await),
-            Ok(Request::Subscribe(channels)) => {
-                let mut conn = self.wire.handle();
-                let call = pin!(conn.subscribe(channels));
-                changed(self.wire.answer(call).await)
-            }
-            Ok(Request::Unsubscribe(channels)) => {
-                let mut conn = self.wire.handle();
-                let call = pin!(conn.unsubscribe(channels));
-                changed(self.wire.answer(call).await)
-            }
-            Ok(Request::Sharded(verb, channels)) => {
-                // The crate expects one answer for a command that it has no method for. The server
-                // sends one per channel, so each command names one channel.
-                let commands = channels
-                    .into_iter()
-                    .map(|channel| Command::new(verb).arg(channel))
-                    .collect();
-                one(self.wire.exchange_in_order(commands).await)
-            }
-            Err(why) => Outcome::NotSent(why.to_owned()),
-        }
+    let word = WORDS
+        .iter()
+        .find(|word| name.eq_ignore_ascii_case(word.as_bytes()));
+    let word = word.ok_or("not a command for a connection for pub/sub")?;
+    // Without channels, the number of answers would depend on the server's subscriptions.
+    if args.len() == 0 {
+        return Err("no channel is named");
     }
-}
-
-#[async_trait]
-impl Conn for PubSubConn {
-    async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
-        // `join_all` polls the commands in order, and so they are written in order.
-        future::join_all(batch.into_iter().map(|command| self.run(command))).await
-    }
-}
-
-/// The commands that a pub/sub connection accepts.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    /// `PING`, without an argument.
-    Ping,
-    /// `SUBSCRIBE` to these channels.
-    Subscribe(Vec<Vec<u8>>),
-    /// `UNSUBSCRIBE` from these channels.
-    Unsubscribe(Vec<Vec<u8>>),
-    /// `SSUBSCRIBE` or `SUNSUBSCRIBE` with these channels.
-    Sharded(&'static str, Vec<Vec<u8>>),
-}
-
-impl Request {
-    /// Parses a command. The error says why the command must not be sent.
-    pub(super) fn parse(command: &Command) -> Result<Self, &'static str> {
-        let mut args = command.args();
-        let name = args.next().unwrap_or_default();
-        let channels: Vec<Vec<u8>> = args.map(<[u8]>::to_vec).collect();
-        let is = |verb: &str| name.eq_ignore_ascii_case(verb.as_bytes());
-        if is("PING") && channels.is_empty() {
-            return Ok(Self::Ping);
-        }
-        let request = if is("SUBSCRIBE") {
-            Self::Subscribe
-        } else if is("UNSUBSCRIBE") {
-            Self::Unsubscribe
-        } else if is("SSUBSCRIBE") {
-            |channels| Self::Sharded("SSUBSCRIBE", channels)
-        } else if is("SUNSUBSCRIBE") {
-            |channels| Self::Sharded("SUNSUBSCRIBE", channels)
-        } else {
-            return Err("not a command for a connection for pub/sub");
-        };
-        // Without channels, the number of answers would depend on the server's subscriptions.
-        if channels.is_empty() {
-            Err("no channel is named")
-        } else {
-            Ok(request(channels))
-        }
-    }
-}
-
-/// Returns the outcome of a change of subscriptions, which contains nothing but its confirmation.
-pub(super) fn changed(answer: Result<(), Outcome>) -> Outcome {
-    answer.map_or_else(|outcome| outcome, |()| Outcome::Replied(Ok(Value::Nil)))
+    let part = |channel: &[u8]| {
+        let confirmation = Awaited::Confirmation(word.as_bytes(), channel.to_vec());
+        let mut part = Command::with_capacity(2, name.len() + channel.len());
+        part.push(name);
+        part.push(channel);
+        (part, confirmation)
+    };
+    Ok(args.map(part).collect())
 }
 
 /// Combines the outcomes of one command's parts. The failure of one part is the failure of the
 /// whole.
-fn one(parts: Vec<Outcome>) -> Outcome {
-    let mut whole = None;
+fn one(parts: impl Iterator<Item = Outcome>) -> Outcome {
+    let mut whole = Outcome::Replied(Ok(Value::Nil));
     for part in parts {
         match part {
-            Outcome::Replied(Ok(Value::Status(text))) if whole.is_none() => {
-                whole = Some(Outcome::Replied(Ok(Value::Status(text))));
-            }
-            Outcome::Replied(Ok(_)) => {}
+            Outcome::Replied(Ok(_)) => whole = part,
             wrong => return wrong,
         }
     }
-    whole.unwrap_or_else(|| changed(Ok(())))
+    whole
 }
+
+const WORDS: [&str; 4] = ["subscribe", "unsubscribe", "ssubscribe", "sunsubscribe"];
 
 #[cfg(test)]
 mod tests {
@@ -135,23 +67,19 @@ mod tests {
     fn only_subscriptions_and_pings_may_be_sent() {
         let parse = |line: &str| {
             let mut command = Command::with_capacity(3, 16);
-            for word in line.split_whitespace() {
-                command.push(word);
-            }
-            Request::parse(&command)
+            line.split_whitespace().for_each(|word| command.push(word));
+            parts(&command)
         };
-        let ab = || vec![b"a".to_vec(), b"b".to_vec()];
-        assert_eq!(parse("PING"), Ok(Request::Ping));
-        assert_eq!(parse("subscribe a b"), Ok(Request::Subscribe(ab())));
-        assert_eq!(parse("UNSUBSCRIBE a b"), Ok(Request::Unsubscribe(ab())));
-        assert_eq!(
-            parse("SSUBSCRIBE a b"),
-            Ok(Request::Sharded("SSUBSCRIBE", ab()))
-        );
-        assert_eq!(
-            parse("SUNSUBSCRIBE a b"),
-            Ok(Request::Sharded("SUNSUBSCRIBE", ab()))
-        );
+        let ping = Command::new("PING");
+        assert_eq!(parse("PING"), Ok(vec![(ping, Awaited::Reply)]));
+        for word in WORDS {
+            let part = |channel: &str| {
+                let awaited = Awaited::Confirmation(word.as_bytes(), channel.into());
+                (Command::new(&word.to_uppercase()).arg(channel), awaited)
+            };
+            let line = format!("{} a b", word.to_uppercase());
+            assert_eq!(parse(&line), Ok(vec![part("a"), part("b")]));
+        }
         for refused in [
             "",
             "GET a",
@@ -166,12 +94,14 @@ mod tests {
 
     #[test]
     fn split_command_fails_with_any_of_its_parts() {
-        let ok = || Outcome::Replied(Ok(Value::Array(vec![])));
+        let ok = || Outcome::Replied(Ok(Value::Nil));
         let refused = || Outcome::Replied(Err(ServerError::parse("NOPERM no")));
         let pong = || Outcome::Replied(Ok(Value::Status("PONG".into())));
-        assert_eq!(one(vec![ok(), ok()]), changed(Ok(())));
+        let closed = || Outcome::NotSent("closed".to_owned());
+        let one = |parts: Vec<_>| one(parts.into_iter());
+        assert_eq!(one(vec![ok(), ok()]), ok());
         assert_eq!(one(vec![ok(), refused(), ok()]), refused());
         assert_eq!(one(vec![pong()]), pong());
-        assert_eq!(one(vec![error::closed(), error::closed()]), error::closed());
+        assert_eq!(one(vec![closed(), closed()]), closed());
     }
 }

@@ -1,0 +1,565 @@
+//! The codec: commands as bytes, and bytes as replies and pushes of RESP2 and RESP3.
+//!
+//! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
+
+use crate::runtime::{Command, Push, Reply, ServerError, Value};
+
+/// Appends `command` as the server reads it.
+pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
+    let args = command.args();
+    out.reserve(command.payload_len() + args.len() * 12 + 12);
+    let mut digits = itoa::Buffer::new();
+    let mut head = |kind, count: usize, out: &mut Vec<u8>| {
+        out.push(kind);
+        out.extend_from_slice(digits.format(count).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    };
+    head(b'*', args.len(), out);
+    for arg in args {
+        head(b'$', arg.len(), out);
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What a server sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// The reply to the oldest command without one.
+    Reply(Reply),
+    /// A push of RESP3.
+    Push(Vec<Value>),
+}
+
+/// The bytes are outside of the protocol.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Malformed(pub(super) String);
+
+/// Reads items from bytes that arrive in any portions. Each byte is read once, whatever the size of
+/// the item that it belongs to.
+///
+/// Types of RESP3 become those of RESP2, as [`Value`] describes. Attributes are dropped.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    bytes: Vec<u8>,
+    /// The start of what is not read yet.
+    at: usize,
+    /// The lists that are not complete, the innermost last.
+    open: Vec<Open>,
+}
+
+/// A list that is not complete.
+#[derive(Debug)]
+struct Open {
+    kind: Kind,
+    left: usize,
+    items: Vec<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    List,
+    Push,
+    /// Precedes a value, and is no element of the list around it.
+    Attribute,
+}
+
+impl Decoder {
+    /// Makes room for `more` bytes at least behind those that are not read yet, and returns the
+    /// buffer to append to.
+    pub(super) fn room(&mut self, more: usize) -> &mut Vec<u8> {
+        if self.at == self.bytes.len() {
+            self.bytes.clear();
+            self.at = 0;
+        } else if self.at > self.bytes.len() / 2 {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+        self.bytes.reserve(more);
+        &mut self.bytes
+    }
+
+    /// Reads the next item, if all of its bytes are there.
+    pub(super) fn next(&mut self) -> Result<Option<Item>, Malformed> {
+        loop {
+            let mut done = match self.element()? {
+                None => return Ok(None),
+                Some(Element::Value(value)) => Some(Done::Value(value)),
+                Some(Element::Open(open)) => {
+                    if self.open.len() >= DEPTH {
+                        return Err(Malformed("lists too deep in lists".to_owned()));
+                    }
+                    self.open.push(open);
+                    self.close()
+                }
+            };
+            // A value may complete the list around it, and that the next one.
+            while let Some(value) = done {
+                let Some(around) = self.open.last_mut() else {
+                    match value {
+                        Done::Value(Value::Error(error)) => {
+                            return Ok(Some(Item::Reply(Err(error))));
+                        }
+                        Done::Value(value) => return Ok(Some(Item::Reply(Ok(value)))),
+                        Done::Push(items) => return Ok(Some(Item::Push(items))),
+                        Done::Attribute => break,
+                    }
+                };
+                match value {
+                    Done::Value(value) => around.add(value),
+                    Done::Push(items) => around.add(Value::Array(items)),
+                    Done::Attribute => {}
+                }
+                done = self.close();
+            }
+        }
+    }
+
+    /// Ends the innermost list if it is complete.
+    fn close(&mut self) -> Option<Done> {
+        let open = self.open.pop_if(|open| open.left == 0)?;
+        Some(match open.kind {
+            Kind::List => Done::Value(Value::Array(open.items)),
+            Kind::Push => Done::Push(open.items),
+            Kind::Attribute => Done::Attribute,
+        })
+    }
+
+    /// Reads one value, or the head of a list, if its bytes are there.
+    fn element(&mut self) -> Result<Option<Element>, Malformed> {
+        let rest = &self.bytes[self.at..];
+        let Some(&kind) = rest.first() else {
+            return Ok(None);
+        };
+        if !b"+-:$*_#,(!=%~>|".contains(&kind) {
+            let start = String::from_utf8_lossy(&rest[..rest.len().min(20)]).into_owned();
+            return Err(Malformed(format!("no reply begins like {start:?}")));
+        }
+        let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else {
+            return match rest.len() {
+                ..=LONGEST_LINE => Ok(None),
+                _ => Err(Malformed("a line without an end".to_owned())),
+            };
+        };
+        let line = &rest[1..end];
+        let mut next = end + 2;
+        let text = || String::from_utf8_lossy(line).into_owned();
+        let value = match kind {
+            b'+' => Value::Status(text()),
+            b'-' => Value::Error(ServerError::parse(&text())),
+            b':' => Value::Int(number(line)?),
+            b'_' => Value::Nil,
+            b'#' => Value::Int(i64::from(line == b"t")),
+            b',' | b'(' => Value::Bulk(line.to_vec()),
+            b'$' | b'!' | b'=' => match usize::try_from(number(line)?) {
+                Err(_) => Value::Nil,
+                Ok(length) if length > LONGEST_STRING => {
+                    return Err(Malformed(format!("a string of {length} bytes")));
+                }
+                Ok(length) => {
+                    let Some(string) = rest.get(next..next + length + 2) else {
+                        return Ok(None);
+                    };
+                    let Some(string) = string.strip_suffix(b"\r\n") else {
+                        return Err(Malformed(format!(
+                            "a string longer than its {length} bytes"
+                        )));
+                    };
+                    next += length + 2;
+                    string_value(kind, string)
+                }
+            },
+            _ => match usize::try_from(number(line)?) {
+                Err(_) => Value::Nil,
+                Ok(count) => {
+                    self.at += next;
+                    return Open::new(kind, count).map(|open| Some(Element::Open(open)));
+                }
+            },
+        };
+        self.at += next;
+        Ok(Some(Element::Value(value)))
+    }
+}
+
+/// A value without others inside, or the head of a list.
+enum Element {
+    Value(Value),
+    Open(Open),
+}
+
+/// What is complete.
+enum Done {
+    Value(Value),
+    Push(Vec<Value>),
+    Attribute,
+}
+
+impl Open {
+    fn new(kind: u8, count: usize) -> Result<Self, Malformed> {
+        let (kind, width) = match kind {
+            b'>' => (Kind::Push, 1),
+            b'|' => (Kind::Attribute, 2),
+            b'%' => (Kind::List, 2),
+            _ => (Kind::List, 1),
+        };
+        let left = count.checked_mul(width);
+        let left = left.ok_or_else(|| Malformed(format!("a map of {count} entries")))?;
+        // The count is the server's word; memory follows what has arrived.
+        let items = Vec::with_capacity(left.min(64));
+        Ok(Self { kind, left, items })
+    }
+
+    fn add(&mut self, value: Value) {
+        self.items.push(value);
+        self.left -= 1;
+    }
+}
+
+fn string_value(kind: u8, string: &[u8]) -> Value {
+    match kind {
+        b'!' => Value::Error(ServerError::parse(&String::from_utf8_lossy(string))),
+        // The format of a verbatim string, three letters and a colon, comes first.
+        b'=' => Value::Bulk(string.get(4..).unwrap_or_default().to_vec()),
+        _ => Value::Bulk(string.to_vec()),
+    }
+}
+
+fn number(line: &[u8]) -> Result<i64, Malformed> {
+    let text = std::str::from_utf8(line).ok();
+    let number = text.and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Malformed(format!("no number: {:?}", String::from_utf8_lossy(line))))
+}
+
+/// A push about a subscription, and the word that begins it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) word: Vec<u8>,
+    pub(super) push: Push,
+}
+
+/// Reads the items of a push. Returns `None` if it is not about a subscription. RESP2 sends the
+/// same items as a list.
+pub(super) fn told(items: &[Value]) -> Option<Told> {
+    let bytes = |at: usize| match items.get(at)? {
+        Value::Bulk(bytes) => Some(bytes.clone()),
+        Value::Status(text) => Some(text.clone().into_bytes()),
+        _ => None,
+    };
+    let (word, channel) = (bytes(0)?, bytes(1)?);
+    let push = match word.as_slice() {
+        b"message" | b"smessage" => {
+            let payload = bytes(2)?;
+            Push::Message { channel, payload }
+        }
+        b"subscribe" | b"ssubscribe" => Push::Subscribed(channel),
+        b"unsubscribe" | b"sunsubscribe" => Push::Unsubscribed(channel),
+        _ => return None,
+    };
+    Some(Told { word, push })
+}
+
+/// The deepest nesting of lists.
+const DEPTH: usize = 100;
+
+/// The longest line, which is an error of a script at most.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// The longest string that a server sends, in bytes: `proto-max-bulk-len`.
+const LONGEST_STRING: usize = 1 << 29;
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::*,
+        sample::{Index, select},
+    };
+
+    use super::*;
+    use crate::runtime::values::any_value;
+
+    /// Reads `portions`, which arrive one after the other.
+    fn items<'a>(portions: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Item>, Malformed> {
+        let mut decoder = Decoder::default();
+        let mut items = Vec::new();
+        for portion in portions {
+            decoder.room(portion.len()).extend_from_slice(portion);
+            while let Some(item) = decoder.next()? {
+                items.push(item);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Reads bytes that are exactly one item.
+    fn item(wire: &[u8]) -> Item {
+        let mut items = items([wire]).unwrap();
+        assert_eq!(items.len(), 1, "{items:?}");
+        items.remove(0)
+    }
+
+    fn parse(wire: &str) -> Reply {
+        match item(wire.as_bytes()) {
+            Item::Reply(reply) => reply,
+            Item::Push(items) => panic!("a push: {items:?}"),
+        }
+    }
+
+    fn bulk(text: &str) -> Value {
+        Value::Bulk(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn every_type_of_both_protocols_has_its_value() {
+        let cases = [
+            ("$-1\r\n", Value::Nil),
+            ("*-1\r\n", Value::Nil),
+            ("_\r\n", Value::Nil),
+            (":-7\r\n", Value::Int(-7)),
+            ("#t\r\n", Value::Int(1)),
+            ("#f\r\n", Value::Int(0)),
+            ("$3\r\na\r\n\r\n", bulk("a\r\n")),
+            ("$0\r\n\r\n", bulk("")),
+            ("=6\r\ntxt:ab\r\n", bulk("ab")),
+            (",1.5\r\n", bulk("1.5")),
+            (",3\r\n", bulk("3")),
+            (",inf\r\n", bulk("inf")),
+            (",-inf\r\n", bulk("-inf")),
+            (",nan\r\n", bulk("nan")),
+            (
+                "(-123456789012345678901234567890\r\n",
+                bulk("-123456789012345678901234567890"),
+            ),
+            ("+OK\r\n", Value::Status("OK".into())),
+            ("+PONG\r\n", Value::Status("PONG".into())),
+            ("*0\r\n", Value::Array(vec![])),
+            ("*2\r\n:1\r\n*1\r\n+a\r\n", {
+                let inner = Value::Array(vec![Value::Status("a".into())]);
+                Value::Array(vec![Value::Int(1), inner])
+            }),
+            ("~1\r\n:1\r\n", Value::Array(vec![Value::Int(1)])),
+            (
+                "%2\r\n+a\r\n:1\r\n+b\r\n_\r\n",
+                Value::Array(vec![
+                    Value::Status("a".into()),
+                    Value::Int(1),
+                    Value::Status("b".into()),
+                    Value::Nil,
+                ]),
+            ),
+            ("|1\r\n+ttl\r\n:9\r\n:5\r\n", Value::Int(5)),
+        ];
+        for (wire, expected) in cases {
+            assert_eq!(parse(wire), Ok(expected), "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn errors_keep_code_and_text_of_the_wire() {
+        let lines = [
+            "ERR wrong number of arguments for 'get' command",
+            "NOSCRIPT No matching script. Please use EVAL.",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 host.example:6381",
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+            "NOPERM User bob has no permissions to run the 'get' command",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "LOADING Redis is loading the dataset in memory",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "READONLY You can't write against a read only replica.",
+            "CLUSTERDOWN Hash slot not served",
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "EXECABORT Transaction discarded because of previous errors.",
+            "NOTBUSY No scripts in execution right now.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "ERR Error running script (call to f_1): @user_script:1: -OOM not allowed",
+            "ALONE",
+            "TWO  spaces",
+        ];
+        for line in lines {
+            let expected = ServerError::parse(line);
+            assert_eq!(
+                parse(&format!("-{line}\r\n")),
+                Err(expected.clone()),
+                "{line}"
+            );
+            let inside = parse(&format!("*2\r\n-{line}\r\n:1\r\n"));
+            let array = Value::Array(vec![Value::Error(expected), Value::Int(1)]);
+            assert_eq!(inside, Ok(array), "{line}");
+        }
+        let blob = parse("!21\r\nSYNTAX invalid syntax\r\n");
+        assert_eq!(blob, Err(ServerError::parse("SYNTAX invalid syntax")));
+        let behind_attribute = parse("|1\r\n+a\r\n:1\r\n-ERR no\r\n");
+        assert_eq!(behind_attribute, Err(ServerError::parse("ERR no")));
+    }
+
+    #[test]
+    fn a_command_is_packed_as_it_is() {
+        let command = Command::new("SET")
+            .arg("k")
+            .arg([0_u8, 255, b'\r', b'\n'])
+            .arg("");
+        let mut packed = b"before".to_vec();
+        encode(&command, &mut packed);
+        let wire = b"before*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\n\x00\xff\r\n\r\n$0\r\n\r\n";
+        assert_eq!(packed, wire);
+    }
+
+    #[test]
+    fn pushes_about_subscriptions_are_told_and_others_dropped() {
+        let parse = |wire: &str| match item(wire.as_bytes()) {
+            Item::Push(items) => told(&items).map(|told| told.push),
+            other => panic!("not a push: {other:?}"),
+        };
+        let c = || b"c".to_vec();
+        let message = Some(Push::Message {
+            channel: c(),
+            payload: b"hi".to_vec(),
+        });
+        let cases = [
+            (
+                ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n",
+                Some(Push::Subscribed(c())),
+            ),
+            (
+                ">3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n",
+                Some(Push::Subscribed(c())),
+            ),
+            (
+                ">3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n",
+                Some(Push::Unsubscribed(c())),
+            ),
+            (
+                ">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n",
+                Some(Push::Unsubscribed(c())),
+            ),
+            (">3\r\n$11\r\nunsubscribe\r\n_\r\n:0\r\n", None),
+            (
+                ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n",
+                message.clone(),
+            ),
+            (">3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n", message),
+            (">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n", None),
+            (
+                ">4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\nhi\r\n",
+                None,
+            ),
+        ];
+        for (wire, expected) in cases {
+            assert_eq!(parse(wire), expected, "{wire:?}");
+        }
+    }
+
+    /// Returns `value` as a server writes it with RESP2.
+    fn wire(value: &Value) -> Vec<u8> {
+        match value {
+            Value::Nil => b"$-1\r\n".to_vec(),
+            Value::Int(int) => format!(":{int}\r\n").into_bytes(),
+            Value::Bulk(bytes) => {
+                let head = format!("${}\r\n", bytes.len());
+                [head.as_bytes(), bytes, b"\r\n"].concat()
+            }
+            Value::Status(text) => format!("+{text}\r\n").into_bytes(),
+            Value::Error(error) => format!("-{}\r\n", error.to_string().trim_end()).into_bytes(),
+            Value::Array(items) => {
+                let head = format!("*{}\r\n", items.len()).into_bytes();
+                items
+                    .iter()
+                    .map(wire)
+                    .fold(head, |all, item| [all, item].concat())
+            }
+        }
+    }
+
+    /// Returns replies of all types of RESP3.
+    fn any_resp3() -> impl Strategy<Value = Vec<u8>> {
+        let leaf = prop_oneof![
+            any_value(&["OK", "message", "subscribe"]).prop_map(|value| wire(&value)),
+            any::<f64>().prop_map(|double| format!(",{double}\r\n").into_bytes()),
+            any::<bool>()
+                .prop_map(|truth| format!("#{}\r\n", if truth { 't' } else { 'f' }).into()),
+            "-?[1-9][0-9]{0,40}".prop_map(|number| format!("({number}\r\n").into_bytes()),
+            "[ -~]{0,9}".prop_map(|text| format!("={}\r\ntxt:{text}\r\n", text.len() + 4).into()),
+            "[A-Z]{1,9}".prop_map(|text| format!("!{}\r\n{text}\r\n", text.len()).into()),
+            Just(b"_\r\n".to_vec()),
+        ];
+        leaf.prop_recursive(3, 32, 4, |inner| {
+            let list = ("[*~]", vec(inner.clone(), 0..4));
+            let push = (
+                "s?(message|(un)?subscribe)|invalidate",
+                vec(inner.clone(), 0..4),
+            );
+            let pairs = ("[%|]", vec((inner.clone(), inner.clone()), 0..3), inner);
+            prop_oneof![
+                list.prop_map(|(kind, items)| {
+                    [format!("{kind}{}\r\n", items.len()).into(), items.concat()].concat()
+                }),
+                push.prop_map(|(kind, items)| {
+                    let head = format!(">{}\r\n+{kind}\r\n", items.len() + 1);
+                    [head.into(), items.concat()].concat()
+                }),
+                pairs.prop_map(|(kind, pairs, behind)| {
+                    let head = format!("{kind}{}\r\n", pairs.len()).into_bytes();
+                    let entries = pairs.into_iter().flat_map(|(key, entry)| [key, entry]);
+                    // A value follows an attribute.
+                    let behind = if kind == "|" { behind } else { Vec::new() };
+                    [head, Vec::from_iter(entries).concat(), behind].concat()
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn replies_are_read_as_written(value in any_value(&["OK", ""])) {
+            let expected = match value.clone() {
+                Value::Error(error) => Err(error),
+                value => Ok(value),
+            };
+            prop_assert_eq!(item(&wire(&value)), Item::Reply(expected));
+        }
+
+        #[test]
+        fn replies_and_pushes_are_the_same_in_any_portions(
+            wires in vec(any_resp3(), 1..5), cuts in vec(any::<Index>(), 0..12),
+        ) {
+            let whole = wires.concat();
+            let alone: Vec<_> = wires.iter().map(|wire| item(wire)).collect();
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(whole.len())).collect();
+            cuts.extend([0, whole.len()]);
+            cuts.sort_unstable();
+            let portions = cuts.windows(2).map(|ends| &whole[ends[0]..ends[1]]);
+            prop_assert_eq!(items(portions), Ok(alone.clone()));
+            prop_assert_eq!(items(whole.chunks(1)), Ok(alone));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in vec(prop_oneof![
+            3 => select(&b"*$:-+_#,(!=%~>|\r\n019"[..]),
+            1 => any::<u8>(),
+        ], 0..64)) {
+            let _ = items([bytes.as_slice()]);
+        }
+    }
+
+    #[test]
+    fn bytes_outside_of_the_protocol_are_refused() {
+        let deep = "*1\r\n".repeat(DEPTH + 1);
+        let long = format!("+{}", "x".repeat(LONGEST_LINE + 1));
+        for wire in [
+            "HTTP/1.1 400 Bad Request\r\n",
+            ":seven\r\n",
+            "$x\r\n",
+            "$600000000\r\n",
+            "$2\r\nabc\r\n",
+            &deep,
+            &long,
+        ] {
+            assert!(items([wire.as_bytes()]).is_err(), "{wire:.40}");
+        }
+        // A count is believed, but takes no memory before its elements.
+        assert_eq!(items([&b"*9223372036854775807\r\n:1\r\n"[..]]), Ok(vec![]));
+    }
+}

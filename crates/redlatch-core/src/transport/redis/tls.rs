@@ -1,0 +1,166 @@
+//! TLS by rustls.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::error;
+use crate::runtime::{DialError, DialErrorKind, TlsOptions};
+
+/// What is needed to secure a connection to one host.
+pub(super) struct Setup {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Setup {
+    pub(super) fn new(host: &str, options: &TlsOptions) -> Result<Self, DialError> {
+        Ok(Self {
+            connector: Arc::new(config(options).map_err(failed)?).into(),
+            name: ServerName::try_from(host.to_owned()).map_err(failed)?,
+        })
+    }
+
+    /// Agrees on keys, and checks that the server's certificate is valid for the host.
+    pub(super) async fn secure(self, socket: TcpStream) -> Result<TlsStream<TcpStream>, DialError> {
+        let secured = self.connector.connect(self.name, socket).await;
+        secured.map_err(|failed| error::failure(&failed))
+    }
+}
+
+/// Uses the application's provider of cryptography, or else ring.
+fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
+    let provider = CryptoProvider::get_default().cloned();
+    let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(text)?;
+    let builder = if options.insecure {
+        let verifier = Arc::new(AcceptAll(provider));
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+    } else {
+        builder.with_root_certificates(roots(options.root_pem.as_deref())?)
+    };
+    match &options.client_pem {
+        None => Ok(builder.with_no_client_auth()),
+        Some((chain, key)) => {
+            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+            let chain = chain.map_err(|why| format!("the client's certificates: {why}"))?;
+            let key = PrivateKeyDer::from_pem_slice(key);
+            let key = key.map_err(|why| format!("the client's private key: {why}"))?;
+            builder.with_client_auth_cert(chain, key).map_err(text)
+        }
+    }
+}
+
+/// Reads the certificates of `pem`, or else the system's.
+fn roots(pem: Option<&[u8]>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(pem) = pem else {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            return Err(format!(
+                "no root certificates of the system: {:?}",
+                found.errors
+            ));
+        }
+        return Ok(roots);
+    };
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|why| format!("the root certificates: {why}"))?;
+        let added = roots.add(certificate);
+        added.map_err(|why| format!("the root certificates: {why}"))?;
+    }
+    if roots.is_empty() {
+        return Err("the root certificates: none in the text".to_owned());
+    }
+    Ok(roots)
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
+fn failed(why: impl ToString) -> DialError {
+    error::dial(DialErrorKind::Tls, why.to_string())
+}
+
+/// Accepts any certificate of a server, for [`TlsOptions::insecure`].
+#[derive(Debug)]
+struct AcceptAll(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_that_cannot_be_read_are_named() {
+        let junk = || b"-----BEGIN CERTIFICATE-----\nj?nk\n-----END CERTIFICATE-----".to_vec();
+        let client = |chain, key| TlsOptions {
+            client_pem: Some((chain, key)),
+            ..TlsOptions::default()
+        };
+        let root = |pem| TlsOptions {
+            root_pem: Some(pem),
+            ..TlsOptions::default()
+        };
+        for (options, start) in [
+            (client(junk(), junk()), "the client's certificates:"),
+            (
+                client(Vec::new(), b"junk".to_vec()),
+                "the client's private key:",
+            ),
+            (root(junk()), "the root certificates:"),
+            (root(b"junk".to_vec()), "the root certificates:"),
+        ] {
+            let why = config(&options).unwrap_err();
+            assert!(why.starts_with(start), "{why}");
+        }
+    }
+}

@@ -21,20 +21,23 @@ use tokio::{
 };
 
 use super::{
-    error,
+    error::{self, Step},
     resp::{self, Decoder, Item, Malformed, Told},
     stream::Stream,
 };
 use crate::{
     base::sync::lock,
-    runtime::{Command, DialErrorKind, Outcome, Purpose, Push, Pushes, Reply, Value},
+    runtime::{
+        Command, DialError, DialErrorKind, Outcome, Purpose, Push, Pushes, Reply, ServerError,
+        Value,
+    },
 };
 
 /// A connection. It closes when this handle is dropped.
 ///
-/// A call writes its bytes at once while few calls are under way. Otherwise the task of the
-/// connection writes those of all calls that are ready, after it has yielded to them once. A system
-/// call, a packet and a read at the server cost more than a short command.
+/// A call writes its bytes at once while few calls are under way and the socket is free. Otherwise
+/// the task of the connection writes those of all calls that are ready, after it has yielded to
+/// them once. A system call, a packet and a read at the server cost more than a short command.
 ///
 /// # Cancel safety
 ///
@@ -191,7 +194,11 @@ impl Connection {
             if let Some(task) = task {
                 let socket = few.then(|| self.shared.socket.try_lock().ok()).flatten();
                 match socket {
-                    Some(mut socket) => socket.write(&self.shared, &mut Context::from_waker(&task)),
+                    Some(mut socket) => {
+                        // The task may have begun to run since.
+                        let task = lock(&self.shared.queue).task.clone();
+                        socket.write(&self.shared, &mut Context::from_waker(&task));
+                    }
                     None => task.wake(),
                 }
             }
@@ -225,9 +232,12 @@ impl Shared {
         } else {
             socket.write(self, cx);
         }
-        let closed = ready!(socket.read(self, cx));
+        let mut answered = Vec::new();
+        let closed = socket.read(self, cx, &mut answered);
         drop(socket);
-        self.close(closed);
+        // Outside of all locks: this wakes callers.
+        answered.into_iter().for_each(Call::end);
+        self.close(ready!(closed));
         Poll::Ready(())
     }
 
@@ -257,24 +267,27 @@ impl Shared {
 
 impl Socket {
     /// Reads all that has arrived. Returns why the connection ends, once it does.
-    fn read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<Closed> {
+    fn read(
+        &mut self,
+        shared: &Shared,
+        cx: &mut Context<'_>,
+        answered: &mut Vec<Call>,
+    ) -> Poll<Closed> {
         loop {
-            if let Some(failed) = self.failed.take() {
-                return Poll::Ready(Closed::of(&failed));
-            }
             let Some(stream) = &mut self.stream else {
                 return Poll::Ready(Closed::ended());
             };
-            match ready!(pin!(stream.read_buf(self.decoder.room(PORTION))).poll(cx)) {
-                Ok(0) => return Poll::Ready(Closed::ended()),
-                Ok(_) => {}
-                Err(failed) => return Poll::Ready(Closed::of(&failed)),
+            match pin!(stream.read_buf(self.decoder.room(PORTION))).poll(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Closed::ended()),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(failed)) => return Poll::Ready(Closed::of(&failed)),
+                // What the server sent before a write failed has been read, and may say why.
+                Poll::Pending => match &self.failed {
+                    Some(failed) => return Poll::Ready(Closed::of(failed)),
+                    None => return Poll::Pending,
+                },
             }
-            let mut answered = Vec::new();
-            let taken = self.hand_over(shared, &mut answered);
-            // Outside of the queue's lock: this wakes callers.
-            answered.into_iter().for_each(Call::end);
-            if let Err(closed) = taken {
+            if let Err(closed) = self.hand_over(shared, answered) {
                 return Poll::Ready(closed);
             }
         }
@@ -316,7 +329,12 @@ impl Socket {
             if self.writing.is_empty() {
                 return stream.poll_flush(cx);
             }
-            match ready!(stream.as_mut().poll_write(cx, &self.writing[self.sent..]))? {
+            let end = self.writing.len().min(self.sent + PORTION);
+            match ready!(
+                stream
+                    .as_mut()
+                    .poll_write(cx, &self.writing[self.sent..end])
+            )? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => {
                     self.sent += written;
@@ -360,7 +378,11 @@ impl Queue {
             (None, Item::Reply(reply)) => reply,
         };
         let Some(call) = self.under_way.front_mut() else {
-            return Err(Closed::foreign("a reply without a command"));
+            return Err(match reply {
+                // A server says so to a connection that it does not accept.
+                Err(refused) => Closed::refused(&refused),
+                Ok(_) => Closed::foreign("a reply without a command"),
+            });
         };
         call.awaited.pop();
         call.replies.push(reply);
@@ -384,6 +406,11 @@ impl Closed {
             kind: error::kind_of(failed),
             why: failed.to_string(),
         }
+    }
+
+    fn refused(refused: &ServerError) -> Self {
+        let DialError { kind, message } = error::of_server(refused, Step::Login);
+        Self { kind, why: message }
     }
 
     fn foreign(why: &str) -> Self {
@@ -460,7 +487,8 @@ impl Pushes for QueuedPushes {
 /// Number of calls under way from which another call is likely to be ready.
 const MANY: usize = 4;
 
-/// The bytes that are read at once, at most, and those that the buffer for writing keeps.
+/// The bytes that are read or written at once, at most, and those that a buffer keeps: one record
+/// of TLS. A failed write of several records does not say which of them have left.
 const PORTION: usize = 16 * 1024;
 
 #[cfg(test)]
@@ -681,6 +709,36 @@ mod tests {
             .unwrap();
     }
 
+    /// The write fails, but what had arrived is an answer.
+    #[tokio::test]
+    async fn answers_that_arrived_before_a_write_failed_are_kept() {
+        let (conn, mut theirs) = connection();
+        let calls = begun(&conn, "SAY", 1);
+        theirs.write_all(b"$1\r\n0\r\n").await.unwrap();
+        drop(theirs);
+        // The task has not run since: this call meets the broken pipe.
+        let mut late = Box::pin(call(&conn, "SAY", 1));
+        assert_eq!(late.as_mut().now_or_never(), None);
+        assert_eq!(join_all(calls).await, [said(0)]);
+        let late = late.await;
+        assert!(matches!(late, Outcome::NotSent(_)), "{late:?}");
+    }
+
+    /// A server that has too many clients says so without having been asked.
+    #[tokio::test]
+    async fn a_refusal_before_the_first_command_has_its_kind() {
+        let (conn, mut theirs) = connection();
+        let refused = b"-ERR max number of clients reached\r\n";
+        theirs.write_all(refused).await.unwrap();
+        let mut rest = Vec::new();
+        theirs.read_to_end(&mut rest).await.unwrap();
+        let closed = conn.closed().unwrap();
+        assert_eq!(closed.kind, DialErrorKind::Busy);
+        assert!(closed.why.contains("max number of clients"), "{closed:?}");
+        let late = call(&conn, "SAY", 1).await;
+        assert!(matches!(late, Outcome::NotSent(_)), "{late:?}");
+    }
+
     #[tokio::test]
     async fn an_answer_outside_of_the_protocol_ends_the_connection() {
         for foreign in [
@@ -720,7 +778,7 @@ mod tests {
             ];
             theirs.write_all(wire.concat().as_bytes()).await.unwrap();
             let outcomes = call.await;
-            let refused = Outcome::Replied(Err(crate::runtime::ServerError::parse("NOPERM no")));
+            let refused = Outcome::Replied(Err(ServerError::parse("NOPERM no")));
             let pong = Outcome::Replied(Ok(Value::Status("PONG".into())));
             assert_eq!(outcomes, [refused, pong]);
             drop(theirs);

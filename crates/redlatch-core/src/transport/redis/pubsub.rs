@@ -11,7 +11,7 @@ pub(super) async fn send(conn: &Connection, batch: &[Command]) -> Vec<Outcome> {
     let (commands, awaited): (Vec<_>, _) = parts.unzip();
     let mut outcomes = conn.call(&commands, awaited).await.into_iter();
     let outcome = |parts: &Result<Vec<_>, &str>| match parts {
-        Ok(parts) => one(outcomes.by_ref().take(parts.len())),
+        Ok(parts) => one(&mut outcomes, parts.len()),
         Err(why) => Outcome::NotSent((*why).to_owned()),
     };
     parsed.iter().map(outcome).collect()
@@ -43,14 +43,13 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
     Ok(args.map(part).collect())
 }
 
-/// Combines the outcomes of one command's parts. The failure of one part is the failure of the
-/// whole.
-fn one(parts: impl Iterator<Item = Outcome>) -> Outcome {
+/// Takes the outcomes of one command's `count` parts. The first failure of a part is the failure of
+/// the whole.
+fn one(outcomes: &mut impl Iterator<Item = Outcome>, count: usize) -> Outcome {
     let mut whole = Outcome::Replied(Ok(Value::Nil));
-    for part in parts {
-        match part {
-            Outcome::Replied(Ok(_)) => whole = part,
-            wrong => return wrong,
+    for part in outcomes.take(count) {
+        if let Outcome::Replied(Ok(_)) = whole {
+            whole = part;
         }
     }
     whole
@@ -98,7 +97,13 @@ mod tests {
         let refused = || Outcome::Replied(Err(ServerError::parse("NOPERM no")));
         let pong = || Outcome::Replied(Ok(Value::Status("PONG".into())));
         let closed = || Outcome::NotSent("closed".to_owned());
-        let one = |parts: Vec<_>| one(parts.into_iter());
+        let one = |parts: Vec<_>| {
+            let count = parts.len();
+            let mut outcomes = parts.into_iter().chain([pong()]);
+            let whole = one(&mut outcomes, count);
+            assert_eq!(outcomes.next(), Some(pong()), "the next command's");
+            whole
+        };
         assert_eq!(one(vec![ok(), ok()]), ok());
         assert_eq!(one(vec![ok(), refused(), ok()]), refused());
         assert_eq!(one(vec![pong()]), pong());

@@ -35,8 +35,8 @@ pub(super) enum Item {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) String);
 
-/// Reads items from bytes that arrive in any portions. Each byte is read once, whatever the size of
-/// the item that it belongs to.
+/// Reads items from bytes that arrive in any portions. Elements are read once, whatever the size of
+/// the item that they belong to. Only the line of an incomplete element is read again.
 ///
 /// Types of RESP3 become those of RESP2, as [`Value`] describes. Attributes are dropped.
 #[derive(Debug, Default)]
@@ -70,6 +70,7 @@ impl Decoder {
     pub(super) fn room(&mut self, more: usize) -> &mut Vec<u8> {
         if self.at == self.bytes.len() {
             self.bytes.clear();
+            self.bytes.shrink_to(more);
             self.at = 0;
         } else if self.at > self.bytes.len() / 2 {
             self.bytes.drain(..self.at);
@@ -151,12 +152,12 @@ impl Decoder {
             b'_' => Value::Nil,
             b'#' => Value::Int(i64::from(line == b"t")),
             b',' | b'(' => Value::Bulk(line.to_vec()),
-            b'$' | b'!' | b'=' => match usize::try_from(number(line)?) {
-                Err(_) => Value::Nil,
-                Ok(length) if length > LONGEST_STRING => {
+            b'$' | b'*' if line == b"-1" => Value::Nil,
+            b'$' | b'!' | b'=' => match count(line)? {
+                length if length > LONGEST_STRING => {
                     return Err(Malformed(format!("a string of {length} bytes")));
                 }
-                Ok(length) => {
+                length => {
                     let Some(string) = rest.get(next..next + length + 2) else {
                         return Ok(None);
                     };
@@ -169,13 +170,11 @@ impl Decoder {
                     string_value(kind, string)
                 }
             },
-            _ => match usize::try_from(number(line)?) {
-                Err(_) => Value::Nil,
-                Ok(count) => {
-                    self.at += next;
-                    return Open::new(kind, count).map(|open| Some(Element::Open(open)));
-                }
-            },
+            _ => {
+                let open = Open::new(kind, count(line)?)?;
+                self.at += next;
+                return Ok(Some(Element::Open(open)));
+            }
         };
         self.at += next;
         Ok(Some(Element::Value(value)))
@@ -223,6 +222,11 @@ fn string_value(kind: u8, string: &[u8]) -> Value {
         b'=' => Value::Bulk(string.get(4..).unwrap_or_default().to_vec()),
         _ => Value::Bulk(string.to_vec()),
     }
+}
+
+fn count(line: &[u8]) -> Result<usize, Malformed> {
+    let count = usize::try_from(number(line)?);
+    count.map_err(|_| Malformed(format!("a count: {}", String::from_utf8_lossy(line))))
 }
 
 fn number(line: &[u8]) -> Result<i64, Malformed> {
@@ -554,6 +558,9 @@ mod tests {
             "$x\r\n",
             "$600000000\r\n",
             "$2\r\nabc\r\n",
+            "$-7\r\n",
+            ">-1\r\n",
+            "|-1\r\n",
             &deep,
             &long,
         ] {

@@ -27,7 +27,7 @@ pub(super) async fn connect(address: &Address) -> Result<Box<dyn Stream>, DialEr
             port,
             options,
         } => {
-            let tls = super::tls::Setup::new(host, options)?;
+            let tls = super::tls::Setup::new(host, options).await?;
             Ok(Box::new(tls.secure(tcp(host, *port).await?).await?))
         }
         #[cfg(not(feature = "tls"))]

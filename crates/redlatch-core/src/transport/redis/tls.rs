@@ -21,10 +21,19 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new(host: &str, options: &TlsOptions) -> Result<Self, DialError> {
+    /// Reads the certificates on a thread of tokio's that may block.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the files of the system are read beside the runtime of the socket"
+    )]
+    pub(super) async fn new(host: &str, options: &TlsOptions) -> Result<Self, DialError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(failed)?;
+        let options = options.clone();
+        let config = tokio::task::spawn_blocking(move || config(&options)).await;
+        let config = config.map_err(failed)?.map_err(failed)?;
         Ok(Self {
-            connector: Arc::new(config(options).map_err(failed)?).into(),
-            name: ServerName::try_from(host.to_owned()).map_err(failed)?,
+            connector: Arc::new(config).into(),
+            name,
         })
     }
 
@@ -58,7 +67,11 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
             let chain = chain.map_err(|why| format!("the client's certificates: {why}"))?;
             let key = PrivateKeyDer::from_pem_slice(key);
             let key = key.map_err(|why| format!("the client's private key: {why}"))?;
-            builder.with_client_auth_cert(chain, key).map_err(text)
+            if chain.is_empty() {
+                return Err("the client's certificates: none in the text".to_owned());
+            }
+            let client = builder.with_client_auth_cert(chain, key);
+            client.map_err(|why| format!("the client's certificates and key: {why}"))
         }
     }
 }
@@ -70,10 +83,8 @@ fn roots(pem: Option<&[u8]>) -> Result<RootCertStore, String> {
         let found = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
-            return Err(format!(
-                "no root certificates of the system: {:?}",
-                found.errors
-            ));
+            let why = format!("no root certificates of the system {:?}", found.errors);
+            return Err(why);
         }
         return Ok(roots);
     };

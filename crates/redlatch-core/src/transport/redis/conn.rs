@@ -54,7 +54,7 @@ struct Shared {
     socket: Mutex<Socket>,
 }
 
-/// What callers and the task of the connection share.
+/// The part that callers and the task of the connection share.
 struct Queue {
     /// Bytes that the socket has to write.
     out: Vec<u8>,
@@ -281,7 +281,7 @@ impl Socket {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Closed::ended()),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(failed)) => return Poll::Ready(Closed::of(&failed)),
-                // What the server sent before a write failed has been read, and may say why.
+                // All bytes that arrived before a write failed have been read. They may say why.
                 Poll::Pending => match &self.failed {
                     Some(failed) => return Poll::Ready(Closed::of(failed)),
                     None => return Poll::Pending,

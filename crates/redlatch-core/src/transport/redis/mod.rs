@@ -60,8 +60,8 @@ impl Transport for RedisTransport {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes all sockets that it opened. Only a name resolution continues to
-    /// its end, on tokio's blocking threads.
+    /// Dropping the future closes all sockets that the dial opened. Only a name resolution, and the
+    /// reading of certificates, continue to their end, on tokio's blocking threads.
     ///
     /// # Panics
     ///

@@ -22,7 +22,7 @@ pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
     }
 }
 
-/// What a server sends.
+/// One reply or push of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// The reply to the oldest command without one.
@@ -187,7 +187,7 @@ enum Element {
     Open(Open),
 }
 
-/// What is complete.
+/// A complete value, push or attribute.
 enum Done {
     Value(Value),
     Push(Vec<Value>),

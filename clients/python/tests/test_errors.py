@@ -1,4 +1,4 @@
-"""What an error reply means, and what an error tells. The rules are those of docs/PROTOCOL.md."""
+"""What an error reply means, and what an error tells. The rules are those of docs/contributing/protocol.md."""
 
 import json
 import pickle

@@ -206,7 +206,7 @@ workloads, all of them if none is named:
   --latency   the server's answers take so much longer; not for W9 and W12
   --only      only these of raw, redlatch, rslock, polling, scripts, fair, write
   --with      one more contender for W1 to W4: a program that speaks the protocol in contender/external.rs
-  --out       where JSON and plots go; target/bench if absent, docs/performance to publish them
+  --out       where JSON and plots go; target/bench if absent, docs/book/src/explanation/performance to publish them
 
 The server is the first of REDLATCH_TEST_SERVERS, else redis-server or valkey-server of the PATH.";
 

@@ -1,5 +1,5 @@
-//! The command `redlatch`, which runs a command under a distributed lock. `docs/cli.md` of the
-//! repository describes it.
+//! The command `redlatch`, which runs a command under a distributed lock.
+//! `docs/book/src/operate/command.md` of the repository describes it.
 
 // The command runs on real clocks and signals. The runtime that the lint points to is for the
 // library itself.

@@ -37,7 +37,7 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle,
 /// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of
 /// per attempt. The [project's page on red-lock][page] discusses the published criticism.
 ///
-/// [page]: https://github.com/redlatch/redlatch/blob/main/docs/red-lock.md
+/// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md
 #[derive(Clone)]
 pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
 

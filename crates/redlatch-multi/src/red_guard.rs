@@ -15,7 +15,7 @@ use crate::{NodeOutcome, NodeOutcomes, bundle::Bundle};
 /// There is no fencing token, since the tokens of independent servers cannot be compared. The
 /// [project's page on red-lock][page] says what to do where two holders must not write.
 ///
-/// [page]: https://github.com/redlatch/redlatch/blob/main/docs/red-lock.md
+/// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct RedGuard {
     bundle: Bundle,

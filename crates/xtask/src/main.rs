@@ -1,12 +1,12 @@
 //! Development tasks, started with `cargo xtask <task>`.
 //!
 //! * `test`: all tests, including those against real servers. Finds the servers, or fetches some.
-//! * `sim`: runs the simulator, optimised; see `docs/reliability/simulator.md`.
+//! * `sim`: runs the simulator, optimised; see `docs/contributing/testing/simulator.md`.
 //! * `soak`: runs all primitives on real servers under faults for a chosen time; see
-//!   `docs/reliability/soak.md`.
-//! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
+//!   `docs/contributing/testing/soak.md`.
+//! * `bench`: runs the benchmarks, optimised; see `docs/book/src/explanation/performance.md`.
 //! * `lua`: prints a script as servers run it.
-//! * `vectors`: records the vectors of `docs/PROTOCOL.md`.
+//! * `vectors`: records the vectors of `docs/contributing/protocol.md`.
 //! * `items`: counts the public items of the core.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then all other checks that a change must pass.
@@ -148,7 +148,7 @@ tasks:
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   lua    prints a script as servers run it, joined with the parts it shares with others;
          with --list, names them all
-  vectors  records the vectors of docs/PROTOCOL.md into the folder vectors
+  vectors  records the vectors of docs/contributing/protocol.md into the folder vectors
   items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test on every server and with more seeds, the Python client, then fmt, clippy,

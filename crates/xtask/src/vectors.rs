@@ -1,4 +1,4 @@
-//! The vectors of `docs/PROTOCOL.md`, recorded on the embedded server.
+//! The vectors of `docs/contributing/protocol.md`, recorded on the embedded server.
 
 use crate::{
     command::{self, cargo},

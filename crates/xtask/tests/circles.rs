@@ -1,5 +1,5 @@
-//! Checks that the files of a folder import each other in one direction, as `docs/ARCHITECTURE.md`
-//! requires.
+//! Checks that the files of a folder import each other in one direction, as
+//! `docs/contributing/architecture.md` requires.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 //! Checks the documents: relative links must have a target, and the names in the table of
-//! invariants in `docs/ARCHITECTURE.md` must exist.
+//! invariants in `docs/contributing/architecture.md` must exist.
 
 #![allow(
     clippy::unwrap_used,
@@ -59,7 +59,7 @@ fn first_page_is_short() {
 
 #[test]
 fn every_invariant_names_what_exists() {
-    let table = rows("docs/ARCHITECTURE.md", "invariant");
+    let table = rows("docs/contributing/architecture.md", "invariant");
     assert!(table.len() >= 20, "only {} invariants", table.len());
     let sources = Sources::read();
     for row in table {
@@ -82,7 +82,7 @@ fn every_kind_of_error_has_a_section_and_no_other_is_described() {
         .filter(|line| !line.starts_with("//") && !line.starts_with("#["))
         .filter_map(|line| line.trim_end_matches(',').split('(').next())
         .collect();
-    let page = read("docs/errors.md");
+    let page = read("docs/book/src/reference/errors.md");
     let headings = page.lines().filter_map(|line| line.strip_prefix("### "));
     let mut sections: Vec<_> = headings.collect();
     kinds.sort_unstable();
@@ -106,7 +106,7 @@ fn what_does_not_exist_is_found() {
         .map(|link| follow("docs/a.md", link, &documents).is_ok())
         .collect();
     assert_eq!(ends, [true, false, false, false]);
-    assert!(follow("docs/a.md", "DESIGN.md", &documents).is_ok());
+    assert!(follow("docs/a.md", "contributing/design.md", &documents).is_ok());
     assert!(follow("docs/a.md", "../crates", &documents).is_ok());
 
     let sources = Sources::read();

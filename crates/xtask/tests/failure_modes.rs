@@ -1,4 +1,4 @@
-//! Checks that `docs/failure-modes.md` and the comments at tests agree.
+//! Checks that `docs/contributing/failure-modes.md` and the comments at tests agree.
 
 #![allow(
     clippy::unwrap_used,
@@ -89,7 +89,7 @@ fn names_of_tests_have_no_codes() {
 
 /// Returns the numbers of the page's entries with the tests of each, in order.
 fn entries() -> Vec<(u32, BTreeSet<String>)> {
-    let page = read("docs/failure-modes.md");
+    let page = read("docs/contributing/failure-modes.md");
     let mut entries: Vec<(u32, BTreeSet<String>)> = Vec::new();
     for line in page.lines() {
         if let Some(title) = line.strip_prefix("### L") {

@@ -1,4 +1,4 @@
-//! Checks the rules of `docs/ARCHITECTURE.md` that are visible in the sources.
+//! Checks the rules of `docs/contributing/architecture.md` that are visible in the sources.
 
 #![allow(
     clippy::unwrap_used,

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 pub use bed::{Bed, commands};
 pub use headers::{answers, declared};
 
-/// The version of the vectors, which is that of `docs/PROTOCOL.md`.
+/// The version of the vectors, which is that of `docs/contributing/protocol.md`.
 pub const VERSION: u64 = 1;
 
 /// One recorded call.

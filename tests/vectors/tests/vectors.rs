@@ -26,7 +26,7 @@ fn stored_vectors_are_those_that_the_scripts_give() {
         assert!(
             stored[name] == *text,
             "vectors/{name} differs: a script or a vector has changed. Run `cargo xtask vectors`, \
-             read the difference, and raise the version of docs/PROTOCOL.md if a client of the old \
+             read the difference, and raise the version of docs/contributing/protocol.md if a client of the old \
              scripts would go wrong. First difference: {differs:#?}"
         );
     }

@@ -1,4 +1,4 @@
-"""Names and their keys. See "Keys" in docs/PROTOCOL.md."""
+"""Names and their keys. See "Keys" in docs/contributing/protocol.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks, leases and margins. All times are ms. See "Time" in docs/PROTOCOL.md."""
+"""Clocks, leases and margins. All times are ms. See "Time" in docs/contributing/protocol.md."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ _ANSWERS = (
     exceptions.BusyLoadingError,
 )
 
-# What a code says. The rules are those of "Errors" in docs/PROTOCOL.md.
+# What a code says. The rules are those of "Errors" in docs/contributing/protocol.md.
 _REDIRECTED = ("MOVED", "ASK")
 _ELSEWHERE = ("READONLY", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "NOREPLICAS")
 _LATER = ("TRYAGAIN", "BUSY", "MISCONF")

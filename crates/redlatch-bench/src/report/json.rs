@@ -1,4 +1,4 @@
-//! The results as data: the format of the files in `docs/performance`.
+//! The results as data: the format of the files in `docs/book/src/explanation/performance`.
 
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn committed_results_are_as_they_would_be_written() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/explanation/performance");
         let mut seen = 0;
         for folder in [folder.clone(), folder.join("kinds")] {
             for entry in fs::read_dir(folder).unwrap() {

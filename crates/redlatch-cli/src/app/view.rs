@@ -1,4 +1,4 @@
-//! Objects as JSON and as rows of a table. `docs/cli.md` describes the JSON.
+//! Objects as JSON and as rows of a table. `docs/book/src/operate/command.md` describes the JSON.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -34,7 +34,7 @@ struct Inner {
 
 /// The class of an [`Error`]. The project has [a page with causes and remedies][errors].
 ///
-/// [errors]: https://github.com/redlatch/redlatch/blob/main/docs/errors.md
+/// [errors]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/reference/errors.md
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -1,4 +1,5 @@
-//! All events, spans and metrics of the family. `docs/OBSERVABILITY.md` lists them.
+//! All events, spans and metrics of the family. `docs/book/src/operate/observability.md` lists
+//! them.
 
 mod meter;
 #[cfg(feature = "record")]

@@ -169,7 +169,7 @@ fn unreached((prefix, url): (&str, &str), error: &Error, findings: &mut Findings
             "reach",
             failure.code,
             text,
-            "see docs/errors.md of redlatch",
+            "see docs/book/src/reference/errors.md of redlatch",
         ),
     }
 }
@@ -359,7 +359,7 @@ async fn use_it(server: &ServerArgs, findings: &mut Findings) {
                     "server",
                     failure.code,
                     text,
-                    "see docs/errors.md of redlatch",
+                    "see docs/book/src/reference/errors.md of redlatch",
                 ),
             }
             return;

@@ -21,7 +21,8 @@ mod on {
 
     use Type::{Counter, Gauge, Histogram};
 
-    /// All metrics: name, type, unit, and what it counts. `docs/OBSERVABILITY.md` says more.
+    /// All metrics: name, type, unit, and what it counts. `docs/book/src/operate/observability.md`
+    /// says more.
     pub(super) const METRICS: [(&str, Type, Unit, &str); 21] = [
         ("redlatch_held", Gauge, Unit::Count, "Holds of this process"),
         (
@@ -200,7 +201,7 @@ mod on {
 
         #[test]
         fn the_table_of_the_documentation_has_all_metrics_and_no_other() {
-            let page = include_str!("../../../../../docs/OBSERVABILITY.md");
+            let page = include_str!("../../../../../docs/book/src/operate/observability.md");
             let documented = page.lines().filter_map(|line| {
                 let mut cells = line.strip_prefix("| `redlatch_")?.split(" | ");
                 let name = cells.next()?.trim_end_matches('`').to_owned();

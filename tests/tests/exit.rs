@@ -15,7 +15,8 @@ use std::{
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use redlatch::{
-    blocking::{Client, LockGuard},
+    LockGuard,
+    blocking::{Client, Wait},
     runtime::TokioRuntime,
 };
 use redlatch_embedded::EmbeddedServer;
@@ -36,7 +37,7 @@ const CASES: &[Case] = &[
     Case {
         name: "guard_of_main_is_released_although_the_client_is_static",
         child: || {
-            let _guard = STATIC.lock("a").lock().unwrap();
+            let _guard = STATIC.lock("a").lock().wait().unwrap();
         },
         code: 0,
         free: &["a"],
@@ -45,15 +46,15 @@ const CASES: &[Case] = &[
     Case {
         name: "guards_that_nobody_drops_hold_no_process_up",
         child: || {
-            std::mem::forget(STATIC.lock("leaked").lock().unwrap());
+            std::mem::forget(STATIC.lock("leaked").lock().wait().unwrap());
             KEPT.lock()
                 .unwrap()
-                .push(STATIC.lock("static").lock().unwrap());
+                .push(STATIC.lock("static").lock().wait().unwrap());
             let (tell, held) = mpsc::channel();
             for name in ["thread0", "thread1", "thread2", "thread3"] {
                 let tell = tell.clone();
                 thread::spawn(move || {
-                    let guard = STATIC.lock(name).lock().unwrap();
+                    let guard = STATIC.lock(name).lock().wait().unwrap();
                     tell.send(()).unwrap();
                     loop {
                         thread::park();
@@ -72,8 +73,10 @@ const CASES: &[Case] = &[
     Case {
         name: "close_releases_the_guards_that_nobody_drops",
         child: || {
-            KEPT.lock().unwrap().push(STATIC.lock("a").lock().unwrap());
-            STATIC.close(Duration::ZERO);
+            KEPT.lock()
+                .unwrap()
+                .push(STATIC.lock("a").lock().wait().unwrap());
+            STATIC.close(Duration::ZERO).wait();
         },
         code: 0,
         free: &["a"],
@@ -82,7 +85,7 @@ const CASES: &[Case] = &[
     Case {
         name: "process_exit_runs_no_destructor",
         child: || {
-            let _guard = STATIC.lock("a").lock().unwrap();
+            let _guard = STATIC.lock("a").lock().wait().unwrap();
             exit(7);
         },
         code: 7,
@@ -92,7 +95,7 @@ const CASES: &[Case] = &[
     Case {
         name: "panic_of_main_releases",
         child: || {
-            let _guard = STATIC.lock("a").lock().unwrap();
+            let _guard = STATIC.lock("a").lock().wait().unwrap();
             panic!("as intended");
         },
         code: 101,
@@ -105,9 +108,9 @@ const CASES: &[Case] = &[
             thread_local! {
                 static MINE: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
             }
-            let thread = thread::spawn(|| MINE.set(Some(STATIC.lock("a").lock().unwrap())));
+            let thread = thread::spawn(|| MINE.set(Some(STATIC.lock("a").lock().wait().unwrap())));
             thread.join().unwrap();
-            MINE.set(Some(STATIC.lock("b").lock().unwrap()));
+            MINE.set(Some(STATIC.lock("b").lock().wait().unwrap()));
         },
         code: 0,
         free: &["a"],
@@ -118,7 +121,7 @@ const CASES: &[Case] = &[
         child: || {
             let client = Client::from_env().unwrap();
             let guards: Vec<_> = (0..50)
-                .map(|number| client.lock(format!("many{number}")).lock().unwrap())
+                .map(|number| client.lock(format!("many{number}")).lock().wait().unwrap())
                 .collect();
             drop(client);
             drop(guards);
@@ -164,7 +167,7 @@ fn run(case: &Case) -> Result<(), Failed> {
     let client = Client::connect(&listening.url()).unwrap();
     for (names, free) in [(case.free, true), (case.held, false)] {
         for name in names {
-            if client.lock(name).is_locked().unwrap() == free {
+            if client.lock(name).is_locked().wait().unwrap() == free {
                 let wanted = if free { "free" } else { "held" };
                 return Err(format!("{name} should be {wanted}").into());
             }

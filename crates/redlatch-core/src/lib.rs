@@ -28,7 +28,9 @@ pub use base::{
     owner::{ClientId, Owner},
     primitive::Token,
 };
-pub use engine::{Held, Released, client_record::Metadata, context::Client};
+pub use engine::{
+    AnyGuard, Bundle, Extending, Held, Lasting, Released, client_record::Metadata, context::Client,
+};
 pub use family::{
     exclusive,
     member::{Lockable, Member},

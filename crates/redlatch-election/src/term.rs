@@ -16,7 +16,7 @@ use std::{
 
 use futures_util::future::{Either, FutureExt, select};
 use redlatch_core::{
-    Error, Held, HoldState, LossCause, Moment, Token,
+    Error, Held, HoldState, Lasting, LossCause, Moment, Token,
     family::{Internals, Rule, TermEvent},
 };
 
@@ -334,6 +334,16 @@ impl Term {
 
 /// How long the answer to a question about the term may take. The work stands still meanwhile.
 const ANSWER: Duration = Duration::from_secs(1);
+
+impl Lasting for Term {
+    fn check(&self) -> Result<(), Error> {
+        Self::check(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
+    }
+}
 
 impl fmt::Debug for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

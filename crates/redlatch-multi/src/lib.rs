@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod bundle;
 mod guard;
 mod members;
 mod multi;

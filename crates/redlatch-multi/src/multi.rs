@@ -10,12 +10,12 @@ use std::{
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
-    Acquire, Client, Error, ErrorKind, Held, HoldState, Lockable, Member, Moment, Owner,
+    Acquire, Bundle, Client, Error, ErrorKind, Held, HoldState, Lockable, Member, Moment, Owner,
     TryAcquire, TryAcquireFor,
     family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Together, Wait},
 };
 
-use crate::{MultiGuard, bundle::Bundle, members::Members};
+use crate::{MultiGuard, members::Members};
 
 /// Several locks held as one: all of them or none.
 ///

@@ -8,12 +8,12 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use redlatch_core::{
-    Acquire, Backoff, Client, Error, ErrorKind, Held, Lockable, Member, Moment, TryAcquire,
+    Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, Lockable, Member, Moment, TryAcquire,
     TryAcquireFor, WaitStrategy,
     family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Wait},
 };
 
-use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle, multi::Wrong};
+use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, multi::Wrong};
 
 /// A lock over a majority of independent servers.
 ///

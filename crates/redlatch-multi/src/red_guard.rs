@@ -1,10 +1,10 @@
 //! The guard of a red-lock.
 
-use std::{fmt, future::Future, time::Duration};
+use std::{fmt, time::Duration};
 
-use redlatch_core::{Error, ErrorKind, Held, HoldState, LossCause, Released};
+use redlatch_core::{Bundle, Error, ErrorKind, Held, HoldState, Released, guards_of_several};
 
-use crate::{NodeOutcome, NodeOutcomes, bundle::Bundle};
+use crate::{NodeOutcome, NodeOutcomes};
 
 /// A hold of one name on a quorum of independent servers. Dropping it releases everywhere in the
 /// background; [`release`](Self::release) also returns the outcome on each node.
@@ -43,12 +43,6 @@ impl RedGuard {
         }
     }
 
-    /// Returns the holds of the nodes that granted. For tests.
-    #[doc(hidden)]
-    pub fn holds(&self) -> &[Held] {
-        self.bundle.holds()
-    }
-
     /// Returns each node's answer to the acquisition.
     pub const fn outcomes(&self) -> &NodeOutcomes {
         &self.outcomes
@@ -58,64 +52,6 @@ impl RedGuard {
     pub fn nodes_held(&self) -> usize {
         let lives = |hold: &&Held| !matches!(hold.state(), HoldState::Lost(_));
         self.bundle.holds().iter().filter(lives).count()
-    }
-
-    /// Returns the state at this instant: lost when fewer than a quorum of nodes are left. Sends no
-    /// request.
-    pub fn state(&self) -> HoldState {
-        self.bundle.state()
-    }
-
-    /// Fails with a cause if fewer than a quorum of nodes are left. Sends no request.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
-    pub fn check(&self) -> Result<(), Error> {
-        self.bundle.check()
-    }
-
-    /// Returns how long a quorum may be relied on without a renewal: the remaining time of its last
-    /// node.
-    pub fn remaining(&self) -> Duration {
-        self.bundle.remaining()
-    }
-
-    /// Resolves when fewer than a quorum of nodes are left. It needs no reply. The future is
-    /// `'static` and keeps nothing held.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future loses nothing; call it again.
-    pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
-        self.bundle.lost()
-    }
-
-    /// Resolves `before` the quorum may be lost, unless enough nodes are renewed in time. Resolves
-    /// at once when the quorum is lost and when the clients close. See [`Held::ending`].
-    ///
-    /// A node that came so near to its deadline once counts as ending from then on, even if it is
-    /// renewed later.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future loses nothing; call it again.
-    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
-        self.bundle.ending(before)
-    }
-
-    /// Runs `future` while a quorum lasts, and drops it at its next await when none is left. Each
-    /// poll checks the clock first.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost) with a cause.
-    ///
-    /// # Cancel safety
-    ///
-    /// As `future` itself. The guard is unchanged.
-    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
-        self.bundle.run(future).await
     }
 
     /// Extends the lease to at least `span` from now, once, on a quorum of nodes: 50 ms to 365
@@ -184,6 +120,13 @@ impl RedGuard {
         }
     }
 }
+
+guards_of_several!(RedGuard, Held, RedGuard::extend, async |guard: RedGuard| {
+    let outcomes = guard.release().await?;
+    Ok(Released::together(
+        outcomes.into_iter().map(|(_, released)| released),
+    ))
+});
 
 impl fmt::Debug for RedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

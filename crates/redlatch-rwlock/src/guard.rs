@@ -1,86 +1,35 @@
 //! The guards of a read-write lock.
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Acquire, Error, ErrorKind, Held, Released, Token, TryAcquire, TryAcquireFor,
+    Acquire, Error, ErrorKind, Held, Token, TryAcquire, TryAcquireFor,
     family::{AcquireOptions, Internals, OwnerChoice, Wait},
+    guards,
 };
 
 use crate::{ReadWriteLock, kind::Way};
 
-/// A read hold. Dropping it releases in the background; [`release`](Self::release) also returns the
-/// outcome.
-///
-/// The promises of `LockGuard` about drop and loss hold for
-/// it, too. It has all methods of [`Held`].
-#[must_use = "a guard that is dropped at once releases at once"]
-pub struct ReadGuard(Held);
+guards! {
+    /// A read hold. Dropping it releases in the background; [`release`](Self::release) also returns the
+    /// outcome.
+    ///
+    /// The promises of `LockGuard` about drop and loss hold for
+    /// it, too. It has all methods of [`Held`].
+    ReadGuard;
 
-/// A read hold with the right to become the writer. One owner at a time has it.
-///
-/// Others may read beside it, and nobody else can write while it lasts. The data that it reads
-/// stays true until it upgrades.
-#[must_use = "a guard that is dropped at once releases at once"]
-pub struct UpgradableReadGuard(Held);
+    /// A read hold with the right to become the writer. One owner at a time has it.
+    ///
+    /// Others may read beside it, and nobody else can write while it lasts. The data that it reads
+    /// stays true until it upgrades.
+    UpgradableReadGuard;
 
-/// The write hold. Dropping it releases in the background; [`release`](Self::release) also returns
-/// the outcome.
-///
-/// Its [`token`](Held::token) is greater than that of every write before it.
-#[must_use = "a guard that is dropped at once releases at once"]
-pub struct WriteGuard(Held);
-
-macro_rules! guards {
-    ($($guard:ident),*) => {$(
-        impl $guard {
-            /// Releases this guard and returns the outcome. Costs one command.
-            ///
-            /// An earlier loss of the hold is an outcome and not an error; see [`Released`].
-            ///
-            /// # Errors
-            ///
-            /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
-            /// `patience`; the release continues in the background. `Permission`. `Closed` when the
-            /// client has been closed, which has already released the hold if the server was
-            /// reachable.
-            ///
-            /// # Cancel safety
-            ///
-            /// A dropped future leaves the release to the background.
-            pub async fn release(self) -> Result<Released, Error> {
-                self.0.release().await
-            }
-        }
-
-        impl From<Held> for $guard {
-            fn from(held: Held) -> Self {
-                Self(held)
-            }
-        }
-
-        impl Deref for $guard {
-            type Target = Held;
-
-            fn deref(&self) -> &Held {
-                &self.0
-            }
-        }
-
-        impl fmt::Debug for $guard {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($guard))
-                    .field("name", &self.name())
-                    .field("owner", self.owner())
-                    .field("token", &self.token())
-                    .field("state", &self.state())
-                    .finish()
-            }
-        }
-    )*};
+    /// The write hold. Dropping it releases in the background; [`release`](Self::release) also returns
+    /// the outcome.
+    ///
+    /// Its [`token`](Held::token) is greater than that of every write before it.
+    WriteGuard;
 }
-
-guards!(ReadGuard, UpgradableReadGuard, WriteGuard);
 
 impl ReadGuard {
     /// Returns the token of the last write before this guard was granted. Nobody else has written

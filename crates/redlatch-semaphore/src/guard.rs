@@ -1,16 +1,10 @@
 //! The guard of permits.
 
-use std::{
-    fmt,
-    future::{Future, pending, poll_fn},
-    pin::pin,
-    task::Poll,
-    time::Duration,
-};
+use std::fmt;
 
-use futures_util::future::{Either, join_all, select_all};
+use futures_util::future::join_all;
 use redlatch_core::{
-    Client, Error, ErrorKind, Held, HoldState, LossCause, Moment, Released, family::Portion,
+    Bundle, Client, Error, ErrorKind, Held, LossCause, Released, family::Portion, guards_of_several,
 };
 use redlatch_pool::Renewed;
 
@@ -25,7 +19,7 @@ use redlatch_pool::Renewed;
 ///
 /// Permits of one acquisition have one lease, even after a split. A guard with merged permits of
 /// several acquisitions is lost as soon as any of them is. Its state is the knowledge of this
-/// process. Only [`extend`](Self::extend), [`release`](Self::release) and [`forget`](Self::forget)
+/// process. Only [`extend`](Bundle::extend), [`release`](Self::release) and [`forget`](Self::forget)
 /// send requests.
 ///
 /// # Examples
@@ -46,13 +40,13 @@ use redlatch_pool::Renewed;
 pub struct SemaphorePermit {
     client: Client,
     name: String,
-    portions: Vec<Portion>,
+    bundle: Bundle<Portion>,
 }
 
 impl SemaphorePermit {
     /// Returns the number of its permits.
     pub fn num_permits(&self) -> u32 {
-        self.portions.iter().map(Portion::units).sum()
+        self.bundle.holds().iter().map(Portion::units).sum()
     }
 
     /// Returns the semaphore's name.
@@ -76,25 +70,26 @@ impl SemaphorePermit {
             let message = format!("{n} permits cannot be split off {has}");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
-        let mut missing = n;
-        let mut portions = Vec::new();
-        while missing > 0 {
-            let Some(mut last) = self.portions.pop() else {
-                break;
-            };
-            if last.units() <= missing {
-                missing -= last.units();
-                portions.push(last);
-                continue;
+        let (mut missing, mut kept, mut split) = (n, Vec::new(), Vec::new());
+        for mut portion in self.bundle.take() {
+            match missing {
+                0 => kept.push(portion),
+                _ if portion.units() <= missing => {
+                    missing -= portion.units();
+                    split.push(portion);
+                }
+                _ => {
+                    split.extend(portion.split(missing));
+                    missing = 0;
+                    kept.push(portion);
+                }
             }
-            portions.extend(last.split(missing));
-            self.portions.push(last);
-            missing = 0;
         }
+        self.bundle = Bundle::all(kept);
         Ok(Self {
             client: self.client.clone(),
             name: self.name.clone(),
-            portions,
+            bundle: Bundle::all(split),
         })
     }
 
@@ -107,132 +102,15 @@ impl SemaphorePermit {
         if self.client.id() != other.client.id() || self.name != other.name {
             return Err(other);
         }
-        for portion in other.portions.drain(..) {
+        let mut portions = self.bundle.take();
+        for portion in other.bundle.take() {
             let mut rest = Some(portion);
-            for own in &mut self.portions {
+            for own in &mut portions {
                 rest = rest.take().and_then(|portion| own.merge(portion));
             }
-            self.portions.extend(rest);
+            portions.extend(rest);
         }
-        Ok(())
-    }
-
-    /// Returns the state at this instant, the worst of its permits. Sends no request; it reads this
-    /// client's clock.
-    pub fn state(&self) -> HoldState {
-        let mut worst = HoldState::Held;
-        for portion in &self.portions {
-            match portion.state() {
-                lost @ HoldState::Lost(_) => return lost,
-                HoldState::Unknown => worst = HoldState::Unknown,
-                _ => {}
-            }
-        }
-        worst
-    }
-
-    /// Fails with the cause if permits are lost. Call it before each step that relies on them.
-    /// Sends no request.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`].
-    pub fn check(&self) -> Result<(), Error> {
-        self.portions.iter().try_for_each(|portion| portion.check())
-    }
-
-    /// Returns the deadline by this client's clock, [`Client::now`], if the permits are not
-    /// renewed. They may be lost earlier, which [`check`](Self::check) reports.
-    pub fn valid_until(&self) -> Moment {
-        let deadlines = self.portions.iter().map(|portion| portion.valid_until());
-        deadlines.min().unwrap_or(Moment::FAR_FUTURE)
-    }
-
-    /// Returns how long the permits may be relied on without a renewal; zero once any is lost.
-    pub fn remaining(&self) -> Duration {
-        let spans = self.portions.iter().map(|portion| portion.remaining());
-        spans.min().unwrap_or(Duration::MAX)
-    }
-
-    /// Resolves when permits are lost. It needs no reply: its timer is set to 2 ms before the
-    /// deadline.
-    ///
-    /// Never resolves after all permits of their acquisition have been returned. The future is
-    /// `'static` and does not keep the permits.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future loses nothing; call it again.
-    pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
-        if self.portions.is_empty() {
-            return Either::Left(pending());
-        }
-        let all = self.portions.iter().map(|portion| Box::pin(portion.lost()));
-        let first = select_all(all);
-        Either::Right(async move { first.await.0 })
-    }
-
-    /// Resolves `before` the deadline of the permits, unless they are renewed or extended in time.
-    /// Resolves at once when permits are lost and when the client closes. See
-    /// [`Held::ending`](redlatch_core::Held::ending).
-    ///
-    /// Never resolves after all permits of their acquisition have been returned.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future loses nothing; call it again.
-    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
-        if self.portions.is_empty() {
-            return Either::Left(pending());
-        }
-        let all = self.portions.iter();
-        let first = select_all(all.map(|portion| Box::pin(portion.ending(before))));
-        Either::Right(async move {
-            first.await;
-        })
-    }
-
-    /// Runs `future` while the permits last. When any is lost, `future` is dropped at its next
-    /// await. Each poll checks the clock first.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`] with the cause.
-    ///
-    /// # Cancel safety
-    ///
-    /// As `future` itself. The guard is unchanged.
-    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
-        let mut future = pin!(future);
-        let mut lost = pin!(self.lost());
-        poll_fn(|context| {
-            if let Poll::Ready(cause) = lost.as_mut().poll(context) {
-                let message = format!("the permits were lost: {cause}");
-                return Poll::Ready(Err(Error::new(ErrorKind::Lost(cause), message)));
-            }
-            self.check()?;
-            future.as_mut().poll(context).map(Ok)
-        })
-        .await
-    }
-
-    /// Extends the permits to at least `span` from now, once: 50 ms to 365 days. Never shortens a
-    /// lease. Costs one command for each of their acquisitions.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidLease`; `Lost` if permits are lost; `OutOfRange` if the semaphore ends before;
-    /// `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server did not answer
-    /// before the deadline, or within the client's `patience`.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the guard keeps its deadline. The leases on the server are unchanged or
-    /// longer.
-    pub async fn extend(&self, span: Duration) -> Result<(), Error> {
-        for portion in &self.portions {
-            portion.extend(span).await?;
-        }
+        self.bundle = Bundle::all(portions);
         Ok(())
     }
 
@@ -253,8 +131,7 @@ impl SemaphorePermit {
     ///
     /// A dropped future leaves the release to the background.
     pub async fn release(mut self) -> Result<Released, Error> {
-        let portions = std::mem::take(&mut self.portions);
-        let all = join_all(portions.into_iter().map(Portion::release)).await;
+        let all = join_all(self.bundle.take().into_iter().map(Portion::release)).await;
         combined(all)
     }
 
@@ -272,8 +149,7 @@ impl SemaphorePermit {
     ///
     /// After its first poll, a dropped future continues in the background.
     pub async fn forget(mut self) -> Result<(), Error> {
-        let portions = std::mem::take(&mut self.portions);
-        let all = join_all(portions.into_iter().map(Portion::forget)).await;
+        let all = join_all(self.bundle.take().into_iter().map(Portion::forget)).await;
         match combined(all)? {
             Released::Free | Released::StillHeld(_) => Ok(()),
             Released::Unconfirmed => Err(Error::new(
@@ -288,22 +164,17 @@ impl SemaphorePermit {
     }
 }
 
+guards_of_several!(
+    SemaphorePermit,
+    Portion,
+    Bundle::extend,
+    SemaphorePermit::release
+);
+
 /// Combines the outcomes of several acquisitions into one.
 fn combined(all: Vec<Result<Released, Error>>) -> Result<Released, Error> {
-    let mut left = 0;
-    let mut worst = None;
-    for released in all {
-        match released? {
-            Released::Free => {}
-            Released::StillHeld(units) => left += units,
-            other => worst = Some(other),
-        }
-    }
-    Ok(match worst {
-        Some(released) => released,
-        None if left == 0 => Released::Free,
-        None => Released::StillHeld(left),
-    })
+    let all: Result<Vec<_>, _> = all.into_iter().collect();
+    all.map(Released::together)
 }
 
 impl Renewed for SemaphorePermit {}
@@ -313,7 +184,7 @@ impl From<Held> for SemaphorePermit {
         Self {
             client: held.client().clone(),
             name: held.name().to_owned(),
-            portions: vec![Portion::new(held)],
+            bundle: Bundle::all(vec![Portion::new(held)]),
         }
     }
 }

@@ -8,16 +8,14 @@ use std::{
         mpsc,
     },
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use redlatch::{
-    ClientBuilder, ErrorKind, HoldState, LossCause, Released,
-    blocking::{Client, Election, Job, RedLock, Stop},
+    ClientBuilder, ErrorKind, HoldState, LossCause, RedLock, Released,
+    blocking::{Client, Stop, Wait, WaitIter, work},
     embedded::{EmbeddedServer, EmbeddedTransport, Server, SteppedRuntime},
-    fence::Fenced,
     once::{JobRun, Once},
-    permits::PermitRelease,
     runtime::{Address, Login},
 };
 
@@ -41,32 +39,16 @@ fn panic_of<T>(work: impl FnOnce() -> T) -> String {
 fn lock_excludes_and_is_free_when_its_guard_has_been_dropped() {
     let server = Server::start();
     let (ada, bob) = (client(&server), client(&server));
-    let guard = ada.lock("a").lock().unwrap();
-    assert!(bob.lock("a").try_lock().unwrap().is_none());
+    let guard = ada.lock("a").lock().wait().unwrap();
+    assert!(bob.lock("a").try_lock().wait().unwrap().is_none());
     assert_eq!(guard.state(), HoldState::Held);
     let first = guard.token();
     drop(guard);
     // The drop has waited for the answer, so one try is enough.
-    let guard = bob.lock("a").try_lock().unwrap().expect("free");
+    let guard = bob.lock("a").try_lock().wait().unwrap().expect("free");
     assert!(guard.token() > first);
-    assert_eq!(guard.release().unwrap(), Released::Free);
+    assert_eq!(guard.release().wait().unwrap(), Released::Free);
     assert_eq!(ada.tables(), redlatch::Tables::default());
-}
-
-#[test]
-fn options_of_a_handle_apply_to_its_acquisitions() {
-    let client = embedded();
-    let owner = client.owner();
-    let lock = client.lock("a").owner(&owner).lease(Duration::from_secs(7));
-    let outer = lock.lock().unwrap();
-    let inner = lock.try_lock().unwrap().expect("the owner re-enters");
-    assert_eq!((inner.hold_count(), inner.token()), (2, outer.token()));
-    assert!(outer.remaining() < Duration::from_secs(7));
-    assert_eq!(lock.hold_count(&owner).unwrap(), 2);
-    outer.extend(Duration::from_secs(60)).unwrap();
-    assert!(inner.remaining() > Duration::from_secs(30));
-    let short = client.lock("b").lease(Duration::from_millis(1));
-    assert_eq!(short.lock().unwrap_err().kind(), ErrorKind::InvalidLease);
 }
 
 #[test]
@@ -77,7 +59,7 @@ fn threads_take_turns() {
         for _ in 0..16 {
             scope.spawn(|| {
                 for _ in 0..20 {
-                    let guard = client.lock("a").lock().unwrap();
+                    let guard = client.lock("a").lock().wait().unwrap();
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                     thread::yield_now();
                     assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
@@ -101,24 +83,24 @@ fn threads_with_a_client_each_take_turns() {
             scope.spawn(move || {
                 let client = client(server);
                 for _ in 0..5 {
-                    let guard = client.fair_lock("a").lock().unwrap();
+                    let guard = client.fair_lock("a").lock().wait().unwrap();
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{number}");
                     inside.fetch_sub(1, Ordering::SeqCst);
-                    guard.release().unwrap();
+                    guard.release().wait().unwrap();
                 }
             });
         }
     });
     let left = client(&server);
-    assert!(!left.fair_lock("a").is_locked().unwrap());
+    assert!(!left.fair_lock("a").is_locked().wait().unwrap());
 }
 
 #[test]
 fn stop_tells_work_and_its_threads_that_the_hold_is_lost() {
     let client = embedded();
-    let lock = client.lock("a").lease(Duration::from_secs(2));
-    let guard = lock.lock().unwrap();
-    let ran = guard.run(|stop: Stop<'_>| {
+    let guard = client.lock("a").lock().lease(Duration::from_secs(2));
+    let guard = guard.wait().unwrap();
+    let ran = guard.run(work(&guard, |stop: Stop<'_>| {
         assert!(!stop.is_stopped());
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -132,116 +114,74 @@ fn stop_tells_work_and_its_threads_that_the_hold_is_lost() {
                 });
             }
         });
-    });
+    }));
     let cause = ErrorKind::Lost(LossCause::Expired);
-    assert_eq!(ran.unwrap_err().kind(), cause);
+    assert_eq!(ran.wait().unwrap_err().kind(), cause);
     // Work does not begin under a hold that is lost.
-    let late: Result<(), _> = guard.run(|_| panic!("it must not run"));
-    let error = late.unwrap_err();
-    assert_eq!(error.kind(), cause);
+    let late = guard.run(work(&guard, |_| panic!("it must not run")));
+    let late: Result<(), _> = late.wait();
+    assert_eq!(late.unwrap_err().kind(), cause);
 }
 
 #[test]
 fn watcher_learns_of_a_forced_release() {
     let server = Server::start();
     let (ada, bob) = (client(&server), client(&server));
-    let lock = ada.lock("a").renewed_lease(Duration::from_secs(1));
-    let guard = lock.lock().unwrap();
+    let guard = ada.lock("a").lock().renewed_lease(Duration::from_secs(1));
+    let guard = guard.wait().unwrap();
     thread::scope(|scope| {
-        let watcher = scope.spawn(|| guard.wait_lost());
-        assert!(bob.lock("a").force_release(Some(guard.token())).unwrap());
+        let watcher = scope.spawn(|| guard.lost().wait());
+        let forced = bob.lock("a").force_release().token(guard.token());
+        assert!(forced.wait().unwrap());
         assert_eq!(watcher.join().unwrap(), LossCause::Revoked);
     });
-    assert_eq!(guard.release().unwrap(), Released::Revoked);
+    assert_eq!(guard.release().wait().unwrap(), Released::Revoked);
 }
 
 #[test]
-fn with_lock_runs_the_work_and_releases() {
+fn builders_options_and_streams_work_from_a_plain_thread() {
     let client = embedded();
-    let value = client.with_lock("a", |guard, stop| {
-        stop.check()?;
-        Ok::<_, redlatch::Error>(guard.token())
-    });
-    let token = value.unwrap().unwrap();
-    let guard = client.lock("a").try_lock().unwrap().expect("free");
-    assert!(guard.token() > token);
-}
-
-#[test]
-fn whole_family_works_from_a_plain_thread() {
-    let server = Server::start();
-    let client = client(&server);
-    assert!(client.ping().unwrap() < Duration::from_secs(60));
-
+    let owner = client.owner();
+    let lock = client.lock("a");
+    let outer = lock.lock().owner(&owner).wait().unwrap();
+    let inner = lock.try_lock().owner(&owner).wait().unwrap();
+    assert_eq!(inner.expect("the owner re-enters").hold_count(), 2);
     let lock = client.read_write_lock("rw");
-    let (one, two) = (lock.read().unwrap(), lock.try_read().unwrap().unwrap());
-    assert!(lock.try_write().unwrap().is_none());
-    assert_eq!(lock.holders().unwrap().len(), 2);
-    drop((one, two));
-    let upgradable = lock.upgradable_read().unwrap();
-    let write = upgradable.upgrade().unwrap();
-    assert!(
-        lock.try_read_for(Duration::from_millis(10))
-            .unwrap()
-            .is_none()
-    );
-    let read = write.downgrade().unwrap();
-    assert_eq!(read.release().unwrap(), Released::StillHeld(1));
-    drop(upgradable);
-
-    let semaphore = client.semaphore("s").permits_if_unset(3);
-    let mut permits = semaphore.acquire_many(3).unwrap();
-    assert!(semaphore.try_acquire().unwrap().is_none());
-    let one = permits.split(1).unwrap();
-    drop(permits);
-    assert_eq!(semaphore.available_permits().unwrap(), 2);
-    one.forget().unwrap();
-    assert_eq!(semaphore.permits().unwrap(), 2);
-
-    let semaphore = client.permit_expirable_semaphore("p").permits_if_unset(1);
-    let id = semaphore.lease(Duration::from_secs(5));
-    let (semaphore, id) = (id.clone(), id.acquire().unwrap());
-    assert!(semaphore.try_acquire_for(Duration::ZERO).unwrap().is_none());
-    assert_eq!(semaphore.release(&id).unwrap(), PermitRelease::Released);
-
+    let upgradable = lock.upgradable_read().wait().unwrap();
+    let write = upgradable.upgrade().wait().unwrap();
+    let busy = lock.try_read_for(Duration::from_millis(10)).wait();
+    assert!(busy.unwrap().is_none());
+    drop(write.downgrade().wait().unwrap());
     let latch = client.count_down_latch("l");
-    assert!(latch.try_set_count(2, None).unwrap());
+    assert!(latch.try_set_count(2).wait().unwrap());
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| latch.wait());
-        assert_eq!(latch.count_down(1).unwrap(), 1);
-        latch.count_down_and_wait(1).unwrap();
+        let waiter = scope.spawn(|| latch.wait().wait());
+        assert_eq!(latch.count_down(1).wait().unwrap(), 1);
+        latch.count_down_and_wait(1).wait().unwrap();
         waiter.join().unwrap().unwrap();
     });
+    let found = client.locks("a*").wait_iter();
+    let names: Vec<_> = found.map(|holder| holder.unwrap().info.name).collect();
+    assert_eq!(names, ["a"]);
+    drop(outer);
+    let value = client.with_lock("a", async |guard| {
+        work(guard, |stop| stop.check().map(|()| guard.token())).await
+    });
+    assert!(value.wait().unwrap().unwrap().as_u64() > 0);
+}
 
-    let (a, b) = (client.lock("{m}a"), client.fair_lock("{m}b"));
-    let both = client.multi_lock(&[&a, &b]);
-    let guard = both.lock().unwrap();
-    assert!(a.try_lock().unwrap().is_none() && b.try_lock().unwrap().is_none());
-    assert!(guard.token("{m}a").is_some());
-    drop(guard);
-    assert!(a.try_lock().unwrap().is_some());
-
-    let striped = client.striped_lock("keys", 8).unwrap();
-    let guard = striped.of("key").lock().unwrap();
-    assert!(striped.of("key").try_lock().unwrap().is_none());
-    drop(guard);
-
-    let held = client.lock("found").lock().unwrap();
-    let names: Vec<_> = client
-        .locks("f*")
-        .map(|holder| holder.unwrap().info.name)
-        .collect();
-    assert_eq!(names, ["found"]);
-    drop(held);
-
-    let fence = client.fence("data");
-    let token = || client.with_lock("f", |guard, _| guard.token()).unwrap();
-    let (old, new) = (token(), token());
-    assert!(fence.set(new, "new").unwrap().is_written());
-    assert!(matches!(
-        fence.set(old, "old").unwrap(),
-        Fenced::Refused { .. }
-    ));
+#[test]
+fn drop_of_permits_and_of_several_locks_waits_for_the_answer() {
+    let server = Server::start();
+    let (ada, bob) = (client(&server), client(&server));
+    let permits = ada.semaphore("s").permits_if_unset(3);
+    drop(permits.acquire_many(3).wait().unwrap());
+    let all = bob.semaphore("s").try_acquire_many(3).wait().unwrap();
+    assert!(all.is_some());
+    let (a, b) = (ada.lock("{m}a"), ada.fair_lock("{m}b"));
+    drop(ada.multi_lock(&[&a, &b]).lock().wait().unwrap());
+    assert!(bob.lock("{m}a").try_lock().wait().unwrap().is_some());
+    assert!(bob.fair_lock("{m}b").try_lock().wait().unwrap().is_some());
 }
 
 /// A client of a server with a name of its own, and the server.
@@ -259,85 +199,103 @@ fn guard_of_a_multi_lock_keeps_the_threads_of_all_its_clients() {
     let (bob, engine) = named("bob");
     let (a, b) = (ada.lock("a"), bob.lock("a"));
     let both = ada.multi_lock(&[&a, &b]);
-    let guard = both.lock().unwrap();
+    let guard = both.lock().wait().unwrap();
     drop((ada, bob, a, b, both));
-    guard.extend(Duration::from_secs(60)).unwrap();
+    guard.extend(Duration::from_secs(60)).wait().unwrap();
     assert_eq!(guard.state(), HoldState::Held);
     assert!(engine.connection_count() > 0);
     drop(guard);
-    // The last guard has waited for the thread, and that for its connections.
-    assert_eq!(engine.connection_count(), 0);
+    // The threads end, and their connections with them.
+    let limit = Instant::now() + Duration::from_secs(60);
+    while engine.connection_count() > 0 {
+        assert!(Instant::now() < limit, "the thread goes on");
+        thread::yield_now();
+    }
 }
 
 #[test]
-fn red_lock_needs_a_majority() {
+fn red_lock_of_three_clients_works_without_the_third() {
     let nodes = ["a", "b", "c"].map(named);
     let [a, b, c] = nodes.each_ref().map(|(client, _)| client.lock("x"));
-    let red = RedLock::of(&[&a, &b, &c], |red| red.quorum(2).durable_nodes()).unwrap();
+    let red = RedLock::builder(&[&a, &b, &c]).quorum(2).durable_nodes();
+    let red = red.build().unwrap();
     nodes[2].1.stop();
-    let guard = red.lock().unwrap();
+    let guard = red.lock().wait().unwrap();
     assert_eq!(guard.nodes_held(), 2);
-    assert!(a.is_locked().unwrap() && b.is_locked().unwrap());
-    let released = guard.release().unwrap();
+    assert!(a.is_locked().wait().unwrap() && b.is_locked().wait().unwrap());
+    let released = guard.release().wait().unwrap();
     assert!(released.iter().all(|(_, released)| released.is_clean()));
-    assert_eq!(released.len(), 2);
-    assert!(!a.is_locked().unwrap() && !b.is_locked().unwrap());
-    // Nodes that have just started do not count by default, since they may have forgotten.
-    let others = [nodes[1].0.clone(), nodes[2].0.clone()];
-    let young = nodes[0].0.red_lock("x", &others).try_lock().unwrap_err();
-    assert_eq!(young.kind(), ErrorKind::Unavailable);
-    let few = RedLock::of(&[&a, &b], |red| red).unwrap_err();
-    assert_eq!(few.kind(), ErrorKind::InvalidOption);
+    assert!(!a.is_locked().wait().unwrap() && !b.is_locked().wait().unwrap());
 }
 
 #[test]
-fn job_runs_on_a_thread_where_all_calls_work() {
+fn work_of_a_job_may_use_the_client_and_may_panic() {
     let client = embedded();
-    let job: Job = client.once("nightly").slot("2026-11-24");
-    let ran = job.run(|run: &JobRun, stop| {
-        stop.check()?;
-        let inner = client.lock("inner").lock()?;
-        assert!(inner.token().as_u64() > 0 && run.attempt() == 1);
-        Ok::<_, redlatch::Error>(7)
+    let job = client.once("nightly").slot("2026-11-24");
+    let ran = job.run(async |run: &JobRun| {
+        work(run, |stop| {
+            stop.check()?;
+            let inner = client.lock("inner").lock().wait()?;
+            assert!(inner.token().as_u64() > 0 && run.attempt() == 1);
+            Ok::<_, redlatch::Error>(7)
+        })
+        .await
     });
-    assert!(matches!(ran.unwrap(), Once::Ran(7)));
-    let again = job.run(|_, _| Ok::<_, redlatch::Error>(8)).unwrap();
-    assert!(matches!(again, Once::Done(_)));
-    assert!(job.last().unwrap().unwrap().ended <= SystemTime::now());
+    assert!(matches!(ran.wait().unwrap(), Once::Ran(7)));
+    let again = job.run(async |_| Ok::<_, redlatch::Error>(8));
+    assert!(matches!(again.wait().unwrap(), Once::Done(_)));
     let panicking = client.once("nightly").slot("2026-11-25");
-    let text = panic_of(|| panicking.run(|_, _| -> Result<(), String> { panic!("of the work") }));
+    let work = async |_: &JobRun| -> Result<(), String> { panic!("of the work") };
+    let text = panic_of(|| panicking.run(work).wait());
     assert_eq!(text, "of the work");
 }
 
 #[test]
-fn leader_works_on_a_thread_and_steps_down() {
+fn leader_works_on_the_calling_thread_and_steps_down() {
     let client = embedded();
-    let election: Election = client.election("e").value("here");
+    let election = client.election("e").value("10.0.0.7:9000");
     let terms = AtomicU32::new(0);
-    let led = election.lead(|term, stop| {
-        assert!(!stop.is_stopped() && stop.remaining() > Duration::ZERO);
-        assert_eq!(election.leader().unwrap().unwrap().token, term.token());
-        if terms.fetch_add(1, Ordering::Relaxed) == 0 {
-            term.step_down();
-        }
+    let limit = Instant::now() + Duration::from_secs(60);
+    let led = election.lead(async |term| {
+        work(term, |stop| {
+            assert!(!stop.is_stopped() && stop.remaining() > Duration::ZERO);
+            let leader = || election.leader().wait().unwrap().unwrap();
+            assert_eq!(leader().token, term.token());
+            // The value is shown while the work blocks.
+            while leader().value.is_none() {
+                assert!(Instant::now() < limit, "the value is not shown");
+                thread::yield_now();
+            }
+            if terms.fetch_add(1, Ordering::Relaxed) == 0 {
+                term.step_down();
+            }
+        })
+        .await;
     });
-    led.unwrap();
+    led.wait().unwrap();
     assert_eq!(terms.into_inner(), 2);
-    assert!(election.leader().unwrap().is_none());
+    assert!(election.leader().wait().unwrap().is_none());
 }
 
 #[test]
-fn value_of_a_leader_is_shown_while_its_work_blocks() {
+fn work_that_returns_after_its_term_does_not_end_the_campaign() {
     let client = embedded();
-    let election: Election = client.election("e").value("10.0.0.7:9000");
-    let limit = Instant::now() + Duration::from_secs(60);
-    let led = election.lead(|_, _| {
-        while election.leader().unwrap().unwrap().value.is_none() {
-            assert!(Instant::now() < limit, "the value is not shown");
-            thread::yield_now();
-        }
+    let other = client.clone();
+    let election = client.election("e");
+    let terms = AtomicU32::new(0);
+    let led = election.lead(async |term| {
+        work(term, |stop| {
+            if terms.fetch_add(1, Ordering::Relaxed) == 0 {
+                assert!(other.election("e").force_release().wait().unwrap());
+                while !stop.is_stopped() {
+                    thread::yield_now();
+                }
+            }
+        })
+        .await;
     });
-    led.unwrap();
+    led.wait().unwrap();
+    assert_eq!(terms.into_inner(), 2);
 }
 
 #[test]
@@ -353,16 +311,19 @@ fn calls_in_async_code_panic_and_name_the_remedies() {
     for mut builder in [runtime, tokio::runtime::Builder::new_multi_thread()] {
         let runtime = builder.enable_all().build().unwrap();
         runtime.block_on(async {
-            check(panic_of(|| lock.lock()));
+            check(panic_of(|| lock.lock().wait()));
             check(panic_of(|| Client::connect("redis://localhost")));
-            check(panic_of(|| client.locks("*").next()));
+            check(panic_of(|| client.locks("*").wait_iter().next()));
             let lock = lock.clone();
-            let inside = tokio::spawn(async move { check(panic_of(|| lock.try_lock())) });
+            let inside = tokio::spawn(async move { check(panic_of(|| lock.try_lock().wait())) });
             inside.await.unwrap();
         });
         drop(runtime);
     }
-    assert!(lock.try_lock().unwrap().is_some(), "nothing was acquired");
+    assert!(
+        lock.try_lock().wait().unwrap().is_some(),
+        "nothing was acquired"
+    );
 }
 
 #[test]
@@ -371,12 +332,12 @@ fn calls_work_where_a_runtime_allows_to_block() {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     let _context = runtime.enter();
-    assert!(client.lock("a").try_lock().unwrap().is_some());
+    assert!(client.lock("a").try_lock().wait().unwrap().is_some());
     let inside = client.clone();
-    let blocking = runtime.spawn_blocking(move || inside.lock("a").lock().unwrap().token());
+    let blocking = runtime.spawn_blocking(move || inside.lock("a").lock().wait().unwrap().token());
     runtime.block_on(blocking).unwrap();
     let in_place = runtime.spawn(async move {
-        tokio::task::block_in_place(|| client.lock("a").lock().unwrap().token())
+        tokio::task::block_in_place(|| client.lock("a").lock().wait().unwrap().token())
     });
     runtime.block_on(in_place).unwrap();
 }
@@ -385,7 +346,7 @@ fn calls_work_where_a_runtime_allows_to_block() {
 fn guard_and_client_may_be_dropped_in_async_code() {
     let server = Server::start();
     let (ada, bob) = (client(&server), client(&server));
-    let guard = ada.lock("a").lock().unwrap();
+    let guard = ada.lock("a").lock().wait().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -395,14 +356,14 @@ fn guard_and_client_may_be_dropped_in_async_code() {
     });
     // The release goes on in the background.
     let wait = Duration::from_secs(20);
-    assert!(bob.lock("a").try_lock_for(wait).unwrap().is_some());
+    assert!(bob.lock("a").try_lock_for(wait).wait().unwrap().is_some());
 }
 
 #[test]
 fn last_drop_returns_although_the_server_is_gone() {
     let server = Server::start();
     let client = client(&server);
-    let guard = client.lock("a").lock().unwrap();
+    let guard = client.lock("a").lock().wait().unwrap();
     server.engine().stop();
     drop(client);
     drop(guard);
@@ -414,15 +375,15 @@ fn close_tells_the_guards_of_other_threads() {
     let (tell, held) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let guard = client.lock("a").lock().unwrap();
+            let guard = client.lock("a").lock().wait().unwrap();
             tell.send(()).unwrap();
-            assert_eq!(guard.wait_lost(), LossCause::Closed);
+            assert_eq!(guard.lost().wait(), LossCause::Closed);
         });
         held.recv().unwrap();
-        client.close(Duration::from_secs(20));
+        client.close(Duration::from_secs(20)).wait();
     });
     assert_eq!(
-        client.lock("a").lock().unwrap_err().kind(),
+        client.lock("a").lock().wait().unwrap_err().kind(),
         ErrorKind::Closed
     );
 }
@@ -432,7 +393,7 @@ fn guards_are_shared_between_threads() {
     fn is_shared<T: Send + Sync + 'static>(_: &T) {}
     let client = embedded();
     is_shared(&client);
-    let guard = Arc::new(client.lock("a").lock().unwrap());
+    let guard = Arc::new(client.lock("a").lock().wait().unwrap());
     is_shared(&guard);
     let stopped = Arc::new(AtomicBool::new(false));
     let (inside, told) = (Arc::clone(&guard), Arc::clone(&stopped));
@@ -442,7 +403,7 @@ fn guards_are_shared_between_threads() {
         }
         told.store(true, Ordering::Relaxed);
     });
-    client.close(Duration::ZERO);
+    client.close(Duration::ZERO).wait();
     worker.join().unwrap();
     assert!(stopped.load(Ordering::Relaxed));
 }

@@ -8,7 +8,10 @@ use std::{
 };
 
 use futures_util::poll;
-use redlatch::{Client, Connection, ErrorKind, Lockable, LossCause, Token};
+use redlatch::{
+    AnyGuard, Client, Connection, ErrorKind, Lockable, LossCause, SemaphorePermit, Token,
+    compat::SetNx,
+};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND},
@@ -260,4 +263,46 @@ fn tokens_are_numbers_of_databases() {
     let token = Token::from_u64(42);
     assert_eq!((i64::from(token), u64::from(token)), (42, 42));
     assert_eq!(i64::from(Token::from_u64(u64::MAX)), i64::MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_of_all_kinds_are_kept_in_one_list() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let set_nx = SetNx::new(&client, "c");
+    let members = (client.lock("{m}a"), client.lock("{m}b"));
+    let multi = client.multi_lock(&[&members.0, &members.1]);
+    let rw = client.read_write_lock("rw");
+    let held: Vec<Box<dyn AnyGuard>> = vec![
+        client.lock("a").lock().await.unwrap().into(),
+        client.fair_lock("b").lock().await.unwrap().into(),
+        rw.write().await.unwrap().into(),
+        set_nx.lock().await.unwrap().into(),
+        multi.lock().await.unwrap().into(),
+        permits(&client).await.into(),
+    ];
+    let tokens: Vec<_> = held.iter().map(|guard| guard.token().is_some()).collect();
+    assert_eq!(tokens, [true, true, true, false, false, false]);
+    for guard in &held {
+        guard.check().unwrap();
+        guard.extend(Duration::from_secs(3600)).await.unwrap();
+        assert!(guard.remaining() > Duration::from_secs(3000), "{guard:?}");
+    }
+    let lost: Vec<_> = held.iter().map(|guard| guard.lost()).collect();
+    let mut held = held.into_iter();
+    let kept = held.by_ref().take(2).collect::<Vec<_>>();
+    for guard in kept {
+        assert!(guard.release().await.unwrap().is_clean());
+    }
+    drop(held);
+    client.settled().await;
+    assert!(client.lock("a").try_lock().await.unwrap().is_some());
+    assert!(multi.try_lock().await.unwrap().is_some());
+    assert_eq!(permits(&client).await.num_permits(), 2);
+    drop(lost);
+}
+
+async fn permits(client: &Client) -> SemaphorePermit {
+    let semaphore = client.semaphore("s").permits_if_unset(2);
+    semaphore.acquire_many(2).await.unwrap()
 }

@@ -12,7 +12,10 @@ use std::{
 
 use fork::Fork;
 use futures_util::{FutureExt, future::join_all};
-use redlatch::{Client, Error, blocking};
+use redlatch::{
+    Client, Error, LockGuard,
+    blocking::{self, Wait, WaitIter, work},
+};
 use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
 use redlatch_tests::wait::GENEROUS;
@@ -239,7 +242,7 @@ fn a_blocking_client_in_a_forked_process_refuses_at_once_and_sends_nothing() {
 /// Uses a blocking client and its guards in a forked child, which has no thread of the client.
 fn blocks_after_fork(url: &str) {
     let client = blocking::Client::connect(url).unwrap();
-    let hold = |name: &str| client.lock(name).lock().unwrap();
+    let hold = |name: &str| client.lock(name).lock().wait().unwrap();
     let (held, dropped, released) = (hold("held"), hold("dropped"), hold("released"));
     pause("before");
     let Fork::Parent(child) = fork::fork().unwrap() else {
@@ -247,33 +250,36 @@ fn blocks_after_fork(url: &str) {
             println!("said {what} {:?}", error.unwrap().kind());
         };
         let lock = client.lock("held");
-        say("lock", lock.lock().err());
+        say("lock", lock.lock().wait().err());
         say(
             "try_lock_for",
-            lock.try_lock_for(Duration::from_secs(9)).err(),
+            lock.try_lock_for(Duration::from_secs(9)).wait().err(),
         );
-        say("with_lock", client.with_lock("y", |_, _| ()).err());
-        say("info", lock.info().err());
-        say("extend", held.extend(Duration::from_secs(9)).err());
-        say("release", released.release().err());
-        say("locks", client.locks("*").next().unwrap().err());
+        say(
+            "with_lock",
+            client.with_lock("y", async |_| ()).wait().err(),
+        );
+        say("info", lock.info().wait().err());
+        say("extend", held.extend(Duration::from_secs(9)).wait().err());
+        say("release", released.release().wait().err());
+        say("locks", client.locks("*").wait_iter().next().unwrap().err());
         println!("said state {:?}", held.state());
         say("check", held.check().err());
-        say("run", held.run(|_| ()).err());
-        let message = lock.lock().unwrap_err().to_string();
+        say("run", held.run(work(&held, |_| ())).wait().err());
+        let message = lock.lock().wait().unwrap_err().to_string();
         assert!(message.contains("after the fork"), "{message}");
         // Neither waits for the thread that is not there.
         drop(dropped);
-        client.close(Duration::from_secs(9));
+        client.close(Duration::from_secs(9)).wait();
         drop((lock, held, client));
         let own = blocking::Client::embedded().unwrap();
-        let guard = own.lock("x").try_lock().unwrap();
+        let guard = own.lock("x").try_lock().wait().unwrap();
         println!("said own client holds {}", guard.is_some());
         std::process::exit(0);
     };
     assert_eq!(fork::waitpid(child).unwrap(), 0);
     pause("after");
-    let extended = |guard: &blocking::LockGuard| guard.extend(Duration::from_secs(60)).is_ok();
+    let extended = |guard: &LockGuard| guard.extend(Duration::from_secs(60)).wait().is_ok();
     println!(
         "said parent still holds {}",
         extended(&held) && extended(&dropped)

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn committed_results_are_as_they_would_be_written() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/explanation/performance");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs/book/src/explanation/performance");
         let mut seen = 0;
         for folder in [folder.clone(), folder.join("kinds")] {
             for entry in fs::read_dir(folder).unwrap() {

@@ -220,6 +220,16 @@ impl Client {
         self.0.releaser.push(pending);
     }
 
+    /// Hands the release of a dropped guard to the background releaser. A runtime for programs
+    /// without async code waits for the answer.
+    pub(crate) fn release_dropped(&self, key: &Key, pending: PendingRelease) {
+        self.enqueue_release(pending);
+        self.runtime().dropped(&mut || {
+            let settled = self.0.releaser.ahead(key, Ahead::Settled)?;
+            Some(Box::pin(settled))
+        });
+    }
+
     /// Waits until the queued releases and undos of `key` are ahead of a request that is sent
     /// afterwards over a link of `class`. Waits until `deadline` at the latest.
     ///

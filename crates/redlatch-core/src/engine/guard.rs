@@ -500,10 +500,11 @@ impl Drop for Held {
         // In a forked process this must not run: another thread of the parent may have held the
         // locks that `leave` takes.
         if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
-            let releases = self.hold.client().keeps(Rule::ReleaseOnDrop);
+            let client = self.hold.client();
+            let releases = client.keeps(Rule::ReleaseOnDrop);
             let pending = self.take_release();
             if releases {
-                self.hold.client().enqueue_release(pending);
+                client.release_dropped(self.hold.primitive().key(), pending);
             }
         }
     }

@@ -2,7 +2,9 @@
 //! build their requests.
 
 mod acquire;
+mod any_guard;
 mod attempt;
+mod bundle;
 mod change;
 pub(crate) mod client_record;
 pub(crate) mod context;
@@ -26,6 +28,8 @@ mod watch;
 mod watchdog;
 mod withdrawals;
 
+pub use any_guard::{AnyGuard, Extending, Lasting};
+pub use bundle::Bundle;
 pub use change::{Changed, REMEMBERED};
 pub use group::Together;
 pub use guard::Held;

@@ -1,6 +1,7 @@
 //! Units of a hold, for guards that can be split.
 
 use std::{
+    borrow::Borrow,
     fmt,
     ops::Deref,
     sync::{Arc, Mutex, MutexGuard},
@@ -147,8 +148,15 @@ impl Drop for Portion {
         if let Some(pending) = self.take_release(UnitsEnd::Released)
             && self.client().keeps(Rule::ReleaseOnDrop)
         {
-            self.client().enqueue_release(pending);
+            self.client()
+                .release_dropped(self.primitive().key(), pending);
         }
+    }
+}
+
+impl Borrow<Held> for Portion {
+    fn borrow(&self) -> &Held {
+        &self.stock.held
     }
 }
 

@@ -43,6 +43,19 @@ impl Released {
         matches!(self, Self::Free | Self::StillHeld(_))
     }
 
+    /// Combines the outcomes of several holds: the worst, or the number of guards that are left.
+    /// For the crates of this family.
+    #[doc(hidden)]
+    pub fn together(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter()
+            .fold(Self::Free, |one, other| match (one, other) {
+                (Self::Free, other) => other,
+                (one, Self::Free) => one,
+                (Self::StillHeld(one), Self::StillHeld(other)) => Self::StillHeld(one + other),
+                (Self::StillHeld(_), worse) | (worse, _) => worse,
+            })
+    }
+
     /// Interprets a reply. `resent` means that an earlier copy may have been executed.
     pub(crate) const fn of(reply: ReleaseReply, resent: bool) -> Self {
         match reply {

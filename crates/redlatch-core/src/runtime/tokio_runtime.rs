@@ -47,6 +47,16 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     fn entropy(&self) -> u128 {
         Uuid::new_v4().as_u128()
     }
+
+    /// Called on the thread that has dropped a guard, when its release is queued. `released`
+    /// returns a future that ends when the release has been answered or given up; `None` if that
+    /// has happened.
+    ///
+    /// The default implementation returns at once, and the release continues in the background. A
+    /// runtime for programs without async code waits here for a while.
+    fn dropped(&self, released: &mut dyn FnMut() -> Option<BoxFuture<()>>) {
+        let _ = released;
+    }
 }
 
 /// The production runtime: tokio's tasks and timers, and a clock that counts suspended time if the

@@ -1,29 +1,52 @@
 //! How work in a thread learns that it has to stop.
 
-use std::{fmt, time::Duration};
+use std::{fmt, future::pending, time::Duration};
 
-use crate::Error;
+use crate::{Error, Lasting};
+
+/// Runs synchronous `work` where async code would run a future: under a guard, a run of a job, or a
+/// term of a leader. The work asks its [`Stop`] between its steps.
+///
+/// The future that this returns is ready when the work has returned, or never if the hold was lost
+/// by then. So the call that runs the future reports the loss.
+///
+/// ```
+/// # #[cfg(all(feature = "embedded", feature = "once"))]
+/// # fn main() -> Result<(), redlatch::Error> {
+/// use redlatch::{blocking::{Client, Wait, work}, once::Once};
+///
+/// let client = Client::embedded()?;
+/// let guard = client.lock("orders:42").lock().wait()?;
+/// let sum = guard.run(work(&guard, |stop| stop.check().map(|()| 40 + 2))).wait()??;
+/// assert_eq!(sum, 42);
+///
+/// let job = client.once("nightly").slot("2026-11-28");
+/// let ran = job.run(async |run| work(run, |stop| stop.check()).await).wait()?;
+/// assert!(matches!(ran, Once::Ran(())));
+/// # Ok(())
+/// # }
+/// # #[cfg(not(all(feature = "embedded", feature = "once")))]
+/// # fn main() {}
+/// ```
+pub async fn work<T>(hold: &impl Lasting, work: impl FnOnce(Stop<'_>) -> T) -> T {
+    let value = work(Stop(hold));
+    if hold.check().is_err() {
+        // Otherwise work that has returned late would count as work under the hold.
+        return pending().await;
+    }
+    value
+}
 
 /// The signal that tells work under a guard to stop. It can be copied into scoped threads.
 ///
-/// Nothing can stop a thread from outside. So work under a guard asks before each step that must
+/// No thread can be stopped from outside. So work under a guard asks before each step that must
 /// not happen without the hold. A question reads the clock and sends no request. A step that has
 /// begun is not stopped; the token protects from it.
 #[derive(Clone, Copy)]
-pub struct Stop<'a>(&'a (dyn Watched + Sync));
+pub struct Stop<'a>(&'a dyn Lasting);
 
-/// Something that can be lost while work goes on.
-pub(super) trait Watched {
-    fn check(&self) -> Result<(), Error>;
-    fn remaining(&self) -> Duration;
-}
-
-impl<'a> Stop<'a> {
-    pub(super) const fn new(watched: &'a (dyn Watched + Sync)) -> Self {
-        Self(watched)
-    }
-
-    /// Tells whether the hold is lost, so that the work has to stop.
+impl Stop<'_> {
+    /// Reports whether the hold is lost, so that the work has to stop.
     pub fn is_stopped(self) -> bool {
         self.check().is_err()
     }
@@ -38,52 +61,9 @@ impl<'a> Stop<'a> {
     }
 
     /// Returns how long the hold can be relied on if nothing renews it; zero after a loss. Begin a
-    /// step only if it takes less.
+    /// step only if the step takes less.
     pub fn remaining(self) -> Duration {
         self.0.remaining()
-    }
-}
-
-#[cfg(any(feature = "once", feature = "election"))]
-pub(super) mod work {
-    //! Work of jobs and terms, which have holds of their own.
-
-    use super::{Duration, Error, Stop, Watched};
-
-    macro_rules! watched {
-        ($($(#[$when:meta])* $held:ty => $hold:ty;)*) => {$(
-            $(#[$when])*
-            impl Watched for $held {
-                fn check(&self) -> Result<(), Error> {
-                    <$hold>::check(self)
-                }
-
-                fn remaining(&self) -> Duration {
-                    <$hold>::remaining(self)
-                }
-            }
-
-            $(#[$when])*
-            impl<'a> From<&'a $held> for Stop<'a> {
-                fn from(held: &'a $held) -> Self {
-                    Self(held)
-                }
-            }
-        )*};
-    }
-
-    watched! {
-        #[cfg(feature = "once")]
-        crate::once::JobRun => crate::Held;
-        #[cfg(feature = "election")]
-        crate::Term => crate::Term;
-    }
-
-    /// Runs `work` on a thread of its own, since the calling one polls async code. Blocks until it
-    /// has ended, so that the hold ends after the work. A panic of the work goes on.
-    pub(in super::super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-        let ended = std::thread::scope(|scope| scope.spawn(work).join());
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

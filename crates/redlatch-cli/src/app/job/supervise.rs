@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Held, HoldState, LossCause, MultiGuard, SemaphorePermit, Token};
+use redlatch::{Client, Held, HoldState, Lasting, LossCause, MultiGuard, SemaphorePermit, Token};
 use rustix::process::Signal;
 use tokio::{
     select,
@@ -74,7 +74,7 @@ macro_rules! leases {
     ($($guard:ty),*) => {$(
         impl Lease for $guard {
             fn remaining(&self) -> Duration {
-                self.remaining()
+                Lasting::remaining(self)
             }
 
             fn cause(&self) -> Option<LossCause> {

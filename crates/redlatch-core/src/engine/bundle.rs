@@ -1,0 +1,295 @@
+//! Holds of which a number has to last.
+
+use std::{
+    borrow::Borrow,
+    future::{Future, poll_fn},
+    pin::pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+
+use super::{Held, Lasting, Released};
+use crate::{Error, HoldState, LossCause, Moment};
+
+/// The knowledge that a guard of several holds has of them. The guards of multi-locks, red-locks
+/// and semaphores deref to this type.
+///
+/// The guard needs a number of its holds: all members of a multi-lock, all permits, a quorum of the
+/// nodes of a red-lock. The whole is lost when fewer are left.
+#[derive(Debug)]
+pub struct Bundle<H = Held> {
+    holds: Vec<H>,
+    needed: usize,
+}
+
+/// Methods for the crates of this family.
+#[doc(hidden)]
+impl<H> Bundle<H> {
+    pub const fn new(holds: Vec<H>, needed: usize) -> Self {
+        Self { holds, needed }
+    }
+
+    /// Creates a bundle of which all holds have to last.
+    pub const fn all(holds: Vec<H>) -> Self {
+        let needed = holds.len();
+        Self { holds, needed }
+    }
+
+    /// Adds a hold that has to last as well.
+    #[must_use]
+    pub fn and(mut self, hold: H) -> Self {
+        self.holds.push(hold);
+        self.needed += 1;
+        self
+    }
+
+    /// Changes the number that has to last.
+    #[must_use]
+    pub const fn needs(mut self, needed: usize) -> Self {
+        self.needed = needed;
+        self
+    }
+
+    pub fn into_holds(self) -> Vec<H> {
+        self.holds
+    }
+
+    /// Takes all holds out.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<H> {
+        std::mem::replace(self, Self::all(Vec::new())).holds
+    }
+
+    pub fn holds(&self) -> &[H] {
+        &self.holds
+    }
+}
+
+impl<H: Borrow<Held>> Bundle<H> {
+    /// Returns the state at this instant: lost, with the cause of a loss, when fewer holds are left
+    /// than the guard needs. Sends no request.
+    pub fn state(&self) -> HoldState {
+        let (mut held, mut unknown, mut cause) = (0, 0, LossCause::Expired);
+        for hold in self.iter() {
+            match hold.state() {
+                HoldState::Held => held += 1,
+                HoldState::Lost(why) => cause = why,
+                HoldState::Unknown => unknown += 1,
+            }
+        }
+        if held >= self.needed {
+            HoldState::Held
+        } else if held + unknown >= self.needed {
+            HoldState::Unknown
+        } else {
+            HoldState::Lost(cause)
+        }
+    }
+
+    /// Fails with the cause if the whole is lost. Call it before each step that relies on the hold.
+    /// Sends no request.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    pub fn check(&self) -> Result<(), Error> {
+        match self.state() {
+            HoldState::Lost(cause) => Err(self.lost_by(cause)),
+            HoldState::Held | HoldState::Unknown => Ok(()),
+        }
+    }
+
+    /// Returns the deadline of the whole by the client's clock, if nothing renews it; see
+    /// [`Held::valid_until`].
+    pub fn valid_until(&self) -> Moment {
+        self.least_needed(Held::valid_until, Moment::default(), Moment::FAR_FUTURE)
+    }
+
+    /// Returns how long the whole can be relied on if nothing renews it; zero after a loss.
+    pub fn remaining(&self) -> Duration {
+        self.least_needed(Held::remaining, Duration::ZERO, Duration::MAX)
+    }
+
+    /// Resolves when the whole is lost. No reply has to arrive for that. The future owns the data
+    /// it needs and does not keep the holds alive.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect. Call it again.
+    pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<H> {
+        self.too_few(self.iter().map(Held::lost).collect())
+    }
+
+    /// Resolves `before` the deadline of the whole, unless enough holds are renewed in time.
+    /// Resolves at once when the whole is lost and when the client closes; see [`Held::ending`].
+    ///
+    /// A hold that was that near to its deadline once counts as ending from then on, even if it is
+    /// renewed later.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect. Call it again.
+    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<H> {
+        self.too_few(self.iter().map(|hold| hold.ending(before)).collect())
+    }
+
+    /// Runs `future` while the whole lasts. After a loss, `future` is dropped at its next await.
+    /// Each poll reads the clock first.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the cause.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as that of `future`. The guard is unchanged.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+        let mut future = pin!(future);
+        let mut lost = pin!(self.lost());
+        poll_fn(|context: &mut Context<'_>| {
+            // The check reads the clock, so it detects a loss that no timer has reported yet.
+            self.check()?;
+            if let Poll::Ready(cause) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(self.lost_by(cause)));
+            }
+            future.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
+
+    /// Extends each hold to at least `span` from now, once: 50 ms to 365 days. Never shortens a
+    /// lease. Costs one command per hold, all at once.
+    ///
+    /// # Errors
+    ///
+    /// An error of [`Held::extend`], if fewer holds could be extended than the guard needs. Some
+    /// may have been extended.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, each hold has its old or its new deadline.
+    pub async fn extend(&self, span: Duration) -> Result<(), Error> {
+        let results = join_all(self.iter().map(|hold| hold.extend(span))).await;
+        let extended = results.iter().filter(|result| result.is_ok()).count();
+        match results.into_iter().find_map(Result::err) {
+            Some(error) if extended < self.needed => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.holds.iter().map(Borrow::borrow)
+    }
+
+    fn lost_by(&self, cause: LossCause) -> Error {
+        let error = Error::lost(cause);
+        let lost = |hold: &&Held| hold.state() == HoldState::Lost(cause);
+        match self.iter().filter(lost).last() {
+            Some(hold) => error.about(hold.kind(), hold.name()),
+            None => error,
+        }
+    }
+
+    /// Returns the value that as many holds reach as are needed; `none` if there are too few holds,
+    /// and `any` if no hold is needed.
+    fn least_needed<T: Ord + Copy>(&self, value: impl Fn(&Held) -> T, none: T, any: T) -> T {
+        let mut values: Vec<_> = self.iter().map(value).collect();
+        values.sort_unstable();
+        let at = values.len().checked_sub(self.needed);
+        at.map_or(none, |at| values.get(at).copied().unwrap_or(any))
+    }
+
+    /// Resolves with the first of `ends` after which fewer holds are left than needed.
+    fn too_few<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        mut ends: FuturesUnordered<F>,
+    ) -> impl Future<Output = F::Output> + Send + 'static + use<F, H> {
+        let spare = self.holds.len().saturating_sub(self.needed);
+        async move {
+            for _ in 0..spare {
+                ends.next().await;
+            }
+            match ends.next().await {
+                Some(end) => end,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl<H: Borrow<Held> + Send + Sync> Lasting for Bundle<H> {
+    fn check(&self) -> Result<(), Error> {
+        Self::check(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
+    }
+}
+
+impl Bundle {
+    /// Releases all holds at once.
+    #[doc(hidden)]
+    pub async fn release(self) -> Vec<Result<Released, Error>> {
+        join_all(self.holds.into_iter().map(|hold| Box::pin(hold.release()))).await
+    }
+}
+
+/// Makes a guard that derefs to a [`Bundle`](crate::Bundle) a guard of any kind. `$extend` is
+/// [`Bundle::extend`](crate::Bundle::extend) or the guard's own function, and `$release` leads from
+/// the guard to the outcome of its release. For the crates of this family.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! guards_of_several {
+    ($guard:ident, $holds:ty, $extend:expr, $release:expr) => {
+        impl std::ops::Deref for $guard {
+            type Target = $crate::Bundle<$holds>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.bundle
+            }
+        }
+
+        impl $crate::Lasting for $guard {
+            fn check(&self) -> Result<(), $crate::Error> {
+                self.bundle.check()
+            }
+
+            fn remaining(&self) -> std::time::Duration {
+                self.bundle.remaining()
+            }
+        }
+
+        impl $crate::AnyGuard for $guard {
+            fn token(&self) -> Option<$crate::Token> {
+                None
+            }
+
+            fn lost(&self) -> $crate::runtime::BoxFuture<$crate::LossCause> {
+                Box::pin(self.bundle.lost())
+            }
+
+            fn ending(&self, before: std::time::Duration) -> $crate::runtime::BoxFuture<()> {
+                Box::pin(self.bundle.ending(before))
+            }
+
+            fn extend(&self, span: std::time::Duration) -> $crate::Extending<'_> {
+                Box::pin($extend(self, span))
+            }
+
+            fn release(
+                self: Box<Self>,
+            ) -> $crate::runtime::BoxFuture<Result<$crate::Released, $crate::Error>> {
+                Box::pin($release(*self))
+            }
+        }
+
+        impl From<$guard> for Box<dyn $crate::AnyGuard> {
+            fn from(guard: $guard) -> Self {
+                Box::new(guard)
+            }
+        }
+    };
+}

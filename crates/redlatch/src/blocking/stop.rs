@@ -7,8 +7,15 @@ use crate::{Error, Lasting};
 /// Runs synchronous `work` where async code would run a future: under a guard, a run of a job, or a
 /// term of a leader. The work asks its [`Stop`] between its steps.
 ///
-/// The future that this returns is ready when the work has returned, or never if the hold was lost
-/// by then. So the call that runs the future reports the loss.
+/// The future is ready when the work has returned, or never if the hold was lost by then. So the
+/// call that runs the future reports the loss.
+///
+/// # Cancel safety
+///
+/// The work runs within the first poll, so a drop before runs nothing, and a drop after loses the
+/// value of the work.
+///
+/// # Examples
 ///
 /// ```
 /// # #[cfg(all(feature = "embedded", feature = "once"))]

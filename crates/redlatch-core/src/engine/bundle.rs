@@ -231,6 +231,10 @@ impl<H: Borrow<Held> + Send + Sync> Lasting for Bundle<H> {
 
 impl Bundle {
     /// Releases all holds at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the releases continue in the background.
     #[doc(hidden)]
     pub async fn release(self) -> Vec<Result<Released, Error>> {
         join_all(self.holds.into_iter().map(|hold| Box::pin(hold.release()))).await

@@ -1,14 +1,23 @@
 //! The links of the facade's documentation. A reader of the pages of `redlatch` knows no other
 //! crate of the family, so its links stay inside of it.
 
-use std::{fs, path::Path};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
-use crate::items;
+use crate::command::root;
+
+/// Returns the folder of the documentation.
+pub(crate) fn documentation() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(target).join("doc")
+}
 
 /// Checks the documentation that exists.
 pub(crate) fn check() -> Result<(), String> {
     let (mut pages, mut outside) = (0, Vec::new());
-    let mut folders = vec![items::documentation().join("redlatch")];
+    let mut folders = vec![documentation().join("redlatch")];
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).map_err(|error| cannot_read(&folder, &error))?;
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {

@@ -7,7 +7,6 @@
 //! * `bench`: runs the benchmarks, optimised; see `docs/book/src/explanation/performance.md`.
 //! * `lua`: prints a script as servers run it.
 //! * `vectors`: records the vectors of `docs/contributing/protocol.md`.
-//! * `items`: counts the public items of the core.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then all other checks that a change must pass.
 //! * `nightly`: everything on everything, the heavy checks included.
@@ -25,7 +24,6 @@ mod check;
 mod ci;
 mod command;
 mod facade;
-mod items;
 mod libraries;
 mod lua;
 mod members;
@@ -65,7 +63,6 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::forward(&args),
         Task::Lua(args) => lua::run(&args),
         Task::Vectors => vectors::run(),
-        Task::Items => items::run().map(|()| Verdict::Passed),
         Task::Check(args) => check::run(&args),
     };
     match done {
@@ -88,7 +85,6 @@ enum Task {
     Soak(Vec<String>),
     Bench(Vec<String>),
     Lua(Vec<String>),
-    Items,
     Vectors,
     Check(Vec<String>),
 }
@@ -115,9 +111,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     for arg in args {
         match (arg.as_str(), arg.strip_prefix("--servers=")) {
             ("help" | "--help" | "-h", _) => return Ok(Task::Help),
-            ("test" | "ci" | "nightly" | "items" | "vectors", _) if task.is_none() => {
-                task = Some(arg)
-            }
+            ("test" | "ci" | "nightly" | "vectors", _) if task.is_none() => task = Some(arg),
             (_, Some(list)) => wanted = Wanted::from_list(list)?,
             _ => return Err(format!("unknown argument {arg:?}")),
         }
@@ -125,7 +119,6 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     match task.as_deref() {
         Some("test") => Ok(Task::Test(wanted)),
         Some("nightly") => Ok(Task::Nightly(wanted)),
-        Some("items") => Ok(Task::Items),
         Some("vectors") => Ok(Task::Vectors),
         Some(_) => Ok(Task::Ci(wanted)),
         None => Err("no task given".to_owned()),
@@ -149,7 +142,6 @@ tasks:
   lua    prints a script as servers run it, joined with the parts it shares with others;
          with --list, names them all
   vectors  records the vectors of docs/contributing/protocol.md into the folder vectors
-  items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test on every server and with more seeds, the Python client, then fmt, clippy,
          docs, features, packaging, in about half an hour
@@ -184,7 +176,6 @@ mod tests {
         let script = vec!["fair/release".to_owned()];
         assert_eq!(parsed("lua fair/release"), Ok(Task::Lua(script)));
         let load = vec!["load".to_owned()];
-        assert_eq!(parsed("items"), Ok(Task::Items));
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
         assert_eq!(parsed("check load"), Ok(Task::Check(load)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));

@@ -11,7 +11,6 @@ mod load;
 mod package;
 mod peers;
 mod recipes;
-mod semver;
 
 use crate::{steps::Steps, suite::Verdict};
 
@@ -58,11 +57,6 @@ const CHECKS: &[Check] = &[
         name: "archives",
         about: "a release as a dry run, and programs that are built from its archives alone",
         run: archives::run,
-    },
-    Check {
-        name: "semver",
-        about: "the public API beside that of the last release, or of the revision that follows",
-        run: semver::run,
     },
 ];
 

@@ -15,11 +15,11 @@ use crate::{
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns the rights that the project's README gives a user, without the quotes and the line ends
+/// Returns the rights that the page about rights gives a user, without the quotes and the line ends
 /// of its shell.
 pub fn documented_rights() -> String {
-    let readme = include_str!("../../README.md");
-    let (_, text) = readme.split_once("ACL SETUSER app on '>secret' ").unwrap();
+    let page = include_str!("../../docs/book/src/how-to/rights.md");
+    let (_, text) = page.split_once("ACL SETUSER app on '>secret' ").unwrap();
     let (rights, _) = text.split_once("```").unwrap();
     let rights = rights.replace(['\'', '\\'], "");
     rights.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -2,8 +2,9 @@
 //!
 //! The production links, router, script sender, hub, acquire loop, watchdog, releaser and guards
 //! run unchanged on a seeded single-threaded executor, over the embedded engine and a network that
-//! fails. The seed determines the whole run. `docs/contributing/testing/simulator.md` describes
-//! what the simulator shows and what it cannot show.
+//! fails. The seed determines the whole run. `docs/contributing/testing.md` describes what the
+//! simulator shows and what it cannot show, [`faults`] and [`scenarios`] list what goes wrong,
+//! [`watch`] contains the checkers, and [`workload`] explains how to add a primitive.
 
 pub mod batch;
 pub mod cli;

@@ -1,8 +1,8 @@
 //! Soak: a mixed load of all primitives on real servers, under random faults, for a chosen time.
 //! All workers record when they believed in their holds, and the end of the run checks the record.
 //!
-//! `cargo xtask soak --help` describes its options, and `docs/contributing/testing/soak.md` the
-//! checks and their rules.
+//! `cargo xtask soak --help` describes its options, `docs/contributing/testing.md` what it shows,
+//! and the modules `check` and `check::takeover` the rules by which a history is judged.
 
 // This program is a test. It works with real clocks, tasks and processes, and a failed step of its
 // harness ends it.

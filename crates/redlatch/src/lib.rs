@@ -1,4 +1,9 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # Where to begin
+//!
+//! [`Client`] creates every lock and lists the constructors. [`ClientBuilder`] lists all options.
+//! [`Held`] describes what each guard offers, and [`ErrorKind`] how a call can fail.
 #![warn(missing_docs)]
 
 #[cfg(feature = "blocking")]

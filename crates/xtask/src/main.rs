@@ -1,9 +1,9 @@
 //! Development tasks, started with `cargo xtask <task>`.
 //!
 //! * `test`: all tests, including those against real servers. Finds the servers, or fetches some.
-//! * `sim`: runs the simulator, optimised; see `docs/contributing/testing/simulator.md`.
+//! * `sim`: runs the simulator, optimised; see `docs/contributing/testing.md`.
 //! * `soak`: runs all primitives on real servers under faults for a chosen time; see
-//!   `docs/contributing/testing/soak.md`.
+//!   `docs/contributing/testing.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/book/src/explanation/performance.md`.
 //! * `lua`: prints a script as servers run it.
 //! * `vectors`: records the vectors of `docs/contributing/protocol.md`.

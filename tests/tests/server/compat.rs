@@ -15,7 +15,7 @@ redlatch_tests::on_every_server!(
     name_without_rights_is_an_error,
 );
 
-/// The rights in the README of the project, and those in the README of the crate.
+/// The rights in the book, and those in the README of the crate.
 fn documented(binary: &ServerBinary) -> String {
     let compat = include_str!("../../../crates/redlatch-compat/README.md");
     let (_, text) = compat.split_once("ACL SETUSER app ").unwrap();

@@ -120,7 +120,7 @@ impl From<Error> for Failure {
             ErrorKind::Permission if is_renamed(&error.to_string()) => (RIGHTS, NO_RENAME),
             ErrorKind::Permission => (
                 RIGHTS,
-                "the section Rights of the README of redlatch has the ACL line",
+                "the page \"Give rights\" of the redlatch book lists the ACL rules",
             ),
             ErrorKind::TooManyAttempts => (BUSY, "try again"),
             ErrorKind::Lost(_) => (LOST, ""),

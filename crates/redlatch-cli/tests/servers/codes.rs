@@ -27,8 +27,9 @@ async fn all_verbs_end_with_77_for_a_wrong_password_or_missing_rights() {
 /// of the page.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_is_looked_at_by_a_user_who_may_take_nothing() {
-    let page = include_str!("../../../../docs/book/src/operate/command.md");
-    let lines: Vec<_> = page.split("redis-cli ").skip(1).collect();
+    let page = include_str!("../../../../docs/book/src/how-to/rights.md");
+    // Behind the rights of a program.
+    let lines: Vec<_> = page.split("redis-cli ").skip(2).collect();
     let rights = |number: usize| {
         let line = lines[number].split("```").next().unwrap();
         let words = line.split_whitespace().filter(|word| *word != "\\");

@@ -343,7 +343,7 @@ fn unfit(commands: &[&str], first: ServerError) -> Error {
         ),
     };
     let message = format!(
-        "{what}: {first}; it has to know all commands of \"Rights\" in the README under their names"
+        "{what}: {first}; it has to know all commands of \"Give rights\" in the redlatch book under their names"
     );
     Error::with_reason(kind, message, first)
 }

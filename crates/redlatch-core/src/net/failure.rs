@@ -45,7 +45,7 @@ impl Failure {
             ),
             Self::Strange(error) => {
                 let message = format!(
-                    "the server answers, but not to this: {error}; look whether it, or a proxy before it, supports scripts and all commands of \"Rights\" in the README"
+                    "the server answers, but not to this: {error}; look whether it, or a proxy before it, supports scripts and all commands of \"Give rights\" in the redlatch book"
                 );
                 Error::with_reason(ErrorKind::OutcomeUnknown, message, error)
             }

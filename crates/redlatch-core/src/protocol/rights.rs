@@ -108,7 +108,9 @@ pub(crate) fn denied(denial: &str) -> String {
             let command = command.replace(' ', "|");
             format!("the server's user lacks +{command}, a rule for ACL SETUSER")
         }
-        _ => format!("the server's user lacks a right, see \"Rights\" in the README: {denial}"),
+        _ => format!(
+            "the server's user lacks a right, see \"Give rights\" in the redlatch book: {denial}"
+        ),
     }
 }
 

@@ -1,5 +1,29 @@
 //! The workloads of clients. Each primitive is a [`Workload`] in its own folder, listed in
 //! [`KINDS`].
+//!
+//! # Add a primitive
+//!
+//! Create the folder `workload/<kind>` and add a line to [`KINDS`]:
+//!
+//! * `mod.rs` contains a unit struct that implements [`Workload`].
+//!   * If acquisitions return guards, implement [`Holding`] as well, and take `round` and `get_on`
+//!     from the macro `holding_rounds!`. `acquiring!` maps the drawn [`Terms`] to the builders.
+//!     Implement [`Guard`] for the guard. Override `part` for a guard that shares its name, `hold`
+//!     if a token does not identify the hold, and `fence` for a guard that must not write.
+//!   * Otherwise write the functions `round` and `get_on`, which `own_rounds!` calls. Use the
+//!     methods of [`Worker`]: `timed` checks P11, `leaves_nothing` checks P10, and `cancelled`
+//!     drops a future half-way.
+//!   * `prepare` creates objects that must exist first.
+//! * `scripts.rs` translates each run of a script into [`Seen`]. [`Ran`] numbers keys, arguments
+//!   and items as the header of the script does. `holders` and `waiters` read the keys for P6, P8
+//!   and P10.
+//! * `mutants.rs` lists planted faults, at least one for each rule that only this kind has. Names
+//!   begin with the name of the kind.
+//! * A promise of this kind alone is a [`Checker`], which `checkers` returns. A scenario of this
+//!   kind alone is a [`Scenario`], which `scenarios` returns.
+//!
+//! Then run `cargo xtask sim --kind <kind> --seeds 2000`, and the same with `--mutants` instead of
+//! `--seeds 2000`. A checker that no planted fault has ever set off checks nothing, so plant one.
 
 #[macro_use]
 mod macros;

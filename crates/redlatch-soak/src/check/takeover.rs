@@ -4,6 +4,15 @@
 //! without knowing of the other's grants. Too many grants in total are then expected if each server
 //! by itself granted no more than the limit. The old server grants until it is dead or knows that
 //! it is a replica. The new one grants from the time at which it can have been active.
+//!
+//! A falling token is expected if one server can have given the one and the other server the other.
+//! The greater token must have been given at most 2 s before the fault, because a replica does not
+//! lag more. Two servers also explain a guarded set that loses an element or refuses a valid
+//! holder, and a latch that was set on one server and passed on the other.
+//!
+//! Holds that all replicas had to confirm are never excused, and neither is a lower token that a
+//! set accepts. A fault of the library between a grant of the old server and one of the new server
+//! stays unseen if the replica knew of the first grant.
 
 use std::collections::BTreeSet;
 

@@ -15,7 +15,7 @@ use crate::app::{
     out, session,
 };
 
-/// The commands that a user needs, as in the README.
+/// The commands that a user needs, as on the page about rights.
 const RIGHTS: &str = "+eval +evalsha +time +hget +hmget +hset +hdel +hgetall +hscan \
     +pexpire +pttl +persist +zadd +zrem +zremrangebyscore +zcount +zcard +zscore +zrange \
     +zrangebyscore +zrank +zpopmin +publish +subscribe +unsubscribe +ping +set +get +del +scan \
@@ -200,7 +200,7 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
                 "rights",
                 format!("{address}: the user lacks {right}"),
                 "+wait is needed for durability by replicas, the others for messages by shard; \
-                 see the page Rights of the book",
+                 see the page \"Give rights\" of the book",
             );
         }
         match &server.info {
@@ -490,9 +490,9 @@ mod tests {
     }
 
     #[test]
-    fn the_rights_are_those_of_the_readme() {
-        let readme = include_str!("../../../../../README.md");
-        let line = readme.split("ACL SETUSER app").nth(1).unwrap();
+    fn the_rights_are_those_of_the_book() {
+        let page = include_str!("../../../../../docs/book/src/how-to/rights.md");
+        let line = page.split("ACL SETUSER app").nth(1).unwrap();
         let line = line.split("```").next().unwrap();
         let wanted: Vec<_> = line
             .split_whitespace()

@@ -97,7 +97,10 @@ local function pool_ring(k, member)
   publish(verb, channel, k .. ' ' .. n)
 end
 
--- Reads the first waiters: as many as `room` may serve, 16 at most, and the head in any case.
+-- The most waiters that one call serves. Each costs less than the request it would send otherwise.
+local SERVED = 256
+
+-- Reads the first waiters: as many as `room` may serve, SERVED at most, and the head in any case.
 -- `lives` has deadlines of clients that are known already. Returns living members and their tickets
 -- in turn, with the fields
 --
@@ -107,12 +110,12 @@ end
 --   whole  true if nobody waits behind these
 --   more   true if there are too many dead ones before the head
 --
--- Writes nothing. O(log n + 16), and O(dead).
+-- Writes nothing. O(log n + room), and O(dead).
 local function pool_view(q, l, now, called, room, size, lives)
-  local read = math.max(1, math.min(room, 16))
+  local read = math.max(1, math.min(room, SERVED))
   local view = redis.call('ZRANGE', q, 0, read - 1, 'WITHSCORES')
   local whole, at, dead = #view < 2 * read, 1, nil
-  while at < 32 do
+  while at < 2 * SERVED do
     local member = view[at]
     if member then
       local client = queue_client(member)
@@ -322,7 +325,7 @@ local function pool_ring_all(k, q, l, view, ring, gone)
   end
 end
 
--- Notifies the first waiters, at most 16, as far as `room` suffices for all of them together, and
+-- Notifies the first waiters, at most SERVED, as far as `room` suffices for all of them together, and
 -- sets the fields `write`. With `grants`, those who have an order get their permits, see pool_give.
 -- A write that a full server accepts precedes it.
 local function pool_serve(k, d, q, l, now, called, rung, room, size, write, grants)

@@ -14,7 +14,7 @@
 --                to 'strike': they are removed, and so are such holds; the waiters that can be
 --                served were notified, or have their permits, see the reply of pool/release
 --       {now, 'kind', kind}        the name is of another kind, or free
--- Cost  O(log n + 1024): TIME, HMGET × 2, ZRANGE, ZREM for each removed one, and O(log n + 16) for
+-- Cost  O(log n + 1024): TIME, HMGET × 2, ZRANGE, ZREM for each removed one, and O(log n + 256) for
 --       notifications and grants.
 --
 -- Needs no `act_before`: a waiter's number is never used again. Begins with writes that a full

@@ -2,7 +2,10 @@
 //!
 //! Each page has a line here. A test compares the lines with the table of contents.
 
-#![allow(rustdoc::broken_intra_doc_links, reason = "pages of a book, not of a crate")]
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "pages of a book, not of a crate"
+)]
 
 macro_rules! pages {
     ($($name:ident $path:literal)*) => {

@@ -21,6 +21,8 @@ use redlatch::{
 };
 use redlatch_embedded::EmbeddedServer;
 
+const LEAVES_NOTHING: &str = "last_client_of_main_finishes_its_releases_and_removes_its_record";
+
 const VARIABLE: &str = "REDLATCH_TEST_EXIT";
 
 /// One way to end, and what is left of it.
@@ -117,7 +119,7 @@ const CASES: &[Case] = &[
         held: &[],
     },
     Case {
-        name: "last_client_of_main_finishes_its_releases",
+        name: LEAVES_NOTHING,
         child: || {
             let client = Client::from_env().unwrap();
             let guards: Vec<_> = (0..50)
@@ -163,6 +165,13 @@ fn run(case: &Case) -> Result<(), Failed> {
     }
     if (case.code == 101) != said.contains("panicked") {
         return Err(format!("it said: {said}").into());
+    }
+    if case.name == LEAVES_NOTHING {
+        let records = server.keys().into_iter().filter(|key| key.ends_with(b":m"));
+        if let Some(record) = records.last() {
+            let record = String::from_utf8_lossy(&record).into_owned();
+            return Err(format!("the record of the client is left: {record}").into());
+        }
     }
     let client = Client::connect(&listening.url()).unwrap();
     for (names, free) in [(case.free, true), (case.held, false)] {

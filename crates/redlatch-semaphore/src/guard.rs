@@ -70,19 +70,17 @@ impl SemaphorePermit {
             let message = format!("{n} permits cannot be split off {has}");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
-        let (mut missing, mut kept, mut split) = (n, Vec::new(), Vec::new());
-        for mut portion in self.bundle.take() {
-            match missing {
-                0 => kept.push(portion),
-                _ if portion.units() <= missing => {
-                    missing -= portion.units();
-                    split.push(portion);
-                }
-                _ => {
-                    split.extend(portion.split(missing));
-                    missing = 0;
-                    kept.push(portion);
-                }
+        let (mut missing, mut kept, mut split) = (n, self.bundle.take(), Vec::new());
+        while missing > 0
+            && let Some(mut last) = kept.pop()
+        {
+            if last.units() <= missing {
+                missing -= last.units();
+                split.push(last);
+            } else {
+                split.extend(last.split(missing));
+                missing = 0;
+                kept.push(last);
             }
         }
         self.bundle = Bundle::all(kept);

@@ -12,10 +12,10 @@ use std::{
 };
 
 use redlatch::{
-    ClientBuilder, ErrorKind, HoldState, LossCause, RedLock, Released,
+    ClientBuilder, ErrorKind, HoldState, Lockable, LossCause, RedLock, Released,
     blocking::{Client, Stop, Wait, WaitIter, work},
     embedded::{EmbeddedServer, EmbeddedTransport, Server, SteppedRuntime},
-    once::{JobRun, Once},
+    once::{JobOutcome, JobRun, Once},
     runtime::{Address, Login},
 };
 
@@ -367,6 +367,49 @@ fn last_drop_returns_although_the_server_is_gone() {
     server.engine().stop();
     drop(client);
     drop(guard);
+}
+
+/// One after the other, twenty members would take twenty seconds.
+#[test]
+fn drop_of_many_members_waits_once_although_the_server_is_gone() {
+    let server = Server::start();
+    let client = client(&server);
+    let locks: Vec<_> = (0..20).map(|n| client.lock(format!("{{m}}{n}"))).collect();
+    let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+    let guard = client.multi_lock(&members).lock().wait().unwrap();
+    server.engine().stop();
+    let began = Instant::now();
+    drop(guard);
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn outcome_of_a_job_that_ends_while_its_client_closes_is_recorded() {
+    let server = Server::start();
+    let (client, other) = (client(&server), client(&server));
+    let job = client.once("nightly").slot("2026-11-28");
+    let (tell, began) = mpsc::channel();
+    let ran = thread::scope(|scope| {
+        let closing = client.clone();
+        scope.spawn(move || {
+            began.recv().unwrap();
+            closing.close(Duration::from_secs(60)).wait();
+        });
+        let run = job.run(async |run: &JobRun| {
+            work(run, |stop| {
+                tell.send(()).unwrap();
+                while !stop.is_stopped() {
+                    thread::yield_now();
+                }
+                Ok::<_, String>(7)
+            })
+            .await
+        });
+        run.wait()
+    });
+    assert!(matches!(ran.unwrap(), Once::Ran(7)));
+    let record = other.once("nightly").slot("2026-11-28").last().wait();
+    assert_eq!(record.unwrap().unwrap().outcome, JobOutcome::Done);
 }
 
 #[test]

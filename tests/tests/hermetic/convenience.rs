@@ -302,6 +302,20 @@ async fn guards_of_all_kinds_are_kept_in_one_list() {
     drop(lost);
 }
 
+/// A read guard has the token of the last write before its own grant, also in a list of all kinds.
+#[tokio::test(start_paused = true)]
+async fn downgraded_guard_keeps_its_token_in_a_list_of_all_kinds() {
+    let client = Backend::embedded().client().await;
+    let lock = client.read_write_lock("rw");
+    let upgradable = lock.upgradable_read().await.unwrap();
+    let write = upgradable.upgrade().await.unwrap();
+    let read = write.downgrade().await.unwrap();
+    assert!(read.token() > upgradable.token());
+    let token = read.token();
+    let any: Box<dyn AnyGuard> = read.into();
+    assert_eq!(any.token(), Some(token));
+}
+
 async fn permits(client: &Client) -> SemaphorePermit {
     let semaphore = client.semaphore("s").permits_if_unset(2);
     semaphore.acquire_many(2).await.unwrap()

@@ -14,6 +14,7 @@ use crate::{
     engine::{
         Hold,
         context::{Client, Core},
+        linger,
     },
     protocol::time::Moment,
 };
@@ -178,6 +179,10 @@ impl Drop for Core {
         // have queued. A fork must skip this, since its locks may be held forever.
         if !self.life().is_forked() {
             self.releaser.finish();
+            let life = Arc::clone(&self.net.world.life);
+            linger(&self.net.world.runtime, || {
+                Some(Box::pin(async move { life.idle().await }))
+            });
         }
     }
 }

@@ -96,7 +96,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             None => Arc::new(TokioRuntime::current().ok_or_else(|| {
                 Error::new(
                     ErrorKind::InvalidOption,
-                    "no tokio runtime here; connect inside of one, or set ClientBuilder::runtime",
+                    "no tokio runtime here; connect inside one, or use redlatch::blocking::Client",
                 )
             })?),
         };

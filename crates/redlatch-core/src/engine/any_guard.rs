@@ -84,7 +84,7 @@ pub type Extending<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send +
 
 impl AnyGuard for Held {
     fn token(&self) -> Option<Token> {
-        Some(Self::token(self)).filter(|&token| token != Token::NONE)
+        Some(self.granted_token()).filter(|&token| token != Token::NONE)
     }
 
     fn lost(&self) -> BoxFuture<LossCause> {

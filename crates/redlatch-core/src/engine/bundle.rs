@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
-use super::{Held, Lasting, Released};
+use super::{Held, Lasting, Released, linger::together};
 use crate::{Error, HoldState, LossCause, Moment};
 
 /// The knowledge that a guard of several holds has of them. The guards of multi-locks, red-locks
@@ -47,19 +47,20 @@ impl<H> Bundle<H> {
 
     /// Changes the number that has to last.
     #[must_use]
-    pub const fn needs(mut self, needed: usize) -> Self {
+    pub fn needs(mut self, needed: usize) -> Self {
         self.needed = needed;
         self
     }
 
-    pub fn into_holds(self) -> Vec<H> {
-        self.holds
+    pub fn into_holds(mut self) -> Vec<H> {
+        self.take()
     }
 
     /// Takes all holds out.
     #[must_use]
     pub fn take(&mut self) -> Vec<H> {
-        std::mem::replace(self, Self::all(Vec::new())).holds
+        self.needed = 0;
+        std::mem::take(&mut self.holds)
     }
 
     pub fn holds(&self) -> &[H] {
@@ -104,7 +105,11 @@ impl<H: Borrow<Held>> Bundle<H> {
     /// Returns the deadline of the whole by the client's clock, if nothing renews it; see
     /// [`Held::valid_until`].
     pub fn valid_until(&self) -> Moment {
-        self.least_needed(Held::valid_until, Moment::default(), Moment::FAR_FUTURE)
+        let until = |hold: &Held| match hold.state() {
+            HoldState::Lost(_) => Moment::default(),
+            HoldState::Held | HoldState::Unknown => hold.valid_until(),
+        };
+        self.least_needed(until, Moment::default(), Moment::FAR_FUTURE)
     }
 
     /// Returns how long the whole can be relied on if nothing renews it; zero after a loss.
@@ -219,6 +224,16 @@ impl<H: Borrow<Held>> Bundle<H> {
     }
 }
 
+/// Drops all holds, and in programs without async code waits once for all releases.
+impl<H> Drop for Bundle<H> {
+    fn drop(&mut self) {
+        let holds = self.take();
+        if !holds.is_empty() {
+            together(|| drop(holds));
+        }
+    }
+}
+
 impl<H: Borrow<Held> + Send + Sync> Lasting for Bundle<H> {
     fn check(&self) -> Result<(), Error> {
         Self::check(self)
@@ -237,7 +252,8 @@ impl Bundle {
     /// If the future is dropped, the releases continue in the background.
     #[doc(hidden)]
     pub async fn release(self) -> Vec<Result<Released, Error>> {
-        join_all(self.holds.into_iter().map(|hold| Box::pin(hold.release()))).await
+        let releases = self.into_holds().into_iter();
+        join_all(releases.map(|hold| Box::pin(hold.release()))).await
     }
 }
 

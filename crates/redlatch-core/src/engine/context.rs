@@ -28,7 +28,7 @@ use crate::{
     },
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
-        Watchdog, Withdrawals, client_record::ClientRecord, options::Standing,
+        Watchdog, Withdrawals, client_record::ClientRecord, linger, options::Standing,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -224,7 +224,7 @@ impl Client {
     /// without async code waits for the answer.
     pub(crate) fn release_dropped(&self, key: &Key, pending: PendingRelease) {
         self.enqueue_release(pending);
-        self.runtime().dropped(&mut || {
+        linger(self.runtime(), || {
             let settled = self.0.releaser.ahead(key, Ahead::Settled)?;
             Some(Box::pin(settled))
         });

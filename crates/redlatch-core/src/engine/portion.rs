@@ -145,7 +145,9 @@ impl Stock {
 
 impl Drop for Portion {
     fn drop(&mut self) {
-        if let Some(pending) = self.take_release(UnitsEnd::Released)
+        // In a fork, another thread of the parent may have held the locks that this takes.
+        if !self.client().is_forked()
+            && let Some(pending) = self.take_release(UnitsEnd::Released)
             && self.client().keeps(Rule::ReleaseOnDrop)
         {
             self.client()

@@ -48,14 +48,18 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
         Uuid::new_v4().as_u128()
     }
 
-    /// Called on the thread that has dropped a guard, when its release is queued. `released`
-    /// returns a future that ends when the release has been answered or given up; `None` if that
-    /// has happened.
+    /// Reports whether this thread waits for the end of what the drop of a guard, or of the last
+    /// handle of a client, has begun. By default the drop returns at once, and the background goes
+    /// on. A runtime for programs without async code waits.
+    fn lingers(&self) -> bool {
+        false
+    }
+
+    /// Waits on this thread for `end`, for a while. Called only if the runtime [lingers][a].
     ///
-    /// The default implementation returns at once, and the release continues in the background. A
-    /// runtime for programs without async code waits here for a while.
-    fn dropped(&self, released: &mut dyn FnMut() -> Option<BoxFuture<()>>) {
-        let _ = released;
+    /// [a]: Self::lingers
+    fn linger(&self, end: BoxFuture<()>) {
+        drop(end);
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{runtime::Builder, sync::mpsc};
 
-use super::wait::{block_on, in_async_code};
+use super::wait::{block_on, in_async_code, is_polling};
 use crate::{
     Error, ErrorKind, Moment, TokioRuntime,
     runtime::{BoxFuture, Runtime},
@@ -69,18 +69,18 @@ impl Runtime for Background {
         self.runtime.random()
     }
 
-    /// Waits for the release, so that the end of `main` does not overtake it.
+    /// The end of `main` must not overtake a release. Where a future is polled, the caller of
+    /// [`Wait::wait`](super::Wait::wait) gets its result without a delay.
+    fn lingers(&self) -> bool {
+        thread::current().id() != self.thread && !is_polling() && !in_async_code()
+    }
+
     #[expect(
         clippy::disallowed_methods,
         reason = "a limit for a thread that sleeps, not for a hold"
     )]
-    fn dropped(&self, released: &mut dyn FnMut() -> Option<BoxFuture<()>>) {
-        if thread::current().id() != self.thread
-            && !in_async_code()
-            && let Some(released) = released()
-        {
-            block_on(released, Some(Instant::now() + RELEASE_ON_DROP));
-        }
+    fn linger(&self, end: BoxFuture<()>) {
+        block_on(end, Some(Instant::now() + LINGER));
     }
 }
 
@@ -89,5 +89,6 @@ fn no_thread(error: &io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, text)
 }
 
-/// How long the drop of a guard waits for the answer to its release.
-const RELEASE_ON_DROP: Duration = Duration::from_secs(1);
+/// How long the drop of a guard waits for the answer to its release, and that of the last handle
+/// for the end of all background work.
+const LINGER: Duration = Duration::from_secs(1);

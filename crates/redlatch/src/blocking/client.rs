@@ -8,8 +8,11 @@ use crate::{ClientBuilder, Error};
 /// A client with a background thread, for programs without async code.
 ///
 /// The client derefs to [`redlatch::Client`](crate::Client), and has its methods. The client is
-/// cheap to clone. The thread ends when the last clone, handle and guard has gone, and the last
-/// release has been answered.
+/// cheap to clone.
+///
+/// The thread ends when the last clone, handle and guard has gone, and the last release has been
+/// answered, or given up at the end of its lease. The drop of the last of them waits for that end,
+/// for at most one second.
 #[derive(Clone, Debug)]
 pub struct Client(crate::Client);
 
@@ -98,6 +101,13 @@ impl Client {
     #[track_caller]
     pub fn embedded() -> Result<Self, Error> {
         Self::connect_with(crate::embedded::Server::start().builder())
+    }
+}
+
+/// For functions that take the client of the async API, such as `red_lock`.
+impl From<Client> for crate::Client {
+    fn from(client: Client) -> Self {
+        client.0
     }
 }
 

@@ -37,8 +37,7 @@
 //! # Release
 //!
 //! A dropped guard releases, and its drop waits for the answer for at most one second. After that,
-//! and when you drop the guard in async code, the release continues in the background. The drop of
-//! a `MultiGuard` waits for one member after the other.
+//! and when you drop the guard in async code, the release continues in the background.
 //!
 //! A process that ends runs no destructors of other threads, of statics, or after
 //! `std::process::exit`. The names of such guards are free when their leases have ended, 30 s by

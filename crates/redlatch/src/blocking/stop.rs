@@ -1,14 +1,15 @@
 //! How work in a thread learns that it has to stop.
 
-use std::{fmt, future::pending, time::Duration};
+use std::{fmt, future::poll_fn, task::Poll, time::Duration};
 
+use super::wait::while_polling;
 use crate::{Error, Lasting};
 
 /// Runs synchronous `work` where async code would run a future: under a guard, a run of a job, or a
 /// term of a leader. The work asks its [`Stop`] between its steps.
 ///
-/// The future is ready when the work has returned, or never if the hold was lost by then. So the
-/// call that runs the future reports the loss.
+/// The future is ready when the work has returned. If the hold is lost by then, the future is ready
+/// at its second poll, before which the call that runs the future reports the loss.
 ///
 /// # Cancel safety
 ///
@@ -36,10 +37,19 @@ use crate::{Error, Lasting};
 /// # fn main() {}
 /// ```
 pub async fn work<T>(hold: &impl Lasting, work: impl FnOnce(Stop<'_>) -> T) -> T {
-    let value = work(Stop(hold));
+    let value = while_polling(false, || work(Stop(hold)));
     if hold.check().is_err() {
-        // Otherwise work that has returned late would count as work under the hold.
-        return pending().await;
+        // Otherwise work that has returned late would count as work under the hold. While a client
+        // closes, a run of a job still counts.
+        let mut polled = false;
+        poll_fn(|context| match std::mem::replace(&mut polled, true) {
+            true => Poll::Ready(()),
+            false => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
     }
     value
 }

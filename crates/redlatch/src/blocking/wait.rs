@@ -1,6 +1,7 @@
 //! Futures and streams on a thread that may block.
 
 use std::{
+    cell::Cell,
     future::{Future, IntoFuture},
     pin::pin,
     sync::{
@@ -32,14 +33,16 @@ use tokio::{runtime::Handle, task::coop::consume_budget};
 /// # fn main() {}
 /// ```
 ///
-/// The calling thread polls the future and sleeps in between. All futures of redlatch can be polled
-/// in this way. A future of another library may need the runtime of that library.
+/// The calling thread polls the future and sleeps in between. All futures of clients, handles and
+/// guards can be polled in this way. A future of another library may need the runtime of that
+/// library.
 pub trait Wait: IntoFuture + Sized {
     /// Blocks until the future is done, and returns its output.
     ///
     /// # Panics
     ///
-    /// Panics in async code of tokio.
+    /// Panics in async code of tokio, except in `tokio::task::unconstrained`, which looks like
+    /// synchronous code.
     #[track_caller]
     fn wait(self) -> Self::Output {
         assert!(!in_async_code(), "{IN_ASYNC_CODE}");
@@ -103,7 +106,8 @@ pub(super) fn block_on<F: Future>(future: F, limit: Option<Instant>) -> Option<F
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+        let polled = while_polling(true, || future.as_mut().poll(&mut context));
+        if let Poll::Ready(output) = polled {
             return Some(output);
         }
         while !sleeper.woken.swap(false, Ordering::Acquire) {
@@ -114,6 +118,29 @@ pub(super) fn block_on<F: Future>(future: F, limit: Option<Instant>) -> Option<F
             }
         }
     }
+}
+
+thread_local! {
+    static POLLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Reports whether this thread polls a future here, and not synchronous work of the caller.
+pub(super) fn is_polling() -> bool {
+    POLLING.get()
+}
+
+/// Calls `call` while this thread counts as polling a future, or as not doing so.
+pub(super) fn while_polling<T>(polling: bool, call: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            POLLING.set(self.0);
+        }
+    }
+
+    let _before = Before(POLLING.replace(polling));
+    call()
 }
 
 /// A thread that sleeps until a future wakes it. The flag tells the wake-up from that of another

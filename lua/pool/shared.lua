@@ -325,9 +325,9 @@ local function pool_ring_all(k, q, l, view, ring, gone)
   end
 end
 
--- Notifies the first waiters, at most SERVED, as far as `room` suffices for all of them together, and
--- sets the fields `write`. With `grants`, those who have an order get their permits, see pool_give.
--- A write that a full server accepts precedes it.
+-- Notifies the first waiters, at most SERVED, as far as `room` suffices for all of them together,
+-- and sets the fields `write`. With `grants`, those who have an order get their permits, see
+-- pool_give. A write that a full server accepts precedes it.
 local function pool_serve(k, d, q, l, now, called, rung, room, size, write, grants)
   local view = pool_view(q, l, now, called, room, size, {})
   if view.dead then

@@ -107,6 +107,7 @@ fn each_alert_has_a_section_of_the_runbook() {
     let sections: Vec<_> = RUNBOOK
         .lines()
         .filter_map(|line| line.strip_prefix("## "))
+        .filter(|section| section.starts_with("Redlatch"))
         .collect();
     assert_eq!(alerts, sections);
     for alert in alerts {

@@ -72,7 +72,7 @@ fn of_crontab(line: &str) -> &str {
 async fn job_of_a_crontab_runs_on_one_machine() {
     let world = World::new().await;
     world.program("nightly", WAITS);
-    let lines = blocks(&world, "A job of a crontab, on one of several machines");
+    let lines = blocks(&world, "Run a cron job on one of several machines");
     let line = of_crontab(&lines[0]);
     let first = world.shell(line).spawn().unwrap();
     world.lines("log", 1).await;
@@ -97,7 +97,7 @@ async fn unit_of_systemd_passes_the_signal_on_and_frees_the_name() {
     let job =
         "trap 'echo told >> log; exit' TERM; echo started >> log; while :; do sleep 0.02; done";
     world.program("indexer", job);
-    let unit = block(&world, "A service of which one instance works at a time");
+    let unit = block(&world, "Run one instance of a service");
     let value = |key: &str| {
         let found = unit.lines().find_map(|line| line.strip_prefix(key));
         found
@@ -129,7 +129,7 @@ async fn replicas_migrate_one_after_the_other_and_then_serve() {
         "echo \"$1 starts\" >> log; sleep 0.1; echo \"$1 ended\" >> log",
     );
     world.program("serve", "echo serves >> served");
-    let script = block(&world, "A migration at the start of a container");
+    let script = block(&world, "Migrate when a container starts");
     let replicas: Vec<_> = (0..3)
         .map(|_| world.shell(&script).spawn().unwrap())
         .collect();
@@ -148,7 +148,7 @@ async fn deployments_of_one_environment_run_one_after_the_other() {
         "deploy",
         "echo \"$1 starts\" >> log; sleep 0.1; echo \"$1 ended\" >> log",
     );
-    let script = block(&world, "A deployment in CI");
+    let script = block(&world, "Deploy in CI");
     let jobs: Vec<_> = (0..2)
         .map(|_| world.shell(&script).spawn().unwrap())
         .collect();
@@ -163,7 +163,7 @@ async fn operator_sees_who_holds_a_name_up() {
     let world = World::new().await;
     let client = world.client().await;
     let _held = client.lock("orders:42").lock().await.unwrap();
-    let seen = output(&mut world.shell(&block(&world, "Who holds it up?"))).await;
+    let seen = output(&mut world.shell(&block(&world, "See the holder"))).await;
     assert_eq!(seen.code, 0, "{seen:?}");
     assert!(seen.stdout.matches("orders:42").count() > 1, "{seen:?}");
     assert!(seen.stdout.contains("other"), "{seen:?}");
@@ -172,7 +172,7 @@ async fn operator_sees_who_holds_a_name_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_keeps_a_service_from_working_during_maintenance() {
     let world = World::new().await;
-    let script = block(&world, "Keep a service from working during maintenance");
+    let script = block(&world, "Stop a service during maintenance");
     let during = script.replace("# … maintenance …", "redlatch show indexer");
     assert_ne!(during, script);
     let held = output(&mut world.shell(&during)).await;
@@ -189,10 +189,7 @@ async fn test_waits_until_a_deployment_is_over() {
     let run = ["run", "deploy-production", "--", "./deploy"];
     let deployment = world.start(&run);
     world.lines("log", 1).await;
-    let script = block(
-        &world,
-        "Wait until a deployment is over, and do nothing else",
-    );
+    let script = block(&world, "Wait for a deployment");
     let test = world.shell(&script).spawn().unwrap();
     go(&world);
     finished(deployment).await.ends(0);
@@ -217,7 +214,7 @@ async fn operator_takes_a_lock_from_a_process_that_hangs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn recording_of_a_test_becomes_a_page() {
     let world = World::new().await;
-    let script = block(&world, "Record who held what during a test");
+    let script = block(&world, "Record holds during a test");
     let (watch, draw) = script.split_once('\n').unwrap();
     let watch = world.shell(&format!("exec {watch}")).spawn().unwrap();
     let client = world.client().await;
@@ -240,7 +237,7 @@ async fn recording_of_a_test_becomes_a_page() {
 async fn note_says_why_a_name_is_held() {
     let world = World::new().await;
     world.program("deploy", WAITS);
-    let script = block(&world, "Say why a name is held");
+    let script = block(&world, "Say why you hold a name");
     let mut shell = world.shell(&script);
     let deployment = shell.env("CI_COMMIT_SHA", "3f9c1d").spawn().unwrap();
     world.lines("log", 1).await;
@@ -253,10 +250,7 @@ async fn note_says_why_a_name_is_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_lets_a_deployment_go_on() {
     let world = World::new().await;
-    let script = block(
-        &world,
-        "Check a new environment before the first deployment",
-    );
+    let script = block(&world, "Check a new environment");
     let checked = output(&mut world.shell(&format!("{script}\necho goes on"))).await;
     assert_eq!(checked.code, 0, "{checked:?}");
     assert!(checked.stdout.ends_with("goes on\n"), "{checked:?}");

@@ -237,66 +237,19 @@ fn expect(elements: &str, part: &str, count: usize) -> Result<(), String> {
     }
 }
 
-/// Renews the pictures.
+/// Renews the picture of the book, a recording of the example `lost_lock`.
 fn draw(browser: &Browser) -> Result<(), String> {
-    for picture in PICTURES {
-        let lines = browser.folder.join(format!("{}.jsonl", picture.name));
-        // Examples take the file from the environment, and the simulator as its last argument.
-        let mut show = Command::new(root().join("target/debug").join(picture.program));
-        show.args(picture.args)
-            .env("REDLATCH_RECORD", &lines)
-            .stdout(Stdio::null());
-        if picture.args.contains(&"--record") {
-            show.arg(&lines);
-        }
-        command::run(&mut show)?;
-        let page = browser.folder.join(format!("{}.html", picture.name));
-        timeline(&lines, &page)?;
-        let file = format!("docs/book/src/operate/{}.png", picture.name);
-        browser.picture(&page, picture.height, &root().join(&file))?;
-        println!("{file}");
-    }
+    let lines = browser.folder.join("lost_lock.jsonl");
+    let mut show = Command::new(root().join("target/debug/examples/lost_lock"));
+    show.env("REDLATCH_RECORD", &lines).stdout(Stdio::null());
+    command::run(&mut show)?;
+    let page = browser.folder.join("lost_lock.html");
+    timeline(&lines, &page)?;
+    let file = "docs/book/src/operate/lost_lock.png";
+    browser.picture(&page, 150, &root().join(file))?;
+    println!("{file}");
     Ok(())
 }
 
-/// A picture of a recording.
-struct Picture {
-    name: &'static str,
-    /// What is recorded, in the folder of what cargo has built.
-    program: &'static str,
-    args: &'static [&'static str],
-    height: u32,
-}
-
-/// What cargo has to build for the pictures.
-const RECORDED: [&str; 8] = [
-    "-p",
-    "redlatch-sim",
-    "-p",
-    "redlatch-examples",
-    "--example",
-    "lost_lock",
-    "--example",
-    "leader",
-];
-
-const PICTURES: &[Picture] = &[
-    Picture {
-        name: "lost_lock",
-        program: "examples/lost_lock",
-        args: &[],
-        height: 150,
-    },
-    Picture {
-        name: "rolling_restart",
-        program: "examples/leader",
-        args: &[],
-        height: 220,
-    },
-    Picture {
-        name: "seed",
-        program: "redlatch-sim",
-        args: &["--seed", "7", "--kind", "lock", "--record"],
-        height: 260,
-    },
-];
+/// What cargo has to build for the picture.
+const RECORDED: [&str; 4] = ["-p", "redlatch-examples", "--example", "lost_lock"];

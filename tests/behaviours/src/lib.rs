@@ -150,7 +150,6 @@ pub fn all() -> impl Iterator<Item = Case> {
         rwlock::upgrade::CASES,
         semaphore::behaviour::CASES,
         semaphore::waiting::CASES,
-        semaphore::wrong_input::CASES,
     ];
     modules.into_iter().flatten().copied()
 }

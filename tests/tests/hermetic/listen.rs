@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch::{Client, ErrorKind, HoldState, runtime::TokioRuntime};
+use redlatch::{Client, ErrorKind, runtime::TokioRuntime};
 use redlatch_embedded::{EmbeddedServer, Listening};
 use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::time::{sleep, timeout};
@@ -22,60 +22,6 @@ impl World {
     async fn client(&self) -> Client {
         Client::connect(&self.listening.url()).await.unwrap()
     }
-}
-
-#[tokio::test]
-async fn two_clients_exclude_each_other() {
-    let world = World::new().await;
-    let (ada, bob) = (world.client().await, world.client().await);
-    let guard = ada.lock("a").lock().await.unwrap();
-    assert!(bob.lock("a").try_lock().await.unwrap().is_none());
-    let first = guard.token();
-    guard.release().await.unwrap();
-    let guard = bob.lock("a").try_lock().await.unwrap().unwrap();
-    assert!(guard.token() > first);
-    guard.release().await.unwrap();
-    ada.close(GENEROUS).await;
-    bob.close(GENEROUS).await;
-    eventually("the connections to end", GENEROUS, async || {
-        world.server.connection_count() == 0
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn release_wakes_a_waiter() {
-    let world = World::new().await;
-    let (ada, bob) = (world.client().await, world.client().await);
-    let mut rounds_woken = 0;
-    for _ in 0..5 {
-        let guard = ada.lock("a").lock().await.unwrap();
-        let lock = bob.lock("a");
-        let waiter = tokio::spawn(async move { lock.lock().await });
-        // Long enough to be in line; the look at the clock that would find the lock free comes
-        // after two seconds.
-        sleep(Duration::from_millis(150)).await;
-        guard.release().await.unwrap();
-        let woken = timeout(Duration::from_millis(1000), waiter).await;
-        rounds_woken += usize::from(woken.is_ok_and(|guard| guard.unwrap().is_ok()));
-        eventually("the lock to be free", GENEROUS, async || {
-            !ada.lock("a").is_locked().await.unwrap()
-        })
-        .await;
-    }
-    assert_eq!(rounds_woken, 5);
-}
-
-#[tokio::test]
-async fn holds_are_renewed_past_their_lease() {
-    let world = World::new().await;
-    let client = world.client().await;
-    let lease = Duration::from_millis(1200);
-    let guard = client.lock("a").lock().renewed_lease(lease).await.unwrap();
-    sleep(lease * 2).await;
-    assert_eq!(guard.state(), HoldState::Held);
-    guard.check().unwrap();
-    guard.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -15,7 +15,6 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     a_stalled_connection_is_replaced_in_time_for_short_leases,
-    reply_after_the_lease_is_no_grant,
     deadline_bounds_calls_into_a_black_hole,
     cut_connection_while_waiting_is_an_error_and_not_none,
     connection_that_ends_within_a_reply_is_replaced,
@@ -62,24 +61,6 @@ async fn a_stalled_connection_is_replaced_in_time_for_short_leases(binary: Serve
         drop(guard);
         assert_nothing_left(&backend, &[&rig.client]).await;
     }
-}
-
-// L9
-async fn reply_after_the_lease_is_no_grant(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let rig = Rig::new(&backend, Then::Stall).await;
-    for delay in [40, 150] {
-        rig.proxy.delay(delay * MS);
-        let before = Instant::now();
-        let lease = 60 * MS;
-        let error = rig.lock.try_lock_for(SECOND).lease(lease).await.map(drop);
-        assert!(error.unwrap_err().is_transient());
-        assert!(before.elapsed() < 3 * SECOND, "{:?}", before.elapsed());
-        rig.proxy.pass();
-        let guard = rig.lock.lock().await.unwrap();
-        assert_eq!(rig.lock.hold_count(guard.owner()).await.unwrap(), 1);
-    }
-    assert_nothing_left(&backend, &[&rig.client]).await;
 }
 
 // L2, L4

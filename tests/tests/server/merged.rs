@@ -14,8 +14,6 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    calls_that_are_ready_together_share_requests,
-    task_with_another_lease_is_served_among_many,
     full_server_refuses_acquisitions_that_are_ready_with_releases,
     name_without_rights_fails_alone,
     node_of_a_cluster_that_is_used_as_a_single_server_serves_single_calls,
@@ -43,51 +41,6 @@ async fn take_all(client: &Client, names: &[String]) -> Vec<LockGuard> {
 async fn release_all(guards: Vec<LockGuard>) {
     for released in join_all(guards.into_iter().map(LockGuard::release)).await {
         assert_eq!(released.unwrap(), Released::Free);
-    }
-}
-
-async fn calls_that_are_ready_together_share_requests(binary: ServerBinary) {
-    const TASKS: u64 = 64;
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    let client = backend.client().await;
-    let names: Vec<_> = (0..TASKS).map(|n| format!("together-{n}")).collect();
-    // The first use sends the text of the scripts.
-    release_all(take_all(&client, &names).await).await;
-    let before = backend.script_calls();
-    let guards = take_all(&client, &names).await;
-    let acquired = backend.script_calls() - before;
-    release_all(guards).await;
-    let released = backend.script_calls() - before - acquired;
-    // How many share one depends on when the task that sends is polled. Where only one thread runs,
-    // the number is exact.
-    for calls in [acquired, released] {
-        assert!(calls < TASKS, "{calls} calls for {TASKS} tasks");
-    }
-    assert_nothing_left(&backend, &[&client]).await;
-}
-
-/// A call that no other task can join does not wait until others fill it.
-async fn task_with_another_lease_is_served_among_many(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let client = backend.client().await;
-    let many = async |n: usize| {
-        let lock = client.lock(format!("many-{n}"));
-        loop {
-            lock.lock().await.unwrap().release().await.unwrap();
-        }
-    };
-    let one = async {
-        for _ in 0..50 {
-            let lease = std::time::Duration::from_secs(7);
-            let guard = client.lock("other").try_lock().lease(lease).await;
-            guard.unwrap().unwrap().release().await.unwrap();
-        }
-    };
-    tokio::select! {
-        biased;
-        () = one => {}
-        _ = join_all((0..64).map(many)) => {}
     }
 }
 

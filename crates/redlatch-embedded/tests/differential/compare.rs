@@ -2,13 +2,11 @@
 
 use redlatch_core::runtime::{Command, Reply, Value};
 
-use crate::pair::Case;
-
 /// Tells whether engine and server have answered the same.
-pub(crate) fn same(case: &Case, ours: &Reply, theirs: &Reply, exact_texts: bool) -> bool {
-    let slack = case.slack.max(clock_slack(&case.command));
+pub(crate) fn same(command: &Command, ours: &Reply, theirs: &Reply, exact_texts: bool) -> bool {
+    let slack = clock_slack(command);
     match (ours, theirs) {
-        (Ok(ours), Ok(theirs)) if is_unordered(&case.command) => sorted(ours) == sorted(theirs),
+        (Ok(ours), Ok(theirs)) if is_unordered(command) => sorted(ours) == sorted(theirs),
         (Ok(ours), Ok(theirs)) => same_value(ours, theirs, slack),
         (Err(ours), Err(theirs)) if exact_texts => ours == theirs,
         (Err(ours), Err(theirs)) => ours.code == theirs.code,

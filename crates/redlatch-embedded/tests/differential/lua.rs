@@ -1,59 +1,10 @@
-//! Random scripts, and the hook for given ones.
+//! Random scripts.
 
 use fastrand::Rng;
 use redlatch_core::runtime::Command;
 use redlatch_embedded::engine::Model;
 
 use crate::commands::{self, Arg};
-
-/// Keys and further arguments of one call of a script.
-pub(crate) type Arguments = (Vec<Vec<u8>>, Vec<Vec<u8>>);
-
-/// A given script and how to call it at random.
-pub(crate) struct ScriptCase {
-    pub(crate) source: &'static str,
-    /// Draws keys and arguments; keys from [`commands::key`], so that the data are compared
-    /// afterwards.
-    pub(crate) arguments: fn(&mut Rng) -> Arguments,
-    /// How far times in its replies and in what it stores may differ, in their own unit.
-    pub(crate) slack: i64,
-}
-
-impl ScriptCase {
-    /// One random call.
-    pub(crate) fn call(&self, rng: &mut Rng) -> Command {
-        let (keys, argv) = (self.arguments)(rng);
-        eval(self.source, &keys, &argv)
-    }
-}
-
-/// Scripts of about the kind that locks use, to show that the hook works.
-pub(crate) fn samples() -> Vec<ScriptCase> {
-    let acquire = ScriptCase {
-        source: ACQUIRE,
-        arguments: |rng| {
-            let (owner, lease) = (pick(rng, &["a", "b"]), pick(rng, &["0", "60000000"]));
-            one_key(rng, &[owner, lease])
-        },
-        slack: 2_000_000,
-    };
-    let release = ScriptCase {
-        source: RELEASE,
-        arguments: |rng| {
-            let owner = pick(rng, &["a", "b"]);
-            one_key(rng, &[owner])
-        },
-        slack: 2_000_000,
-    };
-    vec![acquire, release]
-}
-
-fn one_key(rng: &mut Rng, argv: &[&str]) -> Arguments {
-    (
-        vec![commands::key(rng)],
-        argv.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
-    )
-}
 
 fn pick<'a>(rng: &mut Rng, items: &[&'a str]) -> &'a str {
     items[rng.usize(..items.len())]
@@ -306,20 +257,3 @@ pub(crate) const SHOW: &str = "local function show(v)
   return '{' .. table.concat(o, ',') .. '}'
 end
 ";
-
-const ACQUIRE: &str = "local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-local h = redis.pcall('HMGET', KEYS[1], 'o', 'u', 'l')
-if h.err then redis.call('DEL', KEYS[1]) return h end
-if h[1] and h[1] ~= ARGV[1] and tonumber(h[2]) > now then return {0, h[1], h[2]} end
-local token = math.max((tonumber(h[3]) or 0) + 1, now)
-redis.call('HSET', KEYS[1], 'o', ARGV[1], 'u', now + ARGV[2], 'l', token)
-redis.call('PEXPIRE', KEYS[1], 600000)
-return {1, token, redis.call('PTTL', KEYS[1])}";
-
-const RELEASE: &str = "local o = redis.pcall('HGET', KEYS[1], 'o')
-if type(o) == 'table' then return o end
-if o ~= ARGV[1] then return {0, o} end
-redis.call('HDEL', KEYS[1], 'o', 'u')
-redis.pcall('PUBLISH', 'channel', 'free')
-return {1, redis.call('HGETALL', KEYS[1])}";

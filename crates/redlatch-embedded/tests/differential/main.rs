@@ -56,13 +56,9 @@ mod server;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use redlatch_core::runtime::Command;
 
-use crate::{
-    family::Share,
-    lua::ScriptCase,
-    pair::{Case, Pair},
-    server::Server,
-};
+use crate::{family::Share, pair::Pair, server::Server};
 
 /// The folders of scripts, each with its share of the calls.
 const FAMILY: &[Share] = &[
@@ -93,22 +89,6 @@ fn random_commands_and_scripts_are_answered_as_by_real_servers() {
     }
 }
 
-/// The hook for scripts of the family: random states made by `prepare`, the script in between,
-/// everything compared.
-#[test]
-fn fixed_scripts_are_answered_as_by_real_servers() {
-    let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
-    for path in server::paths() {
-        let server = Server::start(&path);
-        let mut rng = Rng::with_seed(seed);
-        let mut pair = Pair::new(&server);
-        for script in lua::samples() {
-            run_script(&mut pair, &mut rng, &script, 200);
-        }
-        pair.report(seed);
-    }
-}
-
 /// The scripts of the family, each call on a clock of its own, over states that these calls make.
 #[test]
 fn scripts_of_the_family_are_answered_as_by_real_servers() {
@@ -120,7 +100,7 @@ fn scripts_of_the_family_are_answered_as_by_real_servers() {
         let mut pair = Pair::new(&server);
         for _ in 0..cases / FEW {
             let round: Vec<_> = (0..FEW)
-                .map(|_| Case::plain(family::random_call(FAMILY, &mut pair, &mut rng)))
+                .map(|_| family::random_call(FAMILY, &mut pair, &mut rng))
                 .collect();
             let trouble = TROUBLES.get(rng.usize(..TROUBLES.len() * 10));
             pair.run_under(trouble.copied(), round);
@@ -140,10 +120,10 @@ fn scripts_of_the_family_are_answered_as_by_real_servers() {
 fn fuzz(pair: &mut Pair, rng: &mut Rng, cases: u64) -> u64 {
     let mut done = 0;
     while done < cases && pair.differences.len() < 10 {
-        let mut round: Vec<_> = (0..ROUND).map(|_| random_case(pair, rng)).collect();
+        let mut round: Vec<_> = (0..ROUND).map(|_| random_command(pair, rng)).collect();
         let pause = rng.u8(..16) == 0;
         if pause {
-            round.extend(commands::short_lives(rng).into_iter().map(Case::plain));
+            round.extend(commands::short_lives(rng));
         }
         done += round.len() as u64;
         let trouble = TROUBLES.get(rng.usize(..TROUBLES.len() * 5));
@@ -156,26 +136,12 @@ fn fuzz(pair: &mut Pair, rng: &mut Rng, cases: u64) -> u64 {
     done
 }
 
-/// Runs one script `times` over states that its own calls and random commands make.
-fn run_script(pair: &mut Pair, rng: &mut Rng, script: &ScriptCase, times: usize) {
-    for _ in 0..times {
-        let round: Vec<_> = (0..20).map(|_| script.call(rng)).collect();
-        let with_slack = round.into_iter().map(|command| Case {
-            command,
-            slack: script.slack,
-        });
-        pair.run(with_slack.collect());
-        pair.compare_data_with_slack(script.slack);
-    }
-}
-
-fn random_case(pair: &Pair, rng: &mut Rng) -> Case {
-    let command = match rng.u8(..10) {
+fn random_command(pair: &Pair, rng: &mut Rng) -> Command {
+    match rng.u8(..10) {
         0..6 => commands::random(pair.model, rng),
         6..9 => lua::random_call(pair.model, rng),
         _ => lua::random_expression(rng),
-    };
-    Case::plain(command)
+    }
 }
 
 /// Returns the number of random commands per server.

@@ -7,19 +7,6 @@ use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKin
 
 use crate::{TROUBLES, client::Client, commands, compare, lua, server::Server};
 
-/// A command, and how far apart two times in its replies may be.
-pub(crate) struct Case {
-    pub(crate) command: Command,
-    pub(crate) slack: i64,
-}
-
-impl Case {
-    /// A command whose reply does not depend on the clock beyond what a pipeline takes.
-    pub(crate) const fn plain(command: Command) -> Self {
-        Self { command, slack: 0 }
-    }
-}
-
 pub(crate) struct Pair {
     pub(crate) model: Model,
     pub(crate) differences: Vec<String>,
@@ -49,14 +36,14 @@ impl Pair {
     }
 
     /// Sends a round to both; stops at the first difference and starts both from nothing.
-    pub(crate) fn run(&mut self, round: Vec<Case>) {
+    pub(crate) fn run(&mut self, round: Vec<Command>) {
         let now = wall_clock();
-        let theirs = self.client.pipeline(round.iter().map(|case| &case.command));
-        for (case, theirs) in round.into_iter().zip(theirs) {
-            let ours = self.engine.execute(self.session, &case.command, now);
-            self.history.push(case.command.clone());
-            if !compare::same(&case, &ours, &theirs, self.exact_texts) {
-                self.note(&case.command, &ours, &theirs);
+        let theirs = self.client.pipeline(round.iter());
+        for (command, theirs) in round.into_iter().zip(theirs) {
+            let ours = self.engine.execute(self.session, &command, now);
+            self.history.push(command.clone());
+            if !compare::same(&command, &ours, &theirs, self.exact_texts) {
+                self.note(&command, &ours, &theirs);
                 self.start_over();
                 return;
             }
@@ -69,24 +56,19 @@ impl Pair {
     }
 
     /// Sends a round while a parameter is set that makes the server refuse commands.
-    pub(crate) fn run_under(&mut self, trouble: Option<&str>, round: Vec<Case>) {
+    pub(crate) fn run_under(&mut self, trouble: Option<&str>, round: Vec<Command>) {
         let Some(parameter) = trouble else {
             return self.run(round);
         };
-        let set =
-            |value: &str| Case::plain(Command::new("CONFIG").arg("SET").arg(parameter).arg(value));
+        let config = || Command::new("CONFIG").arg("SET").arg(parameter);
+        let set = |value: &str| config().arg(value);
         self.run(std::iter::once(set("1")).chain(round).collect());
         self.run(vec![set("0")]);
     }
 
-    pub(crate) fn compare_data(&mut self) {
-        self.compare_data_with_slack(0);
-    }
-
     /// Compares all that is stored.
-    pub(crate) fn compare_data_with_slack(&mut self, slack: i64) {
-        let looks = commands::looks().into_iter();
-        self.run(looks.map(|command| Case { command, slack }).collect());
+    pub(crate) fn compare_data(&mut self) {
+        self.run(commands::looks());
         // What led to equal data needs no telling any more; enough is kept to see where the data
         // come from.
         let keep = self.history.len().saturating_sub(5000);

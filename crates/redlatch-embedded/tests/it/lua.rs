@@ -4,67 +4,6 @@ use redlatch_embedded::engine::Model;
 
 use crate::support::Shell;
 
-fn check(table: &[(&str, &str)]) {
-    for (source, expected) in table {
-        let mut shell = Shell::new(Model::Redis7_0);
-        assert_eq!(shell.eval(source, &["k", "h"]), *expected, "{source}");
-    }
-}
-
-#[test]
-fn values_become_replies() {
-    check(&[
-        ("return 3.99", "3"),
-        ("return -3.99", "-3"),
-        ("return 1e300", "-9223372036854775808"),
-        ("return 'x'", "\"x\""),
-        ("return true", "1"),
-        ("return false", "nil"),
-        ("return nil", "nil"),
-        ("return {1, 2.5, nil, 4}", "[1 2]"),
-        ("return {true, false, {'a', {}}}", "[1 nil [\"a\" []]]"),
-        ("return {ok='fine'}", "fine"),
-        ("return {err='CODE text'}", "!CODE text"),
-        ("return {1, redis.error_reply('E x')}", "[1 !E x]"),
-        ("return redis.error_reply('OOPS')", "!ERR OOPS"),
-        ("return redis.status_reply('S')", "S"),
-    ]);
-}
-
-#[test]
-fn replies_become_values() {
-    check(&[
-        ("return type(redis.call('GET', KEYS[1]))", "\"boolean\""),
-        ("return redis.call('SET', KEYS[1], 'v').ok", "\"OK\""),
-        ("return type(redis.call('EXISTS', KEYS[1]))", "\"number\""),
-        (
-            "redis.call('SET', KEYS[1], 'v') return redis.call('GET', KEYS[1])",
-            "\"v\"",
-        ),
-        (
-            "redis.call('HSET', KEYS[2], 'a', 1, 'b', 2.5) return redis.call('HGETALL', KEYS[2])",
-            "[\"a\" \"1\" \"b\" \"2.5\"]",
-        ),
-        (
-            "redis.call('SET', KEYS[1], 0.1) return redis.call('GET', KEYS[1])",
-            "\"0.10000000000000001\"",
-        ),
-        (
-            "return redis.pcall('INCR', KEYS[1], 1).err",
-            "\"ERR Wrong number of args calling Redis command from script\"",
-        ),
-        (
-            "local ok, e = pcall(redis.call, 'NOPE') return {tostring(ok), e}",
-            "[\"false\" \"ERR Unknown Redis command called from script\"]",
-        ),
-        ("return 'x' .. 1795224006123456", "\"x1.7952240061235e+15\""),
-        (
-            "return redis.sha1hex('')",
-            "\"da39a3ee5e6b4b0d3255bfef95601890afd80709\"",
-        ),
-    ]);
-}
-
 fn check_error(model: Model, source: &str, before: &str, after: &str) {
     let reply = Shell::new(model).eval(source, &["k"]);
     assert!(

@@ -28,7 +28,6 @@ behaviours! {
     Single:
         work_that_returns_gives_the_name_back,
         lost_term_drops_the_work_and_campaigns_again,
-        renewed_term_outlives_its_lease,
         work_that_steps_down_campaigns_again,
         closing_client_lets_the_work_finish,
         closing_client_drops_work_that_does_not_finish,
@@ -127,17 +126,6 @@ async fn work_that_steps_down_campaigns_again(backend: &Backend) {
     let lead = other.lead(async move |_| assert_eq!(words.len(), 1));
     tokio::spawn(lead).await.unwrap().unwrap();
     assert_tables_empty(&client).await;
-}
-
-async fn renewed_term_outlives_its_lease(backend: &Backend) {
-    let client = backend.client().await;
-    let mut candidate = Candidate::start(client.election("x").lease(LEASE));
-    let token = candidate.term().await;
-    backend.pass(3 * LEASE).await;
-    let leader = client.election("x").leader().await.unwrap().unwrap();
-    assert_eq!(leader.token, token);
-    assert_eq!(candidate.at_work(), 1);
-    candidate.stop().await;
 }
 
 async fn forced_release_ends_the_term_and_its_work(backend: &Backend) {

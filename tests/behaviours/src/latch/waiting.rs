@@ -3,7 +3,6 @@
 use std::{future::IntoFuture, time::Duration};
 
 use futures_util::future::join_all;
-use redlatch::{Backoff, WaitStrategy};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::time::Instant;
 
@@ -22,8 +21,7 @@ behaviours! {
         a_bounded_wait_ends_at_its_time,
         idle_waiter_sends_nothing_between_rechecks,
         rechecks_do_not_grow_with_the_waiters_of_a_client,
-        deadline_of_one_waiter_does_not_end_another,
-        polling_never_subscribes;
+        deadline_of_one_waiter_does_not_end_another;
 }
 
 async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
@@ -132,37 +130,6 @@ async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
     for waiter in long {
         waiter.await.unwrap().unwrap();
     }
-}
-
-async fn polling_never_subscribes(backend: &Backend) {
-    backend.preload();
-    let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.count_down_latch("x");
-    latch.try_set_count(2).await.unwrap();
-    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
-    let polled = b.count_down_latch("x");
-    let waiters = [
-        tokio::spawn({
-            let wait = polled.wait().strategy(poll);
-            async move { wait.await.unwrap() }
-        }),
-        tokio::spawn({
-            let wait = polled.count_down_and_wait(1).strategy(poll);
-            async move { wait.await.unwrap() }
-        }),
-        tokio::spawn({
-            let wait = polled.wait_for(60 * SECOND).strategy(poll);
-            async move { assert!(wait.await.unwrap()) }
-        }),
-    ];
-    backend.pass(100 * MS).await;
-    assert_eq!(b.tables().listeners, 0);
-    assert_eq!(b.tables().waiters, 3);
-    latch.count_down(1).await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap();
-    }
-    assert_tables_empty(&b).await;
 }
 
 // L49

@@ -7,42 +7,8 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 behaviours! {
     Single:
-        foreign_type_under_the_key_is_a_typed_error,
-        name_of_another_kind_is_a_typed_error,
-        lock_and_latch_of_one_name_are_typed_errors,
         too_many_waiters_are_refused,
         close_ends_waits_and_refuses_calls;
-}
-
-async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    backend.command(&["SET", "redlatch:{x}", "mine"]);
-    let latch = client.count_down_latch("x");
-    assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
-    assert_eq!(backend.keys(), ["redlatch:{x}"]);
-    assert_tables_empty(&client).await;
-}
-
-async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    backend.command(&["HSET", "redlatch:{x}", "k", "latch:2", "c", "3"]);
-    let latch = client.count_down_latch("x");
-    assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
-    let error = latch.wait().await.unwrap_err();
-    assert!(error.to_string().contains("latch:2"), "{error}");
-    assert_eq!(backend.keys(), ["redlatch:{x}"]);
-    assert_tables_empty(&client).await;
-}
-
-async fn lock_and_latch_of_one_name_are_typed_errors(backend: &Backend) {
-    let client = backend.client().await;
-    let guard = client.lock("x").lock().await.unwrap();
-    let latch = client.count_down_latch("x");
-    assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
-    guard.release().await.unwrap();
-    client.count_down_latch("y").try_set_count(1).await.unwrap();
-    let error = client.lock("y").try_lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WrongKind);
 }
 
 async fn too_many_waiters_are_refused(backend: &Backend) {

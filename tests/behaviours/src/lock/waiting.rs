@@ -26,11 +26,9 @@ behaviours! {
         a_bounded_wait_ends_at_its_time,
         tasks_of_one_client_are_served_in_order,
         deadline_of_one_waiter_does_not_end_another,
-        polling_never_subscribes,
         polling_ends_after_its_attempts,
         waiters_of_the_holding_owner_do_not_queue,
-        unpolled_waiter_does_not_stall_others,
-        concurrent_increments_under_the_lock_are_all_counted;
+        unpolled_waiter_does_not_stall_others;
 }
 
 async fn a_release_wakes_a_waiter_of_another_client(backend: &Backend) {
@@ -198,18 +196,6 @@ async fn ten_thousand_names_are_waited_for_at_once(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn polling_never_subscribes(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let guard = a.lock("x").lock().await.unwrap();
-    let lock = b.lock("x");
-    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
-    let waiter = tokio::spawn(async move { lock.lock().strategy(poll).await.unwrap() });
-    backend.pass(100 * MS).await;
-    assert_eq!(a.lock("x").info().await.unwrap().unwrap().waiters, 0);
-    drop(guard);
-    drop(waiter.await.unwrap());
-}
-
 async fn polling_ends_after_its_attempts(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     a.lock("x").lock().await.unwrap().release().await.unwrap();
@@ -266,31 +252,6 @@ async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
     next.release().await.unwrap();
     stuck.await.unwrap().release().await.unwrap();
     assert_tables_empty(&b).await;
-}
-
-async fn concurrent_increments_under_the_lock_are_all_counted(backend: &Backend) {
-    let counter = Arc::new(AtomicU32::new(0));
-    let mut tasks = Vec::new();
-    for _ in 0..4 {
-        let client = backend.client().await;
-        for _ in 0..8 {
-            let (lock, counter) = (client.lock("x"), Arc::clone(&counter));
-            tasks.push(tokio::spawn(async move {
-                for _ in 0..10 {
-                    let guard = lock.lock().await.unwrap();
-                    let seen = counter.load(Ordering::Relaxed);
-                    tokio::task::yield_now().await;
-                    counter.store(seen + 1, Ordering::Relaxed);
-                    guard.release().await.unwrap();
-                }
-            }));
-        }
-    }
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(counter.load(Ordering::Relaxed), 320);
-    backend.assert_only_counters_left();
 }
 
 /// Waits until the server knows of `waiters` waiters.

@@ -8,7 +8,6 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 behaviours! {
     Single:
         foreign_type_under_the_key_is_a_typed_error,
-        name_of_another_kind_is_a_typed_error,
         owner_of_another_client_is_refused,
         too_many_waiters_are_refused;
 }
@@ -32,20 +31,6 @@ async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
     );
     assert_tables_empty(&client).await;
     assert_eq!(backend.keys(), ["redlatch:{x}"]);
-}
-
-async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    for (kind, told) in [("fair:1", "a fair lock"), ("lock:2", "lock:2")] {
-        backend.command(&["HSET", "redlatch:{x}", "k", kind]);
-        let lock = client.lock("x");
-        let error = lock.lock().await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WrongKind);
-        assert!(error.to_string().contains(told), "{error}");
-        assert_eq!(lock.info().await.unwrap_err().kind(), ErrorKind::WrongKind);
-    }
-    assert_tables_empty(&client).await;
-    assert_eq!(backend.hash("redlatch:{x}").len(), 1, "nothing was written");
 }
 
 async fn owner_of_another_client_is_refused(backend: &Backend) {

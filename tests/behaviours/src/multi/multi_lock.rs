@@ -2,14 +2,13 @@
 
 use std::{future::IntoFuture, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, LossCause, MultiLock, Released};
+use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, MultiLock};
 use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::sync::Mutex;
 
 use super::{Fleet, MS, SECOND};
 
 fleet_behaviours! { 2;
-    all_members_are_held_and_released_as_one,
     a_busy_member_leaves_nothing_held,
     members_are_taken_in_one_order,
     members_in_opposite_orders_do_not_deadlock,
@@ -17,7 +16,6 @@ fleet_behaviours! { 2;
     one_deadline_bounds_all_members,
     wait_of_zero_tries_once,
     held_members_are_renewed_during_the_wait_for_another,
-    loss_of_one_member_is_loss_of_all,
     a_member_lost_during_the_wait_is_taken_again,
     an_owner_re_enters_all_its_members,
     fixed_leases_are_counted_from_the_last_grant,
@@ -42,27 +40,6 @@ async fn wait_of_zero_tries_once(fleet: &Fleet) {
         let guard = guard.expect("all are free");
         assert!(all.try_lock_for(Duration::ZERO).await.unwrap().is_none());
         guard.release().await.unwrap();
-    }
-    fleet.assert_nothing_left(&clients).await;
-}
-
-async fn all_members_are_held_and_released_as_one(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
-    let guard = clients[0].multi_lock(&[&a, &b]).lock().await.unwrap();
-    assert_eq!(guard.state(), HoldState::Held);
-    assert!(a.try_lock().await.unwrap().is_none());
-    assert!(b.try_lock().await.unwrap().is_none());
-    assert_eq!(
-        guard.token("a").unwrap(),
-        a.info().await.unwrap().unwrap().token
-    );
-    assert_eq!(guard.token("c"), None);
-    let ended = guard.release().await.unwrap();
-    let names: Vec<_> = ended.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["a", "b"]);
-    for (_, released) in ended {
-        assert_eq!(released, Released::Free);
     }
     fleet.assert_nothing_left(&clients).await;
 }
@@ -179,29 +156,6 @@ async fn held_members_are_renewed_during_the_wait_for_another(fleet: &Fleet) {
     let guard = waiting.await.unwrap().unwrap();
     assert_eq!(guard.state(), HoldState::Held);
     guard.release().await.unwrap();
-}
-
-async fn loss_of_one_member_is_loss_of_all(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
-    let both = clients[0].multi_lock(&[&a, &b]);
-    let guard = both.lock().renewed_lease(SECOND).await.unwrap();
-    let work = guard.run(std::future::pending::<()>());
-    let force = async {
-        fleet.pass(10 * MS).await;
-        assert!(b.force_release().await.unwrap());
-    };
-    let (worked, ()) = tokio::join!(work, force);
-    let lost = worked.unwrap_err();
-    assert!(lost.to_string().starts_with("lock \"b\": "), "{lost}");
-    assert_eq!(lost.kind(), ErrorKind::Lost(LossCause::Revoked));
-    assert_eq!(guard.state(), HoldState::Lost(LossCause::Revoked));
-    assert_eq!(guard.lost().await, LossCause::Revoked);
-    assert_eq!(guard.remaining(), Duration::ZERO);
-    let ended = guard.release().await.unwrap();
-    assert_eq!(ended[0].1, Released::Free);
-    assert_eq!(ended[1].1, Released::Revoked);
-    fleet.assert_nothing_left(&clients).await;
 }
 
 async fn a_member_lost_during_the_wait_is_taken_again(fleet: &Fleet) {

@@ -6,15 +6,13 @@ use redlatch::{
     Error, ErrorKind,
     once::{Job, JobRun},
 };
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_tests::backend::Backend;
 
-use super::{DAY, daily, day, succeed};
+use super::{DAY, day, succeed};
 
 behaviours! {
     Single:
         slot_far_ahead_of_the_server_is_refused,
-        name_of_another_kind_is_a_typed_error,
-        job_and_lock_of_one_name_are_typed_errors,
         further_keyed_slot_than_a_thousand_is_refused,
         closed_client_refuses_jobs;
 }
@@ -37,39 +35,6 @@ async fn slot_far_ahead_of_the_server_is_refused(backend: &Backend) {
     let job = client.once("x").every(DAY).offset(DAY / 2).at(UNIX_EPOCH);
     assert_eq!(error_of(&job).await.kind(), ErrorKind::OutOfRange);
     assert!(backend.keys().is_empty());
-}
-
-async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    for set in [
-        ["HSET", "redlatch:{x}", "k", "once:2"].as_slice(),
-        ["SET", "redlatch:{x}", "mine"].as_slice(),
-    ] {
-        backend.command(&["DEL", "redlatch:{x}"]);
-        backend.command(set);
-        let job = daily(&client, 20_000);
-        let errors = [
-            error_of(&job).await,
-            job.last().await.unwrap_err(),
-            job.reset().await.unwrap_err(),
-        ];
-        assert_eq!(errors.map(|error| error.kind()), [ErrorKind::WrongKind; 3]);
-    }
-    assert_eq!(backend.keys(), ["redlatch:{x}"]);
-    assert_tables_empty(&client).await;
-}
-
-async fn job_and_lock_of_one_name_are_typed_errors(backend: &Backend) {
-    let client = backend.client().await;
-    let guard = client.lock("x").lock().await.unwrap();
-    assert_eq!(
-        error_of(&daily(&client, 20_000)).await.kind(),
-        ErrorKind::WrongKind
-    );
-    guard.release().await.unwrap();
-    assert!(succeed(&client.once("y").slot("a")).await.ran().is_some());
-    let error = client.lock("y").try_lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WrongKind);
 }
 
 async fn further_keyed_slot_than_a_thousand_is_refused(backend: &Backend) {

@@ -14,7 +14,6 @@ const SECOND: Duration = Duration::from_secs(1);
 behaviours! {
     Cluster:
         an_id_is_extended_looked_at_and_given_back_from_another_process,
-        waiters_for_ids_are_served_in_order,
         holders_are_listed_by_id;
     Single:
         release_of_several_ids_reports_each,
@@ -125,42 +124,6 @@ async fn totals_follow_changes_of_the_number(backend: &Backend) {
     assert_eq!(permits.available_permits().await.unwrap(), 1);
     assert!(permits.delete().await.unwrap());
     assert_eq!(kind(permits.totals().await), ErrorKind::NotSet);
-    assert_tables_empty(&client).await;
-}
-
-async fn waiters_for_ids_are_served_in_order(backend: &Backend) {
-    let client = backend.client().await;
-    let permits = client.permit_expirable_semaphore("x").permits_if_unset(5);
-    let ids = permits.acquire_many(5).lease(60 * SECOND).await.unwrap();
-    let mut tasks = Vec::new();
-    for (at, n) in [5, 3, 4].into_iter().enumerate() {
-        let permits = permits.clone();
-        tasks.push(tokio::spawn(async move {
-            let ids = permits.acquire_many(n).lease(SECOND).await.unwrap();
-            (tokio::time::Instant::now(), ids)
-        }));
-        let waiting = client.permit_expirable_semaphore("x");
-        redlatch_tests::wait::eventually(
-            "waiters to queue",
-            redlatch_tests::wait::GENEROUS,
-            async || waiting.totals().await.unwrap().waiters == at as u64 + 1,
-        )
-        .await;
-    }
-    permits.release_all(&ids).await.unwrap();
-    let mut before = None;
-    for task in tasks {
-        let (at, ids) = task.await.unwrap();
-        // No two of them fit together.
-        assert!(before.is_none_or(|before| before <= at));
-        before = Some(at);
-        // The first one's expire by themselves, and nobody says so.
-        if ids.len() != 5 {
-            permits.release_all(&ids).await.unwrap();
-        }
-    }
-    backend.pass_lease(2 * SECOND).await;
-    assert_eq!(permits.available_permits().await.unwrap(), 5);
     assert_tables_empty(&client).await;
 }
 

@@ -26,11 +26,8 @@ behaviours! {
         a_lost_write_cannot_be_downgraded,
         lease_of_a_dead_reader_ends_while_others_read,
         tokens_of_readers_tell_stale_data,
-        reader_learns_of_its_loss_before_the_next_write,
         holders_show_their_metadata,
         forced_release_ends_one_holder_or_all,
-        renewal_is_forbidden_without_breaking_exclusion,
-        another_kind_under_the_name_is_a_typed_error,
         closing_releases_readers_and_writers;
 }
 
@@ -260,21 +257,6 @@ async fn tokens_of_readers_tell_stale_data(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn reader_learns_of_its_loss_before_the_next_write(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let slow = a.read_write_lock("x").read().lease(400 * MS).await.unwrap();
-    let lost = slow.lost();
-    let writer = b.read_write_lock("x").write().await.unwrap();
-    assert!(matches!(slow.state(), HoldState::Lost(_)));
-    assert_eq!(lost.await, LossCause::Expired);
-    assert!(writer.token() > slow.token());
-    assert!(slow.check().is_err());
-    drop((slow, writer));
-    a.settled().await;
-    b.settled().await;
-    assert_quiet(backend, &a, "x").await;
-}
-
 async fn holders_show_their_metadata(backend: &Backend) {
     let client = backend
         .builder()
@@ -337,51 +319,6 @@ async fn forced_release_ends_one_holder_or_all(backend: &Backend) {
     }
     writer.release().await.unwrap();
     assert_quiet(backend, &a, "x").await;
-}
-
-async fn renewal_is_forbidden_without_breaking_exclusion(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
-    let reader = lock.read().renewed_lease(1000 * MS).await.unwrap();
-    let other = backend.client().await;
-    let ended = other
-        .read_write_lock("x")
-        .force_release()
-        .after_lease()
-        .await
-        .unwrap();
-    assert_eq!(ended, 1);
-    assert!(lock.try_write().await.unwrap().is_none());
-    assert_eq!(reader.lost().await, LossCause::Revoked);
-    let writer = lock.write().await.unwrap();
-    drop((reader, writer));
-    client.settled().await;
-    assert_quiet(backend, &client, "x").await;
-}
-
-async fn another_kind_under_the_name_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    let plain = client.lock("x").lock().await.unwrap();
-    let lock = client.read_write_lock("x");
-    let errors = [
-        lock.read().await.unwrap_err(),
-        lock.try_write().await.unwrap_err(),
-        lock.upgradable_read().await.unwrap_err(),
-        lock.info().await.unwrap_err(),
-        lock.holders().await.unwrap_err(),
-        lock.force_release().await.unwrap_err(),
-    ];
-    for error in errors {
-        assert_eq!(error.kind(), ErrorKind::WrongKind, "{error}");
-    }
-    assert_eq!(plain.state(), HoldState::Held);
-    plain.release().await.unwrap();
-    let reader = client.read_write_lock("y").read().await.unwrap();
-    let error = client.lock("y").lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WrongKind);
-    reader.release().await.unwrap();
-    let error = client.read_write_lock("").read().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidName);
 }
 
 // L50

@@ -11,7 +11,6 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     copies::Copies,
 };
-use tokio::time::Instant;
 
 use super::{MS, SECOND, assert_tables_empty_but, bed, java_holds, other};
 
@@ -56,76 +55,10 @@ impl Layout {
             Self::Redisson => [&REDISSON.acquire, &REDISSON.renew, &REDISSON.release],
         }
     }
-
-    /// Takes `x` as another library does.
-    fn theirs(self, backend: &Backend, lease: &str) {
-        match self {
-            Self::SetNx => drop(other(backend, &["SET", "x", "t", "NX", "PX", lease]).unwrap()),
-            Self::Redisson => java_holds(backend, lease),
-        }
-    }
 }
 
 fn is_there(backend: &Backend) -> bool {
     other(backend, &["EXISTS", "x"]).unwrap() == Value::Int(1)
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiter_gets_in_when_the_lease_of_a_dead_holder_ends() {
-    for layout in LAYOUTS {
-        let (backend, client) = bed().await;
-        layout.theirs(&backend, "1234");
-        let start = Instant::now();
-        let guard = layout.lock(&client, "x").await.unwrap();
-        let waited = start.elapsed();
-        assert!(waited >= 1234 * MS && waited < 1284 * MS, "{waited:?}");
-        guard.release().await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn object_of_another_kind_is_an_error_and_stays() {
-    for (layout, create) in [
-        (OfSetNx, &["HSET", "x", "field", "1"][..]),
-        (
-            OfRedisson,
-            &["HSET", "x", "mode", "write", "a:1:write", "1"],
-        ),
-        (OfRedisson, &["HSET", "x", "field", "value"]),
-        (OfRedisson, &["HSET", "x", "a:1", "none"]),
-        (OfRedisson, &["SET", "x", "text"]),
-    ] {
-        let (backend, client) = bed().await;
-        other(&backend, create).unwrap();
-        let contents = || {
-            let all = backend.embedded_server().dump().into_iter();
-            let own = all.filter(|key| key.key.as_slice() == b"x");
-            own.map(|key| key.contents).collect::<Vec<_>>()
-        };
-        let before = contents();
-        let mut errors = vec![
-            layout.lock(&client, "x").await.unwrap_err(),
-            layout.try_lock(&client, "x").await.unwrap_err(),
-        ];
-        let start = match layout {
-            OfSetNx => {
-                errors.push(SetNx::new(&client, "x").info().await.unwrap_err());
-                "set nx \"x\": "
-            }
-            OfRedisson => {
-                let lock = Redisson::new(&client, "x");
-                errors.push(lock.info().await.unwrap_err());
-                errors.push(lock.force_release().await.unwrap_err());
-                "redisson \"x\": "
-            }
-        };
-        for error in errors {
-            assert_eq!(error.kind(), ErrorKind::WrongKind, "{create:?}");
-            assert!(error.to_string().starts_with(start), "{error}");
-        }
-        assert_eq!(contents(), before);
-        assert_tables_empty(&client).await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,23 +271,5 @@ async fn renewal_whose_reply_is_lost_is_sent_again() {
             assert_eq!(guard.state(), HoldState::Held, "{layout:?}, {how:?}");
             assert_eq!(guard.release().await.unwrap(), Released::Free);
         }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn loss_is_told_before_the_lease_ends_on_a_server_that_is_away() {
-    for layout in LAYOUTS {
-        let (backend, client) = bed().await;
-        let guard = layout.lock(&client, "x").await.unwrap();
-        backend.pass(45 * SECOND).await;
-        assert_eq!(guard.state(), HoldState::Held, "it is renewed");
-        let server = backend.embedded_server();
-        server.stop();
-        let cause = guard.lost().await;
-        assert!([LossCause::Unreachable, LossCause::Expired].contains(&cause));
-        assert!(server.ttl("x").is_some(), "it still lasts");
-        server.resume();
-        drop(guard);
-        assert_tables_empty(&client).await;
     }
 }

@@ -85,20 +85,6 @@ async fn waiter_asks_again_after_the_delay_of_the_library() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_tells_the_waiters_of_other_clients() {
-    let backend = Backend::embedded();
-    let (ada, bob) = (backend.client().await, backend.client().await);
-    let guard = SetNx::new(&ada, "x").lock().await.unwrap();
-    let lock = SetNx::new(&bob, "x").retry_delay(SECOND);
-    let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
-    backend.pass(100 * MS).await;
-    guard.release().await.unwrap();
-    let freed = Instant::now();
-    waiting.await.unwrap().release().await.unwrap();
-    assert!(freed.elapsed() < 10 * MS, "{:?}", freed.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
 async fn value_that_somebody_else_put_there_is_never_removed() {
     let (backend, client) = bed().await;
     let lock = SetNx::new(&client, "x");
@@ -144,39 +130,6 @@ async fn hold_outlasts_the_hash_beside_its_name() {
     assert_eq!(guard.state(), HoldState::Held);
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     assert!(backend.ends(SIDE));
-}
-
-#[tokio::test(start_paused = true)]
-async fn old_layout_and_new_lock_are_held_as_one() {
-    let (backend, client) = bed().await;
-    let (old, new) = (SetNx::redis_py(&client, "x"), client.lock("x"));
-    let both = client.multi_lock(&[&old, &new]);
-    let guard = both.lock().await.unwrap();
-    assert!(backend.string("x").is_some());
-    let token = guard.token("x").unwrap();
-    assert!(token.as_u64() > 0, "it is the token of the new lock");
-    let other_client = backend.client().await;
-    assert!(
-        SetNx::new(&other_client, "x")
-            .try_lock()
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(other_client.lock("x").try_lock().await.unwrap().is_none());
-    guard.release().await.unwrap();
-    other(&backend, &["SET", "x", "theirs", "NX", "PX", "1000"]).unwrap();
-    assert!(both.try_lock().await.unwrap().is_none());
-    assert!(
-        new.try_lock().await.unwrap().is_some(),
-        "nothing is left of the try"
-    );
-    let alone = client
-        .multi_lock(&[&old])
-        .try_lock_for(2 * SECOND)
-        .await
-        .unwrap();
-    assert_eq!(alone.unwrap().token("x"), None);
 }
 
 #[tokio::test(start_paused = true)]

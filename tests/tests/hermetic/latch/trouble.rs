@@ -162,56 +162,6 @@ async fn record_of_operations_expires() {
     assert_eq!(latch.count().await.unwrap(), 10_000 - 800);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(2).await.unwrap();
-    let waiter = waiting(latch.clone());
-    listening(&client, 1).await;
-    backend.pass(60 * SECOND).await;
-    server.set_full(true);
-    assert!(!latch.try_set_count(2).await.unwrap());
-    assert_eq!(latch.count_down(1).await.unwrap(), 1);
-    assert_eq!(latch.count_down(1).await.unwrap(), 0);
-    waiter.await.unwrap().unwrap();
-    let before = server.dump();
-    let full = latch.try_set_count(2).await.unwrap_err();
-    assert_eq!(full.kind(), ErrorKind::ServerFull);
-    assert!(full.is_not_executed());
-    assert_eq!(server.dump(), before);
-    assert!(latch.delete().await.unwrap());
-    let other = client.count_down_latch("y");
-    assert_eq!(
-        other.count_down(1).await.unwrap_err().kind(),
-        ErrorKind::NotSet
-    );
-    server.set_full(false);
-    assert!(latch.try_set_count(2).await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn too_few_replicas_is_a_typed_error() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(2).await.unwrap();
-    let before = server.dump();
-    server.set_short_of_replicas(true);
-    let error = latch.count_down(1).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas);
-    assert!(error.is_not_executed() && error.is_transient());
-    assert_eq!(server.dump(), before);
-    assert!(!latch.wait_for(SECOND).await.unwrap(), "looking needs none");
-    server.set_short_of_replicas(false);
-    assert_eq!(latch.count_down(1).await.unwrap(), 1);
-}
-
 // L3, L4
 #[tokio::test(start_paused = true)]
 async fn silent_server_bounds_every_call() {
@@ -276,32 +226,6 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
     }
     server.resume();
     assert_tables_empty(&client).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_data_is_a_typed_error() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
-    for again in [false, true] {
-        let waiter = waiting(latch.clone());
-        listening(&client, 1).await;
-        server.restart_empty();
-        if again {
-            // A latch of that name is there again, and is not the one that was waited for.
-            assert!(latch.try_set_count(5).await.unwrap());
-        }
-        let error = waiter.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Deleted);
-        if !again {
-            assert_eq!(latch.count().await.unwrap_err().kind(), ErrorKind::NotSet);
-            latch.try_set_count(1).await.unwrap();
-        }
-    }
-    assert_eq!(latch.count().await.unwrap(), 5);
 }
 
 // L7

@@ -9,10 +9,8 @@ use redlatch::{
     runtime::{BoxFuture, Runtime},
 };
 use redlatch_core::Moment;
-use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    copies::Copies,
     slow::SlowTransport,
 };
 use tokio::time::Instant;
@@ -49,37 +47,6 @@ async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
     // a second to give.
     let late = start.elapsed() - lease;
     assert!(late <= 100 * MS, "{late:?} late");
-}
-
-#[tokio::test(start_paused = true)]
-async fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
-    let guard = a.lock("x").lock().await.unwrap();
-    // Clients that died while they waited: their registrations have run out.
-    let copies = Copies::of_script(backend.embedded_server(), REENTRANT.acquire.text);
-    for _ in 0..100 {
-        let dying = backend.client().await;
-        let mut waiting = Box::pin(dying.lock("x").lock().into_future());
-        for _ in 0..20 {
-            assert!(futures_util::poll!(waiting.as_mut()).is_pending());
-        }
-        // Nothing of it runs any more, its undo neither.
-        std::mem::forget(waiting);
-    }
-    assert!(copies.len() >= 100, "{}", copies.len());
-    backend.pass(6 * SECOND).await;
-    let lock = b.lock("x");
-    let waiter = tokio::spawn(lock.lock().into_future());
-    backend.pass(100 * MS).await;
-    // What is counted below shall not have to be loaded first.
-    drop(a.lock("y").lock().await.unwrap());
-    a.settled().await;
-    let (before, start) = (backend.script_calls(), Instant::now());
-    guard.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
-    assert!(start.elapsed() < 10 * MS, "{:?}", start.elapsed());
-    assert_eq!(backend.script_calls() - before, 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,6 +63,27 @@ fn a_queue_ends_after_the_last_of_its_living_waiters() {
     }
 }
 
+#[test]
+fn a_name_outlasts_those_who_wait_for_it() {
+    let mut bed = Bed::new(Model::default());
+    let call = acquire(&bed, "a:1", "a:2", "").call();
+    let token = bed.ask(&call)[3].parse().unwrap();
+    for (owner, attempt, address) in [
+        ("b:1", "b:2", "PUBLISH w:b 2"),
+        ("b:3", "b:4", "PUBLISH w:b 4"),
+    ] {
+        let mut call = acquire(&bed, owner, attempt, address);
+        call.register = Some(30_000);
+        assert_eq!(bed.ask(&call.call())[1], "busy");
+    }
+    bed.ask(&release("a:1", "a:2", &[token]).call());
+    let mut short = acquire(&bed, "d:1", "d:2", "");
+    short.lease = 1_000;
+    assert_eq!(bed.ask(&short.call())[1], "granted");
+    let left = bed.ttl(&bed::key("x")).unwrap();
+    assert!(left >= 29_000, "{left}");
+}
+
 // L21
 #[test]
 fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {

@@ -9,7 +9,6 @@ mod fuzz;
 mod latch;
 mod latch_model;
 mod laws;
-mod lockstep;
 pub(crate) mod model;
 mod once;
 mod once_model;

@@ -1,7 +1,7 @@
 //! Every future of the semaphore may be dropped at every await: poll it k times, drop it, look what
 //! is left.
 
-use std::{future::IntoFuture, time::Duration};
+use std::time::Duration;
 
 use redlatch::{Client, Semaphore, SemaphorePermit};
 use redlatch_behaviours::semaphore::assert_all_back;
@@ -44,42 +44,6 @@ async fn dropped_at_every_await(
     }
 }
 
-// L2
-#[tokio::test(start_paused = true)]
-async fn cancelled_acquire_releases_permits() {
-    dropped_at_every_await(
-        async |_: &Backend, _: &Client, semaphore| {
-            let task = Box::pin(async move { drop(semaphore.acquire_many(3).await.unwrap()) });
-            (task as Task, None)
-        },
-        &[3],
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_waiting_acquire_leaves_no_place() {
-    dropped_at_every_await(
-        async |_: &Backend, _: &Client, semaphore| {
-            let mut other = semaphore.acquire_many(3).await.unwrap();
-            let early = other.split(1).unwrap();
-            let task = async move {
-                let wait = semaphore.acquire_many(2).into_future();
-                let give = async move {
-                    tokio::time::sleep(5 * MS).await;
-                    drop(early);
-                };
-                let waits = semaphore.try_acquire_many_for(1, 20 * MS).into_future();
-                let (_, first, _) = tokio::join!(tokio::time::timeout(30 * MS, wait), waits, give);
-                first.unwrap();
-            };
-            (Box::pin(task) as Task, Some(other))
-        },
-        &[3],
-    )
-    .await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn cancelled_release_of_a_part_goes_on() {
     dropped_at_every_await(
@@ -104,19 +68,6 @@ async fn cancelled_forget_takes_effect_once_at_most() {
             (task as Task, Some(other))
         },
         &[2],
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_extend_keeps_the_permits() {
-    dropped_at_every_await(
-        async |_: &Backend, _: &Client, semaphore| {
-            let guard = semaphore.acquire().await.unwrap();
-            let task = async move { guard.extend(Duration::from_secs(60)).await.unwrap() };
-            (Box::pin(task) as Task, None)
-        },
-        &[3],
     )
     .await;
 }

@@ -17,68 +17,6 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn split_release_and_forget_count_once_under_lost_replies() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        backend.preload();
-        let server = backend.embedded_server();
-        let client = backend.client().await;
-        let semaphore = client.semaphore("x");
-        semaphore.set_permits(10).await.unwrap();
-        let copies = Copies::of_script(server, POOL.release.text);
-        let acquires = Copies::of_script(server, POOL.acquire.text);
-        server.drop_reply(calls::of_script(POOL.acquire.text), how);
-        let mut guard = semaphore.acquire_many(8).await.unwrap();
-        for n in [1, 2, 3] {
-            let part = guard.split(n).unwrap();
-            server.drop_reply(calls::of_script(POOL.release.text), how);
-            if n == 2 {
-                part.forget().await.unwrap();
-            } else {
-                assert!(part.release().await.unwrap().is_clean());
-            }
-            copies.deliver();
-        }
-        let totals = semaphore.totals().await.unwrap();
-        assert_eq!((totals.permits, totals.acquired), (8, 2), "{totals:?}");
-        server.drop_reply(calls::of_script(POOL.release.text), how);
-        drop(guard);
-        client.settled().await;
-        acquires.deliver();
-        copies.deliver();
-        assert_all_back(&backend, &client, &semaphore).await;
-        assert_eq!(semaphore.permits().await.unwrap(), 8);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn changes_count_once_under_lost_replies() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        backend.preload();
-        let server = backend.embedded_server();
-        let client = backend.client().await;
-        let semaphore = client.semaphore("x");
-        let copies = Copies::of_script(server, POOL.change.text);
-        let lose = || server.drop_reply(calls::of_script(POOL.change.text), how);
-        lose();
-        assert!(
-            semaphore.try_set_permits(4).await.unwrap(),
-            "by its first copy"
-        );
-        lose();
-        assert_eq!(semaphore.add_permits(3).await.unwrap(), 7);
-        let guard = semaphore.acquire_many(2).await.unwrap();
-        lose();
-        assert_eq!(semaphore.drain_permits().await.unwrap(), 5);
-        copies.deliver();
-        assert_eq!(semaphore.permits().await.unwrap(), 2);
-        drop(guard);
-        assert_all_back(&backend, &client, &semaphore).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn abandoned_attempt_is_undone_although_its_copies_come_late() {
     let backend = Backend::embedded();
     backend.preload();

@@ -246,33 +246,6 @@ fn polling_never_subscribes_or_registers() {
 }
 
 #[test]
-fn polling_ends_after_its_attempts() {
-    let backoff = Backoff::constant(10 * MS).max_attempts(2);
-    let plan = Plan {
-        strategy: WaitStrategy::Poll(backoff),
-        ..plan()
-    };
-    let mut it = Waiter::new(plan, at(0), Subscription::Active);
-    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
-    busy(&mut it, 0, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 0), Step::Pause { until: at(10) });
-    it.on_elapsed();
-    assert_eq!(step(&mut it, 10), Step::Send(Registration::None));
-    busy(&mut it, 11, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 11), Step::End(End::Busy));
-}
-
-#[test]
-fn late_request_is_repeated_at_once_and_then_with_pauses() {
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    step(&mut it, 0);
-    it.on_late(at(1));
-    assert_eq!(step(&mut it, 1), Step::Send(Registration::Notified));
-    it.on_late(at(2));
-    assert!(matches!(step(&mut it, 2), Step::Pause { .. }));
-}
-
-#[test]
 fn overdue_first_waiter_is_checked_by_the_next() {
     let (slow, fast) = (2000 * MS, 1000 * MS);
     for (discipline, overdue) in [(Discipline::Barging, slow), (Discipline::Queued, fast)] {

@@ -89,32 +89,6 @@ fn release_notifies_as_many_waiters_as_fit() {
 }
 
 #[test]
-fn resizing_takes_effect_on_waiters_at_once() {
-    let mut bed = Bed::new(Model::default());
-    set(&mut bed, "c:1", 3);
-    acquire(&mut bed, "h:1", 3);
-    wait(&mut bed, 1, "a", 2);
-    wait(&mut bed, 2, "b", 3);
-    set(&mut bed, "c:2", 5);
-    assert_eq!(called(&mut bed), [1]);
-    assert_eq!(wait(&mut bed, 1, "a", 2)[0], "granted");
-    set(&mut bed, "c:3", 2);
-    assert_eq!(called(&mut bed), [2, 2], "it needs more than there is");
-    assert_eq!(wait(&mut bed, 2, "b", 3), ["large", "2"]);
-    assert_eq!(totals(&mut bed), ("2".into(), "5".into()));
-    assert_eq!(
-        acquire(&mut bed, "t:1", 1)[0],
-        "busy",
-        "the debt comes first"
-    );
-    bed.ask(&release("h:1"));
-    assert_eq!(acquire(&mut bed, "t:2", 1)[0], "busy");
-    bed.ask(&release("a:1"));
-    assert_eq!(acquire(&mut bed, "t:2", 1)[0], "void", "a busy try is over");
-    assert_eq!(acquire(&mut bed, "t:3", 1)[0], "granted");
-}
-
-#[test]
 fn splitting_and_forgetting_commute_with_retries() {
     let orders = [
         [0, 1, 2],

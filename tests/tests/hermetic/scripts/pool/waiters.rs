@@ -317,7 +317,7 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
 }
 
 #[test]
-fn release_for_another_kind_leaves_the_holds() {
+fn calls_for_another_kind_change_nothing() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 2);
     let ask = Acquire::new(&bed, "a:1", 1).call();
@@ -326,7 +326,23 @@ fn release_for_another_kind_leaves_the_holds() {
     let mut other = release("a:1");
     other.args[1] = "permits:1".to_owned();
     assert_eq!(bed.ask(&other)[1..], ["kind", "0"]);
+    let mut other = Acquire::new(&bed, "a:2", 1).call();
+    other.args[2] = "permits:1".to_owned();
+    assert_eq!(bed.ask(&other)[1..], ["kind", KIND]);
     assert_eq!(bed.dump(), before);
+}
+
+/// The record of its attempt is over, and the hold is not.
+#[test]
+fn late_repetition_of_an_acquisition_that_holds_takes_nothing_more() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 2);
+    for _ in 0..2 {
+        let ask = Acquire::new(&bed, "a:1", 1).call();
+        assert_eq!(bed.ask(&ask)[1], "granted");
+        assert_eq!(bed.hash(&key("x"))["c"], "1");
+        bed.pass(6 * SECOND);
+    }
 }
 
 /// One release tells the waiters of its own client by its reply. Several tell all by messages, and

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch::runtime::Command;
 use redlatch_core::family::{Key, Name, Prefix};
-use redlatch_embedded::engine::Model;
+use redlatch_embedded::engine::{Condition, Model};
 
 use super::calls::{self, Ask, BROADCAST, RETENTION};
 use crate::scripts::{
@@ -234,6 +234,47 @@ fn value_of_another_program_fails_its_own_entry_only() {
             assert!(lines[2].ends_with(" released 0 1"), "{lines:?}");
         }
     }
+}
+
+/// Each lock has a dead reader, whom a full server would let go of. No entry takes anything.
+#[test]
+fn full_server_takes_no_entry_of_a_list() {
+    for side in ["r", "w"] {
+        let mut bed = Bed::new(Model::default());
+        let mut dying = ask(&bed, "a:1", 1, true);
+        dying.lease = 50;
+        for name in ["u", "v"] {
+            bed.ask(&calls::list(&[dying.read("r")], &[name]));
+        }
+        bed.pass(51 * MS);
+        let asks = [("a:2", 2), ("a:3", 3)].map(|(owner, n)| ask(&bed, owner, n, true));
+        let asks = asks.map(|ask| match side {
+            "r" => ask.read("r"),
+            _ => ask.write(""),
+        });
+        let before = bed.dump();
+        bed.engine.set_condition(Condition::Full, true);
+        let answer = bed.call(&calls::list(&asks, &["u", "v"]));
+        assert!(answer.is_err(), "{side}: {answer:?}");
+        assert_eq!(bed.dump(), before, "{side}");
+    }
+}
+
+/// The first entry is not plain, and the second one would be.
+#[test]
+fn entries_about_one_lock_act_in_their_order() {
+    let mut bed = Bed::new(Model::default());
+    let reads = [1, 2].map(|n| ask(&bed, &format!("a:{n}"), n, true).read("r"));
+    let granted = lines(&mut bed, &calls::list(&reads, &["u", "u"]));
+    let id = |n: usize| granted[n].rsplit(' ').next().unwrap().parse().ok();
+    let by = bed.millis() + 5_000;
+    let ends = [
+        calls::release("a:1", "a:1", Some(by), "", "r", id(0)),
+        calls::release("a:2", "a:2", None, "", "r", id(1)),
+    ];
+    let ended = lines(&mut bed, &calls::list(&ends, &["u", "u"]));
+    assert!(ended[0].ends_with(" released 0 0"), "{ended:?}");
+    assert!(ended[1].ends_with(" released 0 1"), "{ended:?}");
 }
 
 fn lines(bed: &mut Bed, call: &Call) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::fmt;
 use redlatch_core::{Bundle, Error, Held, Released, Token, guards_of_several};
 
 /// All members of a [`MultiLock`](crate::MultiLock), held as one. The loss of any member is the
-/// loss of the whole. Dropping it releases all of them in the background;
+/// loss of the whole. Dropping the guard releases all of them in the background.
 /// [`release`](Self::release) also returns the outcome of each.
 ///
 /// After a loss, the remaining members are still held and renewed until this guard is dropped.
@@ -27,7 +27,23 @@ impl MultiGuard {
         self.bundle.holds()
     }
 
-    /// Splits the guard: each member is held by itself from then on.
+    /// Splits the guard: each member is held on its own from then on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (one, two) = (client.lock("step:1"), client.lock("step:2"));
+    /// let both = client.multi_lock(&[&one, &two]).lock().await?;
+    /// for member in both.into_members() {
+    ///     println!("{} with token {}", member.name(), member.token());
+    ///     member.release().await?; // step by step
+    /// }
+    /// assert!(!one.is_locked().await? && !two.is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_members(self) -> Vec<Held> {
         self.bundle.into_holds()
     }

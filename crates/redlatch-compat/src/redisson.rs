@@ -107,49 +107,45 @@ impl Redisson {
         self
     }
 
-    /// Acquires the lock, waiting until it is free. Await the returned builder.
+    /// Acquires the lock, and waits until the lock is free. Await the returned builder.
     ///
     /// # Cost
     ///
     /// Two commands for acquire and release when the lock is free. One more for each message that
-    /// it is free, and one every two seconds while it waits, however many tasks of this client
-    /// wait.
+    /// the lock is free, and one every two seconds during the wait, however many tasks of this
+    /// client wait.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
-    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed`, `Protocol`.
-    /// After the client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
-    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
-    /// background.
+    /// Those of [every acquisition](Error#errors-of-every-acquisition). A lock that another owner
+    /// holds is not an error.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A grant is released in the background, and late
-    /// copies of its request take nothing.
+    /// You may drop the future at any await. A grant is released in the background, and late copies
+    /// of its request acquire nothing.
     pub fn lock(&self) -> Acquire<UnfencedGuard> {
         Acquire::new(&self.client, self.primitive())
     }
 
-    /// Acquires the lock if it is free now. Returns `None` if another owner has it. Costs one
-    /// command. Errors and cancel safety as [`lock`](Self::lock).
+    /// Acquires the lock if the lock is free now. Returns `None` if another owner holds the lock.
+    /// Costs one command. Errors and cancel safety as [`lock`](Self::lock).
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         TryAcquire::new(&self.client, self.primitive())
     }
 
-    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner had it at each
-    /// try. Otherwise as [`lock`](Self::lock).
+    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner held the lock at
+    /// each try. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         TryAcquireFor::new(&self.client, self.primitive(), wait)
     }
 
-    /// Returns the present hold; `None` if nobody holds the name. Costs one command.
+    /// Returns the present hold. Returns `None` if no owner holds the name. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` if the name has a value that is no `RLock`. `Permission`, `Auth`,
-    /// `Closed`. `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call). `WrongKind` means a value that is not an
+    /// `RLock`.
     ///
     /// # Cancel safety
     ///

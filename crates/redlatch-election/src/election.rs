@@ -99,8 +99,8 @@ impl Election {
     /// Sets the lease of a term, which is renewed every third of it: 1 s to 365 days, else
     /// `InvalidLease`. Default: the client's default lease, 30 s.
     ///
-    /// This is how long others wait after a leader has died, and for how long a leader may lead
-    /// without an answer of the server.
+    /// After a leader has died, the other candidates wait for at most one lease. A leader may lead
+    /// without an answer of the server for at most one lease.
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
@@ -123,9 +123,8 @@ impl Election {
         self
     }
 
-    /// Lets candidates lead in the order in which they began to wait, as
-    /// [fair locks](redlatch_core::exclusive::Exclusive) are granted. Default: whoever comes first
-    /// when the name is free.
+    /// Lets candidates lead in the order in which they began to wait, as a fair lock does. Default:
+    /// any candidate may lead when the name is free.
     ///
     /// All candidates of a name have to choose the same. Otherwise they get `WrongKind`.
     #[must_use]

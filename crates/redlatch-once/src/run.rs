@@ -73,18 +73,18 @@ enum End<T, E> {
 }
 
 impl JobRun {
-    /// Returns the slot that the run is for.
+    /// Returns the slot of this run.
     pub fn slot(&self) -> &Slot {
         &self.claim.intent.slot
     }
 
-    /// Returns which attempt at the slot it is, from 1.
+    /// Returns the number of this attempt at the slot, from 1.
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Tells whether the run before it lost its claim. Its work may be half done, also for another
-    /// slot.
+    /// Returns true if the run before lost its claim. The work of that run may be half done, also
+    /// for another slot.
     pub const fn is_after_loss(&self) -> bool {
         self.held.is_after_abandonment()
     }

@@ -47,7 +47,7 @@ impl Pool {
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holders<I>(
         &self,
         id: impl Fn(&Hold) -> Option<I>,

@@ -11,8 +11,8 @@ guards! {
     /// outcome. Its state is the knowledge of this process: only [`extend`](Self::extend) and
     /// [`release`](Self::release) send requests.
     ///
-    /// If the other library ends the hold by force, this guard is told at its next renewal, after up to
-    /// a third of its lease. A guard with a fixed lease is told at its deadline.
+    /// If the other library ends the hold by force, this guard is lost at its next renewal, after up to
+    /// a third of its lease. A guard with a fixed lease is lost at its deadline.
     ///
     /// # Outcome of a release
     ///

@@ -38,14 +38,14 @@ use crate::{
 ///   client's own requests are refused.
 /// * **No re-entry**: a second acquisition of one owner waits for the first.
 /// * **No messages** from those libraries. A waiter asks again after the delay, or when the
-///   holder's lease ends. Waiters of this family are told by its own releases.
+///   holder's lease ends. Releases of this family notify the waiters of this family.
 /// * **Any string is a lock.** A value of another type is `WrongKind`, and nothing is written.
-/// * **A holder without a lease**, as redis-py makes by default, holds until it releases. If it
-///   dies, nobody gets the name before its key is removed by hand.
+/// * **A holder without a lease**, as redis-py creates by default, holds until it releases. If
+///   such a holder dies, the name stays taken until you remove its key by hand.
 ///
-/// The value of a hold is `<client>:<n>:<serial>`, which no other hold has. A hash beside the name,
-/// `<prefix>:setnx?{<name>}{}`, has the last serial, the last release, and the attempts
-/// whose copies are refused, for 30 s longer than the lease. If it is lost, the hold goes on.
+/// The value of a hold is `<client>:<n>:<serial>`, which no other hold has. A second key, the hash
+/// `<prefix>:setnx?{<name>}{}`, contains the last serial, the last release, and the attempts whose
+/// copies are refused, for 30 s longer than the lease. If the hash is lost, the hold continues.
 ///
 /// The handle is cheap to make and to clone and does no I/O.
 ///

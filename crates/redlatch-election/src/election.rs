@@ -133,7 +133,7 @@ impl Election {
         self
     }
 
-    /// Says why this candidate leads, for others to see with the term: 1 to 256 bytes, else
+    /// Attaches a note to the term, for example its purpose: 1 to 256 bytes, else
     /// `InvalidOption`. `Client::objects` and the command `redlatch ls` show it. See
     /// [`Acquire::note`](redlatch_core::Acquire::note).
     #[must_use]
@@ -266,7 +266,7 @@ impl Election {
         }
     }
 
-    /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task:
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside a spawned task:
     ///
     /// ```no_run
     /// # fn example(election: redlatch::Election) {

@@ -113,7 +113,7 @@ impl FallibleElection {
         }
     }
 
-    /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task.
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside a spawned task.
     /// See [`Election::lead_boxed`].
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use crate::scripts::{LookScript, Looked};
 #[non_exhaustive]
 pub struct Leader {
     /// The value that the leader has [set](crate::Election::value), possibly empty. `None` before
-    /// the leader has told it, which is about a round trip after its term began.
+    /// the leader has announced the value, about a round trip after its term began.
     pub value: Option<String>,
     /// The fencing token of the term.
     pub token: Token,

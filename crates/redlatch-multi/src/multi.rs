@@ -151,7 +151,7 @@ impl MultiLock {
         self.members.as_ref().map_or(0, |multi| multi.0.len())
     }
 
-    /// Returns true if there is no valid member.
+    /// Returns true if the multi-lock has no valid member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

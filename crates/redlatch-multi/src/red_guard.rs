@@ -12,7 +12,7 @@ use crate::{NodeOutcome, NodeOutcomes};
 /// Each node's hold has its own deadline by this process's clock, and its own renewal. The red-lock
 /// is lost when fewer than a quorum are left.
 ///
-/// There is no fencing token, since the tokens of independent servers cannot be compared. The
+/// A red-lock has no fencing token, since the tokens of independent servers cannot be compared. The
 /// [project's page on red-lock][page] says what to do where two holders must not write.
 ///
 /// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md

@@ -369,8 +369,8 @@ impl PermitExpirableSemaphore {
     }
 
     redlatch_pool::pool_numbers! {
-        /// **Given-out permits are forgotten**, and the users of their ids are not told. If the
-        /// number is set again while they are in use, more permits are out than there are.
+        /// **Given-out permits are forgotten**, without a notice to the users of their ids. If you
+        /// set the number again while they are in use, more permits are out than the number allows.
         PermitExpirableSemaphore
     }
 

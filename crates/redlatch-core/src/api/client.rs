@@ -51,7 +51,7 @@ impl Client {
     /// # use redlatch_core as redlatch;
     /// # async fn transfer() {}
     /// # async fn example(client: redlatch::Client) {
-    /// // All acquisitions inside of `transfer` have one owner, so they re-enter.
+    /// // All acquisitions in `transfer` have one owner, so they re-enter.
     /// client.owner().scope(transfer()).await;
     /// # }
     /// ```

@@ -1,4 +1,4 @@
-//! Whether a client has its servers: as it knows by itself, and as a round trip shows.
+//! The state of a client's connections, without a request and by a round trip.
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ use redlatch_rwlock::Access;
 pub use self::kind::ObjectKind;
 use crate::Client;
 
-/// An object that the server knows, with those who hold it.
+/// An object on the server, with its holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Object {
@@ -33,7 +33,7 @@ pub struct Object {
     pub name: String,
     /// The kind.
     pub kind: ObjectKind,
-    /// Who holds it.
+    /// The holders.
     pub holders: Vec<ObjectHolder>,
     /// Waiters of all clients, as far as the server knows them: for plain locks one per client, as
     /// a rule. Dead ones are counted for a while. Zero for latches and jobs.
@@ -57,7 +57,7 @@ pub enum ObjectState {
     },
     /// A latch.
     Latch(LatchInfo),
-    /// The value of a leader; `None` before the leader has told it.
+    /// The value of a leader; `None` before the leader has announced it.
     #[cfg(feature = "election")]
     Leader(Option<String>),
     /// A job: its last run that has ended, and the slot that is under way.
@@ -97,10 +97,10 @@ pub struct ObjectHolder {
     pub remaining: Duration,
     /// Host, process and application; `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
-    /// Why it holds, if it has said so with `note`.
+    /// The note of the hold, if it has one.
     pub note: Option<String>,
-    /// Who has forbidden its renewal, and why; empty if that is not known. `None` if it may be
-    /// renewed.
+    /// The client that has forbidden the renewal, and its reason. Empty if the record has neither.
+    /// `None` if the hold may be renewed.
     pub broken: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 ///
 /// * **Order**: by the arrival of the waiters' first requests at the server. A
 ///   [`try_lock`](Self::try_lock) never overtakes a waiter. A release gives the lock to the first
-///   waiter, so the name is not free in between. A server that loses its data loses the order, and
+///   waiter, or calls a waiter that has to ask. A server that loses its data loses the order, and
 ///   the waiters queue again.
 /// * **A lost place**: a waiter loses its place if its client sends nothing for 5 s, or if the
 ///   waiter is called and does not ask within 5 s. If the waiter is still alive, the waiter gets a

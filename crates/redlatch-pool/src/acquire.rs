@@ -95,8 +95,8 @@ builders! {
     /// An acquisition that does not wait. Await the builder. Returns `None` if too few permits are
     /// available, or if earlier waiters need them.
     TryAcquirePermits, TryAcquire, Option<G>;
-    /// An acquisition with a bounded wait. Await the builder. Returns `None` if too few permits were
-    /// available at each check.
+    /// An acquisition with a bounded wait. Await the builder. Returns `None` if too few permits
+    /// were available at each check.
     TryAcquirePermitsFor, TryAcquireFor, Option<G>;
 }
 

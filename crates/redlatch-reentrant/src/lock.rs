@@ -51,6 +51,25 @@ use crate::{LockGuard, kind::LOCK};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// An owner acquires its lock again:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// let account = client.lock("account:7");
+/// let outer = account.lock().await?;
+/// let inner = account.lock().owner(outer.owner()).await?; // does not wait
+/// assert_eq!(inner.token(), outer.token());
+///
+/// drop(outer);
+/// assert!(account.is_locked().await?, "until the last guard is dropped");
+/// # drop(inner);
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "mutex")]
 #[doc(alias = "RLock")]
 #[doc(alias = "getLock")]
@@ -90,6 +109,26 @@ impl Lock {
     ///
     /// let guard = lock.lock().lease(Duration::from_secs(60)).note("monthly report").await?;
     /// assert!(guard.remaining() > Duration::from_secs(50)); // not renewed
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A guard that is forgotten frees its name:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let lock = client.lock("report");
+    /// use std::time::Duration;
+    ///
+    /// let lease = Duration::from_secs(6); // renewed every 2 s, for a minute at most
+    /// let guard = lock.lock().renewed_lease(lease).max_hold(Duration::from_secs(60)).await?;
+    /// tokio::time::sleep(Duration::from_secs(50)).await;
+    /// assert!(guard.check().is_ok());
+    /// tokio::time::sleep(Duration::from_secs(20)).await;
+    /// assert!(guard.check().is_err());
     /// # Ok(())
     /// # }
     /// ```

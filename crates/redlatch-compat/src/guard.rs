@@ -3,16 +3,16 @@
 use redlatch_core::{Token, guards};
 
 guards! {
-    /// A hold of a [`SetNx`](crate::SetNx) or a [`Redisson`](crate::Redisson) lock. It has no fencing
-    /// token, so a resource cannot refuse a holder that lost its lease without noticing.
+    /// A hold of a [`SetNx`](crate::SetNx) or a [`Redisson`](crate::Redisson) lock. The hold has no
+    /// fencing token, so a resource cannot refuse a holder that lost its lease unnoticed.
     ///
-    /// It is renewed, and tells of a loss before the lease ends on the server, as every guard of this
-    /// family. Dropping it releases in the background; [`release`](Self::release) also returns the
-    /// outcome. Its state is the knowledge of this process: only [`extend`](Self::extend) and
+    /// As with every guard of this family, the client renews the lease, and the guard reports a
+    /// loss before the lease ends on the server. Dropping the guard releases in the background.
+    /// [`release`](Self::release) also returns the outcome. Only [`extend`](Self::extend) and
     /// [`release`](Self::release) send requests.
     ///
-    /// If the other library ends the hold by force, this guard is told at its next renewal, after up to
-    /// a third of its lease. A guard with a fixed lease is told at its deadline.
+    /// If the other library ends the hold by force, this guard is lost at its next renewal, after
+    /// up to a third of its lease. A guard with a fixed lease is lost at its deadline.
     ///
     /// # Outcome of a release
     ///

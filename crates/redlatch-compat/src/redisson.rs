@@ -17,16 +17,16 @@ use crate::{
 /// A lock in the layout of Redisson's `RLock`, that of `redisson.getLock(name)`: a hash under the
 /// name itself, without the client's prefix, with the owner and its hold count.
 ///
-/// It excludes, and is excluded by, the `RLock`s with the same name on the same server. Either side
-/// is told of the other's release by a message, on Redisson's channel.
+/// The lock excludes the `RLock`s with the same name on the same server, and they exclude this
+/// lock. A release of either side notifies the other side by a message, on Redisson's channel.
 ///
 /// * **Owners** are `<uuid>:<number>`, as Redisson's `<uuid>:<thread>`: the UUID is the id of this
 ///   client, the number that of the [`Owner`].
 /// * **Re-entry** is by [`Owner`], and Redisson shows the count. A re-entry never shortens the
 ///   lease; Redisson's own does.
 /// * **The lease** is that of the client, 30 s, renewed every third of it. Redisson's is 30 s, too.
-/// * **A forced release** of either side frees the name and wakes a waiter of the other. The holder
-///   is told at its next renewal.
+/// * **A forced release** of either side frees the name and wakes a waiter of the other. The guard
+///   of the holder is lost at its next renewal.
 ///
 /// # What the layout cannot promise
 ///
@@ -41,9 +41,9 @@ use crate::{
 ///   sends both kinds and hears `PUBLISH` only, so that it finds a release of Redisson there within
 ///   2.4 s, at its re-check.
 ///
-/// A hash beside the name, `<prefix>:redisson?{<name>}{}`, has the attempts that hold, for 30 s
-/// longer than the lease. If it is lost, the hold is told as `Forgotten`, and the name stays taken
-/// until the lease ends or its owner acquires again.
+/// A second key, the hash `<prefix>:redisson?{<name>}{}`, contains the attempts that hold, for 30 s
+/// longer than the lease. If the hash is lost, the guard reports `Forgotten`, and the name stays
+/// taken until the lease ends or its owner acquires again.
 ///
 /// The handle is cheap to make and to clone and does no I/O.
 ///
@@ -107,49 +107,45 @@ impl Redisson {
         self
     }
 
-    /// Acquires the lock, waiting until it is free. Await the returned builder.
+    /// Acquires the lock, and waits until the lock is free. Await the returned builder.
     ///
     /// # Cost
     ///
     /// Two commands for acquire and release when the lock is free. One more for each message that
-    /// it is free, and one every two seconds while it waits, however many tasks of this client
-    /// wait.
+    /// the lock is free, and one every two seconds during the wait, however many tasks of this
+    /// client wait.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
-    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed`, `Protocol`.
-    /// After the client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
-    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
-    /// background.
+    /// Those of [every acquisition](Error#errors-of-every-acquisition). A lock that another owner
+    /// holds is not an error.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A grant is released in the background, and late
-    /// copies of its request take nothing.
+    /// You may drop the future at any await. A grant is released in the background, and late copies
+    /// of its request acquire nothing.
     pub fn lock(&self) -> Acquire<UnfencedGuard> {
         Acquire::new(&self.client, self.primitive())
     }
 
-    /// Acquires the lock if it is free now. Returns `None` if another owner has it. Costs one
-    /// command. Errors and cancel safety as [`lock`](Self::lock).
+    /// Acquires the lock if the lock is free now. Returns `None` if another owner holds the lock.
+    /// Costs one command. Errors and cancel safety as [`lock`](Self::lock).
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         TryAcquire::new(&self.client, self.primitive())
     }
 
-    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner had it at each
-    /// try. Otherwise as [`lock`](Self::lock).
+    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner held the lock at
+    /// each try. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         TryAcquireFor::new(&self.client, self.primitive(), wait)
     }
 
-    /// Returns the present hold; `None` if nobody holds the name. Costs one command.
+    /// Returns the present hold. Returns `None` if no owner holds the name. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` if the name has a value that is no `RLock`. `Permission`, `Auth`,
-    /// `Closed`. `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call). `WrongKind` means a value that is not an
+    /// `RLock`.
     ///
     /// # Cancel safety
     ///
@@ -163,12 +159,12 @@ impl Redisson {
         }))
     }
 
-    /// Ends the present hold of any owner, as `forceUnlock` does. Returns `false` if nobody holds
+    /// Ends the present hold of any owner, as `forceUnlock` does. Returns `false` if no owner holds
     /// the name. Costs two commands.
     ///
-    /// **This breaks exclusion by definition**: the name is free at once, while the holder may
-    /// still be at work. A guard of this client learns of it at once, another client and Redisson
-    /// at the next renewal. Works on a full server.
+    /// **The call breaks exclusion by definition.** The name is free at once, while the holder may
+    /// still be working. A guard of this client is lost at once. A hold of another client or of
+    /// Redisson is lost at its next renewal. Works on a full server.
     ///
     /// The request takes effect once, however often it is sent, and at most 5 s after it was last
     /// sent. It ends a hold of the owner that was found. If a Java thread releases and acquires

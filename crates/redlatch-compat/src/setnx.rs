@@ -38,14 +38,14 @@ use crate::{
 ///   client's own requests are refused.
 /// * **No re-entry**: a second acquisition of one owner waits for the first.
 /// * **No messages** from those libraries. A waiter asks again after the delay, or when the
-///   holder's lease ends. Waiters of this family are told by its own releases.
+///   holder's lease ends. Releases of this family notify the waiters of this family.
 /// * **Any string is a lock.** A value of another type is `WrongKind`, and nothing is written.
-/// * **A holder without a lease**, as redis-py makes by default, holds until it releases. If it
-///   dies, nobody gets the name before its key is removed by hand.
+/// * **A holder without a lease**, as redis-py creates by default, holds until it releases. If
+///   such a holder dies, the name stays taken until you remove its key by hand.
 ///
-/// The value of a hold is `<client>:<n>:<serial>`, which no other hold has. A hash beside the name,
-/// `<prefix>:setnx?{<name>}{}`, has the last serial, the last release, and the attempts
-/// whose copies are refused, for 30 s longer than the lease. If it is lost, the hold goes on.
+/// The value of a hold is `<client>:<n>:<serial>`, which no other hold has. A second key, the hash
+/// `<prefix>:setnx?{<name>}{}`, contains the last serial, the last release, and the attempts whose
+/// copies are refused, for 30 s longer than the lease. If the hash is lost, the hold continues.
 ///
 /// The handle is cheap to make and to clone and does no I/O.
 ///
@@ -137,25 +137,22 @@ impl SetNx {
         self.with(|object| object.retry = delay.max(Duration::from_millis(1)))
     }
 
-    /// Acquires the lock, waiting until it is free. Await the returned builder.
+    /// Acquires the lock, and waits until the lock is free. Await the returned builder.
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when the lock is free. While it is held, one command
-    /// per delay, however many tasks of this client wait.
+    /// Two commands for acquire and release when the lock is free. While the lock is held, one
+    /// command per delay, however many tasks of this client wait.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
-    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed`, `Protocol`.
-    /// After the client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
-    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
-    /// background.
+    /// Those of [every acquisition](Error#errors-of-every-acquisition). A lock that another owner
+    /// holds is not an error.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A grant is released in the background, and late
-    /// copies of its request take nothing.
+    /// You may drop the future at any await. A grant is released in the background, and late copies
+    /// of its request acquire nothing.
     pub fn lock(&self) -> Acquire<UnfencedGuard> {
         let acquire = Acquire::new(&self.client, self.primitive());
         match self.lease {
@@ -164,8 +161,8 @@ impl SetNx {
         }
     }
 
-    /// Acquires the lock if it is free now. Returns `None` if it has another value. Costs one
-    /// command. Errors and cancel safety as [`lock`](Self::lock).
+    /// Acquires the lock if the lock is free now. Returns `None` if the name has another value.
+    /// Costs one command. Errors and cancel safety as [`lock`](Self::lock).
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         let acquire = TryAcquire::new(&self.client, self.primitive());
         match self.lease {
@@ -174,8 +171,8 @@ impl SetNx {
         }
     }
 
-    /// Acquires the lock and waits up to `wait`. Returns `None` if it had another value at each
-    /// try. Otherwise as [`lock`](Self::lock).
+    /// Acquires the lock and waits up to `wait`. Returns `None` if the name had another value at
+    /// each try. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         let acquire = TryAcquireFor::new(&self.client, self.primitive(), wait);
         match self.lease {
@@ -184,14 +181,13 @@ impl SetNx {
         }
     }
 
-    /// Returns the value under the name and its remaining lease; `None` if the name is free. Costs
-    /// one command.
+    /// Returns the value under the name and its remaining lease. Returns `None` if the name is
+    /// free. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` for a value of another type. `Permission`, `Auth`, `Closed`.
-    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call). `WrongKind` means a value of another
+    /// type.
     ///
     /// # Cancel safety
     ///

@@ -17,54 +17,49 @@ use crate::{
 
 /// An election under one name, shared by all processes that use the same server and prefix.
 ///
-/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
-/// request reports an invalid name or option.
+/// `Client::election` creates a handle.
 ///
 /// * **Leading** is to run the closure of [`lead`](Self::lead) with a `&Term`. There is no
-///   `is_leader()`: its answer could be outdated when it arrives.
+///   `is_leader()`, since its answer could be outdated on arrival.
 /// * **Terms**: at most one at a time. Each has a fencing token greater than that of every earlier
 ///   term. The work of a term is dropped at the term's deadline, before the server can give the
-///   name away, even if the server is unreachable.
-/// * **The name is given back** only after the work and the tasks of the term have ended.
-/// * **A term that ends** ends the work, and the candidate campaigns again by itself. So work that
-///   returns because [`Term::ending`] has resolved stays a candidate. Work that returns before ends
-///   the candidacy, unless it has called [`Term::step_down`].
-/// * **A leader that dies** leads until its lease ends, 30 s by default. Others wait for it.
-/// * **Order**: any candidate may lead next. With [`fair`](Self::fair) they lead in order of
-///   arrival. All candidates of one name have to choose the same.
-/// * **An unreachable server** ends no campaign. The candidate goes on until it can lead.
-/// * **Failover, restarts without persistence, clocks that are set** can lead to two terms. The
-///   later one has the greater token, unless the server lost its data and its clock was set back.
+///   name to another candidate, even if the server is unreachable.
+/// * **Handover**: the name is released only after the work and the tasks of the term have ended.
+/// * **A term that ends** ends the work, and the candidate campaigns again. So work that returns
+///   because [`Term::ending`] has resolved stays a candidate. Work that returns earlier ends the
+///   candidacy, unless the work has called [`Term::step_down`].
+/// * **A leader that dies** leads until its lease ends, 30 s by default.
+/// * **Order**: any candidate may lead next. With [`fair`](Self::fair) the candidates lead in order
+///   of arrival. All candidates of one name have to choose the same.
+/// * **An unreachable server** does not end a campaign. The candidate continues until it can lead.
+/// * **Failover** is as with [`Lock`](../redlatch/struct.Lock.html): two terms are possible, and
+///   the later one has the greater token.
 /// * **Code that does not yield** is not dropped at the deadline, nor is `spawn_blocking`. Pass the
-///   token to what it writes to.
+///   token to the resource that such code writes to.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn step(_: redlatch::Token) {}
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use std::{pin::pin, time::Duration};
-/// use redlatch::Client;
+/// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+/// use std::pin::pin;
 ///
-/// let client = Client::connect("redis://localhost").await?;
-/// let election = client.election("scheduler")
-///     .lease(Duration::from_secs(15))
-///     .value("10.0.0.7:9000");
-/// election
-///     .lead(async |term| {
-///         let mut ending = pin!(term.ending());
-///         loop {
-///             tokio::select! {
-///                 // `grace` is left to finish. Then this candidate campaigns again.
-///                 () = &mut ending => return,
-///                 () = step(term.token()) => {}
-///             }
+/// let election = client.election("scheduler").value("10.0.0.7:9000");
+/// election.lead(async |term| {
+///     let mut ending = pin!(term.ending());
+///     loop {
+///         tokio::select! {
+///             () = &mut ending => return, // `grace` is left, then this candidate campaigns again
+///             () = step(term.token()) => {}
 ///         }
-///     })
-///     .await?;
+///     }
+/// }).await?;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "leader")]
+#[doc(alias = "leadership")]
+#[doc(alias = "LeaderSelector")]
 #[derive(Clone)]
 pub struct Election {
     client: Client,
@@ -79,7 +74,7 @@ pub struct Election {
 }
 
 impl Election {
-    /// Creates a handle of the election called `name`: 1 to 512 bytes of UTF-8. Does no I/O.
+    /// Creates a handle of the election called `name`, as `Client::election` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
@@ -104,8 +99,8 @@ impl Election {
     /// Sets the lease of a term, which is renewed every third of it: 1 s to 365 days, else
     /// `InvalidLease`. Default: the client's default lease, 30 s.
     ///
-    /// This is how long others wait after a leader has died, and for how long a leader may lead
-    /// without an answer of the server.
+    /// After a leader has died, the other candidates wait for at most one lease. A leader may lead
+    /// without an answer of the server for at most one lease.
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
@@ -128,9 +123,8 @@ impl Election {
         self
     }
 
-    /// Lets candidates lead in the order in which they began to wait, as
-    /// [fair locks](redlatch_core::exclusive::Exclusive) are granted. Default: whoever comes first
-    /// when the name is free.
+    /// Lets candidates lead in the order in which they began to wait, as a fair lock does. Default:
+    /// any candidate may lead when the name is free.
     ///
     /// All candidates of a name have to choose the same. Otherwise they get `WrongKind`.
     #[must_use]
@@ -139,7 +133,7 @@ impl Election {
         self
     }
 
-    /// Says why this candidate leads, for others to see with the term: 1 to 256 bytes, else
+    /// Attaches a note to the term, for example its purpose: 1 to 256 bytes, else
     /// `InvalidOption`. `Client::objects` and the command `redlatch ls` show it. See
     /// [`Acquire::note`](redlatch_core::Acquire::note).
     #[must_use]
@@ -163,7 +157,23 @@ impl Election {
     }
 
     /// Campaigns, and runs `work` while this candidate leads. Returns when the work has ended the
-    /// candidacy, after the name has been given back.
+    /// candidacy, after the name has been released.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler");
+    /// let mut done = None;
+    /// election.lead(async |term| {
+    ///     done = Some(term.token()); // work that returns ends the candidacy
+    /// }).await?;
+    /// assert!(done.is_some());
+    /// assert!(election.leader().await?.is_none(), "the name has been released");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// | the work returns | next |
     /// |---|---|
@@ -175,10 +185,10 @@ impl Election {
     /// The work begins when the server has confirmed that this candidate leads. If the term is
     /// lost, the work is dropped at its next await, before any other await of this call. Then the
     /// call campaigns again, and runs the work again in its next term. While the client closes, the
-    /// work may go on until the end of the grace of `close`; [`Term::ending`] tells it. It may also
-    /// go on for its own [`grace`](Self::grace) when an operator forbids the renewal of the term.
-    /// The call asks the server about that first, for a second at most, and the work stands still
-    /// meanwhile.
+    /// work may continue until the end of the grace of `close`; [`Term::ending`] resolves then. The
+    /// work may also continue for its own [`grace`](Self::grace) when an operator forbids the
+    /// renewal of the term. The call first asks the server about that, for a second at most, and
+    /// the work is not polled meanwhile.
     ///
     /// The future owns the election, and is `Send` if the work is. So `tokio::spawn` takes the call
     /// itself, with an `async move` closure that owns what it captures:
@@ -194,12 +204,12 @@ impl Election {
     /// # }
     /// ```
     ///
-    /// Inside of an `async` block that is spawned, the compiler refuses a closure that captures a
+    /// Inside an `async` block that is spawned, the compiler refuses a closure that captures a
     /// reference, and some owned types, such as `Arc<dyn Repo>` and those with a `&'static str` in
     /// them (rust-lang/rust#138207). "Implementation of `AsyncFnMut` is not general enough" or
     /// "implementation of `Send` is not general enough" is the error. Spawn the call itself, wrap
     /// the value in a type of its own, or use [`lead_boxed`](Self::lead_boxed). On a future that is
-    /// awaited in place, references are no problem.
+    /// awaited in place, you may use references.
     ///
     /// ```compile_fail
     /// # fn example(election: redlatch::Election) {
@@ -217,25 +227,26 @@ impl Election {
     ///
     /// # Cost
     ///
-    /// Three commands per term, a renewal per third of the lease, and what a waiter of a lock costs
-    /// while others lead.
+    /// Three commands per term, a renewal per third of the lease, and the cost of a waiter of a
+    /// lock while others lead.
     ///
     /// # Errors
     ///
     /// At once, or in a later campaign: `InvalidName`, `InvalidLease`, `InvalidOption`,
-    /// `WrongKind`, `Permission`, `Auth`, `Protocol`, `Closed` when the client closes. Trouble that
-    /// passes by itself, such as an unreachable server, is no error: the campaign goes on. See
-    /// [`Error::is_transient`].
+    /// `WrongKind`, `Permission`, `Auth`, `Protocol`, and `Closed` when the client closes. After a
+    /// [transient](Error::is_transient) error, such as an unreachable server, the campaign
+    /// continues.
     ///
     /// # Panics
     ///
-    /// A panic of the work goes on in the caller. The name is given back in the background after
+    /// A panic of the work continues in the caller. The name is released in the background after
     /// the tasks of the term have ended.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. The work is dropped, the tasks of the term are
-    /// stopped, and the name is given back in the background after they have ended.
+    /// You may drop the future at any await. The work is dropped, the tasks of the term are
+    /// stopped, and the name is released in the background after they have ended.
+    #[doc(alias = "campaign")]
     pub fn lead<F>(&self, mut work: F) -> impl Future<Output = Result<(), Error>> + use<F>
     where
         F: AsyncFnMut(&Term),
@@ -255,7 +266,7 @@ impl Election {
         }
     }
 
-    /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task:
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside a spawned task:
     ///
     /// ```no_run
     /// # fn example(election: redlatch::Election) {
@@ -297,14 +308,29 @@ impl Election {
         }
     }
 
-    /// Returns who leads; `None` if nobody does. Costs one command. The answer may be outdated on
-    /// arrival and decides nothing.
+    /// Returns the present leader. Returns `None` if no candidate leads. Costs one command. The
+    /// answer may be outdated on arrival and decides nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler").value("10.0.0.7:9000");
+    /// election.lead(async |term| {
+    ///     # tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    ///     let leader = client.election("scheduler").leader().await;
+    ///     let leader = leader.expect("an answer").expect("a leader");
+    ///     assert_eq!(leader.value.as_deref(), Some("10.0.0.7:9000")); // forward requests there
+    ///     assert_eq!(leader.token, term.token());
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` for a name of another kind. `Permission`, `Auth`, `Closed`.
-    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
@@ -316,9 +342,9 @@ impl Election {
         ))
     }
 
-    /// Returns the hold of the present term as the server knows it: its owner, and how many
-    /// candidates wait. `None` if nobody leads. Costs one command. The answer may be outdated on
-    /// arrival and decides nothing.
+    /// Returns the hold of the present term: its owner, and how many candidates wait. Returns
+    /// `None` if no candidate leads. Costs one command. The answer may be outdated on arrival and
+    /// decides nothing.
     ///
     /// # Errors
     ///
@@ -332,32 +358,33 @@ impl Election {
         self.exclusive().info().await
     }
 
-    /// Returns a stream of who leads, for display and for forwarding. It decides nothing. The first
-    /// item is the present state, and each further item is a change.
+    /// Returns a stream of the leaders, for display and for forwarding. The stream decides nothing.
+    /// The first item is the present state, and each further item is a change.
     ///
-    /// A new leader is seen at once, by a message, and at the latest after 2 s ± 20 %. That nobody
-    /// leads is seen within the same time. Changes that follow each other quickly may be seen as
-    /// one.
+    /// A message announces a new leader at once, and a check finds a leader after 2 s ± 20 % at the
+    /// latest. The end of the last term is found within the same time. Changes that follow each
+    /// other quickly may be one item.
     ///
     /// # Cost
     ///
-    /// Two commands per change, and one re-check every two seconds for all observers of this name
-    /// in this client.
+    /// Two commands per change, and one check every two seconds for all observers of this name in
+    /// this client.
+    #[doc(alias = "watch")]
     pub fn observe(&self) -> Observe {
         Observe::new(&self.client, self.observed().map(Arc::new))
     }
 
-    /// Creates a request that ends the present term of any candidate. Awaiting the returned builder
-    /// sends it. The leader learns of it at its next renewal, and campaigns again.
+    /// Ends the present term of any candidate. Await the returned builder. The leader loses its
+    /// term at its next renewal, and campaigns again.
     ///
-    /// **This breaks "one term at a time" by definition**, unless
-    /// [`after_lease`](ForceRelease::after_lease) is chosen. The work of the leader has its
+    /// **The call breaks "one term at a time" by definition**, unless you choose
+    /// [`after_lease`](ForceRelease::after_lease). The work of the leader has its
     /// [`grace`](Self::grace) then. See [`Exclusive::force_release`].
     pub fn force_release(&self) -> ForceRelease {
         self.exclusive().force_release()
     }
 
-    /// Returns the name as it was given; `None` if it is invalid.
+    /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.exclusive().key().ok().map(|_| self.name.as_str())
     }

@@ -9,9 +9,9 @@ use redlatch_core::{
 
 use crate::{Election, ScopedTerm, Term, campaign::Plan};
 
-/// The action of a leader whose work has failed. The choice has no default: with one, either a
-/// leader would give up its place for every hiccup, or a broken leader would keep the others from
-/// trying.
+/// The action of a leader whose work has failed. The choice has no default. With `Resign` as the
+/// default, a leader would give up its place after every hiccup. With `Retry`, a broken leader
+/// would keep the other candidates from trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// Gives the name back, pauses, and campaigns again. Another candidate may lead in the
@@ -43,15 +43,35 @@ impl FallibleElection {
 
     /// Campaigns, and runs `work` while this candidate leads. Returns the value of the work.
     ///
-    /// As [`Election::lead`], except that `Err` leads to what [`on_error`](Election::on_error)
-    /// chose. An error of the work is reported by the event `work_failed`. Where a return leads to
-    /// the next campaign, the value of `Ok` is dropped. Work whose value counts also at the end of
-    /// a term calls [`Term::resign`].
+    /// As [`Election::lead`], except that an `Err` leads to the choice of
+    /// [`on_error`](Election::on_error). The event `work_failed` reports an error of the work.
+    /// Where a return leads to the next campaign, the value of `Ok` is dropped. Work whose value
+    /// counts also at the end of a term calls [`Term::resign`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::OnError;
+    ///
+    /// let mut attempts = 0;
+    /// let pause = Duration::from_secs(5);
+    /// let election = client.election("importer").on_error(OnError::Retry { pause });
+    /// let rows = election.lead(async |_term| {
+    ///     attempts += 1;
+    ///     if attempts < 3 { Err("the file is not there yet") } else { Ok(1_000) }
+    /// }).await?;
+    /// assert_eq!((rows, attempts), (1_000, 3));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`Election::lead`], and `InvalidOption` for a pause out of bounds. Never an error of the
-    /// work.
+    /// As [`Election::lead`], and `InvalidOption` for a pause that is out of bounds. Never an error
+    /// of the work.
     ///
     /// # Cancel safety
     ///
@@ -93,7 +113,7 @@ impl FallibleElection {
         }
     }
 
-    /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task.
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside a spawned task.
     /// See [`Election::lead_boxed`].
     ///
     /// # Errors

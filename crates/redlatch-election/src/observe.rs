@@ -21,12 +21,12 @@ use redlatch_core::{
 use crate::scripts::{LookScript, Looked};
 
 /// A leader as the server knows it. The information may be outdated on arrival, and decides
-/// nothing: a leader is who has a [`Term`](crate::Term).
+/// nothing: only a candidate with a [`Term`](crate::Term) leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
     /// The value that the leader has [set](crate::Election::value), possibly empty. `None` before
-    /// the leader has told it, which is about a round trip after its term began.
+    /// the leader has announced the value, about a round trip after its term began.
     pub value: Option<String>,
     /// The fencing token of the term.
     pub token: Token,
@@ -35,7 +35,7 @@ pub struct Leader {
     pub since: SystemTime,
 }
 
-/// A stream of who leads. See [`Election::observe`](crate::Election::observe).
+/// A stream of the leaders. See [`Election::observe`](crate::Election::observe).
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Observe(Pin<Box<dyn Stream<Item = Result<Option<Leader>, Error>> + Send>>);
 
@@ -58,19 +58,35 @@ impl Observe {
         Self(Box::pin(changes.fuse()))
     }
 
-    /// Returns the next change: who leads, or `None` inside if nobody does. The first call returns
-    /// the present state. Returns `None` outside after an error that does not pass by itself, and
-    /// from then on.
+    /// Returns the next change: the leader, or `None` inside if no candidate leads. The first call
+    /// returns the present state. Returns `None` outside after an error that is not
+    /// [transient](Error::is_transient), and from then on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler").value("10.0.0.7:9000");
+    /// let mut leaders = election.observe();
+    /// assert_eq!(leaders.next().await.expect("an item")?, None);
+    ///
+    /// let candidate = tokio::spawn(election.lead(async move |term| term.ending().await));
+    /// let leader = leaders.next().await.expect("an item")?.expect("a leader");
+    /// println!("{:?} leads with token {}", leader.value, leader.token);
+    /// # candidate.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`; the next call goes on. `InvalidName`, `WrongKind`, `TooManyWaiters`,
-    /// `Permission`, `Auth`, `Closed`.
+    /// Those of [every call](Error#errors-of-every-call), and `TooManyWaiters`. After `Unavailable`
+    /// or `OutcomeUnknown`, the next call continues.
     ///
     /// # Cancel safety
     ///
-    /// The method only reads. If the future is dropped, the next call goes on.
+    /// The method only reads. If the future is dropped, the next call continues.
     pub async fn next(&mut self) -> Option<Result<Option<Leader>, Error>> {
         std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
     }

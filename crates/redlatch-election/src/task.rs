@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 ///
 /// # Panics
 ///
-/// A panic of the task goes on in the task that awaits the handle.
+/// A panic of the task continues in the task that awaits the handle.
 ///
 /// # Cancel safety
 ///

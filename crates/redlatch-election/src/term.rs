@@ -98,35 +98,35 @@ impl Term {
         self.held.name()
     }
 
-    /// Resolves when the work should finish and return: the election's [`grace`](crate::Election::grace)
-    /// before the deadline, unless the term is renewed in time; at once when the term is lost, and
-    /// when the client closes.
+    /// Resolves when the work should finish and return: the election's
+    /// [`grace`](crate::Election::grace) before the deadline, unless the term is renewed in time.
+    /// Resolves at once when the term is lost, and when the client closes.
     ///
     /// The work is dropped when the grace has passed. While the client closes, that is at the end
     /// of the grace of `close`, and at the deadline of the term if that is earlier. If an operator
     /// forbids the renewal, as [`after_lease`](redlatch_core::exclusive::ForceRelease::after_lease)
     /// does, the work has the grace from then on, to the deadline at most. After any other loss the
-    /// work is dropped at once. The future owns the data it needs. Sends no request.
+    /// work is dropped at once. The future owns its data. Sends no request.
     ///
-    /// A return of the work from then on leads to the next campaign, unless the work has called
-    /// [`resign`](Self::resign).
+    /// If the work returns after `ending` has resolved, the candidate campaigns again, unless the
+    /// work has called [`resign`](Self::resign).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect. Call it again.
+    /// Dropping the future has no effect. You may call the method again.
     pub fn ending(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         self.held.ending(self.plan.grace)
     }
 
-    /// Lets this candidate campaign again when the work has returned, also if the term has not
-    /// begun to end. The name is given back first, so another candidate may lead next. If the
-    /// client closes, the next campaign fails with `Closed`. Counts before
-    /// [`resign`](Self::resign), whichever was called first.
+    /// Lets this candidate campaign again when the work has returned, even if the term has not
+    /// begun to end. The name is released first, so another candidate may lead next. If the client
+    /// closes, the next campaign fails with `Closed`. Takes precedence over
+    /// [`resign`](Self::resign), in any order of the calls.
     pub fn step_down(&self) {
         self.steps_down.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the candidacy end when the work has returned, also if the term has begun to end. Has no
+    /// Lets the candidacy end when the work has returned, even if the term has begun to end. Has no
     /// effect in a term that calls [`step_down`](Self::step_down) as well.
     pub fn resign(&self) {
         self.resigns.store(true, Ordering::Relaxed);
@@ -148,8 +148,8 @@ impl Term {
         resigned
     }
 
-    /// Fails with the cause if the work must not go on. Call it before each step that takes long
-    /// without an await. Sends no request: it reads this client's clock.
+    /// Fails with the cause if the work must not continue. Call this method before each step that
+    /// takes long without an await. Reads this client's clock and sends no request.
     ///
     /// # Errors
     ///
@@ -161,8 +161,8 @@ impl Term {
         }
     }
 
-    /// Returns how long the work may go on if nothing renews the term; zero when it must not. Sends
-    /// no request: it reads this client's clock.
+    /// Returns how long the work may continue if nothing renews the term. Returns zero when the
+    /// work must not continue. Reads this client's clock and sends no request.
     pub fn remaining(&self) -> Duration {
         let until = self.work_until();
         until.map_or(Duration::ZERO, |until| until - self.held.client().now())
@@ -177,20 +177,36 @@ impl Term {
         }
     }
 
-    /// Tells whether the previous term ended without a release, so that its work may be half done.
-    /// `false` is no proof; see [`Held::is_after_abandonment`].
+    /// Returns true if the previous term ended without a release. The work of that term may be half
+    /// done. `false` does not prove a release; see [`Held::is_after_abandonment`].
     pub fn is_after_abandonment(&self) -> bool {
         self.held.is_after_abandonment()
     }
 
     /// Runs `future` as a task of this term, on the runtime of the client.
     ///
-    /// The task is dropped when the work ends, in whatever way, and when the term is lost, also if
-    /// the work has a grace then. Every poll of it looks at the deadline first. The name is given
-    /// back only after the task has been dropped. To let the task finish, await the returned handle
-    /// before the work ends.
+    /// The task is dropped when the work ends, in any way, and when the term is lost, even if the
+    /// work has a grace then. Every poll of the task checks the deadline first. The name is
+    /// released only after the task has been dropped. To let the task finish, await the returned
+    /// handle before the work ends.
     ///
-    /// A task that does not yield delays the end of the term, and nothing stops it at the deadline.
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler");
+    /// election.lead(async |term| {
+    ///     let token = term.token();
+    ///     let sweep = term.spawn(async move { println!("sweep with token {token}") });
+    ///     let _ = sweep.await; // otherwise the task is dropped with the work
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A task that does not yield delays the end of the term, and nothing stops the task at the
+    /// deadline.
     pub fn spawn<F>(&self, future: F) -> TermTask<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,

@@ -10,141 +10,221 @@ use redlatch_core::{
 
 use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 
-/// A lock under one name, shared by all processes that use the same server and prefix. Waiters are
-/// served in order of arrival.
+/// A reentrant lock under one name whose waiters are served in order of arrival.
 ///
-/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
-/// request reports an invalid name.
+/// `Client::fair_lock` creates a handle. Exclusion, re-entry, loss, failover and a holder that dies
+/// are as with [`Lock`](../redlatch/struct.Lock.html). These points differ:
 ///
-/// * **Exclusion** is by [`Owner`](redlatch_core::Owner): every acquisition has a fresh owner and
-///   excludes every other, even within one process and one task.
-/// * **Re-entry**: pass the owner of the hold, or work inside its scope. All guards of a hold share
-///   one lease and one token; the name is free when the last guard has gone. A guard gives its hold
-///   up a little before the server does. An owner that acquires again in between gets the same hold
-///   and token with a new guard; the old guard stays lost.
 /// * **Order**: by the arrival of the waiters' first requests at the server. A
-///   [`try_lock`](Self::try_lock) never overtakes a waiter. A waiter loses its place if its client
-///   sends nothing for 5 s, or if the waiter does not ask within 5 s after its notification. A
-///   living waiter then gets a new place at the end. A server that loses its data loses the order,
-///   and the waiters queue again.
-/// * **A waiter that dies** is skipped. It costs the others 5 s at most, and waiters that died
-///   together cost it once.
-/// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see
-///   that from [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
-/// * **Loss**: a guard knows its own deadline. It reports a loss before the server can give the
-///   name away, even if the server is unreachable.
-/// * **Failover, restarts without persistence, clocks that are set** can lead to two holders. The
-///   later one has the greater token, unless the server lost its data and its clock was set back.
+///   [`try_lock`](Self::try_lock) never overtakes a waiter. A release gives the lock to the first
+///   waiter, or calls a waiter that has to ask. A server that loses its data loses the order, and
+///   the waiters queue again.
+/// * **A lost place**: a waiter loses its place if its client sends nothing for 5 s, or if the
+///   waiter is called and does not ask within 5 s. If the waiter is still alive, the waiter gets a
+///   new place at the end.
+/// * **A waiter that dies** is skipped. The others wait for 5 s at most. Several waiters that died
+///   together cost 5 s in total.
 ///
-/// Unlike `tokio::sync::Mutex`, the lock contains no data, a hold can be lost, and each request can
-/// fail.
+/// The lock derefs to [`Exclusive`], which inspects the lock and forces a release.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use std::time::Duration;
-/// use redlatch::Client;
-///
-/// let client = Client::connect("redis://localhost").await?;
-/// let lock = client.fair_lock("orders:42").class("orders");
-/// let guard = lock.lock().await?;
-/// println!("held with token {}", guard.token());
-/// assert!(lock.try_lock_for(Duration::from_millis(50)).await?.is_none());
-/// guard.release().await?;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// let lock = client.fair_lock("printer");
+/// let first = lock.lock().await?;
+/// let second = tokio::spawn(lock.lock().into_future()); // waits
+/// # tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+/// // A new caller does not overtake the waiter, even when the lock is released.
+/// first.release().await?;
+/// assert!(lock.try_lock().await?.is_none());
+/// second.await.expect("no panic")?.release().await?;
 /// # Ok(())
 /// # }
 /// ```
-///
-/// The lock derefs to [`Exclusive`], which has the methods to inspect it and to force a release.
+#[doc(alias = "mutex")]
+#[doc(alias = "RFairLock")]
+#[doc(alias = "getFairLock")]
 #[derive(Clone)]
 pub struct FairLock(Exclusive);
 
 impl FairLock {
-    /// Creates a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name as
-    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
-    /// a hash slot.
+    /// Creates a handle of the lock called `name`, as `Client::fair_lock` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self(Exclusive::new(client, &FAIR_LOCK, name.as_ref()))
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the lock is for.
-    /// Names are never used as labels.
+    /// Labels the metrics and events of this handle with `class`, for example with the purpose of
+    /// the lock. Names are never used as labels.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         Self(self.0.class(class))
     }
 
-    /// Acquires the lock, waiting until it is free.
+    /// Acquires the lock, and waits until the turn of this caller has come.
     ///
-    /// Await the returned builder: `lock.lock().await?`, `lock.lock().lease(d).await?`.
+    /// Await the returned builder. The builder has options, such as [`lease`](Acquire::lease),
+    /// [`note`](Acquire::note) and [`owner`](Acquire::owner).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let lock = client.fair_lock("printer");
+    /// let guard = lock.lock().note("page 1").await?;
+    /// let (mut queue, mut last) = (Vec::new(), guard.token());
+    /// for page in 2..5 {
+    ///     let waiter = lock.lock().note(&format!("page {page}"));
+    ///     queue.push(tokio::spawn(waiter.into_future()));
+    ///     # tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// }
+    /// drop(guard);
+    /// for waiter in queue {
+    ///     let guard = waiter.await.expect("no panic")?; // in the order of arrival
+    ///     assert!(guard.token() > std::mem::replace(&mut last, guard.token()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when the lock is free. With waiters three: queue,
-    /// acquire after the notification, release. In addition one every two seconds per client, which
-    /// its first waiter sends for all. The cost of a command grows with the logarithm of the
-    /// queue's length at most.
+    /// Two commands for acquire and release, also with waiters: the request of a waiter queues it,
+    /// and the release before grants the lock without a further request. The first renewal of such
+    /// a grant is due within 250 to 500 ms and costs one more command for a hold that lasts longer.
+    /// One command more for a waiter that is called and asks, for example with
+    /// [`whole_lease`](Acquire::whole_lease) or with a lease of less than 1 s. One every two
+    /// seconds per client, sent by its first waiter for all of them. The time of a command grows at
+    /// most with the logarithm of the queue's length.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
-    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed` (also when the
-    /// client closes during the call), `Protocol`. After the client's `patience` without an answer:
-    /// `Unavailable`, `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it;
-    /// the grant is then released in the background.
+    /// Those of [every acquisition](Error#errors-of-every-acquisition). A lock that another owner
+    /// holds is not an error.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A grant is released in the background, and the place
-    /// in the queue is given up. If the waiter had been notified, the next one is notified.
+    /// You may drop the future at any await. A grant is released in the background, the place in
+    /// the queue is given up, and the next waiter gets the turn.
+    #[doc(alias = "acquire")]
     pub fn lock(&self) -> Acquire<FairLockGuard> {
         Acquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock if it is free now and nobody waits for it. Returns `None` otherwise.
+    /// Acquires the lock if the lock is free now and has no waiters. Returns `None` otherwise.
     ///
-    /// Sends one request, ahead of the waiters of this process. A lost answer is requested again
-    /// within the client's `patience`. Errors and cancel safety as [`lock`](Self::lock). Costs one
-    /// command, and one for the release.
+    /// Sends one request. If the answer is lost, the request is repeated within the client's
+    /// `patience`. Errors and cancel safety as [`lock`](Self::lock). Costs one command, and one for
+    /// the release.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let lock = client.fair_lock("nightly");
+    /// let guard = lock.try_lock().await?;
+    /// assert!(guard.is_some());
+    /// assert!(lock.try_lock().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "tryLock")]
     pub fn try_lock(&self) -> TryAcquire<FairLockGuard> {
         TryAcquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock and waits up to `wait`. Returns `None` if its turn did not come.
+    /// Acquires the lock and waits up to `wait`. Returns `None` if the turn of this caller did not
+    /// come.
     ///
-    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
-    /// and not `None`. A `wait` of zero is [`try_lock`](Self::try_lock), which takes until the
-    /// answer to one request. Otherwise as [`lock`](Self::lock).
+    /// Ends after `wait` in any case. Without an answer of the server by then, the result is an
+    /// error and not `None`. A `wait` of zero is [`try_lock`](Self::try_lock), which takes until
+    /// the answer to one request. Otherwise as [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lock = client.fair_lock("checkout");
+    /// let guard = lock.lock().await?;
+    /// let second = Duration::from_secs(1);
+    /// let busy = lock.try_lock_for(second).await?.is_none(); // leaves the queue after a second
+    /// assert!(busy);
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<FairLockGuard> {
         TryAcquireFor::new(self.client(), self.primitive(), wait)
     }
 }
 
 impl FairLock {
-    /// Lists the waiters in order, with the descriptions of their clients. The stream requests 128
+    /// Lists the waiters in order, with the records of their clients. The stream requests 128
     /// waiters at a time, and each client's record once.
     ///
-    /// Waiters that come or go in the meantime may be missed. No waiter is listed twice.
+    /// The list may omit waiters that come or go in the meantime. No waiter is listed twice.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let lock = client.fair_lock("printer");
+    /// let guard = lock.lock().await?;
+    /// let _next = tokio::spawn(lock.lock().into_future());
+    /// # tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    ///
+    /// let mut waiters = lock.waiters();
+    /// while let Some(waiter) = waiters.next().await {
+    ///     let waiter = waiter?;
+    ///     println!("{}: {} for {:?}", waiter.position, waiter.owner, waiter.waiting);
+    ///     # assert_eq!(waiter.position, 0);
+    /// }
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn waiters(&self) -> Waiters {
         Waiters::new(&self.0)
     }
 
     /// Returns the number of waiters before `owner`, which waits in this process. Returns `None` if
-    /// it does not wait. Costs one command.
+    /// `owner` does not wait. Costs one command.
     ///
-    /// The number is an upper bound: dead waiters are counted until a script removes them. If
-    /// `owner` waits several times, the first counts.
+    /// The number is an upper bound, since the server counts dead waiters until a script removes
+    /// them. If `owner` waits several times, the first wait counts.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let lock = client.fair_lock("printer");
+    /// let guard = lock.lock().await?;
+    /// let owner = client.owner();
+    /// let waiting = tokio::spawn(lock.lock().owner(&owner).into_future());
+    /// # tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// assert_eq!(lock.position(&owner).await?, Some(0)); // the next
+    /// # drop(guard); drop(waiting);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`info`](Exclusive::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn position(&self, owner: &Owner) -> Result<Option<u64>, Error> {
         let Some(address) = self.0.waiting(owner)? else {
             return Ok(None);

@@ -65,16 +65,15 @@ impl Waiters {
         })))
     }
 
-    /// Returns the next waiter; `None` at the end, and after an error.
+    /// Returns the next waiter. Returns `None` at the end and after an error.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or
-    /// `OutcomeUnknown` when the server did not answer within the client's `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads. An item that is under way when this is dropped comes with the next call.
+    /// The method only reads. After a drop, the next call returns the item that was under way.
     pub async fn next(&mut self) -> Option<Result<Waiter, Error>> {
         std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
     }

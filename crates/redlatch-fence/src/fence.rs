@@ -15,41 +15,46 @@ use crate::{
 
 /// A key in Redis that only the holder of the highest token may write to.
 ///
-/// The key is yours: no prefix is added, and others read it as they like. The *mark*, the highest
-/// token that has written, is beside it in the same slot. Check, write and advance of the mark are
-/// one script. Every write to the key has to go through the fence; the server does not enforce it.
+/// `Client::fence` creates a handle. The key is yours: no prefix is added, and any client may read
+/// the key. The *mark*, the highest token that has written, is stored next to the key in the same
+/// slot. Check, write and advance of the mark are one script. Every write to the key has to use the
+/// fence, since the server does not enforce it.
 ///
 /// * **Tokens** of one lock, or of one election, are comparable with each other and with no others.
 ///   All writers of one fence have to use the same lock.
 /// * **A token equal to the mark** is accepted: a holder may write as often as it likes.
 /// * **Once**: each call writes once, however often its request is sent, duplicated or delayed.
-/// * **The mark stays** as long as the server keeps it: for ever by default, about 100 bytes. See
-///   [`keep`](Self::keep).
-/// * **A server that loses its data** loses the mark with the data. A server that gives out tokens
-///   and comes back with its clock behind gives out tokens below the mark: all writes are refused
-///   until [`reset`](Self::reset).
+/// * **The mark stays** as long as the server keeps the mark: forever by default, about 100 bytes.
+///   See [`keep`](Self::keep).
+/// * **A server that loses its data** loses the mark with the data. If the server that issues the
+///   tokens loses its data and its clock is behind, its tokens are below the mark. All writes are
+///   refused until [`reset`](Self::reset).
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use redlatch::Client;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
 /// use redlatch::fence::Fenced;
 ///
-/// let client = Client::connect("redis://localhost").await?;
-/// let guard = client.lock("report").lock().await?;
 /// let report = client.fence("report:today");
-/// match report.set(guard.token(), "all is well").await? {
-///     Fenced::Written(()) => {}
-///     Fenced::Refused { mark } => println!("token {mark} has written; this hold is over"),
-/// }
+/// let old = client.lock("report").lock().await?.token(); // this holder pauses …
+/// let new = client.lock("report").lock().await?.token();
+/// assert_eq!(report.set(new, "all is well").await?, Fenced::Written(()));
+/// // … and wakes up too late.
+/// assert_eq!(report.set(old, "outdated").await?, Fenced::Refused { mark: new });
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Rights
 ///
-/// The server's user needs the right to write to the key itself, beside those for the prefix.
+/// The server's user needs the right to write to the key itself, in addition to those for the
+/// prefix.
+#[doc(alias = "fencing token")]
+#[doc(alias = "compare and set")]
 #[derive(Clone)]
 pub struct Fence {
     client: Client,
@@ -110,11 +115,9 @@ impl Place {
 }
 
 impl Fence {
-    /// Creates a fence of `key`: 1 to 512 bytes of UTF-8. A brace or a percent sign is allowed with
-    /// a well-formed `{tag}` only.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid key as
-    /// `InvalidName`.
+    /// Creates a fence of `key`, as `Client::fence` does: 1 to 512 bytes of UTF-8. A brace or a
+    /// percent sign is allowed with a well-formed `{tag}` only. The first call that sends a request
+    /// reports an invalid key as `InvalidName`.
     pub fn new(client: &Client, key: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
@@ -144,18 +147,33 @@ impl Fence {
 
     /// Sets the key to `value`, as `SET` does, and removes its TTL. Costs one command.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::fence::Fenced;
+    ///
+    /// let guard = client.lock("config").lock().await?;
+    /// match client.fence("config:json").set(guard.token(), "{\"debug\": false}").await? {
+    ///     Fenced::Written(()) => println!("written"),
+    ///     Fenced::Refused { mark } => println!("token {mark} has written: stop"),
+    /// }
+    /// # assert_eq!(client.fence("config:json").mark().await?, Some(guard.token()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`,
-    /// `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may have been
-    /// written, when the server did not answer within the client's `patience`, 20 s at most.
-    /// `WrongKind` also for an error of the command itself, such as a string where `HSET` expects a
-    /// hash; the mark has advanced then.
+    /// `InvalidOption`. `WrongKind` also for an error of the command itself, such as a string where
+    /// `HSET` expects a hash; the mark has advanced then. Otherwise those of [every
+    /// call](Error#errors-of-every-call). After `OutcomeUnknown`, the value may have been written.
     ///
     /// # Cancel safety
     ///
-    /// After a drop, the write may be made or not. An unsent request is not sent. A sent one acts
-    /// within 5 s, once, or never.
+    /// After a drop, the write may be made or not. An unsent request is not sent. A sent request
+    /// acts within 5 s, once, or never.
     pub async fn set(&self, token: Token, value: impl AsRef<[u8]>) -> Result<Fenced, Error> {
         let value = value.as_ref();
         self.write(token, Write::Set { value, ttl: None })
@@ -235,8 +253,25 @@ impl Fence {
     /// Runs `script` on the key, on further `keys` in the same slot, and on `args`. Costs one
     /// command.
     ///
-    /// The result is what the script returned. It is `None` if the answer to the first request was
-    /// lost and a copy found that the script had run, perhaps with an error.
+    /// The result is the reply of the script. The result is `None` if the answer to the first
+    /// request was lost and a copy found that the script had run, perhaps with an error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::fence::{Fenced, FencedScript};
+    ///
+    /// let stock = client.fence("stock:42");
+    /// let guard = client.lock("stock:42").lock().await?;
+    /// stock.set(guard.token(), "10").await?;
+    /// let take = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
+    /// let left = stock.eval(guard.token(), take, &[], &[b"3"]).await?;
+    /// assert!(matches!(left, Fenced::Written(Some(_)))); // the integer 7
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -279,8 +314,26 @@ impl Fence {
         self.write(token, Write::Eval { script, keys, args }).await
     }
 
-    /// Advances the mark to `token` and changes no data. Use it before reading data that the next
-    /// write depends on: no earlier holder changes them afterwards. Costs one command.
+    /// Advances the mark to `token` and changes no data. Use this method before you read data that
+    /// the next write depends on: no earlier holder changes the data afterwards. Costs one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::fence::Fenced;
+    ///
+    /// let guard = client.lock("balance").lock().await?;
+    /// let balance = client.fence("balance:7");
+    /// if let Fenced::Refused { mark } = balance.raise(guard.token()).await? {
+    ///     println!("token {mark} has written: stop");
+    /// }
+    /// // … read the balance, compute, and write with the same token …
+    /// assert_eq!(balance.set(guard.token(), "70").await?, Fenced::Written(()));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -316,12 +369,12 @@ impl Fence {
         reset.about("fence", place.data())
     }
 
-    /// Returns the highest token that has written; `None` if there is none. Costs one command.
+    /// Returns the highest token that has written. Returns `None` if no token has written. Costs
+    /// one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or
-    /// `OutcomeUnknown` if the server did not answer within the client's `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///

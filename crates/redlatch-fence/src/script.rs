@@ -47,7 +47,7 @@ static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Known>>> =
     LazyLock::new(Mutex::default);
 
 impl FencedScript {
-    /// Creates a script of a function's body. Does no I/O; the server compiles it with the first
+    /// Creates a script of a function's body. The server compiles the script with the first
     /// call, which reports a syntax error.
     pub fn new(body: &str) -> Self {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,41 +16,47 @@ use crate::{
 
 /// A countdown latch under one name, shared by all processes that use the same server and prefix.
 ///
-/// A latch is set to a count, and parties count it down. At zero it is open: all waiters continue,
-/// and later callers do not wait. The handle is cheap to make and to clone and does no I/O. The
-/// first call that would send a request reports an invalid name.
+/// `Client::count_down_latch` creates a handle. You set the latch to a count, and parties count the
+/// latch down. At zero the latch is open: all waiters continue, and later callers do not wait.
 ///
 /// * **Once**: a count-down counts once, however often its request is sent, duplicated or delayed.
-///   It carries an id that the server remembers for longer than any copy may act.
-/// * **Generations**: an open latch can be set again. A waiter waits for the generation that it
-///   found, and continues when that one has opened, even if the next has begun. A count-down counts
-///   in the generation that it finds on arrival.
+///   The request contains an id that the server remembers for longer than any copy may act.
+/// * **Generations**: an open latch can be set again. A waiter waits for the generation that is
+///   current at its call. The waiter continues when that generation has opened, even if the next
+///   has begun. A count-down counts in the generation that is current on arrival.
 /// * **Not set**: waiting, counting and inspecting fail with [`ErrorKind::NotSet`].
 /// * **Deleted, expired, or lost by the server**: waiters get [`ErrorKind::Deleted`].
-/// * **Nothing is held.** A party that dies before its count-down keeps the latch closed;
-///   [`wait_for`](Self::wait_for) or a [TTL](TrySetCount::ttl) bounds the wait of the others. A
-///   waiter that dies leaves nothing behind.
-/// * **It stays** until it is deleted, open or not, unless it was set with a TTL. An open latch
-///   tells later callers that they need not wait.
-/// * **Failover, restarts without persistence** can lose counts, which keeps the latch closed, or
-///   the latch itself, which waiters are told. A later caller finds the state that the server
-///   remembers, possibly an earlier, open generation.
+/// * **No holds**: a party that dies before its count-down keeps the latch closed. Bound the wait
+///   of the others with [`wait_for`](Self::wait_for) or a [TTL](TrySetCount::ttl). A waiter that
+///   dies leaves no trace.
+/// * **Life**: the latch stays until it is deleted, open or not, unless you set a TTL.
+/// * **Failover**: a failover or a restart without persistence can lose counts, which keeps the
+///   latch closed. If the latch itself is lost, waiters get `Deleted`. A later caller sees the
+///   state that the server remembers, possibly an earlier, open generation.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use redlatch::Client;
+/// A gate for the start: no party begins before all four are ready.
 ///
-/// let client = Client::connect("redis://localhost").await?;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
 /// let ready = client.count_down_latch("import:ready");
-/// // The first party sets the count. For the others it is already set.
-/// ready.try_set_count(4).await?;
-/// // Each of the four parties continues when all are ready.
-/// ready.count_down_and_wait(1).await?;
+/// let party = async || {
+///     // The first party sets the count. For the others the count is already set.
+///     ready.try_set_count(4).await?;
+///     ready.count_down_and_wait(1).await
+/// };
+/// tokio::try_join!(party(), party(), party(), party())?;
+/// assert_eq!(ready.count().await?, 0);
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "RCountDownLatch")]
+#[doc(alias = "getCountDownLatch")]
+#[doc(alias = "barrier")]
 #[derive(Clone)]
 pub struct CountDownLatch {
     client: Client,
@@ -66,11 +72,7 @@ pub(crate) struct Latch {
 }
 
 impl CountDownLatch {
-    /// Creates a handle of the latch called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name as
-    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
-    /// a hash slot.
+    /// Creates a handle of the latch called `name`, as `Client::count_down_latch` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         let latch = Name::parse(name.as_ref()).map(|name| Arc::new(Latch::new(client, &name)));
         Self {
@@ -79,8 +81,8 @@ impl CountDownLatch {
         }
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the latch is for.
-    /// Names are never used as labels.
+    /// Labels the metrics and events of this handle with `class`, for example with the purpose of
+    /// the latch. Names are never used as labels.
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.latch = self.latch.map(|latch| {
@@ -95,48 +97,77 @@ impl CountDownLatch {
     /// Sets the count. Returns `false`, and changes nothing, if the latch is already set and not
     /// open.
     ///
-    /// Await the returned builder: `latch.try_set_count(4).await?`,
-    /// `latch.try_set_count(4).ttl(d).await?`. The setting begins a new generation. The count is 0
-    /// to `u32::MAX`. With 0 the latch is open at once, so that a computed number of parties needs
-    /// no special case.
+    /// Await the returned builder. The option [`ttl`](TrySetCount::ttl) lets the latch expire. The
+    /// setting begins a new generation. The count is 0 to `u32::MAX`. With 0 the latch is open at
+    /// once, so a computed number of parties needs no special case. Of several parties that set the
+    /// count at the same time, one gets `true`. Costs one command.
     ///
-    /// Of several parties that set it at the same time, one gets `true`. Costs one command.
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let shards = client.count_down_latch("reindex:shards");
+    /// assert!(shards.try_set_count(12).ttl(Duration::from_secs(3600)).await?);
+    /// assert!(!shards.try_set_count(12).await?, "set by another party");
+    /// shards.count_down(12).await?;
+    /// assert!(shards.try_set_count(12).await?, "open, so the next run may begin");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`,
-    /// `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may have been set,
-    /// when the server did not answer within the client's `patience`, 20 s at most.
+    /// `InvalidOption` for a TTL that is out of bounds. Otherwise those of [every
+    /// call](Error#errors-of-every-call). After `OutcomeUnknown`, the count may be set.
     ///
     /// # Cancel safety
     ///
-    /// After a drop, the count may be set or not. An unsent request is not sent. A sent one acts
-    /// within 5 s or never.
+    /// After a drop, the count may be set or not. An unsent request is not sent. A sent request
+    /// acts within 5 s or never.
+    #[doc(alias = "trySetCount")]
     pub fn try_set_count(&self, count: u32) -> TrySetCount {
         TrySetCount::new(self, count)
     }
 
     /// Counts `n` down, once, and returns the remaining count. Zero means that the latch is open.
     ///
-    /// Counting beyond zero, or on an open latch, stops at zero and is no error, so parties need
-    /// not agree on the last one. With `n` of 0 nothing is counted. Costs one command. Works on a
-    /// full server.
+    /// A count-down beyond zero, or of an open latch, stops at zero and is not an error. So parties
+    /// need not agree on the last count-down. With `n` of 0 the call only reads the count. Costs
+    /// one command. Works on a full server.
     ///
-    /// A lost answer is requested again. It then has the count at that time, which is also zero if
-    /// the latch was deleted in the meantime.
+    /// If the answer is lost, the request is repeated. The result is then the count at that time.
+    /// The result is also zero if the latch was deleted in the meantime.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let shards = client.count_down_latch("reindex:shards");
+    /// shards.try_set_count(3).await?;
+    /// assert_eq!(shards.count_down(1).await?, 2);
+    /// if shards.count_down(2).await? == 0 {
+    ///     println!("the last shard is done: switch to the new index");
+    /// }
+    /// # assert_eq!(shards.count().await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; `InvalidName`, `WrongKind`,
-    /// `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`; `Unavailable` if it has certainly not
-    /// counted, and `OutcomeUnknown` if it may have, when the server did not answer within the
-    /// client's `patience`, 20 s at most. After `OutcomeUnknown`, counting again may count twice:
-    /// [`count`](Self::count) tells more.
+    /// [`NotSet`](ErrorKind::NotSet) if no party has set the latch. Otherwise those of [every
+    /// call](Error#errors-of-every-call). After `OutcomeUnknown`, a second call may count twice.
+    /// Compare [`count`](Self::count) first.
     ///
     /// # Cancel safety
     ///
-    /// After a drop, the call may count or not, once at most. An unsent request is not sent. A sent
-    /// one acts within 5 s or never.
+    /// After a drop, the call counts once or not at all. An unsent request is not sent. A sent
+    /// request acts within 5 s or never.
+    #[doc(alias = "countDown")]
     pub async fn count_down(&self, n: u32) -> Result<u32, Error> {
         if n == 0 {
             return self.count().await;
@@ -150,72 +181,118 @@ impl CountDownLatch {
 
     /// Counts `n` down, once, and waits until the latch is open. Await the returned builder.
     ///
-    /// Waits for the generation that it counted in, even if the answer to the count-down was lost.
-    /// Costs one command if it opens the latch itself. Otherwise two and a subscription, one
-    /// re-check every two seconds per client, and one for each message.
+    /// Waits for the generation of its own count-down, even if the answer to the count-down was
+    /// lost. Costs one command if the call itself opens the latch. Otherwise two and a
+    /// subscription, one check every two seconds per client, and one for each message.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let phase = client.count_down_latch("migration:phase-1");
+    /// phase.try_set_count(2).await?;
+    /// let (one, two) = tokio::join!(phase.count_down_and_wait(1), phase.count_down_and_wait(1));
+    /// assert!(one.is_ok() && two.is_ok()); // both begin phase 2
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As [`count_down`](Self::count_down) and [`wait`](Self::wait). [`Error::is_not_executed`]
-    /// says nothing about the count-down.
+    /// does not cover the count-down.
     ///
     /// # Cancel safety
     ///
-    /// As [`count_down`](Self::count_down): after a drop, it may have counted. Nothing remains of
-    /// the wait.
+    /// As [`count_down`](Self::count_down). The wait leaves no trace.
     pub fn count_down_and_wait(&self, n: u32) -> CountDownAndWait {
         CountDownAndWait::new(self, n)
     }
 
-    /// Waits until the latch is open. Returns at once if it is. Await the returned builder.
+    /// Waits until the latch is open. Returns at once if the latch is open. Await the returned
+    /// builder.
     ///
-    /// The call waits for the generation that it finds. If that one opens and the latch is set
-    /// again, the call returns all the same.
+    /// The call waits for the generation that is current at the call. If that generation opens and
+    /// the latch is set again, the call returns as well.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let schema = client.count_down_latch("schema:v42");
+    /// schema.try_set_count(1).await?;
+    /// let server = tokio::spawn(schema.wait().into_future()); // serves after the migration
+    /// schema.count_down(1).await?; // the migration is done
+    /// server.await.expect("no panic")?;
+    /// schema.wait().await?; // a later start does not wait
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
-    /// One command if the latch is open. Otherwise a second one and a subscription, shared with all
-    /// waiters of this latch in this client, and one re-check every two seconds *for all of them*.
-    /// When the latch opens, one message reaches the client, which then re-checks once for all of
+    /// One command if the latch is open. Otherwise a second command and a subscription, shared with
+    /// all waiters of this latch in this client, and one check every two seconds for all of them.
+    /// When the latch opens, one message reaches the client, which then checks once for all of
     /// them.
     ///
     /// # Errors
     ///
-    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; [`Deleted`](ErrorKind::Deleted)
-    /// if it is deleted during the wait, expires, or is lost by the server. Also `InvalidName`,
-    /// `WrongKind`, `TooManyWaiters`, `Permission`, `Auth`, `Closed` (also when the client closes
-    /// during the call), `Protocol`; `Unavailable` or `OutcomeUnknown` when the server did not
-    /// answer within the client's `patience`.
+    /// [`NotSet`](ErrorKind::NotSet) if no party has set the latch. [`Deleted`](ErrorKind::Deleted)
+    /// if the latch is deleted during the wait, expires, or is lost by the server.
+    /// `TooManyWaiters`. Otherwise those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A wait takes and registers nothing on the server.
-    /// The subscription ends with the last waiter.
+    /// You may drop the future at any await. A wait registers nothing on the server. The
+    /// subscription ends with the last waiter.
+    #[doc(alias = "await")]
     pub fn wait(&self) -> Wait {
         Wait::new(self)
     }
 
-    /// Waits until the latch is open, at most for `wait`. Returns `false` if it was closed at each
-    /// look.
+    /// Waits until the latch is open, at most for `wait`. Returns `false` if the latch was closed
+    /// at each check.
     ///
-    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
-    /// and not `false`. A `wait` of zero is one request, and takes until its answer. Otherwise as
-    /// [`wait`](Self::wait).
+    /// Ends after `wait` in any case. Without an answer of the server by then, the result is an
+    /// error and not `false`. A `wait` of zero is one request, and takes until its answer.
+    /// Otherwise as [`wait`](Self::wait).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let votes = client.count_down_latch("votes");
+    /// votes.try_set_count(3).await?;
+    /// votes.count_down(2).await?;
+    /// if !votes.wait_for(Duration::from_secs(60)).await? {
+    ///     println!("{} votes are missing after a minute", votes.count().await?);
+    /// }
+    /// # assert_eq!(votes.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_for(&self, wait: Duration) -> WaitFor {
         WaitFor::new(self, wait)
     }
 
-    /// Returns the remaining count; zero if the latch is open. Costs one command. The result may be
-    /// outdated on arrival.
+    /// Returns the remaining count. Returns zero if the latch is open. Costs one command. The
+    /// result may be outdated on arrival.
     ///
     /// # Errors
     ///
-    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; otherwise as
-    /// [`info`](Self::info).
+    /// [`NotSet`](ErrorKind::NotSet) if no party has set the latch. Otherwise those of [every
+    /// call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
+    #[doc(alias = "getCount")]
     pub async fn count(&self) -> Result<u32, Error> {
         match self.info().await? {
             Some(info) => Ok(info.count),
@@ -224,36 +301,66 @@ impl CountDownLatch {
     }
 
     /// Returns the remaining count, the count at the setting, the time since then and the TTL.
-    /// Returns `None` if nobody has set the latch. Costs one command.
+    /// Returns `None` if no party has set the latch. Costs one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let ready = client.count_down_latch("import:ready");
+    /// assert!(ready.info().await?.is_none());
+    /// ready.try_set_count(4).await?;
+    /// ready.count_down(1).await?;
+    /// let info = ready.info().await?.expect("the latch is set");
+    /// assert_eq!((info.count, info.initial, info.is_open()), (3, 4, false));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`;
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn info(&self) -> Result<Option<LatchInfo>, Error> {
         inspect::info(&self.client, self.latch()?).await
     }
 
-    /// Removes the latch, open or not. Returns `false` if there is none. All waiters get
+    /// Removes the latch, open or not. Returns `false` if the latch does not exist. All waiters get
     /// [`Deleted`](ErrorKind::Deleted) at once.
     ///
     /// Costs one command. Works on a full server. The server remembers the removed latch for the
-    /// client's token retention, so that no waiter mistakes the next latch for it.
+    /// client's token retention, so no waiter mistakes the next latch for the removed one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::ErrorKind;
+    ///
+    /// let ready = client.count_down_latch("import:ready");
+    /// ready.try_set_count(4).await?;
+    /// let waiter = tokio::spawn(ready.wait().into_future());
+    /// # tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// assert!(ready.delete().await?); // the import is cancelled
+    /// let error = waiter.await.expect("no panic").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Deleted);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind`, `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`;
-    /// `Unavailable`, or `OutcomeUnknown` if it may be deleted, when the server did not answer
-    /// within the client's `patience`, 20 s at most.
+    /// Those of [every call](Error#errors-of-every-call). After `OutcomeUnknown`, the latch may be
+    /// deleted.
     ///
     /// # Cancel safety
     ///
-    /// After a drop, the latch may be deleted or not. An unsent request is not sent. A sent one
+    /// After a drop, the latch may be deleted or not. An unsent request is not sent. A sent request
     /// acts within 5 s or never.
     pub async fn delete(&self) -> Result<bool, Error> {
         let latch = self.latch()?;
@@ -271,7 +378,7 @@ impl CountDownLatch {
         deleted.about(latch.kind(), latch.name())
     }
 
-    /// Returns the name as it was given; `None` if it is invalid.
+    /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.latch.as_ref().ok().map(|latch| latch.key.name())
     }

@@ -13,7 +13,7 @@ use redlatch_core::{
 
 use crate::{CountDownLatch, scripts::SetScript};
 
-/// Sets the count of a latch; await it. See [`CountDownLatch::try_set_count`].
+/// Sets the count of a latch. Await the builder. See [`CountDownLatch::try_set_count`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct TrySetCount {
@@ -34,8 +34,8 @@ impl TrySetCount {
     /// Lets the latch expire after `ttl`, open or not: 1 s to 365 days, else `InvalidOption`.
     /// Default: the latch stays until it is deleted.
     ///
-    /// The time counts from the setting, and nothing prolongs it. A count-down does not change it;
-    /// a new setting replaces it. Waiters get `Deleted` at its end.
+    /// The time counts from the setting. A count-down does not change the end of the latch. A new
+    /// setting replaces the TTL. Waiters get `Deleted` when the latch expires.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self

@@ -63,14 +63,14 @@ macro_rules! strategy {
     };
 }
 
-/// A wait until the latch is open; await it. See [`CountDownLatch::wait`].
+/// A wait until the latch is open. Await the builder. See [`CountDownLatch::wait`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
 pub struct Wait {
     request: Request,
 }
 
-/// A bounded wait until the latch is open; await it. See [`CountDownLatch::wait_for`].
+/// A bounded wait until the latch is open. Await the builder. See [`CountDownLatch::wait_for`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
 pub struct WaitFor {

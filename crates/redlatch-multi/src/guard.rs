@@ -5,7 +5,7 @@ use std::fmt;
 use redlatch_core::{Bundle, Error, Held, Released, Token, guards_of_several};
 
 /// All members of a [`MultiLock`](crate::MultiLock), held as one. The loss of any member is the
-/// loss of the whole. Dropping it releases all of them in the background;
+/// loss of the whole. Dropping the guard releases all of them in the background.
 /// [`release`](Self::release) also returns the outcome of each.
 ///
 /// After a loss, the remaining members are still held and renewed until this guard is dropped.
@@ -27,15 +27,31 @@ impl MultiGuard {
         self.bundle.holds()
     }
 
-    /// Splits the guard: each member is held by itself from then on.
+    /// Splits the guard: each member is held on its own from then on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (one, two) = (client.lock("step:1"), client.lock("step:2"));
+    /// let both = client.multi_lock(&[&one, &two]).lock().await?;
+    /// for member in both.into_members() {
+    ///     println!("{} with token {}", member.name(), member.token());
+    ///     member.release().await?; // step by step
+    /// }
+    /// assert!(!one.is_locked().await? && !two.is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_members(self) -> Vec<Held> {
         self.bundle.into_holds()
     }
 
-    /// Returns the fencing token of the member called `name`; of the first one, if members of
-    /// different servers share the name. A read side has the token of the last write. A member in
-    /// the layout of another library has none; if a lock of this library has the same name, this is
-    /// the token of that one.
+    /// Returns the fencing token of the member called `name`. If members of different servers share
+    /// the name, returns the token of the first one. A read side has the token of the last write. A
+    /// member in the layout of another library has no token. If a lock of this library has the same
+    /// name, the method returns the token of that lock.
     pub fn token(&self, name: &str) -> Option<Token> {
         let members = self.members().iter();
         let mut tokens = members
@@ -44,20 +60,20 @@ impl MultiGuard {
         tokens.find(|&token| token != Token::NONE)
     }
 
-    /// Releases all members at once, and returns the outcome of each, by name in the order of
+    /// Releases all members at once. Returns the outcome of each by name, in the order of
     /// [`members`](Self::members). Costs one command per member. An earlier loss of a member is an
     /// outcome and not an error.
     ///
     /// # Errors
     ///
-    /// Those of [`Held::release`], if the release of any member was not answered; the text names
-    /// these members. Their releases continue in the background, and the others are released.
-    /// To know the outcome of each nevertheless, release those of
+    /// Those of [`Held::release`], if the release of any member was not answered. The text names
+    /// these members. Their releases continue in the background, and the other members are
+    /// released. For the outcome of each member, release those of
     /// [`into_members`](Self::into_members).
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves the releases to the background.
+    /// After a drop, the releases continue in the background.
     pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
         let names: Vec<_> = self
             .members()

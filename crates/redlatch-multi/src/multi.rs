@@ -19,39 +19,44 @@ use crate::{MultiGuard, members::Members};
 
 /// Several locks held as one: all of them or none.
 ///
-/// Members may be of any kind that is [`Lockable`], of one client or of several. They are acquired
-/// in one order (by kind, then by key), whatever the order of the arguments, so that overlapping
+/// Members may be of any kind that is [`Lockable`], of one client or of several. The lock acquires
+/// them in one order (by kind, then by key), whatever the order of the arguments, so overlapping
 /// multi-locks cannot deadlock. A repeated member (same name, kind and address) counts once. Of the
-/// two sides of a read-write lock, the write side is acquired, which includes the other. One name
-/// as two kinds is `WrongKind`, before any request is sent.
+/// two sides of a read-write lock, the lock acquires the write side, which includes the read side.
+/// One name as two kinds is `WrongKind`, before any request is sent.
 ///
-/// * **Plain locks, and fair ones,** of one client are acquired by one script if all are free; in a
-///   cluster those that share a hash slot, for example by a `{tag}`. A busy member is awaited
-///   alone, in its turn.
-/// * During the wait for one member, those before it are held and renewed. If one of them is lost,
-///   all are released, and the acquisition begins again.
+/// * **Plain locks and fair locks** of one client are acquired by one script if all are free. In a
+///   cluster, one script acquires those that share a hash slot, for example by a `{tag}`. A busy
+///   member is awaited alone, in its turn.
+/// * **During the wait** for one member, the members before it are held and renewed. If one of them
+///   is lost, all are released, and the acquisition begins again.
 /// * **Mixed orders**: code that acquires some of the same names one by one, in another order, can
-///   deadlock with it. Give such waits a deadline.
+///   deadlock with a multi-lock. Give such waits a deadline.
 /// * **Two addresses of one server** are two members, and the acquisition would wait for itself.
 ///   Use one client per server.
-/// * **One name on several servers** is ordered by their addresses, which all processes have to
-///   write in the same way.
-/// * A fixed lease counts for all members from the last grant: the members before it are then
+/// * **One name on several servers** is ordered by the addresses of the servers. Write the
+///   addresses in the same way in all processes.
+/// * **A fixed lease** counts for all members from the last grant. The members before it are then
 ///   extended.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example(a: redlatch::Lock, b: redlatch::Lock) -> Result<(), redlatch::Error> {
-/// use redlatch::MultiLock;
-///
-/// let both = MultiLock::new(&[&a, &b]);
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// let (from, to) = (client.lock("account:7"), client.lock("account:9"));
+/// let both = client.multi_lock(&[&from, &to]);
 /// let guard = both.lock().await?;
-/// guard.run(async { /* move something from one to the other */ }).await?;
+/// guard.run(async { /* move money from one account to the other */ }).await?;
+/// assert!(to.try_lock().await?.is_none());
 /// guard.release().await?;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "RedissonMultiLock")]
+#[doc(alias = "getMultiLock")]
 #[derive(Clone)]
 pub struct MultiLock {
     members: Result<Arc<Multi>, Error>,
@@ -62,8 +67,8 @@ pub struct MultiLock {
 struct Multi(Members);
 
 impl MultiLock {
-    /// Creates a handle. Does no I/O. The first acquisition reports an invalid member, or a lack of
-    /// members.
+    /// Creates a handle, as `Client::multi_lock` does. The first acquisition reports an invalid
+    /// member, or a lack of members.
     pub fn new(members: &[&dyn Lockable]) -> Self {
         Self {
             members: Members::collect(members).map(|members| Arc::new(Multi(members))),
@@ -71,6 +76,22 @@ impl MultiLock {
     }
 
     /// Acquires all members, and waits until they are free. Await the returned builder.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let seats: Vec<_> = ["A1", "A2", "A3"].map(|seat| client.lock(seat)).into();
+    /// let members: Vec<_> = seats.iter().map(|seat| seat as _).collect();
+    /// let booking = client.multi_lock(&members).lock().await?;
+    /// for (name, outcome) in booking.release().await? {
+    ///     println!("{name}: {outcome}");
+    ///     # assert!(outcome.is_clean());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
@@ -84,37 +105,53 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// `InvalidOption` without members, and the errors of a member's own acquisition; then nothing
-    /// is held. An owner applies to the members of its own client; the others get a fresh one.
-    /// `ForeignOwner` if it belongs to none of the members' clients.
+    /// `InvalidOption` without members, and the errors of a member's own acquisition. The lock
+    /// holds no member then. An owner applies to the members of its own client; the others get a
+    /// fresh one. `ForeignOwner` if the owner belongs to none of the members' clients.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. Acquired members are released in the background, all
+    /// You may drop the future at any await. Acquired members are released in the background, all
     /// at once.
     pub fn lock(&self) -> Acquire<MultiGuard> {
         Acquire::many(self.many())
     }
 
-    /// Acquires all members if all are free now. Returns `None` if another owner has one of them.
+    /// Acquires all members if all are free now. Returns `None` if another owner holds one of them.
     /// Otherwise as [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (table, index) = (client.lock("table"), client.fair_lock("index"));
+    /// let reader = index.lock().await?;
+    /// let both = client.multi_lock(&[&table, &index]);
+    /// assert!(both.try_lock().await?.is_none());
+    /// assert!(!table.is_locked().await?, "all or none");
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock(&self) -> TryAcquire<MultiGuard> {
         TryAcquire::many(self.many())
     }
 
     /// Acquires all members, and waits up to `wait` for all together. Returns `None` if another
-    /// owner had one of them at each try. A `wait` of zero is [`try_lock`](Self::try_lock).
+    /// owner held one of them at each try. A `wait` of zero is [`try_lock`](Self::try_lock).
     /// Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
 
-    /// Returns the number of members, duplicates counted once; zero if they are invalid.
+    /// Returns the number of members. Duplicates count once. Returns zero if the members are
+    /// invalid.
     pub fn len(&self) -> usize {
         self.members.as_ref().map_or(0, |multi| multi.0.len())
     }
 
-    /// Returns true if there is no valid member.
+    /// Returns true if the multi-lock has no valid member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

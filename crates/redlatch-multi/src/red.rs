@@ -18,26 +18,31 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, multi::Wrong};
 /// A lock over a majority of independent servers.
 ///
 /// Each member is a lock of the same name on a server of its own: at least three masters that share
-/// nothing and replicate nothing. An owner that holds it on a quorum holds it; a minority of
-/// servers may be unreachable, slow or wiped.
+/// nothing and replicate nothing. An owner that holds the lock on a quorum of servers holds the
+/// lock. A minority of servers may be unreachable, slow or wiped.
 ///
 /// * **An attempt** asks all nodes at once, each with its own time-out. Once a quorum has granted,
-///   the others get the same time again, at least 10 ms. Without a quorum, all grants are released
-///   at once, also on nodes that answer later.
+///   the other nodes get the same time again, at least 10 ms. Without a quorum, all grants are
+///   released at once, also on nodes that answer later.
 /// * **Validity**: each node's hold ends, by this process's clock, a lease after its request was
 ///   sent, less the margin for clock drift. The lock is valid while a quorum of nodes is. Renewals
 ///   run per node.
-/// * **Waiting** means asking again after a pause with full jitter, so that an even split resolves
-///   itself.
-/// * **A node that was restarted** less than a lease ago does not count, since it may have
+/// * **Waiting** means that the client asks again after a pause with full jitter, so an even split
+///   resolves itself.
+/// * **A node that was restarted** less than a lease ago does not count, since the node may have
 ///   forgotten a hold; see [`durable_nodes`](RedLockBuilder::durable_nodes).
-/// * **It lacks** fencing tokens, re-entry, an order of waiters, and safety against clocks or
-///   processes that break the bounds.
+/// * **A red-lock lacks** fencing tokens, re-entry, an order of waiters, and safety against clocks
+///   or processes that break the bounds. [`Lock`](../redlatch/struct.Lock.html) on one server has
+///   tokens and re-entry.
 ///
 /// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of
 /// per attempt. The [project's page on red-lock][page] discusses the published criticism.
 ///
 /// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md
+#[doc(alias = "redlock")]
+#[doc(alias = "RedissonRedLock")]
+#[doc(alias = "getRedLock")]
+#[doc(alias = "quorum")]
 #[derive(Clone)]
 pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
 
@@ -64,7 +69,23 @@ impl RedLock {
         RedLockBuilder::new(nodes)
     }
 
-    /// Acquires on a quorum of nodes, and waits until that is possible. Await the returned builder.
+    /// Acquires on a quorum of nodes, and waits until a quorum grants the lock. Await the returned
+    /// builder.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let one = Client::connect("redis://one.example").await?;
+    /// let two = Client::connect("redis://two.example").await?;
+    /// let three = Client::connect("redis://three.example").await?;
+    ///
+    /// let guard = one.red_lock("billing", &[two, three]).lock().await?;
+    /// println!("held on {} of 3 nodes", guard.nodes_held());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
@@ -73,15 +94,16 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an
-    /// owner: there is no re-entry. `Unavailable`, with [`NodeOutcomes`] as its reason, after the
-    /// `patience` of the first node's client without an attempt that a quorum of nodes could serve;
-    /// at once if so many clients lack the rights, or know the name as another kind, that no
-    /// attempt can succeed. `Closed` or `Forked` at once if so many clients are.
+    /// `InvalidOption` for fewer than three nodes, for a quorum that is not a majority, and for an
+    /// owner, since a red-lock has no re-entry. `Unavailable`, with [`NodeOutcomes`] as its reason,
+    /// after the `patience` of the first node's client without an attempt that a quorum of nodes
+    /// could serve. `Unavailable` at once if so many clients lack the rights, or know the name as
+    /// another kind, that no attempt can succeed. `Closed` or `Forked` at once if so many clients
+    /// are.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. Grants, including late ones, are released in the
+    /// You may drop the future at any await. Grants, including late ones, are released in the
     /// background.
     pub fn lock(&self) -> Acquire<RedGuard> {
         Acquire::many(self.many())

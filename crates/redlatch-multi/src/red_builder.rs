@@ -84,7 +84,7 @@ impl RedLockBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no
+    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is not a
     /// majority or more than all, and a time per node under 1 ms; `InvalidName`.
     pub fn build(self) -> Result<RedLock, Error> {
         self.check().map(|red| RedLock(Ok(Arc::new(red))))

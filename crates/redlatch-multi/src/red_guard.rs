@@ -12,7 +12,7 @@ use crate::{NodeOutcome, NodeOutcomes};
 /// Each node's hold has its own deadline by this process's clock, and its own renewal. The red-lock
 /// is lost when fewer than a quorum are left.
 ///
-/// There is no fencing token, since the tokens of independent servers cannot be compared. The
+/// A red-lock has no fencing token, since the tokens of independent servers cannot be compared. The
 /// [project's page on red-lock][page] says what to do where two holders must not write.
 ///
 /// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md
@@ -48,7 +48,8 @@ impl RedGuard {
         &self.outcomes
     }
 
-    /// Returns the number of nodes that hold it at this instant, as far as this process knows.
+    /// Returns the number of nodes that hold the lock at this instant, by the knowledge of this
+    /// process.
     pub fn nodes_held(&self) -> usize {
         let lives = |hold: &&Held| !matches!(hold.state(), HoldState::Lost(_));
         self.bundle.holds().iter().filter(lives).count()
@@ -76,21 +77,20 @@ impl RedGuard {
         self.bundle.extend(span).await
     }
 
-    /// Releases on all nodes at once, and returns the outcome on each that granted and has answered
-    /// now. Costs one command per node.
+    /// Releases on all nodes at once. Returns the outcome on each node that granted the lock and
+    /// has answered now. Costs one command per node.
     ///
-    /// A node that does not answer is no error while a quorum of the others is free, as a node that
-    /// is away is none when acquiring.
+    /// A node that does not answer is not an error while a quorum of the others is free.
     ///
     /// # Errors
     ///
-    /// The kind of [`Held::release`] of one of the nodes, if so many have not answered that nobody
-    /// can get a quorum before their leases end. [`Error::reason`] has these nodes. Unanswered
-    /// releases continue in the background.
+    /// The kind of [`Held::release`] of one of the nodes, if so many have not answered that no
+    /// client can get a quorum before their leases end. [`Error::reason`] lists these nodes.
+    /// Unanswered releases continue in the background.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves the releases to the background.
+    /// After a drop, the releases continue in the background.
     pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
         let (nodes, spare) = (self.outcomes.0.len(), self.spare);
         let name = self

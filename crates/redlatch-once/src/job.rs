@@ -19,50 +19,54 @@ use crate::{
     slot::millis,
 };
 
-/// A job under one name, of which each slot runs once over all processes that use the same server
-/// and prefix.
+/// A job under one name. Each slot of its schedule runs once, over all processes that use the same
+/// server and prefix.
 ///
-/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
-/// request reports an invalid name or option.
+/// `Client::once` creates a handle.
 ///
 /// * **Slots**: a run claims a slot, and not a time of running. [`every`](Self::every) and `cron`
-///   have slots of time, by the *server's* clock, so the clocks of processes do not matter unless
-///   the caller names the instant with [`at`](Self::at).
-///   [`gap`](Self::gap) has a slot after each run, and [`slot`](Self::slot) one for a key of the
-///   caller. A job has one schedule.
+///   have slots of time, by the *server's* clock. So the clocks of processes do not matter unless
+///   you name the instant with [`at`](Self::at). [`gap`](Self::gap) has a slot after each run, and
+///   [`slot`](Self::slot) has one for a key of yours. A job has one schedule.
 /// * **Once**: at most one run of the job is under way at a time, and each slot has at most one
 ///   recorded success. A slot of time before the last success counts as done. So a change of the
 ///   period neither repeats a slot nor blocks the next one.
 /// * **A claim** is a renewed hold with a fencing token. The work is dropped before the server can
 ///   give the claim to another process. A process that dies costs one lease, 30 s by default.
-/// * **Failure**: a slot whose work failed, overran, was dropped, or whose process died is open
-///   again while [`retries`](Self::retries) remain, 3 by default.
-/// * **Shutdown**: [`Client::close`] lets a run that is under way go on until the end of its grace,
-///   and records how it ended. [`JobRun`] can [tell](redlatch_core::Held::ending) the work in time.
+/// * **Failure**: a slot is open again while [`retries`](Self::retries) remain, 3 by default, if
+///   its work failed, overran or was dropped, or if its process died.
+/// * **Shutdown**: [`Client::close`] lets a run that is under way continue until the end of its
+///   grace, and records the outcome. The work can await [`ending`](redlatch_core::Held::ending) of
+///   its [`JobRun`].
 /// * **Effect and record are two steps.** A process that dies between them leaves a slot that runs
-///   again. [`JobRun::slot`] and the token are the key with which the effect is made once: the slot
-///   is the same, and the token is greater.
-/// * **Records** live for two periods and for a week at least, in one hash per job. Their loss, by
-///   a failover or a restart without persistence, makes the present slot run again.
+///   again. Use [`JobRun::slot`] and the token as an idempotency key for the effect. The slot of
+///   the second run is the same, and its token is greater.
+/// * **Records** live for two periods and for a week at least, in one hash per job. If a failover
+///   or a restart without persistence loses them, the present slot runs again.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn migrate() -> Result<(), std::io::Error> { Ok(()) }
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use redlatch::Client;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
 /// use redlatch::once::{JobRun, Once};
 ///
-/// let client = Client::connect("redis://localhost").await?;
 /// let job = client.once("migration").slot("v42").retries(2);
-/// match job.run(async |_: &JobRun| migrate().await).await? {
-///     Once::Ran(()) | Once::Done(_) => println!("the schema is that of v42"),
-///     Once::UnderWay(holder) => println!("{holder}"),
-///     other => println!("not migrated: {other:?}"),
-/// }
+/// let migrate = async |run: &JobRun| {
+///     println!("migrate to {}", run.slot());
+///     Ok::<_, std::io::Error>(())
+/// };
+/// assert!(matches!(job.run(migrate).await?, Once::Ran(())));
+/// assert!(matches!(job.run(migrate).await?, Once::Done(_)), "in each later start");
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "cron")]
+#[doc(alias = "scheduler")]
+#[doc(alias = "idempotency")]
+#[doc(alias = "run once")]
 #[derive(Clone)]
 pub struct Job {
     client: Client,
@@ -72,11 +76,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Creates a handle of the job called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name as
-    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
-    /// a hash slot.
+    /// Creates a handle of the job called `name`, as `Client::once` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
@@ -86,19 +86,39 @@ impl Job {
         }
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the job is for. Names
-    /// are never used as labels.
+    /// Labels the metrics and events of this handle with `class`, for example with the purpose of
+    /// the job. Names are never used as labels.
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.class = class.into();
         self
     }
 
-    /// Runs the job once per `period`, 1 ms to ten years: in each slot from
-    /// `offset + n × period` since 1970 in UTC, by the server's clock.
+    /// Runs the job once per `period`, 1 ms to ten years: in each slot from `offset + n × period`
+    /// since 1970 in UTC, by the server's clock.
     ///
     /// A day is 24 hours, which shifts against local time when that changes; `cron` follows local
     /// time. A job that has never run runs in the slot that is under way.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::{JobRun, Once};
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let nightly = client.once("report").every(24 * hour).offset(3 * hour); // 03:00 UTC
+    /// let work = async |_: &JobRun| Ok::<_, String>("sent");
+    /// let first = nightly.run(work).await?;
+    /// assert_eq!(first.ran(), Some("sent"));
+    /// assert!(matches!(nightly.run(work).await?, Once::Done(_)), "until 03:00");
+    /// tokio::time::sleep(24 * hour).await;
+    /// assert!(matches!(nightly.run(work).await?, Once::Ran(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.options.set(Given::Every(period));
@@ -115,6 +135,22 @@ impl Job {
 
     /// Runs the job `gap` after the end of the run before, 1 ms to ten years, by the server's
     /// clock. The end of a slot's last attempt counts, whatever its outcome.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::{JobRun, Once};
+    ///
+    /// let poll = client.once("poll-mail").gap(Duration::from_secs(60));
+    /// let work = async |_: &JobRun| Ok::<_, String>(());
+    /// assert!(matches!(poll.run(work).await?, Once::Ran(())));
+    /// assert!(!matches!(poll.run(work).await?, Once::Ran(())), "a minute later");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn gap(mut self, gap: Duration) -> Self {
         self.options.set(Given::Gap(gap));
@@ -125,7 +161,23 @@ impl Job {
     /// an order.
     ///
     /// The job remembers its keys for [`keep`](Self::keep) after their last run, and 1,000 of them,
-    /// failed ones included. A further key is refused with `OutOfRange` until one is forgotten.
+    /// with the failed ones. A further key fails with `OutOfRange` until a key is forgotten.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let mail = async |_: &JobRun| Ok::<_, String>(());
+    /// let orders = client.once("confirmation-mail");
+    /// assert!(orders.clone().slot("order 42").run(mail).await?.ran().is_some());
+    /// assert!(orders.clone().slot("order 42").run(mail).await?.ran().is_none()); // sent
+    /// assert!(orders.slot("order 43").run(mail).await?.ran().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn slot(mut self, key: &str) -> Self {
         self.options.set(Given::Slot(key.to_owned()));
@@ -138,6 +190,13 @@ impl Job {
     /// The expression has five fields (minute, hour, day of month, month, day of week), six with
     /// seconds in front, or seven with a year behind; `@daily` and such are known. The zone is a
     /// name of the IANA database, such as `Europe/Berlin`, as compiled into this program.
+    ///
+    /// ```no_run
+    /// # fn example(client: redlatch::Client) {
+    /// // At 06:30 on working days, in local time.
+    /// let digest = client.once("digest").cron("30 6 * * 1-5", "Europe/Berlin");
+    /// # }
+    /// ```
     ///
     /// A local time that a change to summer time skips is the end of the skipped stretch. Times
     /// that fall together are one slot: `*/20 2 * * *` runs once on the night that skips from 2:00
@@ -156,15 +215,16 @@ impl Job {
         self
     }
 
-    /// Means the slot of `every` or `cron` that contains `instant`, instead of the present one: for
-    /// [`run`](Self::run) by a scheduler of another kind, which passes the instant for which it
-    /// fires.
+    /// Selects the slot of `every` or `cron` that contains `instant`, instead of the present one.
+    /// Use this option for [`run`](Self::run) under a scheduler of another kind, and pass the
+    /// instant for which the scheduler fires.
     ///
-    /// Without it, a scheduler whose clock is ahead of the server's gets the slot before, finds it
-    /// done, and skips its own. The slot may start at most an hour after the server's time.
+    /// Without this option, a scheduler whose clock is ahead of the server's gets the slot before,
+    /// which is done, and skips its own. The slot may start at most an hour after the server's
+    /// time.
     ///
     /// This is the only option with which a clock of a process matters. A caller whose clock is
-    /// ahead runs its slots early, and others find them done.
+    /// ahead runs its slots early, and the slots are done for the other callers.
     #[must_use]
     pub fn at(mut self, instant: SystemTime) -> Self {
         match instant.duration_since(UNIX_EPOCH) {
@@ -174,9 +234,25 @@ impl Job {
         self
     }
 
-    /// Allows `retries` further attempts at a slot after the first, 3 by default. An attempt whose
-    /// process died counts, and one that a closing client dropped. With 0, nobody takes over the
-    /// slot of a process that dies.
+    /// Allows `retries` further attempts at a slot after the first, 3 by default. An attempt counts
+    /// if its process died, or if a closing client dropped its work. With 0, no other process takes
+    /// over the slot of a process that dies.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::{JobRun, Once};
+    ///
+    /// let job = client.once("import").slot("2026-11-22").retries(1);
+    /// let fails = async |_: &JobRun| Err::<(), _>("the file is not there yet");
+    /// assert!(matches!(job.run(fails).await?, Once::Failed(_)));
+    /// assert!(matches!(job.run(fails).await?, Once::Failed(_)));
+    /// assert!(matches!(job.run(fails).await?, Once::Exhausted(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
@@ -227,12 +303,32 @@ impl Job {
         self
     }
 
-    /// Runs the work if its slot is open, and says what has become of the slot. Never waits for
+    /// Runs the work if its slot is open, and returns the state of the slot. Never waits for
     /// another run.
     ///
     /// The slot is the present one by the server's clock, or that of [`at`](Self::at); with
     /// [`catch_up`](Self::catch_up) the oldest missed one. The work is polled only while the claim
     /// lasts: each poll reads the clock first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::{JobRun, Once};
+    ///
+    /// let job = client.once("report").every(Duration::from_secs(3600));
+    /// match job.run(async |run: &JobRun| Ok::<_, String>(run.token())).await? {
+    ///     Once::Ran(token) => println!("done with token {token}"),
+    ///     Once::Done(record) => println!("already done: {record}"),
+    ///     Once::UnderWay(holder) => println!("{holder}"),
+    ///     other => println!("not done: {other:?}"),
+    /// }
+    /// # assert!(job.last().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
@@ -241,12 +337,10 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `InvalidOption`, `InvalidLease`, `WrongKind`; `OutOfRange` if the job has as
-    /// many keyed slots as it may remember, if the slot is too far ahead, or if none has begun yet;
-    /// `ServerFull`, `NotEnoughReplicas`, `TooManyWaiters`, `Permission`, `Auth`, `Closed`,
-    /// `Protocol`. `Unavailable` or `OutcomeUnknown` when the server did not answer within the
-    /// client's `patience`; after work that has succeeded, `OutcomeUnknown` means that nobody knows
-    /// whether that is on record.
+    /// `InvalidOption`, `InvalidLease`, `TooManyWaiters`. `OutOfRange` if the job has as many keyed
+    /// slots as it may remember, if the slot is too far ahead, or if no slot has begun yet.
+    /// Otherwise those of [every call](Error#errors-of-every-call). After work that has succeeded,
+    /// `OutcomeUnknown` means that the success may be on record or not.
     ///
     /// # Panics
     ///
@@ -254,7 +348,7 @@ impl Job {
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. Work that has begun is dropped with it; the run is
+    /// You may drop the future at any await. Work that has begun is dropped with it. The run is
     /// recorded as dropped in the background, and the attempt counts. If the work had returned
     /// already, its outcome is recorded in the background.
     pub fn run<T, E, F>(
@@ -269,17 +363,32 @@ impl Job {
         run::run(self.clone(), work)
     }
 
-    /// Runs each slot when it begins, for ever. Call it on every replica: one of them runs a slot,
-    /// and another one takes over if that one fails or dies.
+    /// Runs each slot when the slot begins, forever. Call this method on every replica: one of them
+    /// runs a slot, and another one takes over if the first one fails or dies.
     ///
-    /// Sleeps until the next slot begins by the server's clock. While another replica runs, it
-    /// looks again when that claim would end. After a failure it waits for
-    /// [`retry_pause`](Self::retry_pause). A run that overlaps the next slot delays it. Missed
-    /// slots are skipped unless [`catch_up`](Self::catch_up) allows for them. A server that cannot
-    /// be reached is tried again.
+    /// The call sleeps until the next slot begins by the server's clock. While another replica runs
+    /// the slot, the call checks again when that claim would end. After a failure, the call waits
+    /// for [`retry_pause`](Self::retry_pause). A run that overlaps the next slot delays the next
+    /// slot. Missed slots are skipped unless [`catch_up`](Self::catch_up) allows for them. The call
+    /// repeats requests to a server that is unreachable.
     ///
     /// The outcome of each run is in the record of the job, in the event `run_ended`, and in the
     /// counter `redlatch_runs_total`.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn refresh() -> Result<(), std::io::Error> { Ok(()) }
+    /// # fn example(client: redlatch::Client) {
+    /// use redlatch::once::JobRun;
+    ///
+    /// // On each replica. One of them refreshes every minute.
+    /// let job = client.once("refresh").every(Duration::from_secs(60));
+    /// tokio::spawn(job.serve(async move |run: &JobRun| {
+    ///     println!("slot {} with token {}", run.slot(), run.token());
+    ///     refresh().await
+    /// }));
+    /// # }
+    /// ```
     ///
     /// # In a task of its own
     ///
@@ -295,9 +404,10 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// `InvalidOption`, also for a keyed slot and beside [`at`](Self::at). Otherwise as
-    /// [`run`](Self::run), without those that may pass: it ends with `WrongKind`, `Permission`,
-    /// `Closed` and the like. `OutOfRange` if a cron expression has no further time.
+    /// `InvalidOption`, also for a keyed slot and together with [`at`](Self::at). `OutOfRange` if a
+    /// cron expression has no further time. Otherwise as [`run`](Self::run), without the
+    /// [transient](Error::is_transient) ones: the call ends with `WrongKind`, `Permission`,
+    /// `Closed` and the like.
     ///
     /// # Panics
     ///
@@ -317,44 +427,59 @@ impl Job {
         serve::serve(self.clone(), work)
     }
 
-    /// Returns the last run that has ended: its slot, who ran it, when, and how it ended. `None` if
-    /// there is none on record. A run whose lease has ended counts as lost. Costs one command.
+    /// Returns the last run that has ended: its slot, process, times and outcome. Returns `None` if
+    /// no run is on record. A run whose lease has ended counts as lost. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or
-    /// `OutcomeUnknown` when the server did not answer within the client's `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn last(&self) -> Result<Option<JobRecord>, Error> {
         Ok(inspect::look(self, None).await?.last_run())
     }
 
-    /// Returns the run that is under way; `None` if there is none. Costs one command. The answer
-    /// may be outdated on arrival.
+    /// Returns the run that is under way. Returns `None` if no run is under way. Costs one command.
+    /// The answer may be outdated on arrival.
     ///
     /// # Errors
     ///
-    /// The same as those of [`last`](Self::last).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holder(&self) -> Result<Option<JobHolder>, Error> {
         Ok(inspect::look(self, None).await?.holder())
     }
 
-    /// Forgets all records of the job, so that its slots are open again with all their attempts.
-    /// Returns `false` if there was no job. A run that is under way goes on, and records its
-    /// outcome. A replica that sleeps in [`serve`](Self::serve) looks again when its next slot
-    /// begins; [`run`](Self::run) runs the present one at once. Costs two commands.
+    /// Forgets all records of the job, so its slots are open again with all their attempts. Returns
+    /// `false` if the job does not exist. A run that is under way continues, and records its
+    /// outcome. A replica that sleeps in [`serve`](Self::serve) checks again when its next slot
+    /// begins; [`run`](Self::run) runs the present slot at once. Costs two commands.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let job = client.once("migration").slot("v42");
+    /// let work = async |_: &JobRun| Ok::<_, String>(());
+    /// job.run(work).await?.ran().expect("the first run");
+    /// job.reset().await?; // a backup was restored: migrate again
+    /// assert!(job.run(work).await?.ran().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// The same as those of [`last`](Self::last), and `NotEnoughReplicas`. `OutcomeUnknown` if the
-    /// records may be forgotten.
+    /// Those of [every call](Error#errors-of-every-call). After `OutcomeUnknown`, the records may
+    /// be forgotten.
     ///
     /// # Cancel safety
     ///
@@ -364,7 +489,7 @@ impl Job {
         inspect::reset(self).await
     }
 
-    /// Returns the name as it was given; `None` if it is invalid.
+    /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok().map(Key::name)
     }

@@ -26,17 +26,17 @@ use crate::{
     scripts::Claimed,
 };
 
-/// A run of a job: what the work is told, and the hold under which it runs.
+/// A run of a job, with its slot, its attempt, and the hold under which the work runs.
 ///
-/// It derefs to [`Held`], which has the fencing [`token`](Held::token), and
-/// [`check`](Held::check) for steps that must not happen after a loss. The work is polled only
-/// while the hold lasts, so a check is needed only in code that does not yield.
+/// The run derefs to [`Held`]. Pass the fencing [`token`](Held::token) to the resources that the
+/// work writes to. Call [`check`](Held::check) before steps that must not happen after a loss. The
+/// work is polled only while the hold lasts, so only code that does not yield needs a check.
 ///
-/// When the client closes, `check` fails and [`ending`](Held::ending) resolves. The work may go on
-/// until the end of the grace of [`close`](redlatch_core::Client::close), and its outcome is
-/// recorded.
+/// When the client closes, `check` fails and [`ending`](Held::ending) resolves. The work may
+/// continue until the end of the grace of [`close`](redlatch_core::Client::close), and its outcome
+/// is recorded.
 ///
-/// It cannot outlive the work:
+/// A run cannot outlive the work:
 ///
 /// ```compile_fail,E0521
 /// # fn spawn(_: impl Future<Output = ()> + Send + 'static) {}
@@ -73,18 +73,18 @@ enum End<T, E> {
 }
 
 impl JobRun {
-    /// Returns the slot that the run is for.
+    /// Returns the slot of this run.
     pub fn slot(&self) -> &Slot {
         &self.claim.intent.slot
     }
 
-    /// Returns which attempt at the slot it is, from 1.
+    /// Returns the number of this attempt at the slot, from 1.
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Tells whether the run before it lost its claim. Its work may be half done, also for another
-    /// slot.
+    /// Returns true if the run before lost its claim. The work of that run may be half done, also
+    /// for another slot.
     pub const fn is_after_loss(&self) -> bool {
         self.held.is_after_abandonment()
     }

@@ -51,9 +51,9 @@ macro_rules! builders {
                 self
             }
 
-            /// Says why they are acquired, for others to see with the permits: 1 to 256 bytes. The
-            /// note may be removed when the lease of the acquisition is over, also if the permit
-            /// was extended.
+            /// Attaches a note to the permits, for example their purpose: 1 to 256 bytes. The note
+            /// may be removed when the lease of the acquisition has ended, even if the permit was
+            /// extended.
             pub fn note(mut self, note: &str) -> Self {
                 self.0 = self.0.note(note);
                 self

@@ -92,7 +92,7 @@ fn number<N: FromStr + ToString>(text: &str) -> Option<N> {
     (number.to_string() == text).then_some(number)
 }
 
-/// The reason why a text is no permit id.
+/// The reason why a text is not a permit id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParsePermitIdError {

@@ -13,46 +13,44 @@ use crate::{
     TryAcquireIdsFor, inspect,
 };
 
-/// A semaphore under one name whose permits have an id and a lease, shared by all processes that
-/// use the same server and prefix.
+/// A semaphore under one name whose permits have an id and a lease.
 ///
-/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
-/// request reports an invalid name.
+/// `Client::permit_expirable_semaphore` creates a handle. Any process that has the id of a permit
+/// can extend, inspect and return the permit. The number of permits, the order, resizing and
+/// failover are as with [`Semaphore`](../redlatch/struct.Semaphore.html). These points differ:
 ///
-/// * **A permit** is an id, [`PermitId`]. Any process that has the id can extend, inspect and
-///   return the permit. It is not renewed and ends with its lease. A worker has to finish, or
-///   extend it, well before that by its own clock.
-/// * **The number of permits** is set on the server, by [`set_permits`](Self::set_permits), or by
-///   the first acquisition over a handle that [has a default](Self::permits_if_unset). If nobody
-///   has set it, acquiring fails with `NotSet` instead of waiting for ever.
-/// * **Order**: first come, first served, over all clients, by arrival at the server, also for
-///   requests of many permits.
-/// * **A process that dies** with an id leaves the permit to its lease.
-/// * **Resizing** takes effect at once. Given-out permits stay valid. If the number falls below
-///   them, none is given out until enough have come back. Waiters that need more than the total get
-///   `OutOfRange`.
-/// * **Failover, restarts without persistence, clocks that are set** can give out more permits than
-///   there are, and an empty server has no number.
+/// * **A permit** is a [`PermitId`] and not a guard. The permit is not renewed and ends with its
+///   lease. A worker has to finish, or to extend the permit, well before that by its own clock.
+/// * **A process that dies** with an id leaves the permit until its lease ends.
+/// * **A waiter** costs one request more than with a semaphore, since a release does not grant a
+///   permit with an id. The release calls the waiter.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use std::time::Duration;
-/// use redlatch::{Client, PermitId};
+/// One process acquires a permit, and another one returns it:
 ///
-/// let client = Client::connect("redis://localhost").await?;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// use std::time::Duration;
+/// use redlatch::PermitId;
+///
 /// let slots = client.permit_expirable_semaphore("gpu-slots").permits_if_unset(4);
 /// let id = slots.acquire().lease(Duration::from_secs(60)).await?;
-/// let job = format!("{{\"permit\": \"{id}\"}}");
+/// let message = id.to_string(); // into the queue of the workers
 ///
-/// // Elsewhere, with the id from the job:
-/// let id: PermitId = job[12..job.len() - 2].parse().expect("an id");
+/// // Elsewhere, in the worker:
+/// let id: PermitId = message.parse().expect("an id");
 /// slots.extend(&id, Duration::from_secs(600)).await?;
-/// println!("{}", slots.release(&id).await?);
+/// println!("done: {}", slots.release(&id).await?);
+/// # assert_eq!(slots.available_permits().await?, 4);
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "RPermitExpirableSemaphore")]
+#[doc(alias = "getPermitExpirableSemaphore")]
 #[derive(Clone)]
 pub struct PermitExpirableSemaphore(Pool);
 
@@ -99,6 +97,22 @@ impl PermitExpirableSemaphore {
 
     /// Acquires one permit, waits until one is available, and returns its id. Otherwise as
     /// [`acquire_many`](Self::acquire_many).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let slots = client.permit_expirable_semaphore("render").permits_if_unset(1);
+    /// let lost = slots.acquire().lease(Duration::from_secs(30)).await?;
+    /// // The worker dies, and its permit is available again when the lease ends.
+    /// let next = slots.acquire().await?;
+    /// assert_ne!(next, lost);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acquire(&self) -> AcquireId {
         AcquireId::new(&self.0, 1)
     }
@@ -106,54 +120,98 @@ impl PermitExpirableSemaphore {
     /// Acquires `n` permits together, 1 to 1,000. Waits until they are available and all earlier
     /// waiters are served. Returns an id for each.
     ///
-    /// Await the returned builder: `permits.acquire_many(3).await?`,
-    /// `permits.acquire().lease(d).await?`.
+    /// Await the returned builder. The builder has the options [`lease`](AcquireIds::lease),
+    /// [`note`](AcquireIds::note) and [`strategy`](AcquireIds::strategy).
     ///
-    /// The lease begins with the grant. A count from before the call is safe, and too short by the
-    /// wait. After a long wait, read the clock, call [`remaining`](Self::remaining) or
-    /// [`extend`](Self::extend), and count from that reading.
+    /// The lease begins with the grant. To be safe, count the lease from before the call. After a
+    /// long wait that count is too short. Then read the clock, call [`remaining`](Self::remaining)
+    /// or [`extend`](Self::extend), and count from that reading.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let seats = client.permit_expirable_semaphore("flight:LH400").permits_if_unset(180);
+    /// let family = seats.acquire_many(4).note("booking 4711").await?;
+    /// assert_eq!(family.len(), 4);
+    /// seats.release(&family[3]).await?; // each permit on its own
+    /// assert_eq!(seats.available_permits().await?, 177);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
-    /// One command when permits are available. Two when the call waits and is notified once, and
-    /// one every two seconds for all waiters of this client.
+    /// One command when permits are available. Two when the call waits and is called once, and one
+    /// every two seconds for all waiters of this client. One command for the return.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `NotSet` if the number of permits is not set, `OutOfRange` if
-    /// it is less than `n`, both also during the wait; `InvalidOption` for 0 permits and for more
-    /// than 1,000; `InvalidName`, `InvalidLease`, `TooManyWaiters`, `WrongKind`, `ServerFull`,
-    /// `Permission`, `Auth`, `Closed` (also when the client closes during the call), `Protocol`.
-    /// After the client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
-    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
-    /// background.
+    /// `NotSet` if the number of permits is not set, and `OutOfRange` if the number is less than
+    /// `n`, both also during the wait. `InvalidOption` if `n` is 0 or more than 1,000. Otherwise
+    /// those of [every acquisition](Error#errors-of-every-acquisition). Too few permits are not an
+    /// error.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped before it has returned the ids, granted permits are returned in the
-    /// background, and the next waiter is notified. Afterwards the ids are the caller's, and only
-    /// their lease returns them.
+    /// background, and the next waiter is served. Afterwards only the caller or the lease returns
+    /// the permits.
     pub fn acquire_many(&self, n: u32) -> AcquireIds {
         AcquireIds::new(&self.0, n)
     }
 
     /// Acquires one permit if one is available now. Otherwise as
     /// [`try_acquire_many`](Self::try_acquire_many).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let slots = client.permit_expirable_semaphore("transcode").permits_if_unset(1);
+    /// let Some(id) = slots.try_acquire().await? else {
+    ///     return Ok(()); // all slots are busy
+    /// };
+    /// assert!(slots.try_acquire().await?.is_none());
+    /// slots.release(&id).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "tryAcquire")]
     pub fn try_acquire(&self) -> TryAcquireId {
         TryAcquireId::new(&self.0, 1)
     }
 
     /// Acquires `n` permits, 1 to 1,000, if they are available now without overtaking a waiter.
-    /// Returns `None` if not.
+    /// Returns `None` otherwise.
     ///
-    /// Sends one request. A lost answer is requested again within the client's `patience`. Errors
-    /// and cancel safety as [`acquire_many`](Self::acquire_many). One command.
+    /// Sends one request. If the answer is lost, the request is repeated within the client's
+    /// `patience`. Errors and cancel safety as [`acquire_many`](Self::acquire_many). Costs one
+    /// command.
     pub fn try_acquire_many(&self, n: u32) -> TryAcquireIds {
         TryAcquireIds::new(&self.0, n)
     }
 
     /// Acquires one permit and waits up to `wait`. Otherwise as
     /// [`try_acquire_many_for`](Self::try_acquire_many_for).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let slots = client.permit_expirable_semaphore("transcode").permits_if_unset(1);
+    /// let id = slots.acquire().lease(Duration::from_secs(60)).await?;
+    /// let second = slots.try_acquire_for(Duration::from_secs(5)).await?;
+    /// assert!(second.is_none());
+    /// # drop(id);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_acquire_for(&self, wait: Duration) -> TryAcquireIdFor {
         TryAcquireIdFor::new(&self.0, wait)
     }
@@ -161,40 +219,75 @@ impl PermitExpirableSemaphore {
     /// Acquires `n` permits, 1 to 1,000, and waits up to `wait`. Returns `None` if they did not
     /// become available.
     ///
-    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
-    /// and not `None`. A `wait` of zero is [`try_acquire_many`](Self::try_acquire_many), which
-    /// takes until the answer to one request. Otherwise as [`acquire_many`](Self::acquire_many).
+    /// Ends after `wait` in any case. Without an answer of the server by then, the result is an
+    /// error and not `None`. A `wait` of zero is [`try_acquire_many`](Self::try_acquire_many),
+    /// which takes until the answer to one request. Otherwise as
+    /// [`acquire_many`](Self::acquire_many).
     pub fn try_acquire_many_for(&self, n: u32, wait: Duration) -> TryAcquireIdsFor {
         TryAcquireIdsFor::new(&self.0, n, wait)
     }
 
-    /// Returns a permit to the semaphore, whoever took it, and reports the outcome. Costs one
-    /// command.
+    /// Returns a permit to the semaphore, and reports the outcome. Any process that has the id may
+    /// return the permit. Costs one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use std::time::Duration;
+    /// use redlatch::permits::PermitRelease;
+    ///
+    /// let slots = client.permit_expirable_semaphore("gpu-slots").permits_if_unset(4);
+    /// let id = slots.acquire().lease(Duration::from_secs(60)).await?;
+    /// assert_eq!(slots.release(&id).await?, PermitRelease::Released);
+    ///
+    /// let late = slots.acquire().lease(Duration::from_secs(1)).await?;
+    /// tokio::time::sleep(Duration::from_secs(2)).await;
+    /// assert_ne!(slots.release(&late).await?, PermitRelease::Released, "the lease had ended");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may
-    /// be back, when the server did not answer within the client's `patience`. Returning it again
-    /// does no harm.
+    /// Those of [every call](Error#errors-of-every-call). You may return the permit again after an
+    /// error.
     ///
     /// # Cancel safety
     ///
-    /// After a drop, the permit may be back or not. Returning it again does no harm.
+    /// After a drop, the permit may have been returned or not. You may return the permit again.
     pub async fn release(&self, id: &PermitId) -> Result<PermitRelease, Error> {
         let all = self.release_all(std::slice::from_ref(id)).await?;
         Ok(all.first().copied().unwrap_or(PermitRelease::Unknown))
     }
 
-    /// Returns permits to the semaphore, each by itself, with one outcome per id in their order. An
-    /// expired one does not affect the others. Costs one command per 256 ids.
+    /// Returns permits to the semaphore, each on its own, with one outcome per id in their order.
+    /// An expired permit does not affect the others. Costs one command per 256 ids.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let slots = client.permit_expirable_semaphore("gpu-slots").permits_if_unset(4);
+    /// let ids = slots.acquire_many(3).await?;
+    /// slots.release(&ids[0]).await?;
+    /// for (id, outcome) in ids.iter().zip(slots.release_all(&ids).await?) {
+    ///     println!("{id}: {outcome}");
+    /// }
+    /// assert_eq!(slots.available_permits().await?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`release`](Self::release). Some may be back then; a repeated call does no harm.
+    /// As [`release`](Self::release). Some permits may have been returned then.
     ///
     /// # Cancel safety
     ///
-    /// After a drop, some may be back; a repeated call does no harm.
+    /// After a drop, some permits may have been returned. You may return all of them again.
     pub async fn release_all(&self, ids: &[PermitId]) -> Result<Vec<PermitRelease>, Error> {
         let mut answers = Vec::with_capacity(ids.len());
         // Late copies are rare; each such id is sent by itself.
@@ -207,19 +300,40 @@ impl PermitExpirableSemaphore {
         Ok(answers)
     }
 
-    /// Extends a permit to at least `lease` from now, whoever took it: 50 ms to 365 days. Never
-    /// shortens the lease. Costs one command. Count `lease` from before the call.
+    /// Extends a permit to at least `lease` from now: 50 ms to 365 days. Any process that has the
+    /// id may extend the permit. Never shortens the lease. Costs one command. Count `lease` from
+    /// before the call.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let slots = client.permit_expirable_semaphore("gpu-slots").permits_if_unset(4);
+    /// let id = slots.acquire().lease(Duration::from_secs(10)).await?;
+    /// for _chunk in 0..3 {
+    ///     tokio::time::sleep(Duration::from_secs(8)).await; // work on a chunk
+    ///     slots.extend(&id, Duration::from_secs(10)).await?;
+    /// }
+    /// assert!(slots.remaining(&id).await?.is_some(), "still held after 24 s");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `Lost` if its lease had ended or the server does not know it; `OutOfRange` if the semaphore
-    /// expires earlier, and the permit lasts until then; `InvalidLease`, `InvalidName`,
-    /// `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the server did not
-    /// answer within the client's `patience`: the lease is then unchanged or longer.
+    /// `Lost` if the lease had ended or the server does not know the permit. `OutOfRange` if the
+    /// semaphore expires earlier. The permit lasts until then. `InvalidLease`. Otherwise those of
+    /// [every call](Error#errors-of-every-call). After any other error than `Lost`, the lease is
+    /// unchanged or longer.
     ///
     /// # Cancel safety
     ///
     /// After a drop, the lease is unchanged or longer.
+    #[doc(alias = "renew")]
+    #[doc(alias = "updateLeaseTime")]
     pub async fn extend(&self, id: &PermitId, lease: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(lease)
             .map_err(|error| Error::new(ErrorKind::InvalidLease, error.to_string()))?;
@@ -238,42 +352,57 @@ impl PermitExpirableSemaphore {
         }
     }
 
-    /// Returns the remaining lease of a permit. Returns `None` if it is over or unknown. Costs one
-    /// command. Count it from before the call, since the answer takes time.
+    /// Returns the remaining lease of a permit. Returns `None` if the lease has ended or the permit
+    /// is unknown. Costs one command. The answer takes time, so count the lease from before the
+    /// call.
     ///
     /// # Errors
     ///
-    /// As [`totals`](Self::totals), but not `NotSet`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn remaining(&self, id: &PermitId) -> Result<Option<Duration>, Error> {
         let all = self.0.remaining(&[id.hold().to_owned()]).await?;
         Ok(all.first().copied().filter(|left| !left.is_zero()))
     }
 
     redlatch_pool::pool_numbers! {
-        /// **Given-out permits are forgotten**, and the users of their ids are not told. If the
-        /// number is set again while they are in use, more permits are out than there are.
+        /// **Given-out permits are forgotten**, without a notice to the users of their ids. If you
+        /// set the number again while they are in use, more permits are out than the number allows.
         PermitExpirableSemaphore
     }
 
-    /// Returns the given-out permits, with the descriptions of the clients that took them. Costs
-    /// one command per 256 permits, and one per client among them.
+    /// Returns the given-out permits, with the records of the clients that acquired them. Costs one
+    /// command per 256 permits, and one per client among them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let slots = client.permit_expirable_semaphore("gpu-slots").permits_if_unset(4);
+    /// let id = slots.acquire().note("training 7").await?;
+    /// let holders = slots.holders().await?;
+    /// assert_eq!(holders[0].id, id);
+    /// assert_eq!(holders[0].note.as_deref(), Some("training 7"));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`totals`](Self::totals), but not `NotSet`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<PermitHolder>, Error> {
         inspect::holders(&self.0).await
     }
 
-    /// Returns the name as it was given; `None` if it is invalid.
+    /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.0.name()
     }

@@ -27,7 +27,7 @@ macro_rules! builders {
                 self
             }
 
-            /// Says why they are acquired, for others to see with the hold: 1 to 256 bytes. See
+            /// Attaches a note to the hold, for example its purpose: 1 to 256 bytes. See
             /// [`Acquire::note`].
             pub fn note(mut self, note: &str) -> Self {
                 self.0 = self.0.note(note);
@@ -90,13 +90,13 @@ macro_rules! builders {
 }
 
 builders! {
-    /// An acquisition that waits; await it.
+    /// An acquisition that waits. Await the builder.
     AcquirePermits, Acquire, G;
-    /// An acquisition that does not wait; await it. Gives `None` if there are too few permits, or
-    /// others wait for them.
+    /// An acquisition that does not wait. Await the builder. Returns `None` if too few permits are
+    /// available, or if earlier waiters need them.
     TryAcquirePermits, TryAcquire, Option<G>;
-    /// An acquisition with a bounded wait; await it. Gives `None` if there were too few permits at
-    /// each look.
+    /// An acquisition with a bounded wait. Await the builder. Returns `None` if too few permits
+    /// were available at each check.
     TryAcquirePermitsFor, TryAcquireFor, Option<G>;
 }
 

@@ -6,24 +6,20 @@
 #[macro_export]
 macro_rules! pool_handle {
     ($flavour:expr) => {
-        /// Creates a handle of the semaphore called `name`: 1 to 512 bytes of UTF-8.
-        ///
-        /// Does no I/O. The first call that would send a request reports an invalid name as
-        /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag
-        /// share a hash slot.
+        /// Creates a handle of the semaphore called `name`, as the client's method does.
         pub fn new(client: &redlatch_core::Client, name: impl AsRef<str>) -> Self {
             Self($crate::Pool::new(client, $flavour, name.as_ref()))
         }
 
-        /// Labels this handle's metrics and events with `class`, for example what the semaphore is
-        /// for. Names are never used as labels.
+        /// Labels the metrics and events of this handle with `class`, for example with the purpose
+        /// of the semaphore. Names are never used as labels.
         #[must_use]
         pub fn class(self, class: &str) -> Self {
             Self(self.0.class(class))
         }
 
-        /// Sets the default number of permits, which the first acquisition over such a handle sets
-        /// if there is none. Costs nothing. A number on the server takes precedence.
+        /// Sets the default number of permits. The first acquisition of such a handle sets that
+        /// number if none is set. A number on the server takes precedence. Costs nothing.
         #[must_use]
         pub fn permits_if_unset(self, permits: u32) -> Self {
             Self(self.0.size(permits))
@@ -37,8 +33,8 @@ macro_rules! pool_handle {
 #[macro_export]
 macro_rules! pool_numbers {
     ($(#[$forgotten:meta])* $handle:ident) => {
-        /// Sets the number of permits, whatever it was before. Await the returned builder. The
-        /// change is made exactly once, however often the request is sent. Costs one command.
+        /// Sets the number of permits, whatever the number was before. Await the returned builder.
+        /// The change is made exactly once, however often the request is sent. Costs one command.
         ///
         #[doc = concat!(
             "For the effect on given-out permits and on waiters, see [`",
@@ -46,38 +42,82 @@ macro_rules! pool_numbers {
             "`]."
         )]
         ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// # let api = client.semaphore("partner-api");
+        /// api.set_permits(8).await?;
+        /// let held = api.acquire_many(6).await?;
+        /// api.set_permits(4).await?; // those that are out stay valid
+        /// assert_eq!(api.available_permits().await?, 0);
+        /// assert_eq!(api.permits().await?, 4);
+        /// # drop(held);
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
         /// # Errors
         ///
-        /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`,
-        /// `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may be set,
-        /// when the server did not answer within the client's `patience`, 20 s at most.
+        /// `InvalidOption` for a TTL that is out of bounds. Otherwise those of [every
+        /// call](redlatch_core::Error#errors-of-every-call). After `OutcomeUnknown`, the number may
+        /// be set.
         ///
         /// # Cancel safety
         ///
-        /// After a drop, the number may be set or not. An unsent request is not sent. A sent one
-        /// acts within 5 s or never.
+        /// After a drop, the number may be set or not. An unsent request is not sent. A sent
+        /// request acts within 5 s or never.
         pub fn set_permits(&self, permits: u32) -> $crate::SetPermits {
             $crate::SetPermits::new(&self.0, permits)
         }
 
-        /// Sets the number of permits if it is not set. Returns `false` if it was set. Otherwise as
-        /// [`set_permits`](Self::set_permits).
+        /// Sets the number of permits if no number is set. Returns `false` if a number was set.
+        /// Otherwise as [`set_permits`](Self::set_permits).
+        ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// # let api = client.semaphore("partner-api");
+        /// assert!(api.try_set_permits(8).await?);
+        /// assert!(!api.try_set_permits(9).await?, "set by another process");
+        /// assert_eq!(api.permits().await?, 8);
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[doc(alias = "trySetPermits")]
         pub fn try_set_permits(&self, permits: u32) -> $crate::TrySetPermits {
             $crate::TrySetPermits::new(&self.0, permits)
         }
 
-        /// Adds `change` permits, or removes them if it is negative, exactly once. Returns the new
-        /// number. Costs one command.
+        /// Adds `change` permits, or removes permits if `change` is negative, exactly once. Returns
+        /// the new number. Costs one command.
+        ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// # let workers = client.semaphore("workers");
+        /// workers.set_permits(4).await?;
+        /// assert_eq!(workers.add_permits(2).await?, 6); // a machine was added
+        /// assert_eq!(workers.add_permits(-3).await?, 3); // and another one removed
+        /// # Ok(())
+        /// # }
+        /// ```
         ///
         /// # Errors
         ///
-        /// `NotSet` if the number is not set; `OutOfRange` if it would be negative or more than
-        /// 4294967295. Otherwise as [`set_permits`](Self::set_permits); after `OutcomeUnknown`,
-        /// adding again may add twice.
+        /// `NotSet` if the number is not set. `OutOfRange` if the new number would be negative or
+        /// more than 4294967295. Otherwise as [`set_permits`](Self::set_permits). After
+        /// `OutcomeUnknown`, a second call may add twice.
         ///
         /// # Cancel safety
         ///
         /// As [`set_permits`](Self::set_permits).
+        #[doc(alias = "addPermits")]
         pub async fn add_permits(&self, change: i64) -> Result<u32, redlatch_core::Error> {
             self.0.add(change).await
         }
@@ -86,6 +126,20 @@ macro_rules! pool_numbers {
         /// number. The new total is the number given out. Costs one command, and more only after
         /// many leases have ended.
         ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// # let workers = client.semaphore("workers");
+        /// workers.set_permits(5).await?;
+        /// assert_eq!(workers.drain_permits().await?, 5); // no new work from now on
+        /// let error = workers.acquire().await.unwrap_err();
+        /// assert_eq!(error.kind(), redlatch::ErrorKind::OutOfRange);
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
         /// # Errors
         ///
         /// As [`add_permits`](Self::add_permits).
@@ -93,6 +147,7 @@ macro_rules! pool_numbers {
         /// # Cancel safety
         ///
         /// As [`set_permits`](Self::set_permits).
+        #[doc(alias = "drainPermits")]
         pub async fn drain_permits(&self) -> Result<u32, redlatch_core::Error> {
             self.0.drain().await
         }
@@ -113,8 +168,8 @@ macro_rules! pool_numbers {
             self.0.delete().await
         }
 
-        /// Returns the number of permits that are available at this moment, waiters disregarded. As
-        /// [`totals`](Self::totals).
+        /// Returns the number of permits that are available at this moment, without regard to
+        /// waiters. Otherwise as [`totals`](Self::totals).
         ///
         /// # Errors
         ///
@@ -123,11 +178,12 @@ macro_rules! pool_numbers {
         /// # Cancel safety
         ///
         /// As [`totals`](Self::totals).
+        #[doc(alias = "availablePermits")]
         pub async fn available_permits(&self) -> Result<u32, redlatch_core::Error> {
             Ok(self.totals().await?.available)
         }
 
-        /// Returns the total number of permits, including those given out. As
+        /// Returns the total number of permits, with those given out. Otherwise as
         /// [`totals`](Self::totals).
         ///
         /// # Errors
@@ -147,15 +203,27 @@ macro_rules! pool_numbers {
         /// Costs one command, and one more for every 64 holders whose lease has ended since the
         /// last look of any client.
         ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// # let api = client.semaphore("partner-api").permits_if_unset(8);
+        /// let totals = api.totals().await?;
+        /// println!("{} of {} in use, {} wait", totals.acquired, totals.permits, totals.waiters);
+        /// # assert_eq!(totals.available, 8);
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
         /// # Errors
         ///
-        /// `NotSet` if the number is not set and the handle has no default; `InvalidName`,
-        /// `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the
-        /// server did not answer within the client's `patience`.
+        /// `NotSet` if the number is not set and the handle has no default. Otherwise those of
+        /// [every call](redlatch_core::Error#errors-of-every-call).
         ///
         /// # Cancel safety
         ///
-        /// It only reads, and removes expired holds.
+        /// The method only reads, and removes expired holds.
         pub async fn totals(&self) -> Result<$crate::Totals, redlatch_core::Error> {
             self.0.totals().await
         }

@@ -12,9 +12,9 @@ use crate::Pool;
 pub struct Totals {
     /// The number of permits.
     pub permits: u32,
-    /// The number available; also zero while more are out than there are.
+    /// The number available. Zero while more permits are out than the total.
     pub available: u32,
-    /// The number given out; larger than the total after that was lowered.
+    /// The number given out. Larger than the total after the total was lowered.
     pub acquired: u32,
     /// Waiters in the queue, of all clients. Dead ones are counted for a while.
     pub waiters: u64,
@@ -47,7 +47,7 @@ impl Pool {
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holders<I>(
         &self,
         id: impl Fn(&Hold) -> Option<I>,

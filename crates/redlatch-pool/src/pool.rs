@@ -153,7 +153,7 @@ impl Pool {
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn totals(&self) -> Result<Totals, Error> {
         let key = self.checked()?;
         let script = InspectScript {
@@ -176,7 +176,7 @@ impl Pool {
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
         let key = self.checked()?;
         let (mut from, mut all) = (0, Vec::new());
@@ -278,7 +278,7 @@ impl Pool {
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn remaining(&self, holds: &[String]) -> Result<Vec<Duration>, Error> {
         let key = self.checked()?;
         let kind = self.flavour.stored;

@@ -10,12 +10,13 @@ use redlatch_core::{Error, ErrorKind, family::Lease};
 
 use crate::Pool;
 
-/// Sets the number of permits; await it.
+/// Sets the number of permits. Await the builder.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct SetPermits(Setting);
 
-/// Sets the number of permits if it is not set; await it. Gives `false` if it was set.
+/// Sets the number of permits if no number is set. Await the builder. Returns `false` if a number
+/// was set.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct TrySetPermits(Setting);

@@ -11,106 +11,197 @@ use crate::{LockGuard, kind::LOCK};
 
 /// A reentrant lock under one name, shared by all processes that use the same server and prefix.
 ///
-/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
-/// request reports an invalid name.
+/// `Client::lock` creates a handle. The handle is cheap to clone. Unlike `tokio::sync::Mutex`, the
+/// lock contains no data, a hold can be lost, and each request can fail.
 ///
-/// * **Exclusion** is by [`Owner`](redlatch_core::Owner): every acquisition has a fresh owner and
-///   excludes every other, even within one process and one task.
-/// * **Re-entry**: pass the owner of the hold, or work inside its scope. All guards of a hold share
-///   one lease and one token; the name is free when the last guard has gone. A guard gives its hold
-///   up a little before the server does. An owner that acquires again in between gets the same hold
-///   and token with a new guard; the old guard stays lost.
-/// * **Order**: first come, first served within a client. Between clients, a new caller may be
-///   faster than a waiter.
-/// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see
-///   that from [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
-/// * **Loss**: a guard knows its own deadline. It reports a loss before the server can give the
-///   name away, even if the server is unreachable.
-/// * **Failover, restarts without persistence, clocks that are set** can lead to two holders. The
-///   later one has the greater token, unless the server lost its data and its clock was set back.
+/// * **Exclusion**: one [`Owner`](redlatch_core::Owner) holds the name at a time. Every acquisition
+///   has a fresh owner. So two acquisitions exclude each other, even within one task.
+/// * **Re-entry**: pass the owner of the hold to the acquisition, or work inside the owner's
+///   [scope](redlatch_core::Owner::scope). All guards of a hold share one lease and one token. The
+///   name is free when the last guard has been dropped. A guard gives its hold up a little before
+///   the server does. An owner that acquires in between gets the same hold and token with a new
+///   guard, and the old guard stays lost.
+/// * **Order**: first come, first served within a client. Between clients, a new caller can be
+///   faster than a waiter. A fair lock serves the waiters of all clients in order.
+/// * **A holder that dies** keeps the name until its lease ends, 30 s by default. The next guard
+///   returns true from [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
+/// * **Loss**: a guard computes its own deadline. The guard reports a loss before the server can
+///   give the name to another owner, even if the server is unreachable.
+/// * **Failover**: a failover, a restart without persistence, or a server clock that is set can
+///   lead to two holders. The later holder has the greater token, unless the server lost its data
+///   and its clock was set back.
 ///
-/// Unlike `tokio::sync::Mutex`, the lock contains no data, a hold can be lost, and each request can
-/// fail.
+/// The lock derefs to [`Exclusive`], which inspects the lock and forces a release.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use std::time::Duration;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
 /// use redlatch::Client;
 ///
-/// let client = Client::connect("redis://localhost").await?;
-/// let lock = client.lock("orders:42").class("orders");
+/// let client = Client::embedded().await?; // or Client::connect("redis://localhost")
+/// let lock = client.lock("orders:42");
 /// let guard = lock.lock().await?;
-/// println!("held with token {}", guard.token());
-/// assert!(lock.try_lock_for(Duration::from_millis(50)).await?.is_none());
+/// assert!(lock.try_lock().await?.is_none(), "one owner at a time");
+///
 /// guard.release().await?;
+/// assert!(lock.try_lock().await?.is_some());
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// The lock derefs to [`Exclusive`], which has the methods to inspect it and to force a release.
+/// An owner acquires its lock again:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// let account = client.lock("account:7");
+/// let outer = account.lock().await?;
+/// let inner = account.lock().owner(outer.owner()).await?; // does not wait
+/// assert_eq!(inner.token(), outer.token());
+///
+/// drop(outer);
+/// assert!(account.is_locked().await?, "until the last guard is dropped");
+/// # drop(inner);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "mutex")]
+#[doc(alias = "RLock")]
+#[doc(alias = "getLock")]
+#[doc(alias = "redlock")]
 #[derive(Clone)]
 pub struct Lock(Exclusive);
 
 impl Lock {
-    /// Creates a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name as
-    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
-    /// a hash slot.
+    /// Creates a handle of the lock called `name`, as `Client::lock` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self(Exclusive::new(client, &LOCK, name.as_ref()))
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the lock is for.
-    /// Names are never used as labels.
+    /// Labels the metrics and events of this handle with `class`, for example with the purpose of
+    /// the lock. Names are never used as labels.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         Self(self.0.class(class))
     }
 
-    /// Acquires the lock, waiting until it is free.
+    /// Acquires the lock, and waits until the lock is free.
     ///
-    /// Await the returned builder: `lock.lock().await?`, `lock.lock().lease(d).await?`.
+    /// Await the returned builder. The builder has options, such as [`lease`](Acquire::lease),
+    /// [`note`](Acquire::note) and [`owner`](Acquire::owner).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let lock = client.lock("report");
+    /// use std::time::Duration;
+    ///
+    /// let guard = lock.lock().await?;
+    /// println!("token {}, renewed until the drop", guard.token());
+    /// drop(guard);
+    ///
+    /// let guard = lock.lock().lease(Duration::from_secs(60)).note("monthly report").await?;
+    /// assert!(guard.remaining() > Duration::from_secs(50)); // not renewed
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A guard that is forgotten frees its name:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let lock = client.lock("report");
+    /// use std::time::Duration;
+    ///
+    /// let lease = Duration::from_secs(6); // renewed every 2 s, for a minute at most
+    /// let guard = lock.lock().renewed_lease(lease).max_hold(Duration::from_secs(60)).await?;
+    /// tokio::time::sleep(Duration::from_secs(50)).await;
+    /// assert!(guard.check().is_ok());
+    /// tokio::time::sleep(Duration::from_secs(20)).await;
+    /// assert!(guard.check().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when the lock is free. One more for each try that finds
-    /// it held, and one every two seconds while it waits. Only the first waiter of a client sends
-    /// requests.
+    /// Two commands for acquire and release when the lock is free. Each try that finds the lock
+    /// held costs one more. While a client waits, its first waiter sends one command every two
+    /// seconds for all waiters of the client.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
-    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed` (also when the
-    /// client closes during the call), `Protocol`. After the client's `patience` without an answer:
-    /// `Unavailable`, `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it;
-    /// the grant is then released in the background.
+    /// Those of [every acquisition](Error#errors-of-every-acquisition). A lock that another owner
+    /// holds is not an error.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A grant is released in the background, the next
-    /// local waiter takes over, and the place among the waiters is lost.
+    /// You may drop the future at any await. A grant is released in the background, the next waiter
+    /// of this client takes over, and the place among the waiters is lost.
+    #[doc(alias = "acquire")]
     pub fn lock(&self) -> Acquire<LockGuard> {
         Acquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock if it is free now. Returns `None` if another owner has it.
+    /// Acquires the lock if the lock is free now. Returns `None` if another owner holds the lock.
     ///
-    /// Sends one request, ahead of the waiters of this process. A lost answer is requested again
-    /// within the client's `patience`. Errors and cancel safety as [`lock`](Self::lock). Costs one
-    /// command, and one for the release.
+    /// Sends one request, ahead of the waiters of this process. If the answer is lost, the request
+    /// is repeated within the client's `patience`. Errors and cancel safety as
+    /// [`lock`](Self::lock). Costs one command, and one for the release.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let sync = client.lock("sync:customers");
+    /// let Some(guard) = sync.try_lock().await? else {
+    ///     return Ok(()); // another process synchronises
+    /// };
+    /// assert!(sync.try_lock().await?.is_none());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "tryLock")]
     pub fn try_lock(&self) -> TryAcquire<LockGuard> {
         TryAcquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner had it at each
-    /// try.
+    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner held the lock at
+    /// each try.
     ///
-    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
-    /// and not `None`. A `wait` of zero is [`try_lock`](Self::try_lock), which takes until the
-    /// answer to one request. Otherwise as [`lock`](Self::lock).
+    /// Ends after `wait` in any case. Without an answer of the server by then, the result is an
+    /// error and not `None`. A `wait` of zero is [`try_lock`](Self::try_lock), which takes until
+    /// the answer to one request. Otherwise as [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lock = client.lock("deploy");
+    /// let guard = lock.lock().await?;
+    /// match lock.try_lock_for(Duration::from_millis(50)).await? {
+    ///     Some(_guard) => println!("deploying"),
+    ///     None => println!("another deployment runs: {:?}", lock.holders().await?),
+    /// }
+    /// # assert!(lock.is_held_by(guard.owner()).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<LockGuard> {
         TryAcquireFor::new(self.client(), self.primitive(), wait)
     }

@@ -6,28 +6,34 @@ use redlatch_core::{Client, Error, ErrorKind};
 
 use crate::Lock;
 
-/// `n` locks that stand for any number of keys. Each key belongs to one of them, the same one in
-/// every process.
+/// `n` locks for any number of keys. Each key belongs to one of the locks, the same one in every
+/// process.
 ///
-/// Use it for many keys of which few are in use at a time, such as the rows of a table. The server
-/// keeps at most `n` names, and a lock over all keys is a lock over `n` names. Two keys that share
-/// a stripe exclude each other, so take one key's lock at a time, or several of them as members of
-/// a multi-lock, which takes a stripe once.
+/// Use a striped lock for many keys of which few are in use at a time, such as the rows of a table.
+/// The server keeps at most `n` names, and a lock over all keys is a lock over `n` names. Two keys
+/// that share a stripe exclude each other. So take the lock of one key at a time, or take several
+/// as members of a multi-lock, which takes a stripe once.
 ///
 /// The stripe of a key is part of the protocol between processes: FNV-1a of its bytes, 64 bits,
-/// mixed by the finalizer of MurmurHash3, modulo `n`. It never changes; a better mapping would use
-/// other names. The stripes of `accounts` by 64 are called `accounts/s1/64/0` to
-/// `accounts/s1/64/63`, so that handles with another `n` use other names, and do not exclude these.
+/// mixed by the finalizer of MurmurHash3, modulo `n`. The mapping never changes. The stripes of
+/// `accounts` by 64 are called `accounts/s1/64/0` to `accounts/s1/64/63`. Handles with another `n`
+/// use other names and do not exclude these.
 ///
 /// Sources: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash
 /// Algorithm"; A. Appleby, MurmurHash3 (`fmix64`).
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example(client: &redlatch::Client) -> Result<(), redlatch::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
 /// let accounts = client.striped_lock("accounts", 64)?;
 /// let guard = accounts.of("account:4711").lock().await?;
+/// assert!(accounts.of("account:4711").try_lock().await?.is_none());
+/// assert!(accounts.of("account:4712").try_lock().await?.is_some()); // another stripe
+/// # drop(guard);
 /// # Ok(())
 /// # }
 /// ```
@@ -40,12 +46,11 @@ pub struct StripedLock {
 }
 
 impl StripedLock {
-    /// Creates a handle of `stripes` locks, at least one, under `name`. Does no I/O. The first
-    /// acquisition reports an invalid name.
+    /// Creates a handle of `stripes` locks under `name`, as `Client::striped_lock` does.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for no stripes.
+    /// `InvalidOption` if `stripes` is zero.
     pub fn new(client: &Client, name: impl AsRef<str>, stripes: u32) -> Result<Self, Error> {
         if stripes == 0 {
             return Err(Error::new(
@@ -69,18 +74,62 @@ impl StripedLock {
     }
 
     /// Returns the lock that `key` belongs to.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let seats = client.striped_lock("seats", 16)?;
+    /// let seat = seats.of("row 7, seat 12");
+    /// assert_eq!(seat.name(), Some("seats/s1/16/3"));
+    /// let guard = seat.lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn of(&self, key: impl AsRef<[u8]>) -> Lock {
         self.stripe(self.index(key))
     }
 
     /// Returns the number of the stripe that `key` belongs to, from 0.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let seats = client.striped_lock("seats", 16)?;
+    /// // Keys of one stripe exclude each other, so sort a batch by stripe.
+    /// let mut keys = ["a", "b", "c", "d"];
+    /// keys.sort_by_key(|key| seats.index(key));
+    /// assert!(keys.is_sorted_by_key(|key| seats.index(key)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn index(&self, key: impl AsRef<[u8]>) -> u32 {
         let index = hash(key.as_ref()) % u64::from(self.stripes);
         // Less than `stripes`, which has 32 bits.
         index as u32
     }
 
-    /// Returns all stripes, in order: together they stand for every key.
+    /// Returns all stripes in order. Together the stripes stand for every key.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let accounts = client.striped_lock("accounts", 8)?;
+    /// // An audit of all accounts excludes every transfer.
+    /// let stripes: Vec<_> = accounts.stripes().collect();
+    /// let members: Vec<_> = stripes.iter().map(|lock| lock as _).collect();
+    /// let audit = client.multi_lock(&members).lock().await?;
+    /// assert!(accounts.of("account:4711").try_lock().await?.is_none());
+    /// # drop(audit);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stripes(&self) -> impl ExactSizeIterator<Item = Lock> + '_ {
         // A range of u32 has no exact size on every machine; a vector has.
         let indexes: Vec<_> = (0..self.stripes).collect();

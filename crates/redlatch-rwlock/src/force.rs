@@ -17,14 +17,14 @@ use crate::{
     scripts::ForceScript,
 };
 
-/// A forced release; await it. See [`ReadWriteLock::force_release`].
+/// A forced release. Await the builder. See [`ReadWriteLock::force_release`].
 ///
-/// Gives the number of ended holds. Costs one command per hold, and those of
-/// [`ReadWriteLock::holders`] unless one holder is named.
+/// Returns the number of ended holds. Costs one command per hold, and those of
+/// [`ReadWriteLock::holders`] unless you name one holder.
 ///
 /// # Errors
 ///
-/// As [`ReadWriteLock::info`].
+/// Those of [every call](Error#errors-of-every-call).
 ///
 /// # Cancel safety
 ///

@@ -11,39 +11,56 @@ use redlatch_core::{
 use crate::{ReadWriteLock, kind::Way};
 
 guards! {
-    /// A read hold. Dropping it releases in the background; [`release`](Self::release) also returns the
-    /// outcome.
+    /// A read hold. Dropping the guard releases in the background. [`release`](Self::release) also
+    /// returns the outcome.
     ///
-    /// The promises of `LockGuard` about drop and loss hold for
-    /// it, too. It has all methods of [`Held`].
+    /// Drop, loss and exit are as with [`LockGuard`](../redlatch/struct.LockGuard.html). The guard
+    /// derefs to [`Held`].
+    #[doc(alias = "RwLockReadGuard")]
     ReadGuard;
 
-    /// A read hold with the right to become the writer. One owner at a time has it.
+    /// A read hold with the right to become the writer. One owner at a time has that right.
     ///
-    /// Others may read beside it, and nobody else can write while it lasts. The data that it reads
-    /// stays true until it upgrades.
+    /// Other owners may read at the same time, and no other owner can write. The data that this
+    /// guard reads stays the same until the guard upgrades.
     UpgradableReadGuard;
 
-    /// The write hold. Dropping it releases in the background; [`release`](Self::release) also returns
-    /// the outcome.
+    /// The write hold. Dropping the guard releases in the background. [`release`](Self::release)
+    /// also returns the outcome.
     ///
-    /// Its [`token`](Held::token) is greater than that of every write before it.
+    /// The [`token`](Held::token) is greater than the token of every write before. Drop, loss and
+    /// exit are as with [`LockGuard`](../redlatch/struct.LockGuard.html).
+    #[doc(alias = "RwLockWriteGuard")]
     WriteGuard;
 }
 
 impl ReadGuard {
-    /// Returns the token of the last write before this guard was granted. Nobody else has written
-    /// since, nor will while it lasts.
+    /// Returns the token of the last write before this guard was granted. No owner has written
+    /// since, and none can write while the guard lasts.
     ///
-    /// A copy that is stored with its token is fresh if and only if the token is still the same.
-    /// Where the server knows of no write, because there was none or because it was forgotten, the
-    /// first reader gets a token that is greater than all before, and later ones get the same,
-    /// until a write. So a copy that is not provably fresh counts as stale.
+    /// Store a copy together with its token. The copy is fresh if and only if the token is still
+    /// the same. If the server has no record of a write, the first reader gets a token that is
+    /// greater than all before. Later readers get the same token, until a write. So a copy that is
+    /// not provably fresh counts as stale.
     ///
-    /// This needs a server that does not forget acknowledged writes. After a failover that loses a
-    /// write, or a restart from an earlier state, the token is that of an earlier write, and a copy
-    /// from before the lost write counts as fresh until the next write. Where that matters, store
-    /// the token with the data as well and compare, or ask for
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let cached = prices.read().await?.token(); // … copy the data …
+    /// assert_eq!(prices.read().await?.token(), cached, "the copy is fresh");
+    /// prices.write().await?.release().await?;
+    /// assert_ne!(prices.read().await?.token(), cached, "the copy is stale");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The rule needs a server that does not lose acknowledged writes. After a failover that loses
+    /// a write, or a restart from an earlier state, the token is that of an earlier write. A copy
+    /// from before the lost write then counts as fresh until the next write. Where that matters,
+    /// store the token with the data as well and compare, or ask for
     /// [durability](redlatch_core::Durability) on the writes.
     pub const fn token(&self) -> Token {
         self.0.granted_token()
@@ -51,18 +68,41 @@ impl ReadGuard {
 }
 
 impl UpgradableReadGuard {
-    /// Returns the token of the last write before this hold, see [`ReadGuard::token`]. That of a
-    /// write it was upgraded to is [`WriteGuard`]'s own.
+    /// Returns the token of the last write before this hold; see [`ReadGuard::token`]. After an
+    /// upgrade, the [`WriteGuard`] has the token of its own write.
     pub const fn token(&self) -> Token {
         self.0.granted_token()
     }
 
-    /// Becomes the writer as well, and waits for the other readers to leave. New readers are
+    /// Becomes the writer as well, and waits until the other readers have left. New readers are
     /// blocked in the meantime. Await the returned builder.
     ///
-    /// This guard stays: when the write guard is dropped, the hold is an upgradable read again, and
-    /// nobody else has written in between. The builder's owner is this guard's; any other gets
-    /// `Lost`.
+    /// This guard stays. When the write guard is dropped, the hold is an upgradable read again, and
+    /// no other owner has written in between. The owner of the builder is that of this guard.
+    /// Another owner gets `Lost`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let account = client.read_write_lock("account:7");
+    /// let look = account.upgradable_read().await?;
+    /// let balance = 100; // … read it …
+    /// if balance >= 30 {
+    ///     let writer = look.upgrade().await?;
+    ///     println!("write {} with token {}", balance - 30, writer.token());
+    ///     writer.release().await?; // `look` still reads
+    /// }
+    /// assert_eq!(account.info().await?.readers, 1);
+    /// # drop(look);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// Two commands for upgrade and release if no other owner reads, otherwise three.
     ///
     /// # Errors
     ///
@@ -70,22 +110,54 @@ impl UpgradableReadGuard {
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. This guard is then the same upgradable read, and
+    /// You may drop the future at any await. This guard is then the same upgradable read, and
     /// readers are no longer blocked.
     pub fn upgrade(&self) -> Acquire<WriteGuard> {
         let lock = ReadWriteLock::of(&self.0);
         Acquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
     }
 
-    /// Becomes the writer as well if nobody else reads. Returns `None` otherwise. Otherwise as
+    /// Becomes the writer as well if no other owner reads. Returns `None` otherwise. Otherwise as
     /// [`upgrade`](Self::upgrade).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let page = client.read_write_lock("page");
+    /// let look = page.upgradable_read().await?;
+    /// let reader = page.read().await?;
+    /// assert!(look.try_upgrade().await?.is_none(), "edit later: the page is being read");
+    /// drop(reader);
+    /// assert!(look.try_upgrade().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_upgrade(&self) -> TryAcquire<WriteGuard> {
         let lock = ReadWriteLock::of(&self.0);
         TryAcquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
     }
 
-    /// Becomes the writer as well, and waits up to `wait` for the other readers to leave. Returns
-    /// `None` if they did not. Otherwise as [`upgrade`](Self::upgrade).
+    /// Becomes the writer as well, and waits up to `wait` until the other readers have left.
+    /// Returns `None` if they stayed. Otherwise as [`upgrade`](Self::upgrade).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let page = client.read_write_lock("page");
+    /// let look = page.upgradable_read().await?;
+    /// let reader = page.read().lease(Duration::from_secs(2)).await?;
+    /// let writer = look.try_upgrade_for(Duration::from_secs(5)).await?;
+    /// assert!(writer.is_some(), "the lease of the reader has ended");
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_upgrade_for(&self, wait: Duration) -> TryAcquireFor<WriteGuard> {
         let lock = ReadWriteLock::of(&self.0);
         TryAcquireFor::new(lock.client(), lock.hold(self.way()), wait).owner(self.owner())
@@ -97,18 +169,32 @@ impl UpgradableReadGuard {
 }
 
 impl WriteGuard {
-    /// Becomes a reader, in one step on the server. Nobody can write in between, and waiting
-    /// readers are admitted. The lease stays the same. Costs one command.
+    /// Becomes a reader, in one step on the server. No other owner can write in between, and
+    /// waiting readers are admitted. The lease stays the same. Costs one command.
     ///
-    /// If the owner has other write guards, it goes on writing beside the new read guard. The read
-    /// guard's token is this write's. Other options of the write do not apply: the read guard has
-    /// no `max_hold`, and its renewals wait for no replicas.
+    /// If the owner has other write guards, the owner stays the writer as well. The token of the
+    /// read guard is that of this write. Other options of the write do not apply: the read guard
+    /// has no `max_hold`, and its renewals do not wait for replicas.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let config = client.read_write_lock("config");
+    /// let writer = config.write().await?;
+    /// let token = writer.token(); // … write …
+    /// let reader = writer.downgrade().await?;
+    /// assert_eq!(reader.token(), token, "reads what it has written");
+    /// assert!(config.try_read().await?.is_some(), "others read again");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `Lost` if the write is over; `Closed`, `Permission`, `ServerFull`; `Unavailable` or
-    /// `OutcomeUnknown` when the server did not answer within the client's `patience`. In each case
-    /// this guard is released as by a drop.
+    /// `Lost` if the write is over. Otherwise those of [every call](Error#errors-of-every-call).
+    /// After an error, this guard is released as by a drop.
     ///
     /// # Cancel safety
     ///

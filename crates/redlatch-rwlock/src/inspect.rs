@@ -15,8 +15,8 @@ use crate::scripts::{self, Inspected, Names};
 pub struct ReadWriteInfo {
     /// The name.
     pub name: String,
-    /// The token of the last write; `None` if the server knows of none, or if nobody has read or
-    /// written for long.
+    /// The token of the last write. `None` if the server has no record of a write, or if no owner
+    /// has read or written for long.
     pub token: Option<Token>,
     /// The writer, `<client>:<n>`.
     pub writer: Option<String>,

@@ -13,62 +13,74 @@ use crate::{
     scripts::Names,
 };
 
-/// A read-write lock under one name, shared by all processes that use the same server and prefix:
-/// many owners may read at a time, or one may write.
+/// A read-write lock under one name: many owners may read at a time, or one owner may write.
 ///
-/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
-/// request reports an invalid name.
+/// `Client::read_write_lock` creates a handle. Owners, loss and failover are as with
+/// [`Lock`](../redlatch/struct.Lock.html). Unlike `tokio::sync::RwLock`, the lock contains no data,
+/// a hold can be lost, and each request can fail. These points differ from a plain lock:
 ///
-/// * **Owners**: as with the plain lock, every acquisition has a fresh [`Owner`], unless the call
-///   or a scope names one.
 /// * **Re-entry**: a reader may read again, and a writer may write and read, at once and ahead of
-///   all waiters. A reader that asks to write would wait for itself, and gets
-///   [`ErrorKind::WouldDeadlock`]; begin with [`upgradable_read`](Self::upgradable_read) where the
-///   data decides. A writer that also reads, and releases the write, is a reader from then on, as
-///   after [`WriteGuard::downgrade`].
-/// * **Order**: a waiting writer blocks new readers. When a write ends, the waiting readers go
-///   before the next writer; they have 5 s to enter. Writers and upgradable readers are served in
-///   order of arrival at the server. So a writer waits for the readers inside at its arrival, and
-///   for one writer and one group of readers per writer before it. A reader waits for one writer at
-///   most.
-/// * **Upgradable reads**: one at a time, beside other readers. The upgrade goes before all waiting
-///   writers and blocks new readers.
-/// * **A reader that dies** holds until its own lease ends, 30 s by default, whatever other readers
-///   do. The same is true of a writer, and the next holder can see that from
+///   all waiters. A reader that asks to write would wait for itself and gets
+///   [`ErrorKind::WouldDeadlock`]. Begin with [`upgradable_read`](Self::upgradable_read) where the
+///   data decides. A writer that also reads and then releases the write is a reader, as after
+///   [`WriteGuard::downgrade`].
+/// * **Order of writers**: by arrival at the server, together with upgradable readers. A waiting
+///   writer blocks new readers. A writer waits for the readers that hold the lock at its arrival.
+///   Each writer before it costs one write and one group of readers.
+/// * **Order of readers**: when a write ends, the waiting readers enter before the next writer,
+///   within 5 s. A reader waits for one writer at most.
+/// * **Upgradable reads**: one at a time, together with plain readers. The upgrade goes before all
+///   waiting writers and blocks new readers.
+/// * **A holder that dies** keeps the lock until its own lease ends, whatever other readers do. The
+///   guard after a dead writer returns true from
 ///   [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment). A waiter that dies
 ///   costs the others 5 s at most.
-/// * **Loss**: a guard knows its own deadline. It reports a loss before the server can admit a
-///   writer, even if the server is unreachable.
-/// * **Failover, restarts without persistence, clocks that are set** can admit a writer beside
-///   others. The later write has the greater token, unless the server lost its data and its clock
-///   was set back.
-///
-/// Unlike `tokio::sync::RwLock`, the lock contains no data, a hold can be lost, and each request
-/// can fail.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
-/// use redlatch::Client;
+/// Many readers and one writer:
 ///
-/// let client = Client::connect("redis://localhost").await?;
-/// let prices = client.read_write_lock("prices").class("cache");
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// let prices = client.read_write_lock("prices");
+/// let one = prices.read().await?;
+/// let two = prices.read().await?; // readers share
+/// assert!(prices.try_write().await?.is_none());
+///
+/// drop((one, two));
 /// let writer = prices.write().await?;
-/// // … rewrite, stamped with writer.token() …
-/// let reader = writer.downgrade().await?;
-/// // … use what was written; nobody can have changed it …
-/// drop(reader);
+/// assert!(prices.try_read().await?.is_none(), "a writer excludes all");
+/// # drop(writer);
+/// # Ok(())
+/// # }
+/// ```
 ///
+/// A reader that becomes the writer if the data is out of date:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// let prices = client.read_write_lock("prices");
 /// let look = prices.upgradable_read().await?;
-/// // … out of date? …
-/// let writer = look.upgrade().await?;
-/// // … nobody has written since the look …
-/// writer.release().await?;
+/// let outdated = true; // … read the data …
+/// if outdated {
+///     let writer = look.upgrade().await?; // no other owner has written in between
+///     println!("written with token {}", writer.token());
+///     writer.release().await?;
+/// }
 /// look.release().await?;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "rwlock")]
+#[doc(alias = "RReadWriteLock")]
+#[doc(alias = "getReadWriteLock")]
+#[doc(alias = "shared lock")]
 #[derive(Clone)]
 pub struct ReadWriteLock {
     client: Client,
@@ -77,11 +89,7 @@ pub struct ReadWriteLock {
 }
 
 impl ReadWriteLock {
-    /// Creates a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name as
-    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
-    /// a hash slot.
+    /// Creates a handle of the lock called `name`, as `Client::read_write_lock` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
@@ -90,8 +98,8 @@ impl ReadWriteLock {
         }
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the lock is for.
-    /// Names are never used as labels.
+    /// Labels the metrics and events of this handle with `class`, for example with the purpose of
+    /// the lock. Names are never used as labels.
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.class = class.into();
@@ -100,83 +108,196 @@ impl ReadWriteLock {
 
     /// Acquires to read, and waits while another owner writes or a writer waits.
     ///
-    /// Await the returned builder: `lock.read().await?`, `lock.read().lease(d).await?`.
+    /// Await the returned builder. The builder has options, such as [`lease`](Acquire::lease).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let config = client.read_write_lock("config");
+    /// let (one, two) = tokio::try_join!(config.read(), config.read())?;
+    /// assert_eq!(config.info().await?.readers, 2);
+    /// assert_eq!(one.token(), two.token()); // no write in between: the same version
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release without contention. Otherwise three or four: queue,
-    /// perhaps a re-check after the subscription to the broadcast channel, enter, release. In
-    /// addition one every two seconds per client, which its first waiting reader sends for all. The
-    /// cost of a command grows with the logarithm of the number of readers or waiters at most.
+    /// Two commands for acquire and release without contention. With contention three or four: one
+    /// that queues, perhaps a check after the subscription to the broadcast channel, one that
+    /// enters, and the release. One every two seconds per client, sent by its first waiting reader
+    /// for all of them. The time of a command grows at most with the logarithm of the number of
+    /// readers or waiters.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
-    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed` (also when the
-    /// client closes during the call), `Protocol`. After the client's `patience` without an answer:
-    /// `Unavailable`, `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it;
-    /// the grant is then released in the background.
+    /// Those of [every acquisition](Error#errors-of-every-acquisition). A lock that another owner
+    /// holds is not an error.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any await. A grant is released in the background, and the place
+    /// You may drop the future at any await. A grant is released in the background, and the place
     /// among the waiters is lost.
+    #[doc(alias = "readLock")]
     pub fn read(&self) -> Acquire<ReadGuard> {
         Acquire::new(&self.client, self.hold(Way::Read))
     }
 
-    /// Acquires to read if nobody writes and no writer waits. Returns `None` otherwise. Costs one
-    /// command. Otherwise as [`read`](Self::read).
+    /// Acquires to read if no owner writes and no writer waits. Returns `None` otherwise. Costs one
+    /// command, and one for the release. Otherwise as [`read`](Self::read).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let index = client.read_write_lock("index");
+    /// let writer = index.write().await?;
+    /// if index.try_read().await?.is_none() {
+    ///     println!("the index is being rebuilt: answer from the cache");
+    /// }
+    /// writer.release().await?;
+    /// assert!(index.try_read().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_read(&self) -> TryAcquire<ReadGuard> {
         TryAcquire::new(&self.client, self.hold(Way::Read))
     }
 
-    /// Acquires to read, and waits up to `wait`. Returns `None` if that was impossible at each try.
+    /// Acquires to read, and waits up to `wait`. Returns `None` if an owner wrote or a writer
+    /// waited at each try.
     ///
-    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
-    /// and not `None`. A `wait` of zero is [`try_read`](Self::try_read). Otherwise as
+    /// Ends after `wait` in any case. Without an answer of the server by then, the result is an
+    /// error and not `None`. A `wait` of zero is [`try_read`](Self::try_read). Otherwise as
     /// [`read`](Self::read).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let index = client.read_write_lock("index");
+    /// let writer = index.write().lease(Duration::from_secs(1)).await?;
+    /// // The lease of the writer ends before the wait does.
+    /// let reader = index.try_read_for(Duration::from_secs(5)).await?;
+    /// assert!(reader.is_some());
+    /// # drop(writer);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_read_for(&self, wait: Duration) -> TryAcquireFor<ReadGuard> {
         TryAcquireFor::new(&self.client, self.hold(Way::Read), wait)
     }
 
-    /// Acquires to write, and waits until nobody reads or writes and the turn has come.
+    /// Acquires to write, and waits until no other owner reads or writes and the turn of this
+    /// caller has come.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let first = prices.write().await?.token();
+    /// let second = prices.write().await?.token();
+    /// assert!(second > first, "store the token with the data, and refuse lower ones");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release without contention. Otherwise three: queue, acquire
-    /// after the notification, release. In addition one every two seconds per client, which its
-    /// first waiting writer sends for all.
+    /// Two commands for acquire and release, also with waiters: the request of a waiter queues it,
+    /// and the release before grants the lock without a further request. The first renewal of such
+    /// a grant is due within 250 to 500 ms and costs one more command for a hold that lasts longer.
+    /// One command more for a writer that is called and asks, for example after a reader that died
+    /// or with [`whole_lease`](Acquire::whole_lease). One every two seconds per client, sent by its
+    /// first waiting writer for all of them.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and `WouldDeadlock` at once if the owner holds the read lock. If it
-    /// holds the upgradable one, this is its upgrade.
+    /// As [`read`](Self::read), and `WouldDeadlock` at once if the owner holds the read lock. If
+    /// the owner holds the upgradable read lock, the call is its upgrade.
     ///
     /// # Cancel safety
     ///
-    /// As [`read`](Self::read); readers are no longer blocked.
+    /// As [`read`](Self::read). Readers are no longer blocked.
+    #[doc(alias = "writeLock")]
     pub fn write(&self) -> Acquire<WriteGuard> {
         Acquire::new(&self.client, self.hold(Way::Write))
     }
 
-    /// Acquires to write if nobody reads, writes or waits to. Returns `None` otherwise. Costs one
-    /// command. Otherwise as [`write`](Self::write).
+    /// Acquires to write if no other owner reads, writes or waits to. Returns `None` otherwise.
+    /// Costs one command, and one for the release. Otherwise as [`write`](Self::write).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let cache = client.read_write_lock("cache:42");
+    /// // One process refreshes the entry. The others keep the old one.
+    /// let refresh = cache.try_write().await?;
+    /// assert!(refresh.is_some());
+    /// assert!(cache.try_write().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_write(&self) -> TryAcquire<WriteGuard> {
         TryAcquire::new(&self.client, self.hold(Way::Write))
     }
 
-    /// Acquires to write, and waits up to `wait`. Returns `None` if that was impossible at each
-    /// try. Otherwise as [`write`](Self::write) and [`try_read_for`](Self::try_read_for).
+    /// Acquires to write, and waits up to `wait`. Returns `None` if the turn of this caller did not
+    /// come. Otherwise as [`write`](Self::write) and [`try_read_for`](Self::try_read_for).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let table = client.read_write_lock("table");
+    /// let reader = table.read().await?;
+    /// let writer = table.try_write_for(Duration::from_secs(2)).await?;
+    /// assert!(writer.is_none(), "a reader has stayed");
+    /// // Without the waiting writer, new readers enter.
+    /// assert!(table.try_read().await?.is_some());
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_write_for(&self, wait: Duration) -> TryAcquireFor<WriteGuard> {
         TryAcquireFor::new(&self.client, self.hold(Way::Write), wait)
     }
 
-    /// Acquires to read with the right to become the writer. One owner at a time has that right;
-    /// others may read beside it.
+    /// Acquires to read with the right to become the writer. One owner at a time has that right.
+    /// Other owners may read at the same time.
     ///
-    /// Waits in one queue with the writers. If the owner has it already, or writes, this is a
-    /// re-entry; the right lasts as long as any read guard of the owner.
+    /// Waits in one queue with the writers. If the owner already has the right, or writes, the call
+    /// is a re-entry. The right lasts as long as any read guard of the owner. Costs two commands
+    /// for acquire and release without contention, otherwise three.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let account = client.read_write_lock("account:7");
+    /// let look = account.upgradable_read().await?;
+    /// assert!(account.try_read().await?.is_some());
+    /// assert!(account.try_upgradable_read().await?.is_none());
+    /// let writer = look.upgrade().await?;
+    /// assert!(account.try_read().await?.is_none());
+    /// # drop(writer);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -190,43 +311,74 @@ impl ReadWriteLock {
         Acquire::new(&self.client, self.hold(Way::Upgradable))
     }
 
-    /// Acquires an upgradable read if nobody writes, has one or waits to. Returns `None` otherwise.
-    /// Costs one command.
+    /// Acquires an upgradable read if no other owner writes, has an upgradable read or waits for
+    /// one of the two. Returns `None` otherwise. Costs one command, and one for the release.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let stock = client.read_write_lock("stock");
+    /// let reader = stock.read().await?; // does not exclude an upgradable read
+    /// let look = stock.try_upgradable_read().await?.expect("one at a time");
+    /// assert!(look.try_upgrade().await?.is_none(), "the reader is still there");
+    /// drop(reader);
+    /// assert!(look.upgrade().await?.check().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_upgradable_read(&self) -> TryAcquire<UpgradableReadGuard> {
         TryAcquire::new(&self.client, self.hold(Way::Upgradable))
     }
 
-    /// Acquires an upgradable read, and waits up to `wait`. Returns `None` if that was impossible
-    /// at each try.
+    /// Acquires an upgradable read, and waits up to `wait`. Returns `None` if the turn of this
+    /// caller did not come. Otherwise as [`upgradable_read`](Self::upgradable_read).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let stock = client.read_write_lock("stock");
+    /// let look = stock.upgradable_read().await?;
+    /// let second = stock.try_upgradable_read_for(Duration::from_secs(1)).await?;
+    /// assert!(second.is_none());
+    /// # drop(look);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_upgradable_read_for(&self, wait: Duration) -> TryAcquireFor<UpgradableReadGuard> {
         TryAcquireFor::new(&self.client, self.hold(Way::Upgradable), wait)
     }
 
-    /// Returns the number of read guards of `owner`, as the server counts them; zero once its lease
-    /// has ended. Costs one command.
+    /// Returns the number of read guards of `owner`, as the server counts them. Returns zero once
+    /// the lease has ended. Costs one command.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn read_count(&self, owner: &Owner) -> Result<u32, Error> {
         let found = inspect::look(&self.client, self.names()?, &owner.to_string()).await?;
         Ok(found.own_reads)
     }
 
-    /// Returns the number of write guards of `owner`, as the server counts them; zero once its
-    /// lease has ended. Costs one command.
+    /// Returns the number of write guards of `owner`, as the server counts them. Returns zero once
+    /// the lease has ended. Costs one command.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn write_count(&self, owner: &Owner) -> Result<u32, Error> {
         let found = inspect::look(&self.client, self.names()?, &owner.to_string()).await?;
         Ok(found.own_writes)
@@ -235,48 +387,63 @@ impl ReadWriteLock {
     /// Returns the writer, the number of readers, the waiters, and the token of the last write.
     /// Costs one command. The result may be outdated on arrival.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let token = prices.write().await?.token();
+    /// let reader = prices.read().await?;
+    /// let info = prices.info().await?;
+    /// assert!(info.writer.is_none() && info.readers == 1);
+    /// assert_eq!(reader.token(), token); // the version that the reader sees
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`;
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn info(&self) -> Result<ReadWriteInfo, Error> {
         inspect::info(&self.client, self.names()?).await
     }
 
-    /// Returns all holders, the writer first, then readers in order of their grants, with the
-    /// descriptions of their clients.
+    /// Returns all holders with the records of their clients: the writer first, then the readers in
+    /// the order of their grants.
     ///
-    /// Costs one command, one per about 256 readers, and one per client that holds. Holders that
-    /// come or go in the meantime may be missed.
+    /// Costs one command, one per about 256 readers, and one per client that holds. The result may
+    /// omit holders that come or go in the meantime.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<ReadWriteHolder>, Error> {
         inspect::holders(&self.client, self.names()?).await
     }
 
-    /// Ends holds of any owner: all, or [one](ForceEnd::holder). Await the returned builder.
+    /// Ends holds of any owner: all of them, or [one](ForceEnd::holder). Await the returned
+    /// builder.
     ///
-    /// **This breaks exclusion by definition**: others are admitted at once, and the holder may
-    /// still be at work. Guards of this client are told at once. Other guards with a renewed lease
-    /// are told at their next renewal, and those with a fixed lease at their deadline, or when they
-    /// extend. Use [`after_lease`](ForceEnd::after_lease) to forbid renewal instead, which keeps
-    /// exclusion.
+    /// **The call breaks exclusion by definition.** Other owners are admitted at once, while the
+    /// holder may still be working. Guards of this client are lost at once. Other guards with a
+    /// renewed lease are lost at their next renewal. Guards with a fixed lease are lost at their
+    /// deadline, or when they extend. To keep exclusion, forbid the renewal with
+    /// [`after_lease`](ForceEnd::after_lease).
+    #[doc(alias = "unlock")]
     pub fn force_release(&self) -> ForceEnd {
         ForceEnd::new(self)
     }
 
-    /// Returns the name as it was given; `None` if it is invalid.
+    /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.names.as_ref().ok().map(|names| names.key.name())
     }

@@ -4,8 +4,8 @@ use redlatch_core::{Error, Lockable, Member};
 
 use crate::{ReadWriteLock, kind::Way};
 
-/// The read side or the write side of a read-write lock, to be a member of a lock over several:
-/// what [`ReadWriteLock::read_side`] and [`ReadWriteLock::write_side`] give.
+/// The read side or the write side of a read-write lock, as a member of a multi-lock.
+/// [`ReadWriteLock::read_side`] and [`ReadWriteLock::write_side`] return a side.
 ///
 /// The upgradable side cannot be a member. An upgrade waits for readers while the other members are
 /// held, outside of the common order, and could deadlock. Take the write side, or upgrade before
@@ -17,13 +17,27 @@ pub struct ReadWriteSide {
 }
 
 impl ReadWriteLock {
-    /// Returns its read side, as a member of a lock over several. Does no I/O.
+    /// Returns the read side, as a member of a multi-lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (prices, report) = (client.read_write_lock("prices"), client.lock("report"));
+    /// let guard = client.multi_lock(&[&prices.read_side(), &report]).lock().await?;
+    /// assert!(prices.try_read().await?.is_some(), "others may read the prices");
+    /// assert!(report.try_lock().await?.is_none());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_side(&self) -> ReadWriteSide {
         self.side(Way::Read)
     }
 
-    /// Returns its write side, as a member of a lock over several. Does no I/O. It includes the
-    /// read side: if both are members, only this one is acquired.
+    /// Returns the write side, as a member of a multi-lock. The write side includes the read side:
+    /// if both are members, only the write side is acquired.
     pub fn write_side(&self) -> ReadWriteSide {
         self.side(Way::Write)
     }

@@ -8,31 +8,28 @@ use redlatch_core::{
 };
 use redlatch_pool::Renewed;
 
-/// Permits of a [`Semaphore`](crate::Semaphore). Dropping it gives them back in the background;
-/// [`release`](Self::release) also returns the outcome.
+/// Permits of a [`Semaphore`](crate::Semaphore). Dropping the guard returns the permits in the
+/// background. [`release`](Self::release) also returns the outcome.
 ///
-/// The guard is `'static` and `Send`, and may be dropped anywhere, even during a panic or outside
-/// of a runtime. A drop only queues the release. If the process exits right afterwards, the release
-/// may never be sent, and the permits come back when their lease ends. Where that matters, await
-/// [`release`](Self::release), or end the program with
-/// [`Client::close`](redlatch_core::Client::close).
-///
-/// Permits of one acquisition have one lease, even after a split. A guard with merged permits of
-/// several acquisitions is lost as soon as any of them is. Its state is the knowledge of this
-/// process. Only [`extend`](Bundle::extend), [`release`](Self::release) and [`forget`](Self::forget)
-/// send requests.
+/// Drop, loss and exit are as with [`LockGuard`](../redlatch/struct.LockGuard.html). Permits of one
+/// acquisition have one lease, even after a split. A guard with merged permits of several
+/// acquisitions is lost as soon as any of them is lost. Only [`extend`](Bundle::extend),
+/// [`release`](Self::release) and [`forget`](Self::forget) send requests.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn fetch() -> u32 { 0 }
-/// # async fn example(semaphore: redlatch::Semaphore) -> Result<(), redlatch::Error> {
-/// let mut permits = semaphore.acquire_many(3).await?;
-/// let one = permits.split(1)?;
-/// // Dropped at its next await, should the permits be lost.
-/// let page = one.run(fetch()).await?;
-/// one.release().await?;
-/// assert_eq!(permits.num_permits(), 2);
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// # async fn fetch() -> u32 { 7 }
+/// let api = client.semaphore("partner-api").permits_if_unset(8);
+/// let permit = api.acquire().await?;
+/// // `run` drops the future at its next await if the permit is lost.
+/// let page = permit.run(fetch()).await?;
+/// assert_eq!(page, 7);
+/// permit.release().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -44,7 +41,7 @@ pub struct SemaphorePermit {
 }
 
 impl SemaphorePermit {
-    /// Returns the number of its permits.
+    /// Returns the number of permits in this guard.
     pub fn num_permits(&self) -> u32 {
         self.bundle.holds().iter().map(Portion::units).sum()
     }
@@ -54,16 +51,32 @@ impl SemaphorePermit {
         &self.name
     }
 
-    /// Returns the client that holds them.
+    /// Returns the client that acquired the permits.
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
     /// Splits `n` permits off into a guard of their own. Sends no request.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let cores = client.semaphore("cores").permits_if_unset(8);
+    /// let mut permits = cores.acquire_many(8).await?;
+    /// // The first phase needs all cores, and the second needs two.
+    /// let rest = permits.split(6)?;
+    /// rest.release().await?;
+    /// assert_eq!(permits.num_permits(), 2);
+    /// assert_eq!(cores.available_permits().await?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// `InvalidOption` if it has fewer; this guard then keeps all of them.
+    /// `InvalidOption` if the guard has fewer than `n` permits. The guard keeps its permits then.
     pub fn split(&mut self, n: u32) -> Result<Self, Error> {
         let has = self.num_permits();
         if n > has {
@@ -93,9 +106,24 @@ impl SemaphorePermit {
 
     /// Merges the permits of another guard of the same client and semaphore. Sends no request.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let cores = client.semaphore("cores").permits_if_unset(8);
+    /// let mut permits = cores.acquire_many(2).await?;
+    /// if let Some(more) = cores.try_acquire_many(4).await? {
+    ///     permits.merge(more).expect("the same semaphore");
+    /// }
+    /// assert_eq!(permits.num_permits(), 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// Returns `other` if it belongs to another client or semaphore.
+    /// Returns `other` if `other` belongs to another client or semaphore.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
         if self.client.id() != other.client.id() || self.name != other.name {
             return Err(other);
@@ -112,35 +140,64 @@ impl SemaphorePermit {
         Ok(())
     }
 
-    /// Returns the permits, and reports the outcome. Costs one command for each of their
-    /// acquisitions.
+    /// Returns the permits, and reports the outcome. Costs one command for each acquisition that
+    /// the permits come from.
     ///
-    /// [`Released::Free`] if nothing of their acquisitions is left, `StillHeld(n)` if split guards
-    /// have n more. An earlier loss is an outcome and not an error; of several acquisitions, the
-    /// outcome of a lost one is returned.
+    /// The outcome is [`Released::Free`] if nothing of the acquisitions is left, and `StillHeld(n)`
+    /// if split guards have n more permits. An earlier loss is an outcome and not an error. Of
+    /// several acquisitions, the outcome of a lost one is returned.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::Released;
+    ///
+    /// let cores = client.semaphore("cores").permits_if_unset(8);
+    /// let mut permits = cores.acquire_many(3).await?;
+    /// let one = permits.split(1)?;
+    /// assert_eq!(one.release().await?, Released::StillHeld(2));
+    /// assert_eq!(permits.release().await?, Released::Free);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
-    /// `patience`; the release continues in the background. `Permission`. `Closed` when the client
-    /// has been closed, which has already released the hold if the server was reachable.
+    /// Those of [every call](Error#errors-of-every-call). An unanswered release continues in the
+    /// background. If the client has been closed, the permits have been returned if the server was
+    /// reachable.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves the release to the background.
+    /// After a drop, the release continues in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
         let all = join_all(self.bundle.take().into_iter().map(Portion::release)).await;
         combined(all)
     }
 
-    /// Removes the permits for good, exactly once. The total falls by their number, as with a
-    /// negative [`add_permits`](crate::Semaphore::add_permits). Costs one command for each of their
-    /// acquisitions.
+    /// Removes the permits from the semaphore, exactly once. The total falls by their number, as
+    /// with a negative [`add_permits`](crate::Semaphore::add_permits). Costs one command for each
+    /// acquisition that the permits come from.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let licenses = client.semaphore("licenses").permits_if_unset(5);
+    /// let expired = licenses.acquire_many(2).await?;
+    /// expired.forget().await?;
+    /// assert_eq!(licenses.permits().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `Lost` if the permits had already come back because their lease had ended; the total is then
-    /// unchanged. Otherwise as [`release`](Self::release); unanswered requests continue in the
+    /// `Lost` if the permits had already come back because their lease had ended. The total is
+    /// unchanged then. Otherwise as [`release`](Self::release). Unanswered requests continue in the
     /// background.
     ///
     /// # Cancel safety

@@ -8,9 +8,9 @@ use tower_layer::Layer;
 
 use crate::{hold::Object, service::Held};
 
-/// What to do with a request if the server cannot answer for the lock or the limit: it cannot be
-/// reached, refuses the login, withholds a right, or is full. The same holds if the hold is lost
-/// while the service works.
+/// The action for a request if the server of the lock or the limit fails: the server is
+/// unreachable, refuses the login, withholds a right, or is full. The action is the same if the
+/// hold is lost while the service works.
 ///
 /// An error that a request or the program causes is not part of this choice. See
 /// [`Refusal::Invalid`] and [`Refusal::Unavailable`].
@@ -19,9 +19,9 @@ pub enum Unavailable {
     /// Answers with this status. After a loss, the work of the service is dropped at its next
     /// await, and a body that is being sent ends with an error.
     Refuse(StatusCode),
-    /// Lets the request through without a lock or a permit. After a loss, the work goes on.
+    /// Lets the request through without a lock or a permit. After a loss, the work continues.
     ///
-    /// Only trouble of the server lets requests through. Any other error is refused with 500, and
+    /// Only failures of the server let requests through. Any other error is refused with 500, and
     /// too many waiting requests of one client with 503.
     ///
     /// Requests of several replicas may then overlap, and a request has no `Token` in its

@@ -21,8 +21,31 @@ use redlatch_semaphore::Semaphore;
 /// [`connect`](crate::common::ClientBuilder::connect) or
 /// [`connect_lazy`](crate::common::ClientBuilder::connect_lazy).
 ///
-/// [`common::ClientBuilder`](crate::common::ClientBuilder) has the whole text of each method. An
-/// option out of its bounds is the error of `connect`, `InvalidOption` or `InvalidLease`.
+/// [`common::ClientBuilder`](crate::common::ClientBuilder) documents each method. `connect` returns
+/// `InvalidOption` or `InvalidLease` for an option that is out of bounds.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), redlatch::Error> {
+/// use std::time::Duration;
+/// use redlatch::Client;
+///
+/// let client = Client::builder("rediss://redis.example:6380")
+///     .credentials(Some("app"), Some("secret"))
+///     .prefix("shop")
+///     .application("checkout")
+///     .default_lease(Duration::from_secs(10)) // a dead process frees its locks after 10 s
+///     .patience(Duration::from_secs(2)) // without the server, calls fail after 2 s
+///     .connect_timeout(Duration::from_secs(1))
+///     .long_wait(Duration::from_secs(1)) // log acquisitions that wait for 1 s
+///     .max_waiters(1_000)
+///     .clock_drift(0.02)
+///     .token_retention(Duration::from_secs(3600))
+///     .connect()
+///     .await?;
+/// # client.close_now().await;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// | beginning | |
 /// |---|---|
@@ -40,7 +63,7 @@ use redlatch_semaphore::Semaphore;
 /// | `server_clock_allowance` for servers that take over from each other | 0 for one server, otherwise 1 s | 0 to 1 hour |
 /// | `token_retention` of a freed name's token | 10 minutes | 10 s to 365 days |
 /// | `patience` without an answer | 10 s | 100 ms to 1 day |
-/// | `long_wait` after which a waiter is told in the log | 5 s | 10 ms to 365 days |
+/// | `long_wait`, after which an acquisition is logged | 5 s | 10 ms to 365 days |
 /// | `connect_timeout` of `connect`, and of each later connection | 3 s | 10 ms to 1 minute |
 /// | `max_waiters`, acquisitions at the same time | 100,000 | |
 /// | `application`, shown with each hold | the name of the executable | |
@@ -58,34 +81,57 @@ pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 
 /// A client of one server, with all holds that the process has through it.
 ///
-/// The client is cheap to clone. Dropping the last clone, handle or guard ends its background work.
-/// Holds of dropped guards are released before.
+/// The client is cheap to clone. Dropping the last clone, handle or guard ends its background work,
+/// after the holds of dropped guards have been released.
 ///
-/// One client per process and server is the intended use. All locks share its connections, its
-/// watchdog and its subscription.
+/// Use one client per process and server. All locks share its connections, its renewals and its
+/// subscription.
 ///
-/// The methods below those of the constructors are common to all primitives: owners,
-/// [`close`](Client#method.close), [`health`](Client#method.health), and the tables.
+/// # Handles and names
+///
+/// A method such as [`lock`](Self::lock) creates a handle. A handle is cheap to create and to
+/// clone, and its creation sends no request. A name is 1 to 512 bytes of UTF-8. The first call that
+/// sends a request reports an invalid name as `InvalidName`. In a cluster, names with the same
+/// well-formed `{tag}` share a hash slot.
+///
+/// # Methods of every client
+///
+/// These methods come from [`common::Client`](crate::common::Client):
+///
+/// | method | does |
+/// |---|---|
+/// | [`close`](Client#method.close) | releases all holds and ends the client, as the last call of a program |
+/// | [`owner`](Client#method.owner) | creates an owner, to re-enter locks |
+/// | [`health`](Client#method.health), [`ping`](Client#method.ping) | check the connections, for probes |
+/// | [`tables`](Client#method.tables) | counts holds and waiters, for tests |
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), redlatch::Error> {
+/// ```
+/// # #[cfg(feature = "embedded")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlatch::Error> {
+/// # tokio::time::pause();
+/// # let client = redlatch::Client::embedded().await?;
+/// # let client: redlatch::Client = client;
 /// use std::time::Duration;
-/// use redlatch::Client;
 ///
-/// let client = Client::builder("rediss://app:secret@redis.example:6380")
-///     .prefix("shop")
-///     .default_lease(Duration::from_secs(10))
-///     .application("checkout")
-///     .connect()
-///     .await?;
-/// let guard = client.lock("orders:42").lock().await?;
-/// drop(guard);
-/// client.close(Duration::from_secs(5)).await;
+/// let first = client.lock("orders:42").lock().await?;
+/// let nested = client.lock("orders:42").lock().owner(first.owner()).await?; // re-entry
+/// assert!(client.health().is_connected());
+/// println!("a round trip takes {:?}", client.ping().await?);
+///
+/// drop((first, nested));
+/// client.close(Duration::from_secs(5)).await; // waits for the releases
+/// assert!(client.lock("orders:42").lock().await.is_err());
 /// # Ok(())
 /// # }
+/// # #[cfg(not(feature = "embedded"))]
+/// # fn main() {}
 /// ```
+#[doc(alias = "RedissonClient")]
+#[doc(alias = "redsync")]
+#[doc(alias = "connection")]
 #[derive(Clone, Debug)]
 pub struct Client(redlatch_core::Client);
 
@@ -124,25 +170,41 @@ impl Client {
         ClientBuilder::new(url)
     }
 
-    /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(&self.0, name)
-    }
-
-    /// Acquires the reentrant lock called `name`, runs `work` while it is held, and releases it.
-    /// `work` gets the guard, for its token and its deadline.
-    ///
-    /// If the hold is lost, `work` is dropped at its next await, as by
-    /// [`Held::run`](crate::Held::run). Two commands if the lock is free.
+    /// Returns the reentrant lock called `name`.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlatch::Error> {
     /// # tokio::time::pause();
-    /// let client = redlatch::Client::embedded().await?;
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// println!("held with token {}", guard.token());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    #[doc(alias = "mutex")]
+    #[doc(alias = "getLock")]
+    #[doc(alias = "redlock")]
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(&self.0, name)
+    }
+
+    /// Acquires the reentrant lock called `name`, runs `work` while the lock is held, and releases
+    /// the lock. `work` receives the guard, for its token and its deadline.
+    ///
+    /// If the hold is lost, `work` is dropped at its next await, as by
+    /// [`Held::run`](crate::Held::run). Costs two commands if the lock is free.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
     /// let sum = client.with_lock("orders:42", async |guard| {
     ///     println!("held with token {}", guard.token());
     ///     40 + 2
@@ -157,12 +219,13 @@ impl Client {
     /// # Errors
     ///
     /// Those of [`Lock::lock`]. `Lost` if the hold is lost before `work` is done, or if the server
-    /// had ended it before the release. A release without an answer is no error, since the
-    /// background repeats it.
+    /// had ended the hold before the release. A release without an answer is not an error, since
+    /// the client repeats it in the background.
     ///
     /// # Cancel safety
     ///
     /// A dropped future drops `work` and releases in the background.
+    #[doc(alias = "synchronized")]
     pub async fn with_lock<T>(
         &self,
         name: impl AsRef<str>,
@@ -177,10 +240,8 @@ impl Client {
         Err(Error::lost(cause).about("lock", lock.name().unwrap_or_default()))
     }
 
-    /// Returns `stripes` locks under `name` that serve any number of keys. Each key belongs to one
-    /// of the locks, which is the same in every process.
-    ///
-    /// Does no I/O.
+    /// Returns `stripes` locks under `name` for any number of keys. Each key belongs to one of the
+    /// locks, which is the same in every process.
     ///
     /// # Errors
     ///
@@ -189,19 +250,34 @@ impl Client {
         StripedLock::new(&self.0, name, stripes)
     }
 
-    /// Returns a lock over several members, which may belong to several clients:
-    /// `client.multi_lock(&[&a, &b])`.
+    /// Returns a lock over several members, which may belong to several clients. The first
+    /// acquisition reports invalid members.
     ///
-    /// Does no I/O. The first acquisition reports invalid members.
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (from, to) = (client.lock("account:7"), client.lock("account:9"));
+    /// let both = client.multi_lock(&[&from, &to]).lock().await?;
+    /// assert!(from.is_locked().await? && to.is_locked().await?);
+    /// # drop(both);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     pub fn multi_lock(&self, members: &[&dyn Lockable]) -> MultiLock {
         MultiLock::new(members)
     }
 
     /// Returns the lock called `name` over a majority of independent servers: this client's server
-    /// and those of `others`, which has at least two clients.
+    /// and those of `others`. Pass at least two other clients.
     ///
-    /// Does no I/O. The first acquisition reports invalid arguments. [`RedLock::builder`] has more
-    /// settings.
+    /// The first acquisition reports invalid arguments. [`RedLock::builder`] has more settings.
+    #[doc(alias = "redlock")]
+    #[doc(alias = "getRedLock")]
     pub fn red_lock(&self, name: impl AsRef<str>, others: &[Self]) -> RedLock {
         let name = name.as_ref();
         let locks: Vec<_> = std::iter::once(self)
@@ -212,32 +288,31 @@ impl Client {
         RedLock::new(&nodes)
     }
 
-    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
+    /// Returns the countdown latch called `name`.
+    #[doc(alias = "getCountDownLatch")]
+    #[doc(alias = "barrier")]
     pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
     }
 
-    /// Returns the job called `name`: 1 to 512 bytes of UTF-8. Each slot of its schedule runs once,
-    /// over all processes. Needs the feature `once`.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name or option.
+    /// Returns the job called `name`. Each slot of its schedule runs once, over all processes.
+    /// Needs the feature `once`.
+    #[doc(alias = "cron")]
+    #[doc(alias = "job")]
     #[cfg(feature = "once")]
     pub fn once(&self, name: impl AsRef<str>) -> Job {
         Job::new(&self.0, name)
     }
 
-    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
+    /// Returns the semaphore called `name`.
+    #[doc(alias = "getSemaphore")]
+    #[doc(alias = "limit")]
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(&self.0, name)
     }
 
-    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
+    /// Returns the permit-expirable semaphore called `name`.
+    #[doc(alias = "getPermitExpirableSemaphore")]
     pub fn permit_expirable_semaphore(&self, name: impl AsRef<str>) -> PermitExpirableSemaphore {
         PermitExpirableSemaphore::new(&self.0, name)
     }
@@ -246,38 +321,55 @@ impl Client {
     /// escape), with holder, age and remaining lease.
     ///
     /// Each step of the stream reads a bounded number of keys. The whole stream visits all keys of
-    /// the server, at the cost that [`Locks`] describes. It suits a monitor of long-held locks; see
-    /// the example `monitor`.
+    /// the server, at the cost that [`Locks`] describes. Use the stream for a monitor of long-held
+    /// locks; see the example `monitor`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// let mut locks = client.locks("orders:*");
+    /// while let Some(lock) = locks.next().await {
+    ///     let lock = lock?;
+    ///     println!("{} is held for {:?} by {:?}", lock.info.name, lock.info.age, lock.metadata);
+    ///     # assert_eq!(lock.info.token, guard.token());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     pub fn locks(&self, pattern: &str) -> Locks {
         redlatch_reentrant::locks(&self.0, pattern)
     }
 
-    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
+    /// Returns the fair lock called `name`.
+    #[doc(alias = "getFairLock")]
+    #[doc(alias = "queue")]
     pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
         FairLock::new(&self.0, name)
     }
 
-    /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
+    /// Returns the read-write lock called `name`.
+    #[doc(alias = "rwlock")]
+    #[doc(alias = "getReadWriteLock")]
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
     }
 
-    /// Returns the election called `name`: 1 to 512 bytes of UTF-8. Needs the feature `election`.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid name.
+    /// Returns the election called `name`. Needs the feature `election`.
+    #[doc(alias = "leader")]
     #[cfg(feature = "election")]
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(&self.0, name)
     }
 
-    /// Returns the fence of the data at `key`, a key without the client's prefix: 1 to 512 bytes of
-    /// UTF-8. Needs the feature `fence`.
-    ///
-    /// Does no I/O. The first call that would send a request reports an invalid key.
+    /// Returns the fence of the data at `key`, a key without the client's prefix. Needs the feature
+    /// `fence`.
+    #[doc(alias = "fencing token")]
     #[cfg(feature = "fence")]
     pub fn fence(&self, key: impl AsRef<str>) -> Fence {
         Fence::new(&self.0, key)
@@ -291,7 +383,8 @@ impl Client {
 
 #[doc(hidden)]
 impl Client {
-    /// Asks each server in use what it says about itself. For the command `redlatch doctor`.
+    /// Asks each server in use for its answers to the checks of `redlatch doctor`. For that
+    /// command.
     ///
     /// # Cancel safety
     ///

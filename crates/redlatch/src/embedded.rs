@@ -84,8 +84,8 @@ impl Server {
     }
 
     /// Deletes the object called `name` under the default prefix, as a flush or a restart without
-    /// persistence would. Returns whether the object existed. The holder learns of it with its next
-    /// renewal.
+    /// persistence would. Returns whether the object existed. The guard of the holder is lost
+    /// at its next renewal.
     ///
     /// The server's clock moves on by a microsecond, since a restart takes time. So the next token
     /// is greater than the last one, also in a test with a paused clock.

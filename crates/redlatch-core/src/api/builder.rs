@@ -173,31 +173,75 @@ impl<G> fmt::Debug for Request<G> {
 macro_rules! acquire_options {
     ($builder:ident) => {
         impl<G> $builder<G> {
-            /// Sets a lease of fixed length, counted from the grant: 50 ms to 365 days. The
-            /// watchdog does not renew it; [`Held::extend`] can.
+            /// Sets a lease of fixed length, counted from the grant: 50 ms to 365 days. The client
+            /// does not renew the lease; [`Held::extend`] moves its end.
             ///
-            /// A re-entry never shortens the hold. It does not end the renewal while another guard
-            /// of the hold requests renewal.
+            /// A re-entry never shortens the hold. A re-entry does not end the renewal while
+            /// another guard of the hold requests renewal.
             ///
             /// The lease minus the clock margin has to be longer than the round trip of a request.
             /// A later grant is given back, and the acquisition tries again while it may.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use std::time::Duration;
+            ///
+            /// // Free again after a minute at the latest, whatever this process does.
+            /// let guard = lock.lock().lease(Duration::from_secs(60)).await?;
+            /// assert!(guard.remaining() <= Duration::from_secs(60));
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[doc(alias = "leaseTime")]
+            #[doc(alias = "expiry")]
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::fixed(lease));
                 self
             }
 
             /// Sets a lease that is renewed every third of `lease` while the guard lives: 1 s to
-            /// 365 days. This is the default, with the client's default lease of 30 s.
+            /// 365 days. Renewal is the default, with the client's default lease of 30 s.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use std::time::Duration;
+            ///
+            /// // Held as long as the guard lives. If this process dies, free after 6 s.
+            /// let guard = lock.lock().renewed_lease(Duration::from_secs(6)).await?;
+            /// # drop(guard);
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[doc(alias = "watchdog")]
+            #[doc(alias = "auto_renewal")]
             pub fn renewed_lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::renewed(lease));
                 self
             }
 
-            /// Stops renewing for this guard after `max`, even if the guard is alive, so that a
+            /// Stops the renewal for this guard after `max`, even if the guard is alive, so that a
             /// forgotten guard frees its name. Default: never.
             ///
             /// The hold then ends with its current lease, up to one lease after `max`. Without
             /// renewal the option has no effect.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn import() {}
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use std::time::Duration;
+            ///
+            /// let hour = Duration::from_secs(3600);
+            /// let guard = lock.lock().max_hold(hour).await?;
+            /// guard.run(import()).await?; // an import that hangs loses the lock after an hour
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn max_hold(mut self, max: Duration) -> Self {
                 self.0.options.max_hold = Some(max);
                 self
@@ -211,6 +255,18 @@ macro_rules! acquire_options {
             /// confirm. If too few confirm, the acquisition fails with `NotEnoughReplicas` and is
             /// undone. A renewal with too few confirmations does not count and is tried again,
             /// until the hold is lost at its deadline.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use redlatch::Durability;
+            ///
+            /// let guard = lock.lock().durability(Durability::Replicas(1)).await?;
+            /// assert!(guard.acknowledged() >= 1, "a replica has the hold");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn durability(mut self, durability: Durability) -> Self {
                 self.0.options.durability = durability;
                 self
@@ -218,13 +274,12 @@ macro_rules! acquire_options {
 
             /// Makes the hold begin with its whole lease. Default: false.
             ///
-            /// A waiter for a fair lock, for the write side of a read-write lock or for permits of
-            /// a semaphore can get them from the release before, without a request of its own.
-            /// Such a hold lasts for 5 s, or for its lease if that is less, until the first renewal
-            /// is answered, which is due within 500 ms. With this option the waiter asks for its
-            /// whole lease when its turn has come, as with a [`durability`](Self::durability). That
-            /// costs one more round trip. The option has no effect on other kinds, whose waiters
-            /// always ask.
+            /// A release can grant a fair lock, a write lock or the permits of a semaphore to a
+            /// waiter, which then sends no request of its own. Such a hold lasts for 5 s, or for
+            /// its lease if that is less, until the first renewal is answered, which is due within
+            /// 500 ms. With this option the waiter asks for its whole lease when its turn has come,
+            /// as with a [`durability`](Self::durability). That costs one more round trip. Waiters
+            /// of other kinds always ask, so the option has no effect on them.
             pub const fn whole_lease(mut self) -> Self {
                 self.0.options.whole_lease = true;
                 self
@@ -234,27 +289,51 @@ macro_rules! acquire_options {
             /// owner of the scope, or a fresh owner outside of a scope.
             ///
             /// An owner of another client is an error, `ForeignOwner`. An owner has at most 1,000
-            /// guards of one hold; a further one is an error, `OutOfRange`.
+            /// guards of one hold; a further guard is an error, `OutOfRange`.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// let outer = lock.lock().await?;
+            /// let inner = lock.lock().owner(outer.owner()).await?; // does not wait
+            /// assert_eq!(inner.token(), outer.token());
+            /// drop(outer);
+            /// assert!(inner.check().is_ok(), "held until the last guard is dropped");
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[doc(alias = "reentrant")]
             pub fn owner(mut self, owner: &Owner) -> Self {
                 self.0.options.owner = OwnerChoice::Given(owner.clone());
                 self
             }
 
-            /// Acquires for a fresh owner, also inside of a scope.
+            /// Acquires for a fresh owner, also inside a scope.
             pub fn fresh_owner(mut self) -> Self {
                 self.0.options.owner = OwnerChoice::Fresh;
                 self
             }
 
-            /// Says why it is acquired, for others to see with the hold: 1 to 256 bytes.
-            /// `holders()`, `Client::objects` and the command `redlatch` show it, and so does the
-            /// event `long_wait` of those who wait. Default: no note.
+            /// Attaches a note to the hold, for example its purpose: 1 to 256 bytes. `holders()`,
+            /// `Client::objects`, the command `redlatch` and the event `long_wait` of other waiters
+            /// show the note. Default: no note.
             ///
-            /// The note is written by one command after the grant, within a second at most; the
-            /// client's first note costs a second one. Without an answer the hold has no note. A
-            /// note stays on the server until a later note of the client or its
-            /// [`close`](Client::close) removes it, for an hour at most after the client's end.
-            /// It is not secret: everybody who may read the client's keys sees it.
+            /// The note is written by one command after the grant, within a second at most. The
+            /// client's first note costs a second command. Without an answer the hold has no note.
+            /// A note stays on the server until a later note of the client or its
+            /// [`close`](Client::close) removes it, for an hour at most after the client's end. The
+            /// note is not secret: every user who may read the client's keys can read the note.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock, order: u64) -> Result<(), redlatch::Error> {
+            /// let guard = lock.lock().note(&format!("refund of order {order}")).await?;
+            /// # drop(guard);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn note(mut self, note: &str) -> Self {
                 self.0.note(note);
                 self
@@ -265,6 +344,21 @@ macro_rules! acquire_options {
             ///
             /// A [`Backoff`](crate::Backoff) with a maximum number of attempts ends the wait.
             /// [`Acquire`] then fails with `TooManyAttempts`; the other builders return `None`.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use std::time::Duration;
+            /// use redlatch::{Backoff, WaitStrategy};
+            ///
+            /// // Ask every 500 ms, five times, without a subscription.
+            /// let backoff = Backoff::constant(Duration::from_millis(500)).max_attempts(5);
+            /// let guard = lock.lock().strategy(WaitStrategy::Poll(backoff)).await?;
+            /// # drop(guard);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.0.options.strategy = Some(strategy);
                 self
@@ -273,28 +367,29 @@ macro_rules! acquire_options {
     };
 }
 
-/// An acquisition that waits. Await it. `G` is the type of its guard.
+/// An acquisition that waits. Await the builder to run it. `G` is the type of its guard.
 ///
-/// A builder is no future. `tokio::spawn`, `join!` and `timeout` take a future:
-/// `tokio::spawn(lock.lock().into_future())`.
+/// A builder implements `IntoFuture` and not `Future`. `.await`, `tokio::time::timeout`,
+/// `tokio::join!` and `tokio::select!` take the builder as it is. `tokio::spawn` takes
+/// `lock.lock().into_future()`.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct Acquire<G>(Request<G>);
 
-/// An acquisition that does not wait. Await it. Returns `None` if another owner holds the object.
+/// An acquisition that does not wait. Await the builder to run it. Returns `None` if another owner
+/// holds the object.
 ///
-/// Use the returned guard, `let Some(guard) = lock.try_lock().await? else { … };`. A guard that is
-/// not named is dropped at once, which releases at once, and no lint of the compiler tells that of
-/// an `Option`.
+/// Name the returned guard: `let Some(guard) = lock.try_lock().await? else { … };`. A guard without
+/// a name is dropped at once, which releases at once. The compiler does not warn about an unused
+/// `Option`.
 ///
-/// A builder is no future. Where one is needed, say `lock.try_lock().into_future()`.
+/// A builder is not a future; see [`Acquire`].
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquire<G>(Request<G>);
 
-/// An acquisition with a limited wait. Await it. Returns `None` if another owner held the object at
-/// every check.
+/// An acquisition with a limited wait. Await the builder to run it. Returns `None` if another owner
+/// held the object at every check.
 ///
-/// Name the returned guard, as that of [`TryAcquire`]. A builder is no future. Where one is needed,
-/// say `lock.try_lock_for(wait).into_future()`.
+/// Name the returned guard, as with [`TryAcquire`]. A builder is not a future; see [`Acquire`].
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquireFor<G>(Request<G>);
 

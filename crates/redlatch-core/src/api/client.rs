@@ -43,6 +43,18 @@ impl Client {
     }
 
     /// Creates an owner that several acquisitions of this client can share.
+    ///
+    /// Pass the owner to [`Acquire::owner`](crate::Acquire::owner), or open a [scope](Owner::scope)
+    /// around the calls.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn transfer() {}
+    /// # async fn example(client: redlatch::Client) {
+    /// // All acquisitions in `transfer` have one owner, so they re-enter.
+    /// client.owner().scope(transfer()).await;
+    /// # }
+    /// ```
     pub fn owner(&self) -> Owner {
         self.0.numbers.owner()
     }

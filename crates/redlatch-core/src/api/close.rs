@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl Client {
-    /// Closes the client: rejects new work at once, tells every guard that its hold ends, gives the
-    /// guards `grace` to finish, and then releases the remaining holds.
+    /// Closes the client: rejects new work at once, signals every guard that its hold ends, gives
+    /// the guards `grace` to finish, and then releases the remaining holds.
     ///
     /// Waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), guards get
     /// [`LossCause::Closed`]. During the grace, holds are renewed as before, so no other owner gets
@@ -29,12 +29,26 @@ impl Client {
     ///
     /// Returns when every hold is released and the connections are closed. The time limit is the
     /// grace, plus 1 s for acquisitions to give up, plus the client's `patience`. Holds that could
-    /// not be released by then end with their leases. A repeated call, also on another clone, is
-    /// harmless.
+    /// not be released by then end with their leases. You may call the method again, also on
+    /// another clone.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn signal() {}
+    /// # async fn example(client: redlatch::Client) {
+    /// use std::time::Duration;
+    ///
+    /// signal().await; // SIGTERM
+    /// // The last call of the program: without it, locks may stay held until their leases end.
+    /// client.close(Duration::from_secs(5)).await;
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the client still rejects new work. Call it again to finish.
+    /// If the future is dropped, the client still rejects new work. Call the method again to
+    /// finish.
+    #[doc(alias = "shutdown")]
     pub async fn close(&self, grace: Duration) {
         let core = &self.0;
         if core.life().is_forked() {

@@ -88,7 +88,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Starts from sentinels, each `host[:port]` or an address of one server. `service` is the name
-    /// by which they know the master.
+    /// of the master on the sentinels.
     ///
     /// A login in the addresses applies to the sentinels. [`credentials`](Self::credentials) sets
     /// the login for the servers.
@@ -282,13 +282,12 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets after which time an acquisition that waits is told in the log, once: 10 ms to 365 days.
-    /// Default: 5 s.
+    /// Logs an acquisition that has waited this long, once: 10 ms to 365 days. Default: 5 s.
     ///
-    /// The event `long_wait` has the holder with application, host, process and note, for which the
-    /// client sends one or two commands. If another owner of the same client holds the name, the
-    /// event is `waits_for_itself`. An acquisition learns who holds the name when it asks the
-    /// server, so the event may be two seconds late.
+    /// The event `long_wait` contains the holder with application, host, process and note, for
+    /// which the client sends one or two commands. If another owner of the same client holds the
+    /// name, the event is `waits_for_itself`. The client learns the holder from the server's next
+    /// answer, so the event may be two seconds late.
     #[must_use]
     pub fn long_wait(mut self, wait: Duration) -> Self {
         if wait < Duration::from_millis(10) || wait > Lease::MAX {

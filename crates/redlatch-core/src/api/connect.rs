@@ -55,20 +55,19 @@ impl<C: From<Client>> ClientBuilder<C> {
         Client::start(config, runtime).await.map(C::from)
     }
 
-    /// Returns a client at once, which connects with its first call. Does no I/O.
+    /// Returns a client at once, which connects with its first call.
     ///
-    /// A server that cannot be reached, refuses the login or lacks a right is the error of calls.
-    /// The client waits for the server as it does after a lost connection: a call fails after the
-    /// client's [`patience`](Self::patience). So a program may start before its server. The check
-    /// of version, rights and eviction policy is left out, as without
-    /// [`self_check`](Self::self_check).
+    /// If the server is unreachable, refuses the login or lacks a right, calls fail. The client
+    /// waits for the server as after a lost connection: a call fails after the client's
+    /// [`patience`](Self::patience). So a program may start before its server. The check of
+    /// version, rights and eviction policy is omitted, as without [`self_check`](Self::self_check).
     ///
     /// ```no_run
-    /// use std::sync::LazyLock;
     /// # use redlatch_core as redlatch;
+    /// use std::sync::LazyLock;
     /// use redlatch::Client;
     ///
-    /// // The first use has to be inside of the tokio runtime in which the client is to live.
+    /// // For a program with one tokio runtime. The first use has to be inside that runtime.
     /// static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     ///     let lazy = Client::builder("redis://localhost").connect_lazy();
     ///     lazy.expect("the address is valid")

@@ -1,4 +1,4 @@
-//! Whether a client has its servers: as it knows by itself, and as a round trip shows.
+//! The state of a client's connections, without a request and by a round trip.
 
 use std::time::Duration;
 
@@ -7,8 +7,16 @@ use crate::{Client, Error, net::Health, runtime::Command};
 impl Client {
     /// Returns what the client knows about its connections. Sends no request.
     ///
-    /// A silent server counts as connected until a request or the health check, every 5 s, finds
-    /// it silent. [`ping`](Self::ping) asks.
+    /// A silent server counts as connected until a request or the health check, every 5 s, finds it
+    /// silent. [`ping`](Self::ping) sends a request.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(client: redlatch::Client) {
+    /// // For a readiness probe that is called often.
+    /// let status = if client.health().is_connected() { 200 } else { 503 };
+    /// # }
+    /// ```
     pub fn health(&self) -> Health {
         self.net().router.health()
     }
@@ -16,10 +24,17 @@ impl Client {
     /// Asks the server for its time, and returns the time of the round trip. In a cluster, asks one
     /// node that answers. Costs one command, and no right that locks do not need.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// println!("the server answers within {:?}", client.ping().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// `Unavailable` without a connection or an answer within the client's
-    /// [`patience`](crate::ClientBuilder::patience). `Auth`, `Permission`, `Closed`, `Forked`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///

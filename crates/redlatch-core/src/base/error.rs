@@ -10,13 +10,64 @@ use crate::{
 /// An error of any operation of the family. Contention is not an error: if another owner holds a
 /// lock, the result is a value.
 ///
-/// Opaque: [`kind`](Self::kind) returns the class. Cheap to clone.
+/// [`kind`](Self::kind) returns the class. An error is cheap to clone.
 ///
-/// Its text says what happened, to which object, and what to do, in at most 300 characters. The
-/// text includes the reason, such as the server's own words. So
-/// [`source`](error::Error::source) returns `None`: a printer of the whole chain, such as `{:#}` of
-/// `anyhow`, would print the reason twice. [`reason`](Self::reason) returns the reason as an error
-/// of its own.
+/// The text says what happened, to which object, and what to do, in at most 300 characters. The
+/// text includes the reason, such as the server's own words. So [`source`](error::Error::source)
+/// returns `None`: a printer of the whole chain, such as `{:#}` of `anyhow`, would print the reason
+/// twice. [`reason`](Self::reason) returns the reason as an error.
+///
+/// # Examples
+///
+/// ```no_run
+/// # use redlatch_core as redlatch;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use redlatch::{Client, Error, ErrorKind};
+///
+/// fn status(error: &Error) -> u16 {
+///     match error.kind() {
+///         ErrorKind::Lost(_) => 409,
+///         ErrorKind::TooManyWaiters => 429,
+///         _ if error.is_transient() => 503, // Retry-After
+///         _ => 500,
+///     }
+/// }
+///
+/// let error = Client::connect("http://localhost").await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidOption);
+/// assert_eq!(status(&error), 500);
+/// # }
+/// ```
+///
+/// # Errors of every call
+///
+/// A call that sends a request can fail with these kinds. The documentation of a method lists only
+/// the kinds beyond these.
+///
+/// * **Without a request**: `InvalidName`, `Closed`, `Forked`. `Closed` also ends a call during
+///   which the client closes.
+/// * **By the server's answer**: `WrongKind`, `Auth`, `Permission`, `ServerFull`, `Protocol`.
+/// * **Without an answer** within the client's [`patience`](crate::ClientBuilder::patience):
+///   `Unavailable` if the server certainly executed nothing, and `OutcomeUnknown` if the server may
+///   have executed a request. `NotEnoughReplicas` if the server has fewer replicas than its
+///   configuration requires.
+///
+/// A call that changes an object and is not an acquisition, such as `Semaphore::set_permits`, waits
+/// for 20 s at most.
+///
+/// # Errors of every acquisition
+///
+/// An acquisition, such as `Lock::lock`, can also fail with these kinds:
+///
+/// * **Without a request**: `InvalidLease`, `InvalidOption` for a note that is out of bounds,
+///   `ForeignOwner` if the owner belongs to another client, and `TooManyWaiters`.
+/// * **By the server's answer**: `OutOfRange` if the owner already has 1,000 guards of the hold.
+/// * **Without enough replicas**: `NotEnoughReplicas` if fewer replicas have confirmed the grant
+///   than the [`durability`](crate::Acquire::durability) requires.
+///
+/// After an error, the client releases in the background whatever the acquisition may have
+/// acquired.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -33,6 +84,7 @@ struct Inner {
 }
 
 /// The class of an [`Error`]. The project has [a page with causes and remedies][errors].
+/// [`Error::is_transient`] returns true for the kinds after which the same call may succeed later.
 ///
 /// [errors]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/reference/errors.md
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,13 +116,13 @@ pub enum ErrorKind {
     /// The server is out of memory and executed nothing.
     ServerFull,
     /// Too few replicas. Either the server has fewer than its configuration requires, and executed
-    /// nothing. Or fewer have confirmed than the acquisition requires, and the background gives the
-    /// grant back.
+    /// nothing. Or fewer have confirmed than the acquisition requires, and the client releases the
+    /// grant in the background.
     NotEnoughReplicas,
     /// The server could not be reached in time, and certainly nothing was executed.
     Unavailable,
-    /// The server did not answer in time. The request may or may not have been executed. The
-    /// background gives back anything that an abandoned acquisition took.
+    /// The server did not answer in time, and may have executed the request. The client releases in
+    /// the background whatever an abandoned acquisition may have acquired.
     OutcomeUnknown,
     /// The hold was lost.
     Lost(LossCause),
@@ -258,10 +310,10 @@ impl Error {
         self.0.kind
     }
 
-    /// Tells whether certainly nothing was executed.
+    /// Returns true if the server certainly executed nothing.
     ///
-    /// Otherwise a request may have been executed. The background gives back anything that an
-    /// abandoned acquisition took.
+    /// Otherwise a request may have been executed. The client releases in the background whatever
+    /// an abandoned acquisition may have acquired.
     pub fn is_not_executed(&self) -> bool {
         !self.0.in_doubt
             && !matches!(
@@ -274,7 +326,30 @@ impl Error {
             )
     }
 
-    /// Tells whether the same call may succeed later without any change.
+    /// Returns true if the same call may succeed later without any change.
+    ///
+    /// The kinds are `Unavailable`, `OutcomeUnknown`, `NotEnoughReplicas`, `ServerFull` and
+    /// `TooManyWaiters`.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = loop {
+    ///     match lock.lock().await {
+    ///         Ok(guard) => break guard,
+    ///         Err(error) if error.is_transient() => eprintln!("again in 5 s: {error}"),
+    ///         Err(error) => return Err(error),
+    ///     }
+    ///     tokio::time::sleep(Duration::from_secs(5)).await;
+    /// };
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "retry")]
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind(),
@@ -294,8 +369,8 @@ impl Error {
         )
     }
 
-    /// Returns the error that this one includes in its text as the reason, such as the server's
-    /// reply, or the `NodeOutcomes` of a red-lock.
+    /// Returns the error that the text includes as the reason, such as the server's reply, or the
+    /// `NodeOutcomes` of a red-lock.
     pub fn reason(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
         self.0.reason.as_deref()
     }

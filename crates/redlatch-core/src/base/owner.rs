@@ -51,9 +51,9 @@ impl fmt::Debug for ClientId {
 
 /// An identity that can hold and re-enter: `<client>:<n>`.
 ///
-/// Every acquisition has a fresh owner unless the caller passes one, so it excludes every other
-/// acquisition, also inside one process. To re-enter, pass the owner of the hold, or run the nested
-/// code inside its [`scope`](Self::scope). An owner belongs to the client that created it.
+/// Every acquisition has a fresh owner unless you pass one, so it excludes every other acquisition,
+/// also inside one process. To re-enter, pass the owner of the hold, or run the nested code inside
+/// its [`scope`](Self::scope). An owner belongs to the client that created it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     client: ClientId,
@@ -80,8 +80,22 @@ impl Owner {
     /// Runs `future` in the scope of this owner. Every acquisition of the same client inside it, at
     /// any depth, uses this owner unless it specifies another.
     ///
-    /// Spawned tasks do not inherit the scope. Branches of `join!` do, so they do not exclude each
-    /// other.
+    /// Spawned tasks do not inherit the scope. Branches of `join!` inherit the scope, so they do
+    /// not exclude each other.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # use redlatch::{Client, Error};
+    /// # async fn example(client: Client, lock: &impl Lock) -> Result<(), Error> {
+    /// client.owner().scope(async {
+    ///     let outer = lock.lock().await?;
+    ///     let inner = lock.lock().await?; // the same hold
+    ///     assert_eq!(inner.token(), outer.token());
+    ///     Ok(())
+    /// }).await
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     ///

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, ops::Deref, pin::Pin, time::Duration};
 use super::{Held, Released};
 use crate::{Error, LossCause, Token, runtime::BoxFuture};
 
-/// Something that can be lost while work goes on: a guard, a run of a job, a term of a leader.
+/// A guard, a run of a job, or a term of a leader, which can be lost while work is under way.
 pub trait Lasting: Send + Sync {
     /// Fails with the cause if the hold is lost. Sends no request.
     ///

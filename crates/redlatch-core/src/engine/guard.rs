@@ -32,10 +32,12 @@ use crate::{
     },
 };
 
-/// The knowledge that every guard has of its hold. All guards deref to this type.
+/// The part that every guard has alike: token, deadline, loss. All guards of one hold deref to this
+/// type.
 ///
-/// Dropping a guard releases in the background. This works in any context, also during a panic and
-/// outside of a runtime.
+/// Dropping a guard releases in the background. You may drop a guard in any context, also during a
+/// panic and outside of a runtime.
+#[doc(alias = "guard")]
 #[must_use = "a guard that is dropped releases at once"]
 pub struct Held {
     hold: Arc<Hold>,
@@ -72,7 +74,8 @@ impl Held {
         self.hold.primitive().name()
     }
 
-    /// Returns the owner. Pass it to an acquisition to re-enter.
+    /// Returns the owner. Pass the owner to an acquisition to re-enter; see
+    /// [`Acquire::owner`](crate::Acquire::owner).
     pub fn owner(&self) -> &Owner {
         self.hold.owner()
     }
@@ -83,40 +86,66 @@ impl Held {
         self.hold.client()
     }
 
-    /// Returns the fencing token of this hold. It is greater than the token of every earlier hold
-    /// of this name, and the same for all re-entries.
+    /// Returns the fencing token of this hold. The token is greater than the token of every earlier
+    /// hold of this name, and the same for all re-entries.
     ///
-    /// Pass it to the resource that the lock protects. The resource must reject a token lower than
-    /// the highest it has seen. A holder that lost its lease without noticing can then do no harm.
+    /// Pass the token to the resource that the lock protects. The resource must reject a token
+    /// lower than the highest it has seen. A holder that lost its lease unnoticed can then do no
+    /// harm.
     ///
-    /// A hold of a lock in the layout of another library, from the module `compat`, has none: this
-    /// is zero then, which is lower than every token.
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # struct Db;
+    /// # impl Db { async fn execute(&self, _: &str, _: &[u64]) -> u64 { 1 } }
+    /// # async fn example(guard: redlatch::Held, db: Db) {
+    /// let sql = "UPDATE orders SET state = 'paid', token = $1 WHERE id = 42 AND token <= $1";
+    /// let rows = db.execute(sql, &[guard.token().as_u64()]).await;
+    /// if rows == 0 {
+    ///     println!("a later holder has written, so this write was refused");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// The token is zero, and lower than every other token, for a lock in the layout of another
+    /// library, from the module `compat`.
+    #[doc(alias = "fencing token")]
     pub fn token(&self) -> Token {
         self.hold.token()
     }
 
     /// Returns the number of guards of this hold in this process. Sends no request.
+    #[doc(alias = "getHoldCount")]
     pub fn hold_count(&self) -> usize {
         self.hold.guards()
     }
 
-    /// Tells whether the previous hold ended without a release, by its lease or by force, and has
+    /// Returns true if the previous hold ended without a release, by its lease or by force, and has
     /// not been released since. The work of its holder may be half done.
     ///
-    /// Only the guard whose acquisition began the hold knows this, not its re-entries. `false` is
-    /// no proof. The record of the previous hold is lost when the retention of its token ends. It
-    /// is also lost when a reply was lost and the request was repeated.
+    /// Only the guard whose acquisition began the hold returns true, not its re-entries. `false`
+    /// does not prove a release. The record of the previous hold is lost when the retention of its
+    /// token ends, and when a reply was lost and the request was repeated.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn repair() {}
+    /// # async fn example(guard: redlatch::Held) {
+    /// if guard.is_after_abandonment() {
+    ///     repair().await; // the previous holder died in the middle of its work
+    /// }
+    /// # }
+    /// ```
     pub const fn is_after_abandonment(&self) -> bool {
         self.abandoned
     }
 
-    /// Returns how many replicas had confirmed the grant at the time of the grant: 0 unless its
-    /// [`Durability`](crate::Durability) required some.
+    /// Returns how many replicas had confirmed the grant at the time of the grant. The number is 0
+    /// unless a [`Durability`](crate::Durability) required some.
     pub const fn acknowledged(&self) -> u32 {
         self.acknowledged
     }
 
-    /// Returns the state at this instant. Sends no request: it reads this client's clock.
+    /// Returns the state at this instant by this client's clock. Sends no request.
     pub fn state(&self) -> HoldState {
         if self.hold.client().is_forked() {
             return HoldState::Lost(LossCause::Forked);
@@ -129,12 +158,25 @@ impl Held {
         self.hold.primitive().kind()
     }
 
-    /// Fails with the cause if the hold is lost. Call it before each step that relies on the hold.
-    /// Sends no request.
+    /// Fails with the cause if the hold is lost. Call this method before each step that relies on
+    /// the hold. Sends no request.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn copy(_: u32) {}
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// for table in 0..100 {
+    ///     guard.check()?; // stop before the next table if the lock is lost
+    ///     copy(table).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    #[doc(alias = "is_valid")]
     pub fn check(&self) -> Result<(), Error> {
         match self.state() {
             HoldState::Lost(cause) => Err(self.about(Error::lost(cause))),
@@ -143,13 +185,14 @@ impl Held {
     }
 
     /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing
-    /// renews the hold. Does not check the hold, which may be lost before its deadline;
-    /// [`check`](Self::check) does.
+    /// renews the hold. A hold may be lost before its deadline; see [`check`](Self::check).
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }
 
-    /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
+    /// Returns how long you can rely on the hold if nothing renews it. Returns zero after a loss.
+    #[doc(alias = "remainTimeToLive")]
+    #[doc(alias = "ttl")]
     pub fn remaining(&self) -> Duration {
         if self.hold.client().is_forked() {
             return Duration::ZERO;
@@ -157,52 +200,63 @@ impl Held {
         self.hold.remaining(self.hold.client().now())
     }
 
-    /// Resolves when the hold is lost. No reply has to arrive for that: the timer is set to 2 ms
-    /// before the deadline.
+    /// Resolves when the hold is lost. The timer is set to 2 ms before the deadline, so no reply
+    /// has to arrive.
     ///
-    /// Never resolves after the last guard of the hold has gone, since then nothing can be lost any
-    /// more. Race it against the work. The future owns the data it needs and does not keep the hold
-    /// alive.
+    /// Never resolves after the last guard of the hold has been dropped. The future owns its data
+    /// and does not keep the hold alive.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn serve() {}
+    /// # async fn example(guard: redlatch::Held) {
+    /// tokio::select! {
+    ///     () = serve() => println!("done"),
+    ///     cause = guard.lost() => println!("stopped, since the lock is lost: {cause}"),
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect. Call it again.
+    /// Dropping the future has no effect. You may call the method again.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         self.hold.lost()
     }
 
     /// Resolves `before` the deadline, unless the hold is renewed or extended in time. Resolves at
-    /// once when the hold is lost and when the client closes. Use it to finish work in order.
+    /// once when the hold is lost and when the client closes. Use the future to finish work in
+    /// order.
     ///
-    /// A renewed hold is renewed at the latest when two thirds of its lease are left. With a
+    /// The client renews a hold at the latest when two thirds of its lease are left. With a
     /// `before` of up to half of the lease, the future resolves only if renewals fail. With a
-    /// longer one it resolves although nothing is wrong. For a lease that nothing renews, any
-    /// `before` has a meaning.
+    /// longer one, the future resolves although nothing is wrong. For a lease that nothing renews,
+    /// you may choose any `before`.
     ///
-    /// A fair lock that a release has granted lasts for 5 s at most until its first renewal is
-    /// answered, within half a second. Until then, the future resolves when half of that time is
-    /// left.
+    /// A release can grant a fair lock, a write lock or the permits of a semaphore to a waiter.
+    /// Such a hold lasts for 5 s at most until its first renewal is answered, within half a second.
+    /// Until then, the future resolves when half of that time is left.
     ///
-    /// Never resolves after the last guard of the hold has gone. The future owns the data it needs
+    /// Never resolves after the last guard of the hold has been dropped. The future owns its data
     /// and does not keep the hold alive. Sends no request.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect. Call it again.
+    /// Dropping the future has no effect. You may call the method again.
     ///
     /// # Examples
     ///
     /// ```no_run
+    /// # use redlatch_core as redlatch;
     /// # async fn step() {}
     /// # async fn save() {}
-    /// # use redlatch_core as redlatch;
     /// # async fn example(guard: &redlatch::Held) {
     /// use std::{pin::pin, time::Duration};
     ///
     /// let mut ending = pin!(guard.ending(Duration::from_secs(3)));
     /// loop {
     ///     tokio::select! {
-    ///         () = &mut ending => break save().await, // 3 s are left for it
+    ///         () = &mut ending => break save().await, // 3 s are left
     ///         () = step() => {}
     ///     }
     /// }
@@ -215,6 +269,18 @@ impl Held {
     /// Runs `future` while the hold lasts. If the hold is lost, `future` is dropped at its next
     /// await. Each poll reads the clock first, so no work continues after the process was
     /// suspended.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn render() -> Vec<u8> { Vec::new() }
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// match guard.run(render()).await {
+    ///     Ok(page) => println!("{} bytes", page.len()),
+    ///     Err(lost) => println!("the work was dropped: {lost}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -238,25 +304,43 @@ impl Held {
     }
 
     /// Extends the lease of all guards of the hold, once, to at least `span` from now: 50 ms to 365
-    /// days. Never shortens it. Costs one command.
+    /// days. Never shortens the lease. Costs one command.
     ///
     /// If a guard of the hold was acquired with a [`Durability`](crate::Durability), the same
-    /// number of replicas has confirmed the extension when this returns. That costs an additional
-    /// `WAIT`.
+    /// number of replicas has confirmed the extension when this method returns. That costs an
+    /// additional `WAIT`.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # async fn part(_: u32) {}
+    /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let guard = lock.lock().lease(minute).await?; // not renewed
+    /// for upload in 0..100 {
+    ///     part(upload).await;
+    ///     guard.extend(minute).await?; // a minute for the next part
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidLease`. `Lost` if the hold has ended. `Permission`, `Closed`. `OutcomeUnknown` or
-    /// `Unavailable` if the server did not answer before the deadline or within the client's
-    /// `patience`. `NotEnoughReplicas` if too few replicas confirmed in time. `OutOfRange` if the
-    /// lease has an upper limit that ends it earlier. After an error other than `Lost` and
-    /// `OutOfRange`, the guard keeps its previous deadline; the lease on the server is unchanged or
-    /// longer.
+    /// `Lost` if the hold has ended. `InvalidLease`. `OutOfRange` if the lease has an upper limit
+    /// that ends it earlier. `NotEnoughReplicas` if too few replicas confirmed in time. Otherwise
+    /// those of [every call](Error#errors-of-every-call), at the deadline of the hold at the
+    /// latest. After an error other than `Lost` and `OutOfRange`, the guard keeps its previous
+    /// deadline, and the lease on the server is unchanged or longer.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the guard keeps its previous deadline. The lease on the server is
     /// unchanged or longer.
+    #[doc(alias = "renew")]
+    #[doc(alias = "refresh")]
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
         let client = self.hold.client();
@@ -323,15 +407,30 @@ impl Held {
     ///
     /// An earlier loss of the hold is an outcome and not an error; see [`Released`].
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// use redlatch::Released;
+    ///
+    /// match guard.release().await? {
+    ///     Released::Free => println!("the name is free"),
+    ///     Released::StillHeld(n) => println!("{n} more guards of this owner"),
+    ///     other => println!("the hold had ended before: {other}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`; the release continues in the background. `Permission`. `Closed` if the client
-    /// has been closed, which has already released the hold if the server was reachable.
+    /// Those of [every call](Error#errors-of-every-call). An unanswered release continues in the
+    /// background. If the client has been closed, the hold has been released if the server was
+    /// reachable.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the release continues in the background.
+    #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, Error> {
         self.hold.client().check_process()?;
         let ticket = ReleaseTicket::new(self.hold.client());

@@ -27,9 +27,9 @@ pub enum Forgotten {
     Done,
     /// There is none.
     Unset,
-    /// It stays: somebody holds the name.
+    /// The record stays, since an owner holds the name.
     Held,
-    /// It stays: somebody waits for the name, or did a moment ago.
+    /// The record stays, since a caller waits for the name, or did a moment ago.
     Waited,
     /// It stays: it is a latch that is not deleted, or a job with its records. Only the methods of
     /// that kind remove those.

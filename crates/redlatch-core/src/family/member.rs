@@ -10,9 +10,9 @@ use crate::{
 /// Any lock: the plain lock, each stripe of a striped lock, the fair lock, either side of a
 /// read-write lock, and locks in the layouts of other libraries.
 ///
-/// It is used in two ways: `&dyn Lockable` can be acquired, by the methods below, by code that is
-/// told which lock to take; and locks over several objects take a list of them as members. A
-/// semaphore is none, since it has permits, nor is a lock over several.
+/// Use the trait in two ways. Code that receives its lock from outside acquires a `&dyn Lockable`
+/// by the methods below. A multi-lock takes a list of `&dyn Lockable` as its members. A semaphore
+/// and a multi-lock do not implement the trait.
 ///
 /// ```
 /// # async fn work() {}

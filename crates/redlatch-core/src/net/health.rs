@@ -17,8 +17,9 @@ pub struct Health {
 /// The state of a client's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// Nothing was sent yet, so a lazy client has not connected. It stays so until a call, such as
-    /// [`ping`](crate::Client::ping). A readiness probe has to call it, or to count this as ready.
+    /// No request was sent yet, so a lazy client has not connected. The first call connects, such
+    /// as [`ping`](crate::Client::ping). Let a readiness probe call `ping`, or count `Idle` as
+    /// ready.
     Idle,
     /// All servers in use are connected.
     Connected,

@@ -8,9 +8,9 @@ use redlatch_core::{
 use crate::Client;
 
 impl Client {
-    /// Removes the record of `name` from the server if nobody uses it, so that the name may become
-    /// an object of another kind. A tool for administrators and deployments; programs need no such
-    /// call between two holds.
+    /// Removes the record of `name` from the server if the record is not in use. The name may then
+    /// become an object of another kind. The method is for administrators and deployments. Programs
+    /// do not need it between two holds.
     ///
     /// A freed lock leaves a record with its last token and its kind for the client's
     /// [`token_retention`](crate::common::ClientBuilder::token_retention), 10 minutes by default. A

@@ -25,7 +25,7 @@ use redlatch_rwlock::Access;
 pub use self::kind::ObjectKind;
 use crate::Client;
 
-/// An object that the server knows, with those who hold it.
+/// An object on the server, with its holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Object {
@@ -33,7 +33,7 @@ pub struct Object {
     pub name: String,
     /// The kind.
     pub kind: ObjectKind,
-    /// Who holds it.
+    /// The holders.
     pub holders: Vec<ObjectHolder>,
     /// Waiters of all clients, as far as the server knows them: for plain locks one per client, as
     /// a rule. Dead ones are counted for a while. Zero for latches and jobs.
@@ -57,7 +57,7 @@ pub enum ObjectState {
     },
     /// A latch.
     Latch(LatchInfo),
-    /// The value of a leader; `None` before the leader has told it.
+    /// The value of a leader; `None` before the leader has announced it.
     #[cfg(feature = "election")]
     Leader(Option<String>),
     /// A job: its last run that has ended, and the slot that is under way.
@@ -97,10 +97,10 @@ pub struct ObjectHolder {
     pub remaining: Duration,
     /// Host, process and application; `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
-    /// Why it holds, if it has said so with `note`.
+    /// The note of the hold, if it has one.
     pub note: Option<String>,
-    /// Who has forbidden its renewal, and why; empty if that is not known. `None` if it may be
-    /// renewed.
+    /// The client that has forbidden the renewal, and its reason. Empty if the record has neither.
+    /// `None` if the hold may be renewed.
     pub broken: Option<String>,
 }
 
@@ -134,13 +134,12 @@ impl Objects {
         }
     }
 
-    /// Returns the next object; `None` at the end, and after an error. An object that cannot be
-    /// read ends no walk: it is returned with [`ObjectState::Unreadable`].
+    /// Returns the next object. Returns `None` at the end and after an error. An object that cannot
+    /// be read does not end the walk: the method returns it with [`ObjectState::Unreadable`].
     ///
     /// # Errors
     ///
-    /// `Permission` if the user lacks a command. `Auth`, `Closed`. `Unavailable` or
-    /// `OutcomeUnknown` if the server did not answer within the client's `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
@@ -173,22 +172,21 @@ impl Client {
     /// Returns a stream of the objects of all kinds whose name matches `pattern` (`*`, `?`,
     /// `[a-z]`, `\` to escape), with holders, waiters and the last run of a job.
     ///
-    /// A lock, an election, or another object that exists by its holders only, is left out while
-    /// nobody holds it. Semaphores, latches and jobs are returned for as long as the server has
-    /// them.
+    /// The stream omits a lock, an election, or another object that exists by its holders only,
+    /// while it has no holder. Semaphores, latches and jobs are returned as long as they exist.
     ///
     /// # Cost
     ///
     /// One `SCAN` per 256 keys of each master, one command per name under the prefix, and one to
-    /// three more per object that is there. The record of a client is requested once per 1,024
+    /// three more per object that exists. The record of a client is requested once per 1,024
     /// clients, or once per object for read-write locks and semaphores. 32 objects are requested at
     /// the same time, over one connection per server. No command examines more than 256 keys or
     /// holders. The memory needed is that of one step and of 32 objects with their holders, however
     /// many objects there are.
     ///
-    /// As with `SCAN`, an object may be returned twice, and one that comes or goes in the meantime
-    /// may be missed. Looking at a semaphore removes holds whose lease has ended, so it needs the
-    /// rights of a user of the semaphore.
+    /// As with `SCAN`, the stream may return an object twice, and may miss an object that comes or
+    /// goes in the meantime. The inspection of a semaphore removes holds whose lease has ended, so
+    /// it needs the rights of a user of the semaphore.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")]
@@ -212,14 +210,34 @@ impl Client {
         Objects::new(self, pattern)
     }
 
-    /// Returns the object called `name`, of whatever kind; `None` if there is none, or if it exists
-    /// by its holders only and nobody holds it. Costs one command, and as
-    /// [`objects`](Self::objects) for what it finds.
+    /// Returns the object called `name`, of any kind. Returns `None` if the object does not exist,
+    /// or if it exists by its holders only and has none. Costs one command, and as
+    /// [`objects`](Self::objects) for the object.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::ObjectKind;
+    ///
+    /// let permit = client.semaphore("api").permits_if_unset(8).acquire().await?;
+    /// let object = client.object("api").await?.expect("the semaphore exists");
+    /// assert_eq!(object.kind, ObjectKind::Semaphore);
+    /// assert_eq!(object.holders.len(), 1);
+    /// assert!(client.object("no such name").await?.is_none());
+    /// # drop(permit);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` if a value of another program has the key, `Protocol` if the
-    /// record cannot be understood. Otherwise as [`Objects::next`].
+    /// Those of [every call](Error#errors-of-every-call). `WrongKind` if a value of another program
+    /// has the key, `Protocol` if the record cannot be understood.
     ///
     /// # Cancel safety
     ///

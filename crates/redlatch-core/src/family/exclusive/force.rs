@@ -11,14 +11,14 @@ use crate::{
     family::{About, Force, Internals},
 };
 
-/// A forced release. Await it. See [`Exclusive::force_release`].
+/// A forced release. Await the builder. See [`Exclusive::force_release`].
 ///
 /// Returns `true` if the hold existed, and this request or an earlier copy of it ended the hold.
-/// Costs two commands; one if the token is given.
+/// Costs two commands; one if you pass the token.
 ///
 /// # Errors
 ///
-/// The same as those of [`Exclusive::info`].
+/// Those of [every call](Error#errors-of-every-call).
 ///
 /// # Cancel safety
 ///

@@ -24,7 +24,8 @@ use crate::{
     runtime::Value,
 };
 
-/// The operations on a name that one owner holds at a time. Handles deref to this type.
+/// The operations on a name that one owner holds at a time. The handles of locks deref to this
+/// type.
 #[derive(Clone)]
 pub struct Exclusive {
     client: Client,
@@ -102,39 +103,43 @@ impl Exclusive {
 }
 
 impl Exclusive {
-    /// Tells whether any owner holds the name. Costs one command. The answer may be outdated on
+    /// Returns true if any owner holds the name. Costs one command. The answer may be outdated on
     /// arrival.
     ///
     /// # Errors
     ///
-    /// The same as those of [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
     /// The method only reads.
+    #[doc(alias = "isLocked")]
+    #[doc(alias = "locked")]
     pub async fn is_locked(&self) -> Result<bool, Error> {
         Ok(self.info().await?.is_some())
     }
 
-    /// Tells whether `owner` holds the name. Costs one command.
+    /// Returns true if `owner` holds the name. Costs one command.
     ///
     /// # Errors
     ///
-    /// The same as those of [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
     /// The method only reads.
+    #[doc(alias = "isHeldByCurrentThread")]
+    #[doc(alias = "owned")]
     pub async fn is_held_by(&self, owner: &Owner) -> Result<bool, Error> {
         Ok(self.hold_count(owner).await? > 0)
     }
 
-    /// Returns how many times `owner` holds the name; zero if it does not hold it. Costs one
-    /// command.
+    /// Returns how many times `owner` holds the name. Returns zero if `owner` does not hold the
+    /// name. Costs one command.
     ///
     /// # Errors
     ///
-    /// The same as those of [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
@@ -146,12 +151,12 @@ impl Exclusive {
             .map_or(0, |info| info.count))
     }
 
-    /// Returns how long the present hold lasts if nothing renews it; `None` if no owner holds the
-    /// name. Costs one command.
+    /// Returns how long the present hold lasts if nothing renews it. Returns `None` if no owner
+    /// holds the name. Costs one command.
     ///
     /// # Errors
     ///
-    /// The same as those of [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
@@ -163,11 +168,19 @@ impl Exclusive {
     /// Returns the present hold: owner, count, token, age and remaining lease. Returns `None` if no
     /// owner holds the name. Costs one command.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// if let Some(hold) = lock.info().await? {
+    ///     println!("held for {:?}, {} wait, token {}", hold.age, hold.waiters, hold.token);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` for a name of another kind. `Permission`, `Auth`, `Closed`.
-    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
-    /// `patience`.
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
@@ -180,9 +193,19 @@ impl Exclusive {
     /// Returns the holders, at most one, with the records of their clients. Costs two commands; one
     /// if no owner holds the name.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// for holder in lock.holders().await? {
+    ///     println!("held by {:?} for {:?}", holder.metadata, holder.note);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// The same as those of [`info`](Self::info).
+    /// Those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
     ///
@@ -194,20 +217,29 @@ impl Exclusive {
         }
     }
 
-    /// Creates a request that ends the present hold of any owner. Awaiting the returned builder
-    /// sends it.
+    /// Ends the present hold of any owner. Await the returned builder.
     ///
-    /// **This breaks exclusion by definition**: the name is free at once, while the holder may
-    /// still be at work. Guards of this client learn of it at once. A renewed hold of another
-    /// client learns of it at its next renewal. A hold with a fixed lease learns of it only at its
-    /// deadline, or when it extends. The next holder has a greater token. Use
-    /// [`after_lease`](ForceRelease::after_lease) to forbid the renewal instead, which keeps
-    /// exclusion.
+    /// **The call breaks exclusion by definition.** The name is free at once, while the holder may
+    /// still be working. Guards of this client are lost at once. A renewed hold of another client
+    /// is lost at its next renewal. A hold with a fixed lease is lost only at its deadline, or when
+    /// it extends. The next holder has a greater token. To keep exclusion, forbid the renewal with
+    /// [`after_lease`](ForceRelease::after_lease).
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// // The holder hangs: no more renewals, so the name is free when the lease ends.
+    /// let ended = lock.force_release().after_lease().await?;
+    /// println!("{}", if ended { "revoked" } else { "no owner holds the lock" });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "forceUnlock")]
     pub fn force_release(&self) -> ForceRelease {
         ForceRelease::new(self)
     }
 
-    /// Returns the name as it was given; `None` if it is invalid.
+    /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.object.as_ref().ok().map(|object| object.key.name())
     }

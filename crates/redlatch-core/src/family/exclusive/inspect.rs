@@ -48,7 +48,7 @@ pub struct Holder {
     pub info: LockInfo,
     /// Host, process and application; `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
-    /// Why it holds, if it has said so with `note`.
+    /// The note of the hold, if it has one.
     pub note: Option<String>,
 }
 

@@ -167,8 +167,8 @@ fn run(case: &Case) -> Result<(), Failed> {
         return Err(format!("it said: {said}").into());
     }
     if case.name == LEAVES_NOTHING {
-        let records = server.keys().into_iter().filter(|key| key.ends_with(b":m"));
-        if let Some(record) = records.last() {
+        let mut records = server.keys().into_iter().filter(|key| key.ends_with(b":m"));
+        if let Some(record) = records.next_back() {
             let record = String::from_utf8_lossy(&record).into_owned();
             return Err(format!("the record of the client is left: {record}").into());
         }

@@ -3,7 +3,11 @@
 use std::{env, fs, future::pending, io, path::PathBuf, time::Duration};
 
 use redlatch::{Client, ClientBuilder, runtime::TlsOptions};
-use tokio::{net::TcpStream, select, time::sleep};
+use tokio::{
+    net::TcpStream,
+    select,
+    time::{Instant, sleep},
+};
 
 use super::{
     address,
@@ -95,6 +99,20 @@ pub(crate) fn refused(builder: &ClientBuilder) -> impl Future<Output = Failure> 
         pending().await
     }
 }
+
+/// Returns the rest of a wait until `end`. With less left than an answer may take, zero: one
+/// try, whose answer is awaited.
+pub(crate) fn left(end: Instant) -> Duration {
+    let left = end.saturating_duration_since(Instant::now());
+    if left < AN_ANSWER {
+        Duration::ZERO
+    } else {
+        left
+    }
+}
+
+/// A server that is well may take so long on a busy machine.
+const AN_ANSWER: Duration = Duration::from_millis(250);
 
 /// Connects within `wait`, or within a second if that is less, if there is a bound above zero.
 pub(crate) async fn connect_within(

@@ -31,7 +31,7 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     let client = session::connect_within(builder, Some(args.wait)).await?;
     let told = server.quiet.then_some(Duration::MAX);
     let names = std::slice::from_ref(&args.name);
-    let taken = take(&client, args, end - Instant::now());
+    let taken = take(&client, args, session::left(end));
     let Some((token, over)) = telling(&client, names, told, taken).await? else {
         let name = clean(&args.name);
         let message = match client.object(&args.name).await? {

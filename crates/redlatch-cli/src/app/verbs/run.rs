@@ -53,7 +53,7 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     let wait = if args.now {
         Some(Duration::ZERO)
     } else {
-        end.map(|end| end - Instant::now())
+        end.map(session::left)
     };
     let acquired = acquire(&client, args, (wait, patience.lease));
     let after = server.quiet.then_some(Duration::MAX).or(args.long_wait);

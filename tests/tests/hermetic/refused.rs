@@ -300,3 +300,29 @@ async fn hold_ends_although_a_key_of_its_waiters_was_overwritten() {
     undo_calls(&backend, &client, "set nx").await;
     assert!(!backend.keys().contains(&"x".to_owned()));
 }
+
+/// A release that the server has refused so far begins no try that could not be answered in time.
+/// Otherwise the error would be that the outcome is unknown.
+#[tokio::test(start_paused = true)]
+async fn refused_release_keeps_its_clear_error_when_the_server_falls_silent_at_the_end() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let builder = backend.builder().patience(400 * MS);
+    let client = builder.connect().await.unwrap();
+    let mut guards = Vec::new();
+    for n in 0..40 {
+        guards.push(client.lock(format!("{n}")).lock().await.unwrap());
+    }
+    server.set_short_of_replicas(true);
+    let releases = tokio::spawn(join_all(guards.into_iter().map(|guard| guard.release())));
+    backend.pass(355 * MS).await;
+    server.stop();
+    for released in releases.await.unwrap() {
+        let error = released.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error}");
+    }
+    server.resume();
+    server.set_short_of_replicas(false);
+    client.settled().await;
+    assert_tables_empty(&client).await;
+}

@@ -124,6 +124,9 @@ pub(crate) const STOOD_STILL: Duration = millis(100);
 /// The pause between attempts of a request without a clear answer, while a caller waits for it.
 pub(crate) const REQUEST_RETRY: Backoff = Backoff::exponential(millis(10), millis(500));
 
+/// The shortest time before its deadline at which a refused request is tried again.
+pub(crate) const LAST_TRY: Duration = millis(50);
+
 /// The pause between attempts of a background release without a clear answer.
 pub(crate) const RELEASE_RETRY: Backoff = Backoff::exponential(millis(20), secs(1));
 

@@ -18,11 +18,10 @@ pub(crate) fn linger(runtime: &Arc<dyn Runtime>, end: impl FnOnce() -> Option<Bo
     if !runtime.lingers() {
         return;
     }
-    let Some(end) = end() else { return };
-    let mut end = Some(end);
+    let mut end = end();
     // The value of the thread may have gone at the end of the thread.
     let _ = TOGETHER.try_with(|together| {
-        if let (Some(ends), end) = (together.borrow_mut().as_mut(), &mut end) {
+        if let Some(ends) = together.borrow_mut().as_mut() {
             ends.extend(end.take().map(|end| (Arc::clone(runtime), end)));
         }
     });

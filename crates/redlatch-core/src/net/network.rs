@@ -250,7 +250,14 @@ impl Tries {
         }
         let next =
             world.now() + timeouts::REQUEST_RETRY.delay(self.failures, world.runtime.random());
-        if failure.is_final() || next >= self.deadline {
+        // A refusal is a clear answer. A further try that is not answered in time would replace it
+        // by an unknown outcome.
+        let last = if self.unknown {
+            self.deadline
+        } else {
+            self.deadline.before(timeouts::LAST_TRY)
+        };
+        if failure.is_final() || next >= last {
             return Err(failure.into_error(self.unknown));
         }
         world.alarm(next).await;

@@ -1,6 +1,8 @@
 //! How work in a thread learns that it has to stop.
 
-use std::{fmt, future::poll_fn, task::Poll, time::Duration};
+use std::{fmt, time::Duration};
+
+use tokio::task::yield_now;
 
 use super::wait::while_polling;
 use crate::{Error, Lasting};
@@ -41,15 +43,7 @@ pub async fn work<T>(hold: &impl Lasting, work: impl FnOnce(Stop<'_>) -> T) -> T
     if hold.check().is_err() {
         // Otherwise work that has returned late would count as work under the hold. While a client
         // closes, a run of a job still counts.
-        let mut polled = false;
-        poll_fn(|context| match std::mem::replace(&mut polled, true) {
-            true => Poll::Ready(()),
-            false => {
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-        })
-        .await;
+        yield_now().await;
     }
     value
 }

@@ -184,6 +184,24 @@ fn common_calls_take_back_give_out_and_queue() {
 }
 
 #[test]
+fn later_entry_of_a_list_does_not_overtake_one_that_waits_for_more() {
+    let mut bed = full(2);
+    bed.ask(&release("h:1"));
+    let asks = [(1, 2), (2, 1)].map(|(n, need)| {
+        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
+        Acquire::new(&bed, &attempt, need).waiting(&address).call()
+    });
+    let reply = bed.raw(&list(&asks));
+    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
+    assert!(
+        lines.iter().all(|line| line.contains(" busy ")),
+        "{lines:?}"
+    );
+    bed.ask(&release("h:2"));
+    assert_eq!(notified(&mut bed), [1]);
+}
+
+#[test]
 fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
     let mut bed = full(4);
     let order = |n: u64| format!("g60000.70000.{n:016x}");

@@ -2,16 +2,18 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
     },
+    task::{Context, Wake, Waker},
     time::Duration,
 };
 
 use futures_util::future::join_all;
 use redlatch::{
-    Client, Durability, ErrorKind, NodeOutcomes,
-    runtime::{Command, ServerError},
+    Client, Durability, ErrorKind, Moment, NodeOutcomes,
+    runtime::{BoxFuture, Command, Runtime, ServerError},
 };
 use redlatch_behaviours::{
     multi::{Fleet, red_lock::red},
@@ -260,4 +262,76 @@ async fn bounded_try_ends_at_its_time_behind_pending_releases() {
     assert_eq!(begun.elapsed().as_millis(), 300);
     backend.embedded_server().resume();
     assert!(other.check().is_ok());
+}
+
+/// Hands over what the drop of a guard would wait for.
+#[derive(Debug)]
+struct Lingering {
+    inner: Arc<dyn Runtime>,
+    ends: mpsc::Sender<BoxFuture<()>>,
+}
+
+impl Runtime for Lingering {
+    fn now(&self) -> Moment {
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        self.inner.sleep_until(until)
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        self.inner.spawn(task, future);
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+
+    fn lingers(&self) -> bool {
+        true
+    }
+
+    fn linger(&self, end: BoxFuture<()>) {
+        self.ends.send(end).unwrap();
+    }
+}
+
+/// Looks at the client's tables at the moment of the wake, as a thread on another core may.
+struct Looking {
+    client: Client,
+    seen: Mutex<Option<usize>>,
+}
+
+impl Wake for Looking {
+    fn wake(self: Arc<Self>) {
+        let pending = self.client.tables().pending_releases;
+        self.seen.lock().unwrap().get_or_insert(pending);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_is_counted_off_before_the_thread_that_waits_for_it_is_woken() {
+    let backend = Backend::embedded();
+    let Backend::Embedded { runtime, .. } = &backend else {
+        panic!("this needs the embedded server");
+    };
+    let (ends, ended) = mpsc::channel();
+    let lingering = Lingering {
+        inner: Arc::clone(runtime),
+        ends,
+    };
+    let builder = backend.builder().runtime(Arc::new(lingering));
+    let client = builder.connect().await.unwrap();
+    drop(client.lock("x").lock().await.unwrap());
+    let mut end = ended.try_recv().expect("a drop waits");
+    let looking = Arc::new(Looking {
+        client: client.clone(),
+        seen: Mutex::default(),
+    });
+    let waker = Waker::from(Arc::clone(&looking));
+    let polled = end.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    backend.pass(Duration::from_millis(1)).await;
+    assert_eq!(*looking.seen.lock().unwrap(), Some(0));
 }

@@ -223,17 +223,19 @@ impl Queue {
     pub(super) fn done(&self, pending: &PendingRelease, mut sent: Sent) -> bool {
         let mut inner = self.inner();
         let key = pending.primitive.key();
-        if let Some(name) = inner.names.get_mut(key) {
-            name.pass(&mut sent, Ahead::Settled);
-            name.unanswered -= 1;
-            if name.unanswered == 0 {
-                // Removing the name drops the senders, which ends the wait of every caller.
-                inner.names.remove(key);
-            }
-            return self.unanswered.fetch_sub(1, Ordering::Relaxed) == 1;
+        let Some(name) = inner.names.get_mut(key) else {
+            // `stop` has dropped all items in the meantime.
+            return false;
+        };
+        // Before the callers are told, which read the count without the lock.
+        let last = self.unanswered.fetch_sub(1, Ordering::Relaxed) == 1;
+        name.pass(&mut sent, Ahead::Settled);
+        name.unanswered -= 1;
+        if name.unanswered == 0 {
+            // Removing the name drops the senders, which ends the wait of every caller.
+            inner.names.remove(key);
         }
-        // `stop` has dropped all items in the meantime.
-        false
+        last
     }
 
     /// Returns a future that resolves when every item queued now for `key` has reached the stage

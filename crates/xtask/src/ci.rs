@@ -1,13 +1,14 @@
 //! All checks that a change must pass.
 
-use std::{fs, io};
+use std::{fs, io, thread};
 
 use crate::{
     check,
-    command::{self, cargo},
+    command::{self, cargo, yielding},
     facade,
     members::{self, Member},
-    servers::Wanted,
+    programs,
+    servers::{self, Wanted},
     steps::Steps,
     suite::{self, Depth, Verdict},
     tally::Tally,
@@ -18,12 +19,10 @@ use crate::{
 ///
 /// A failed check does not stop the others, so one run reports all problems.
 pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
-    println!("The gate: about half an hour on two idle cores.");
+    println!("The gate: about 18 minutes on two idle cores.");
     let mut steps = Steps::default();
-    let tally = suite::run(wanted, Depth::Ci, &mut steps)?;
-    suite::python(wanted, &mut steps)?;
-    static_checks(&mut steps);
-    steps.run("features", || features(false));
+    let tally = suite::run(wanted, Depth::Day, &mut steps)?;
+    beyond_tests(wanted, Depth::Day, &mut steps)?;
     close(&tally, &steps);
     println!(
         "not run, since they take long:\n  cargo xtask nightly\n{}",
@@ -36,12 +35,10 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
 /// Runs everything on everything: every behaviour on every backend, the heavy checks, and more
 /// seeds and cases.
 pub(crate) fn nightly(wanted: &Wanted) -> Result<Verdict, String> {
-    println!("Everything on everything: about three hours on two idle cores.");
+    println!("Everything on everything: about two hours on two idle cores.");
     let mut steps = Steps::default();
     let tally = suite::run(wanted, Depth::Night, &mut steps)?;
-    suite::python(wanted, &mut steps)?;
-    static_checks(&mut steps);
-    steps.run("features", || features(true));
+    beyond_tests(wanted, Depth::Night, &mut steps)?;
     check::all(&mut steps);
     close(&tally, &steps);
     println!("{tally}");
@@ -56,12 +53,28 @@ fn close(tally: &Tally, steps: &Steps) {
     println!("\n{steps}\n");
 }
 
-/// Runs the checks that need no server.
-fn static_checks(steps: &mut Steps) {
-    steps.run("formatting", formatting);
-    steps.run("lints", lints);
-    steps.run("documentation", documentation);
-    steps.run("packaging", packaging);
+/// Runs the checks that need no server, and beside them the Python client.
+fn beyond_tests(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<(), String> {
+    let servers = servers::list(&servers::find(wanted)?);
+    // Before the other builds, for which it would wait.
+    let peers = steps.run("peers", programs::peers);
+    let beside = thread::scope(|scope| {
+        let python = scope.spawn(|| {
+            let mut own = Steps::default();
+            if let Some(peers) = &peers {
+                suite::python(peers, &servers, &mut own);
+            }
+            own
+        });
+        steps.run("formatting", formatting);
+        steps.run("lints", lints);
+        steps.run("documentation", documentation);
+        steps.run("packaging", packaging);
+        steps.run("features", || features(depth));
+        python.join()
+    });
+    steps.add(beside.map_err(|_| "the steps of the Python client panicked")?);
+    Ok(())
 }
 
 fn formatting() -> Result<(), String> {
@@ -88,7 +101,12 @@ fn documentation() -> Result<(), String> {
         }
         _ => {}
     }
-    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
+    let mut command = yielding(cargo(&[
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--all-features",
+    ]));
     command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
     facade::check()
 }
@@ -96,7 +114,8 @@ fn documentation() -> Result<(), String> {
 /// Checks published crates alone: in a workspace build, crates share the features of their
 /// dependencies, which hides a missing one. By day what users name, and the facade with each of its
 /// features, which are those of the other crates; by night each crate with each feature.
-fn features(night: bool) -> Result<(), String> {
+fn features(depth: Depth) -> Result<(), String> {
+    let night = depth == Depth::Night;
     let members = members::all()?;
     let published = members.iter().filter(|member| member.published);
     let by_day = |member: &&Member| DOORS.contains(&member.name.as_str());
@@ -135,5 +154,5 @@ fn packaging() -> Result<(), String> {
 }
 
 fn run_cargo(args: &[&str]) -> Result<(), String> {
-    command::run(&mut cargo(args))
+    command::run(&mut yielding(cargo(args)))
 }

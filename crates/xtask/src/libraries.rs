@@ -7,23 +7,21 @@ use std::{
     process::Command,
 };
 
-use crate::command::{self, cargo, root, which};
+use crate::command::{self, root, which};
 
 /// Runs the libraries, or all of them if none is named: each name is held `rounds` times, and
 /// `processes` are replaced one by one.
 pub(crate) fn run(
+    program: &Path,
     python: &Path,
     only: &[&str],
     [rounds, processes]: [&str; 2],
     servers: &str,
 ) -> Result<(), String> {
-    let programs = programs().display().to_string();
-    let python = python.display().to_string();
-    let mut command = cargo(&["run", "--quiet", "--package", "redlatch-peers", "--"]);
-    command
-        .args(["libraries", "--programs", &programs])
-        .args(["--python", &python])
-        .args(["--rounds", rounds, "--processes", processes]);
+    let mut command = Command::new(program);
+    command.args(["libraries", "--programs"]).arg(programs());
+    command.arg("--python").arg(python);
+    command.args(["--rounds", rounds, "--processes", processes]);
     for name in only {
         command.args(["--only", name]);
     }

@@ -134,7 +134,7 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask check [name] …
 
 tasks:
-  test   runs all tests of the workspace, those against real servers included, in about 18
+  test   runs all tests of the workspace, those against real servers included, in about 12
          minutes: on the oldest and the newest server, groups of servers on the newest
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
@@ -143,9 +143,9 @@ tasks:
          with --list, names them all
   vectors  records the vectors of docs/contributing/protocol.md into the folder vectors
   check  runs a heavy check; `cargo xtask check` lists them
-  ci     runs test on every server and with more seeds, the Python client, then fmt, clippy,
-         docs, features, packaging, in about half an hour
-  nightly  runs everything on everything, the heavy checks included, in hours
+  ci     runs test, then the Python client beside fmt, clippy, docs, packaging and features,
+         in about 18 minutes
+  nightly  runs everything on every server, the heavy checks included, in about two hours
 
 servers to test against, the first of these that is given:
   --servers=path,path     exactly these programs

@@ -1,6 +1,7 @@
 //! The test programs of the workspace: builds them, and runs several of them beside each other.
 
 use std::{
+    env::consts::EXE_SUFFIX,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -32,21 +33,43 @@ pub(crate) struct Program {
 /// Builds all test programs.
 pub(crate) fn build() -> Result<Vec<Program>, String> {
     let mut command = cargo(&WHOLE);
-    command.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    command.arg("--no-run");
+    let programs: Vec<_> = messages(command)?
+        .lines()
+        .filter_map(Program::read)
+        .collect();
+    if programs.is_empty() {
+        return Err("cargo built no test program".to_owned());
+    }
+    Ok(programs)
+}
+
+/// Builds the program that runs beside other clients, and returns its path. With the tests of the
+/// workspace its dependencies have the features of the test programs, so that none is built anew.
+pub(crate) fn peers() -> Result<PathBuf, String> {
+    let mut command = cargo(&["build", "--workspace", "--all-features", "--tests"]);
+    command.args(["--bin", "redlatch-peers"]);
+    let messages = messages(command)?;
+    let file = format!("redlatch-peers{EXE_SUFFIX}");
+    let paths = messages
+        .lines()
+        .filter_map(|line| value(line, "executable"));
+    let found = paths.map(PathBuf::from).find(|path| path.ends_with(&file));
+    found.ok_or_else(|| "cargo built no program redlatch-peers".to_owned())
+}
+
+/// Runs a command of cargo that builds, and returns its messages.
+fn messages(mut command: Command) -> Result<String, String> {
+    command.arg("--message-format=json-render-diagnostics");
     show(&command);
     let output = command
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| cannot_run(&command, &error))?;
     if !output.status.success() {
-        return Err("the test programs cannot be built".to_owned());
+        return Err("the programs cannot be built".to_owned());
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let programs: Vec<_> = text.lines().filter_map(Program::read).collect();
-    if programs.is_empty() {
-        return Err("cargo built no test program".to_owned());
-    }
-    Ok(programs)
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 impl Program {

@@ -10,7 +10,7 @@ use std::{
 
 use redlatch_lua::{Exclusive, FAIR, REENTRANT};
 
-use crate::command::{self, cargo, root, which};
+use crate::command::{self, root, which};
 
 /// The packages of the environment. The wheel is built without isolation, so that its build tool is
 /// among them.
@@ -104,11 +104,17 @@ fn pytest(python: &Path, fresh: &Path, servers: &str) -> Result<(), String> {
 
 /// Runs workers of both clients on one server until each kind of lock was held `rounds` times, and
 /// checks the history of their holds.
-pub(crate) fn peers(python: &Path, rounds: &str, servers: &str) -> Result<(), String> {
-    let python = python.display().to_string();
-    let arguments = ["run", "--quiet", "--package", "redlatch-peers", "--"];
-    let own = ["--python", &python, "--rounds", rounds];
-    let mut command = cargo(&[&arguments[..], &own].concat());
+pub(crate) fn peers(
+    program: &Path,
+    python: &Path,
+    rounds: &str,
+    servers: &str,
+) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command
+        .arg("--python")
+        .arg(python)
+        .args(["--rounds", rounds]);
     command::run(command.env("REDLATCH_TEST_SERVERS", servers))
 }
 

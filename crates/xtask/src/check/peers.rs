@@ -2,7 +2,7 @@
 //! the Rust client, and locks of other libraries beside `redlatch-compat`.
 
 use crate::{
-    libraries, python,
+    libraries, programs, python,
     servers::{self, Wanted},
     steps::Steps,
     suite::Verdict,
@@ -24,13 +24,14 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     }
     let servers = servers::list(&servers::find(&Wanted::default())?);
     let mut steps = Steps::default();
+    let peers = steps.run("peers", programs::peers);
     let tested = steps.run("python client", || python::test(&servers));
-    if let Some(python) = tested {
+    if let (Some(peers), Some(python)) = (peers, tested) {
         steps.run("python client on other servers", || {
             python::test_on_others(&python, &servers)
         });
         steps.run("rust beside python", || {
-            python::peers(&python, holds, &servers)
+            python::peers(&peers, &python, holds, &servers)
         });
         let built = [
             steps.run("build with go", libraries::build_go),
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         ];
         if built.iter().all(Option::is_some) {
             steps.run("beside other libraries", || {
-                libraries::run(&python, &[], [rounds, processes], &servers)
+                libraries::run(&peers, &python, &[], [rounds, processes], &servers)
             });
         }
     }

@@ -25,6 +25,17 @@ guards! {
 
 impl UnfencedGuard {
     /// Returns `None`: nothing in the layout of the other library rises from hold to hold.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// let guard = SetNx::redis_py(&client, "report").lock().await?;
+    /// assert!(guard.token().is_none());
+    /// guard.check()?; // the guard reports a loss all the same
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn token(&self) -> Option<Token> {
         None
     }

@@ -73,6 +73,17 @@ impl Redisson {
     /// The first call that would send a request reports an invalid name as `InvalidName`: 1 to 512
     /// bytes of UTF-8 without braces, or with one hash tag, that look like no key of this client.
     /// Redisson itself accepts other names and fails in a cluster.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::Redisson;
+    ///
+    /// let lock = Redisson::new(&client, "{order:42}:invoice"); // with a hash tag
+    /// let guard = lock.lock().await?; // excludes `redisson.getLock("{order:42}:invoice")`
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
         let object = Names::new(client, "redisson", name).map(|names| {
@@ -109,6 +120,18 @@ impl Redisson {
 
     /// Acquires the lock, and waits until the lock is free. Await the returned builder.
     ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::Redisson;
+    ///
+    /// let lock = Redisson::new(&client, "report");
+    /// let outer = lock.lock().note("monthly report").await?;
+    /// let inner = lock.lock().owner(outer.owner()).await?; // Redisson shows a count of 2
+    /// # drop(inner);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     ///
     /// Two commands for acquire and release when the lock is free. One more for each message that
@@ -130,17 +153,54 @@ impl Redisson {
 
     /// Acquires the lock if the lock is free now. Returns `None` if another owner holds the lock.
     /// Costs one command. Errors and cancel safety as [`lock`](Self::lock).
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::Redisson;
+    ///
+    /// let Some(guard) = Redisson::new(&client, "report").try_lock().await? else {
+    ///     return Ok(()); // a Java thread, or another process, is at work
+    /// };
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         TryAcquire::new(&self.client, self.primitive())
     }
 
     /// Acquires the lock and waits up to `wait`. Returns `None` if another owner held the lock at
     /// each try. Otherwise as [`lock`](Self::lock).
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::compat::Redisson;
+    ///
+    /// // As `getLock("report").tryLock(5, TimeUnit.SECONDS)`.
+    /// let guard = Redisson::new(&client, "report").try_lock_for(Duration::from_secs(5)).await?;
+    /// println!("{}", if guard.is_some() { "held" } else { "not within 5 s" });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         TryAcquireFor::new(&self.client, self.primitive(), wait)
     }
 
     /// Returns the present hold. Returns `None` if no owner holds the name. Costs one command.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::Redisson;
+    ///
+    /// let lock = Redisson::new(&client, "report");
+    /// let guard = lock.lock().await?;
+    /// let hold = lock.info().await?.expect("held");
+    /// assert_eq!(hold.owner, Redisson::owner_text(guard.owner()));
+    /// assert_eq!(hold.count, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -169,6 +229,17 @@ impl Redisson {
     /// The request takes effect once, however often it is sent, and at most 5 s after it was last
     /// sent. It ends a hold of the owner that was found. If a Java thread releases and acquires
     /// again in that time, its later hold is ended, since the layout does not tell them apart.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::Redisson;
+    ///
+    /// // The Java thread hangs, and its process renews the lock.
+    /// let ended = Redisson::new(&client, "report").force_release().await?;
+    /// println!("{}", if ended { "free" } else { "no owner holds the lock" });
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -199,6 +270,17 @@ impl Redisson {
     }
 
     /// Returns `owner` as the server and Redisson show it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::Redisson;
+    ///
+    /// // To look for the owner in the output of `HGETALL report`.
+    /// let guard = Redisson::new(&client, "report").lock().await?;
+    /// println!("{}", Redisson::owner_text(guard.owner()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn owner_text(owner: &Owner) -> String {
         scripts::redisson::written(owner)
     }

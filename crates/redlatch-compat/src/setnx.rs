@@ -74,6 +74,18 @@ impl SetNx {
     ///
     /// The first call that would send a request reports an invalid name as `InvalidName`: 1 to 512
     /// bytes of UTF-8 without braces, or with one hash tag, that look like no key of this client.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // A script takes this lock by `SET lock:report "$id" NX PX 30000`.
+    /// let lock = SetNx::new(&client, "lock:report");
+    /// let guard = lock.lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, key: impl AsRef<str>) -> Self {
         let names = Names::new(client, "setnx", key.as_ref());
         let object = names.map(|names| {
@@ -92,12 +104,35 @@ impl SetNx {
 
     /// Creates the lock of redis-py's `Lock(client, name)`, also of `aioredis`, django-redis and
     /// celery-redbeat, which use it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // Excludes `redis.Redis().lock("report", timeout=30)`.
+    /// let guard = SetNx::redis_py(&client, "report").lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn redis_py(client: &Client, name: impl AsRef<str>) -> Self {
         Self::new(client, name)
     }
 
     /// Creates the lock of redsync's `NewMutex(name)` on one pool. With several pools, make one per
     /// server, and a red-lock of them.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // Excludes `redsync.New(pool).NewMutex("report")`.
+    /// let guard = SetNx::redsync(&client, "report").lock().await?;
+    /// assert!(guard.remaining() < Duration::from_secs(8));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn redsync(client: &Client, name: impl AsRef<str>) -> Self {
         let lock = Self::new(client, name).retry_delay(Duration::from_millis(150));
         Self {
@@ -107,6 +142,17 @@ impl SetNx {
     }
 
     /// Creates the lock of bsm/redislock's `Obtain(ctx, key, …)`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // Excludes `redislock.New(rdb).Obtain(ctx, "report", time.Minute, nil)`.
+    /// let guard = SetNx::redislock(&client, "report").try_lock().await?;
+    /// println!("{}", if guard.is_some() { "obtained" } else { "not obtained" });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn redislock(client: &Client, key: impl AsRef<str>) -> Self {
         Self::new(client, key)
     }
@@ -114,12 +160,35 @@ impl SetNx {
     /// Creates the lock of node-redlock's `acquire([resource], …)` on one server. A lock of several
     /// resources is one member per resource of a multi-lock; with several servers, make one per
     /// server, and a red-lock of them.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // Excludes `redlock.acquire(["stock:7", "stock:9"], 5000)`.
+    /// let stock = ["stock:7", "stock:9"].map(|resource| SetNx::node_redlock(&client, resource));
+    /// let guard = client.multi_lock(&[&stock[0], &stock[1]]).lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn node_redlock(client: &Client, resource: impl AsRef<str>) -> Self {
         Self::new(client, resource).retry_delay(Duration::from_millis(200))
     }
 
     /// Creates the lock of rslock's `lock(resource, …)` on one server. With several servers, make
     /// one per server, and a red-lock of them.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // Excludes `LockManager::new(urls).lock("report", ttl)` of the crate `rslock`.
+    /// let guard = SetNx::rslock(&client, "report").lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rslock(client: &Client, resource: impl AsRef<str>) -> Self {
         Self::new(client, resource).retry_delay(Duration::from_millis(100))
     }
@@ -132,12 +201,37 @@ impl SetNx {
 
     /// Sets the longest time between two requests of a waiter: each client that waits sends one
     /// request per `delay`. At least 1 ms.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // The other side holds the lock for minutes, so ask every two seconds.
+    /// let lock = SetNx::redis_py(&client, "report").retry_delay(Duration::from_secs(2));
+    /// let guard = lock.lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn retry_delay(self, delay: Duration) -> Self {
         self.with(|object| object.retry = delay.max(Duration::from_millis(1)))
     }
 
     /// Acquires the lock, and waits until the lock is free. Await the returned builder.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::compat::SetNx;
+    ///
+    /// let lock = SetNx::redis_py(&client, "report");
+    /// let guard = lock.lock().lease(Duration::from_secs(60)).await?; // not renewed
+    /// println!("{}", guard.release().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     ///
@@ -163,6 +257,18 @@ impl SetNx {
 
     /// Acquires the lock if the lock is free now. Returns `None` if the name has another value.
     /// Costs one command. Errors and cancel safety as [`lock`](Self::lock).
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// let Some(guard) = SetNx::redis_py(&client, "report").try_lock().await? else {
+    ///     return Ok(()); // a redis-py process, or another process, is at work
+    /// };
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         let acquire = TryAcquire::new(&self.client, self.primitive());
         match self.lease {
@@ -173,6 +279,18 @@ impl SetNx {
 
     /// Acquires the lock and waits up to `wait`. Returns `None` if the name had another value at
     /// each try. Otherwise as [`lock`](Self::lock).
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::compat::SetNx;
+    ///
+    /// // As `lock.acquire(blocking_timeout=5)` of redis-py.
+    /// let guard = SetNx::redis_py(&client, "report").try_lock_for(Duration::from_secs(5)).await?;
+    /// println!("{}", if guard.is_some() { "held" } else { "not within 5 s" });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         let acquire = TryAcquireFor::new(&self.client, self.primitive(), wait);
         match self.lease {
@@ -183,6 +301,20 @@ impl SetNx {
 
     /// Returns the value under the name and its remaining lease. Returns `None` if the name is
     /// free. Costs one command.
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::compat::SetNx;
+    ///
+    /// let lock = SetNx::redis_py(&client, "report");
+    /// match lock.info().await?.map(|hold| hold.remaining) {
+    ///     Some(Some(rest)) => println!("held for {rest:?}, unless extended"),
+    ///     Some(None) => println!("held without an end"),
+    ///     None => println!("free"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

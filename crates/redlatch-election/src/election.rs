@@ -101,6 +101,20 @@ impl Election {
     ///
     /// After a leader has died, the other candidates wait for at most one lease. A leader may lead
     /// without an answer of the server for at most one lease.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// // After a leader has died, another candidate leads within 10 s.
+    /// let election = client.election("scheduler").lease(Duration::from_secs(10));
+    /// election.lead(async |term| assert!(term.remaining() < Duration::from_secs(10))).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
@@ -109,6 +123,22 @@ impl Election {
 
     /// Sets how long before the deadline [`Term::ending`] resolves: at most half of the lease, else
     /// `InvalidOption`. Default: a fifth of the lease.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// // If the server stops answering, the work has 10 s to save its state.
+    /// let election = client.election("scheduler").grace(Duration::from_secs(10));
+    /// election.lead(async |term| println!("token {}", term.token())).await?;
+    /// let wrong = client.election("scheduler").grace(Duration::from_secs(20));
+    /// assert!(wrong.lead(async |_term| ()).await.is_err(), "more than half of the lease");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
@@ -117,6 +147,23 @@ impl Election {
 
     /// Sets the value that others see while this candidate leads, such as its address: at most 1024
     /// bytes, else `InvalidOption`. Default: empty.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler").value("10.0.0.7:9000");
+    /// # let election = &election;
+    /// election.lead(async |_term| {
+    ///     # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    ///     let leader = election.leader().await.ok().flatten();
+    ///     let address = leader.and_then(|leader| leader.value);
+    ///     assert_eq!(address.as_deref(), Some("10.0.0.7:9000")); // for the other replicas
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn value(mut self, value: &str) -> Self {
         value.clone_into(&mut self.value);
@@ -127,6 +174,18 @@ impl Election {
     /// any candidate may lead when the name is free.
     ///
     /// All candidates of a name have to choose the same. Otherwise they get `WrongKind`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// // On each replica: the candidate that has waited longest leads next.
+    /// let election = client.election("scheduler").fair();
+    /// election.lead(async |term| println!("token {}", term.token())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn fair(mut self) -> Self {
         self.fair = true;
@@ -136,6 +195,22 @@ impl Election {
     /// Attaches a note to the term, for example its purpose: 1 to 256 bytes, else
     /// `InvalidOption`. `Client::objects` and the command `redlatch ls` show it. See
     /// [`Acquire::note`](redlatch_core::Acquire::note).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler").note("release 2.4.1");
+    /// election.lead(async |_term| {
+    ///     # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    ///     if let Some(Ok(leads)) = client.objects("scheduler").next().await {
+    ///         assert_eq!(leads.holders[0].note.as_deref(), Some("release 2.4.1"));
+    ///     }
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
         self.note = Some(note.into());
@@ -144,6 +219,17 @@ impl Election {
 
     /// Sets the durability that a term and its renewals need before they count. Default:
     /// [`Durability::Master`]. See [`Acquire::durability`](redlatch_core::Acquire::durability).
+    ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use redlatch::Durability;
+    ///
+    /// // A replica has each term, so a failover to that replica keeps the leader.
+    /// let election = client.election("scheduler").durability(Durability::Replicas(1));
+    /// election.lead(async |term| println!("token {}", term.token())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -152,6 +238,26 @@ impl Election {
 
     /// Chooses what follows an error of the work. Work that may fail, or that has a result, needs
     /// this choice.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use std::time::Duration;
+    /// use redlatch::OnError;
+    ///
+    /// let pause = Duration::from_secs(5);
+    /// let election = client.election("importer").on_error(OnError::Resign { pause });
+    /// let mut files = ["broken", "whole"].into_iter();
+    /// let imported = election.lead(async |_term| match files.next() {
+    ///     Some("broken") => Err("another replica may try"),
+    ///     file => Ok(file),
+    /// }).await?;
+    /// # assert_eq!(imported, Some("whole"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn on_error(self, on_error: OnError) -> FallibleElection {
         FallibleElection::new(self, on_error)
     }
@@ -346,6 +452,21 @@ impl Election {
     /// `None` if no candidate leads. Costs one command. The answer may be outdated on arrival and
     /// decides nothing.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler");
+    /// assert!(election.info().await?.is_none(), "no candidate leads");
+    /// election.lead(async |term| {
+    ///     let hold = election.info().await.ok().flatten();
+    ///     assert_eq!(hold.map(|hold| hold.token), Some(term.token()));
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`leader`](Self::leader). `WrongKind` also if the candidates have chosen
@@ -365,6 +486,19 @@ impl Election {
     /// latest. The end of the last term is found within the same time. Changes that follow each
     /// other quickly may be one item.
     ///
+    /// ```no_run
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// let mut leaders = client.election("scheduler").observe();
+    /// while let Some(leader) = leaders.next().await {
+    ///     match leader? {
+    ///         Some(leader) => println!("forward to {:?}", leader.value),
+    ///         None => println!("no leader at present"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     ///
     /// Two commands per change, and one check every two seconds for all observers of this name in
@@ -380,6 +514,20 @@ impl Election {
     /// **The call breaks "one term at a time" by definition**, unless you choose
     /// [`after_lease`](ForceRelease::after_lease). The work of the leader has its
     /// [`grace`](Self::grace) then. See [`Exclusive::force_release`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler");
+    /// // The leader hangs: no more renewals, so another candidate leads when the lease ends.
+    /// let ended = election.force_release().after_lease().await?;
+    /// println!("{}", if ended { "the term ends" } else { "no candidate leads" });
+    /// # assert!(!ended);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn force_release(&self) -> ForceRelease {
         self.exclusive().force_release()
     }

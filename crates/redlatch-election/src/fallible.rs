@@ -116,6 +116,25 @@ impl FallibleElection {
     /// The same as [`lead`](Self::lead), for work that borrows local data inside a spawned task.
     /// See [`Election::lead_boxed`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let pause = std::time::Duration::from_secs(5);
+    /// # let election = client.election("importer").on_error(redlatch::OnError::Retry { pause });
+    /// let importing = tokio::spawn(async move {
+    ///     let tenant = String::from("tenant 7");
+    ///     let tenant = &tenant;
+    ///     election.lead_boxed(|term| Box::pin(async move {
+    ///         Ok::<_, String>(format!("{tenant}, with token {}", term.token()))
+    ///     })).await
+    /// });
+    /// println!("imported for {}", importing.await.expect("no panic")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`lead`](Self::lead).

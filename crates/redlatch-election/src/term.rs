@@ -89,6 +89,21 @@ impl Term {
 
     /// Returns the fencing token of this term. It is greater than the token of every earlier term
     /// of the same name. Pass it to every resource that the work writes to.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("billing-worker");
+    /// let mut terms = Vec::new();
+    /// for _ in 0..2 {
+    ///     election.lead(async |term| terms.push(term.token())).await?;
+    /// }
+    /// assert!(terms[1] > terms[0], "the database refuses the lower token");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn token(&self) -> Token {
         self.held.token()
     }
@@ -111,6 +126,24 @@ impl Term {
     /// If the work returns after `ending` has resolved, the candidate campaigns again, unless the
     /// work has called [`resign`](Self::resign).
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let leading = tokio::spawn(client.election("scheduler").lead(async |term| {
+    ///     term.ending().await;
+    ///     println!("save the state within {:?}", term.remaining());
+    /// }));
+    /// # tokio::time::sleep(Duration::from_secs(1)).await;
+    /// client.close(Duration::from_secs(5)).await; // ends the term
+    /// leading.await.expect("no panic")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future has no effect. You may call the method again.
@@ -122,12 +155,44 @@ impl Term {
     /// begun to end. The name is released first, so another candidate may lead next. If the client
     /// closes, the next campaign fails with `Closed`. Takes precedence over
     /// [`resign`](Self::resign), in any order of the calls.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let election = client.election("scheduler");
+    /// let mut terms = 0;
+    /// election.lead(async |term| {
+    ///     terms += 1;
+    ///     if terms < 3 { term.step_down(); } // another candidate may lead next
+    /// }).await?;
+    /// assert_eq!(terms, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn step_down(&self) {
         self.steps_down.store(true, Ordering::Relaxed);
     }
 
     /// Lets the candidacy end when the work has returned, even if the term has begun to end. Has no
     /// effect in a term that calls [`step_down`](Self::step_down) as well.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let client = &client;
+    /// let election = client.election("scheduler");
+    /// election.lead(async |term| {
+    ///     # client.election("scheduler").force_release().after_lease().await.expect("an answer");
+    ///     term.ending().await; // from here on a return means the next campaign …
+    ///     term.resign(); // … unless the work resigns
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resign(&self) {
         self.resigns.store(true, Ordering::Relaxed);
     }
@@ -151,6 +216,23 @@ impl Term {
     /// Fails with the cause if the work must not continue. Call this method before each step that
     /// takes long without an await. Reads this client's clock and sends no request.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let work = async |_table: &str| {};
+    /// let election = client.election("scheduler");
+    /// election.lead(async |term| {
+    ///     for table in ["orders", "invoices"] {
+    ///         if term.check().is_err() { return; } // do not begin with another table
+    ///         work(table).await;
+    ///     }
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
@@ -163,6 +245,22 @@ impl Term {
 
     /// Returns how long the work may continue if nothing renews the term. Returns zero when the
     /// work must not continue. Reads this client's clock and sends no request.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let election = client.election("scheduler");
+    /// election.lead(async |term| {
+    ///     let step = Duration::from_secs(5); // for each table at most
+    ///     assert!(term.remaining() > step, "begin with a table");
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remaining(&self) -> Duration {
         let until = self.work_until();
         until.map_or(Duration::ZERO, |until| until - self.held.client().now())
@@ -179,6 +277,22 @@ impl Term {
 
     /// Returns true if the previous term ended without a release. The work of that term may be half
     /// done. `false` does not prove a release; see [`Held::is_after_abandonment`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let repair = async || {};
+    /// let election = client.election("importer");
+    /// election.lead(async |term| {
+    ///     if term.is_after_abandonment() {
+    ///         repair().await; // the previous leader died in the middle of its work
+    ///     }
+    /// }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_after_abandonment(&self) -> bool {
         self.held.is_after_abandonment()
     }

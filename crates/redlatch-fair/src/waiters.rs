@@ -67,6 +67,25 @@ impl Waiters {
 
     /// Returns the next waiter. Returns `None` at the end and after an error.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let printer = client.fair_lock("printer");
+    /// # let guard = printer.lock().await?;
+    /// # let _next = tokio::spawn(printer.lock().into_future());
+    /// # tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// let mut waiters = printer.waiters();
+    /// if let Some(first) = waiters.next().await {
+    ///     println!("next: {}", first?.owner);
+    /// }
+    /// assert!(waiters.next().await.is_none(), "one caller waits");
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).

@@ -139,6 +139,23 @@ impl Fence {
     ///
     /// After that any token may write. So `life` has to be longer than the longest time by which a
     /// writer may be late.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// // No holder of the lock is ever late by more than a day.
+    /// let report = client.fence("report:today").keep(Duration::from_secs(24 * 3600));
+    /// let token = client.lock("report").lock().await?.token();
+    /// assert!(report.set(token, "all is well").await?.is_written());
+    /// tokio::time::sleep(Duration::from_secs(25 * 3600)).await;
+    /// assert_eq!(report.mark().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn keep(mut self, life: Duration) -> Self {
         self.life = Some(life);
@@ -184,6 +201,21 @@ impl Fence {
     /// Sets the key to `value` for `ttl`: 1 ms to 365 days, else `InvalidOption`. The mark outlives
     /// the value. Otherwise as [`set`](Self::set).
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let guard = client.lock("rates").lock().await?;
+    /// let rates = client.fence("rates:eur");
+    /// let hour = Duration::from_secs(3600);
+    /// assert!(rates.set_for(guard.token(), "1.0873", hour).await?.is_written());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`set`](Self::set).
@@ -210,6 +242,19 @@ impl Fence {
 
     /// Sets `fields` of the key, a hash, as `HSET` does: 1 to 1,000 pairs, else `InvalidOption`.
     /// Costs one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// let order = client.fence("order:42:state");
+    /// let fields = [("state", "paid"), ("invoice", "4711")];
+    /// assert!(order.hset(guard.token(), &fields).await?.is_written());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -238,6 +283,20 @@ impl Fence {
     }
 
     /// Deletes the key, and keeps the mark. Costs one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let cart = client.fence("cart:7");
+    /// let old = client.lock("cart:7").lock().await?.token();
+    /// let new = client.lock("cart:7").lock().await?.token();
+    /// assert!(cart.delete(new).await?.is_written());
+    /// assert!(!cart.set(old, "3 books").await?.is_written(), "the mark stays");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -354,6 +413,21 @@ impl Fence {
     /// earlier holder is at work. Then reset the fence, and [`raise`](Self::raise) it to the token
     /// of the present holder.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let stock = client.fence("stock:42");
+    /// let token = client.lock("stock:42").lock().await?.token();
+    /// assert!(stock.set(token, "10").await?.is_written());
+    /// assert_eq!(stock.reset().await?, Some(token)); // no earlier holder is at work
+    /// let guard = client.lock("stock:42").lock().await?;
+    /// assert!(stock.raise(guard.token()).await?.is_written());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`set`](Self::set).
@@ -371,6 +445,20 @@ impl Fence {
 
     /// Returns the highest token that has written. Returns `None` if no token has written. Costs
     /// one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let stock = client.fence("stock:42");
+    /// assert_eq!(stock.mark().await?, None);
+    /// let guard = client.lock("stock:42").lock().await?;
+    /// assert!(stock.set(guard.token(), "10").await?.is_written());
+    /// assert_eq!(stock.mark().await?, Some(guard.token()));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

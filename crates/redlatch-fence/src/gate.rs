@@ -39,6 +39,14 @@ struct Gated<T> {
 
 impl<T> FenceGate<T> {
     /// Creates a gate in front of `data` that has seen no token.
+    ///
+    /// ```
+    /// use redlatch::Token;
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// let invoices = FenceGate::new(Vec::<String>::new());
+    /// assert_eq!(invoices.mark(), Token::from_u64(0)); // accepts every token
+    /// ```
     pub const fn new(data: T) -> Self {
         Self {
             inner: Mutex::new(Gated {
@@ -52,6 +60,18 @@ impl<T> FenceGate<T> {
     ///
     /// `write` must not block for long, and must not use the gate. The mark has advanced even if
     /// `write` panics.
+    ///
+    /// ```
+    /// use redlatch::Token;
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// let invoices = FenceGate::new(Vec::new());
+    /// let number = invoices.write(Token::from_u64(7), |all| {
+    ///     all.push("order 42");
+    ///     all.len()
+    /// });
+    /// assert_eq!(number.written(), Some(1));
+    /// ```
     pub fn write<R>(&self, token: Token, write: impl FnOnce(&mut T) -> R) -> Fenced<R> {
         let mut inner = self.lock();
         if token < inner.mark {
@@ -62,27 +82,72 @@ impl<T> FenceGate<T> {
     }
 
     /// Runs `read` on the data, without a token.
+    ///
+    /// ```
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// let stock = FenceGate::new(10);
+    /// assert_eq!(stock.read(|left| *left), 10); // any caller may read
+    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.lock().data)
     }
 
     /// Advances the mark to `token` and changes no data.
+    ///
+    /// ```
+    /// use redlatch::Token;
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// // The store has kept the mark over a restart of this process.
+    /// let stock = FenceGate::new(10);
+    /// assert!(stock.raise(Token::from_u64(7)).is_written());
+    /// assert!(!stock.write(Token::from_u64(6), |left| *left -= 1).is_written());
+    /// ```
     pub fn raise(&self, token: Token) -> Fenced {
         self.write(token, |_| ())
     }
 
     /// Returns the highest token that has written.
+    ///
+    /// ```
+    /// use redlatch::Token;
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// let stock = FenceGate::new(10);
+    /// assert!(stock.write(Token::from_u64(7), |left| *left -= 1).is_written());
+    /// assert_eq!(stock.mark(), Token::from_u64(7)); // store the mark with the data
+    /// ```
     pub fn mark(&self) -> Token {
         self.lock().mark
     }
 
     /// Returns the mark to its beginning. Any token may write then. See
     /// [`Fence::reset`](crate::Fence::reset) for when that is right.
+    ///
+    /// ```
+    /// use redlatch::Token;
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// let stock = FenceGate::new(10);
+    /// assert!(stock.raise(Token::from_u64(7)).is_written());
+    /// stock.reset(); // the server of the lock has lost its data, and its clock was set back
+    /// assert!(stock.raise(Token::from_u64(1)).is_written());
+    /// ```
     pub fn reset(&self) {
         self.lock().mark = Token::from_u64(0);
     }
 
     /// Returns the data.
+    ///
+    /// ```
+    /// use redlatch::Token;
+    /// use redlatch::fence::FenceGate;
+    ///
+    /// let stock = FenceGate::new(10);
+    /// assert!(stock.write(Token::from_u64(7), |left| *left -= 1).is_written());
+    /// assert_eq!(stock.into_inner(), 9);
+    /// ```
     pub fn into_inner(self) -> T {
         self.inner
             .into_inner()

@@ -49,6 +49,22 @@ static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Known>>> =
 impl FencedScript {
     /// Creates a script of a function's body. The server compiles the script with the first
     /// call, which reports a syntax error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::fence::FencedScript;
+    ///
+    /// let guard = client.lock("invoices").lock().await?;
+    /// let count = FencedScript::new("return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)");
+    /// let invoices = client.fence("invoices:counts");
+    /// let sent = invoices.eval(guard.token(), count, &[], &[b"sent"]).await?;
+    /// assert_eq!(sent.written().flatten().and_then(|sent| sent.as_int()), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(body: &str) -> Self {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(body) {

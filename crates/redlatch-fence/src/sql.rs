@@ -62,6 +62,16 @@ pub enum RowWrite {
 }
 
 /// Judges a fenced statement by the token that it returned; `None` if it returned no row.
+///
+/// ```
+/// use redlatch::Token;
+/// use redlatch::fence::sql::{RowWrite, judge};
+///
+/// let token = Token::from_u64(7);
+/// assert_eq!(judge(token, Some(7)), RowWrite::Written);
+/// assert_eq!(judge(token, Some(9)), RowWrite::Fenced { mark: Token::from_u64(9) });
+/// assert_eq!(judge(token, None), RowWrite::Absent);
+/// ```
 pub fn judge(token: Token, returned: Option<i64>) -> RowWrite {
     match returned {
         None => RowWrite::Absent,
@@ -74,6 +84,14 @@ pub fn judge(token: Token, returned: Option<i64>) -> RowWrite {
 }
 
 /// Returns `token` as it is stored. Tokens are below 2^53, so a `BIGINT` has room for each.
+///
+/// ```
+/// use redlatch::Token;
+/// use redlatch::fence::sql;
+///
+/// let parameter: i64 = sql::stored(Token::from_u64(7)); // for a column of type BIGINT
+/// assert_eq!(parameter, 7);
+/// ```
 pub fn stored(token: Token) -> i64 {
     i64::try_from(token.as_u64()).unwrap_or(i64::MAX)
 }

@@ -34,6 +34,20 @@ pub struct LatchInfo {
 
 impl LatchInfo {
     /// Returns true if the latch is open.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let schema = client.count_down_latch("schema:v42");
+    /// schema.try_set_count(1).await?;
+    /// schema.count_down(1).await?;
+    /// let info = schema.info().await?.expect("the latch is set");
+    /// assert!(info.is_open());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn is_open(&self) -> bool {
         self.count == 0
     }

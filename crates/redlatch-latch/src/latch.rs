@@ -284,6 +284,22 @@ impl CountDownLatch {
     /// Returns the remaining count. Returns zero if the latch is open. Costs one command. The
     /// result may be outdated on arrival.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::ErrorKind;
+    ///
+    /// let shards = client.count_down_latch("reindex:shards");
+    /// assert_eq!(shards.count().await.unwrap_err().kind(), ErrorKind::NotSet);
+    /// shards.try_set_count(12).await?;
+    /// shards.count_down(5).await?;
+    /// assert_eq!(shards.count().await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`NotSet`](ErrorKind::NotSet) if no party has set the latch. Otherwise those of [every

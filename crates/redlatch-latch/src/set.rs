@@ -36,6 +36,21 @@ impl TrySetCount {
     ///
     /// The time counts from the setting. A count-down does not change the end of the latch. A new
     /// setting replaces the TTL. Waiters get `Deleted` when the latch expires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let imported = client.count_down_latch("import:2026-11-28");
+    /// imported.try_set_count(3).ttl(Duration::from_secs(24 * 3600)).await?;
+    /// tokio::time::sleep(Duration::from_secs(25 * 3600)).await;
+    /// assert!(imported.info().await?.is_none(), "you need not delete the latch");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self

@@ -55,6 +55,24 @@ macro_rules! strategy {
         impl $builder {
             /// Sets how to wait. Default: the client's,
             /// [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            /// use redlatch::{Backoff, WaitStrategy};
+            ///
+            /// let schema = client.count_down_latch("schema:v42");
+            /// # schema.try_set_count(0).await?;
+            /// // Ask every second, without a subscription.
+            /// let poll = WaitStrategy::Poll(Backoff::constant(Duration::from_secs(1)));
+            /// let open = schema.wait_for(Duration::from_secs(60)).strategy(poll).await?;
+            /// assert!(open);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.request.strategy = Some(strategy);
                 self

@@ -23,6 +23,21 @@ impl MultiGuard {
 
     /// Returns the members' guards, in the order of acquisition: by kind, in a cluster by hash
     /// slot, then by name.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (ledger, invoice) = (client.lock("ledger"), client.lock("invoice:7"));
+    /// let guard = client.multi_lock(&[&ledger, &invoice]).lock().await?;
+    /// for member in guard.members() {
+    ///     println!("{} with token {}", member.name(), member.token());
+    /// }
+    /// # assert_eq!(guard.members()[0].name(), "invoice:7");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn members(&self) -> &[Held] {
         self.bundle.holds()
     }
@@ -52,6 +67,22 @@ impl MultiGuard {
     /// the name, returns the token of the first one. A read side has the token of the last write. A
     /// member in the layout of another library has no token. If a lock of this library has the same
     /// name, the method returns the token of that lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (invoice, ledger) = (client.lock("invoice:7"), client.lock("ledger"));
+    /// let guard = client.multi_lock(&[&invoice, &ledger]).lock().await?;
+    /// if let Some(token) = guard.token("invoice:7") {
+    ///     println!("write the invoice with token {token}");
+    /// }
+    /// assert_eq!(guard.token("invoice:8"), None); // no member
+    /// # assert!(guard.token("invoice:7").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn token(&self, name: &str) -> Option<Token> {
         let members = self.members().iter();
         let mut tokens = members
@@ -63,6 +94,24 @@ impl MultiGuard {
     /// Releases all members at once. Returns the outcome of each by name, in the order of
     /// [`members`](Self::members). Costs one command per member. An earlier loss of a member is an
     /// outcome and not an error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let server = redlatch::embedded::Server::start();
+    /// # let client = server.client().await?;
+    /// use redlatch::Released;
+    ///
+    /// let (invoice, ledger) = (client.lock("invoice:7"), client.lock("ledger"));
+    /// let guard = client.multi_lock(&[&invoice, &ledger]).lock().await?;
+    /// server.lose("ledger"); // the server loses its data
+    /// let outcomes = guard.release().await?;
+    /// assert_eq!(outcomes[0], ("invoice:7".to_owned(), Released::Free));
+    /// assert_eq!(outcomes[1], ("ledger".to_owned(), Released::Forgotten));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

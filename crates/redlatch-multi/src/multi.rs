@@ -141,17 +141,60 @@ impl MultiLock {
     /// Acquires all members, and waits up to `wait` for all together. Returns `None` if another
     /// owner held one of them at each try. A `wait` of zero is [`try_lock`](Self::try_lock).
     /// Otherwise as [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let (invoice, ledger) = (client.lock("invoice:7"), client.lock("ledger"));
+    /// let audit = ledger.lock().await?;
+    /// let both = client.multi_lock(&[&invoice, &ledger]);
+    /// assert!(both.try_lock_for(Duration::from_secs(2)).await?.is_none());
+    /// assert!(!invoice.is_locked().await?, "all or none");
+    /// # drop(audit);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
 
     /// Returns the number of members. Duplicates count once. Returns zero if the members are
     /// invalid.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (from, to) = (client.lock("account:7"), client.lock("account:9"));
+    /// let transfer = client.multi_lock(&[&from, &to, &client.lock("account:7")]);
+    /// assert_eq!(transfer.len(), 2); // `account:7` counts once
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.members.as_ref().map_or(0, |multi| multi.0.len())
     }
 
     /// Returns true if the multi-lock has no valid member.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::ErrorKind;
+    ///
+    /// let none = client.multi_lock(&[]);
+    /// assert!(none.is_empty());
+    /// assert_eq!(none.lock().await.unwrap_err().kind(), ErrorKind::InvalidOption);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -42,6 +42,33 @@ pub struct NodeOutcomes(pub(crate) Vec<(String, NodeOutcome)>);
 
 impl NodeOutcomes {
     /// Returns each node's address and its outcome.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// use redlatch::NodeOutcome;
+    ///
+    /// let guard = one.red_lock("billing", &[two, three]).lock().await?;
+    /// let granted = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Granted);
+    /// let nodes = guard.outcomes().iter().filter(|(_, outcome)| granted(outcome));
+    /// assert!(nodes.count() >= 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeOutcome)> {
         self.0
             .iter()

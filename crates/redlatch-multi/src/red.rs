@@ -65,6 +65,23 @@ impl RedLock {
     }
 
     /// Returns a builder of a red-lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::RedLock;
+    ///
+    /// // Locks called `billing` of three clients, each of a server of its own.
+    /// let billing = RedLock::builder(&[&one, &two, &three]).build()?;
+    /// # drop(billing);
+    /// assert!(RedLock::builder(&[&one, &two]).build().is_err(), "too few servers");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(nodes: &[&dyn Lockable]) -> RedLockBuilder {
         RedLockBuilder::new(nodes)
     }
@@ -111,6 +128,31 @@ impl RedLock {
 
     /// Acquires on a quorum of nodes if that is possible now. Returns `None` if others hold it on
     /// too many. Otherwise as [`lock`](Self::lock), but too few nodes are an error at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// let (others, billing) = ([two, three], "billing");
+    /// let guard = one.red_lock(billing, &others).try_lock().await?;
+    /// assert!(guard.is_some());
+    /// assert!(one.red_lock(billing, &others).try_lock().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock(&self) -> TryAcquire<RedGuard> {
         TryAcquire::many(self.many())
     }
@@ -119,6 +161,34 @@ impl RedLock {
     /// too many in the last attempt that had its full time, `Unavailable` if too few nodes could
     /// serve that. A `wait` of zero is [`try_lock`](Self::try_lock). Otherwise as
     /// [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// use std::time::Duration;
+    ///
+    /// let billing = one.red_lock("billing", &[two, three]);
+    /// let guard = billing.lock().await?;
+    /// assert!(billing.try_lock_for(Duration::from_secs(2)).await?.is_none());
+    /// guard.release().await?;
+    /// assert!(billing.try_lock_for(Duration::from_secs(2)).await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
         TryAcquireFor::many(self.many(), wait)
     }

@@ -34,6 +34,22 @@ impl RedLockBuilder {
     }
 
     /// Sets the quorum: more than half of the nodes, at most all. Default: the smallest majority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::RedLock;
+    ///
+    /// let nodes = || RedLock::builder(&[&one, &two, &three]);
+    /// assert!(nodes().quorum(3).build().is_ok(), "all servers have to grant the lock");
+    /// assert!(nodes().quorum(1).build().is_err(), "no majority");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn quorum(mut self, quorum: usize) -> Self {
         self.quorum = Some(quorum);
@@ -42,6 +58,25 @@ impl RedLockBuilder {
 
     /// Sets the time-out of one node in one attempt, at least 1 ms. Default: a fiftieth of the
     /// lease, 50 ms to 500 ms.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use std::time::Duration;
+    /// use redlatch::RedLock;
+    ///
+    /// // The servers are in three regions.
+    /// let billing = RedLock::builder(&[&one, &two, &three])
+    ///     .node_timeout(Duration::from_millis(800))
+    ///     .build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
@@ -49,6 +84,25 @@ impl RedLockBuilder {
     }
 
     /// Sets the pauses between attempts. Default: 10 ms, doubled up to 500 ms, with full jitter.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use std::time::Duration;
+    /// use redlatch::{Backoff, Jitter, RedLock};
+    ///
+    /// let (first, longest) = (Duration::from_millis(50), Duration::from_secs(2));
+    /// let billing = RedLock::builder(&[&one, &two, &three])
+    ///     .backoff(Backoff::exponential(first, longest).jitter(Jitter::Full))
+    ///     .build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -58,6 +112,22 @@ impl RedLockBuilder {
     /// Declares that nodes lose nothing at a restart (an append-only file that is synced with every
     /// write), so that a restarted node counts at once. If that is false, two owners can hold the
     /// lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::RedLock;
+    ///
+    /// // Each server has `appendonly yes` and `appendfsync always`.
+    /// let billing = RedLock::builder(&[&one, &two, &three]).durable_nodes().build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn durable_nodes(mut self) -> Self {
         self.durable = true;
@@ -70,6 +140,25 @@ impl RedLockBuilder {
     ///
     /// Set it where leases differ. Longer leases are refused once it is set, longer extensions in
     /// any case. It does not concern [durable](Self::durable_nodes) nodes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use std::time::Duration;
+    /// use redlatch::RedLock;
+    ///
+    /// // The nightly run holds the lock for up to ten minutes, every other caller for 30 s.
+    /// let billing = RedLock::builder(&[&one, &two, &three])
+    ///     .longest_lease(Duration::from_secs(600))
+    ///     .build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn longest_lease(mut self, lease: Duration) -> Self {
         self.longest = Some(lease);
@@ -81,6 +170,21 @@ impl RedLockBuilder {
     /// Addresses identify nodes. One server behind two addresses is not counted twice, since it
     /// grants the name to one and reports it as held to the other; it makes a quorum harder to
     /// reach. Only clients with different prefixes would get both.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::{ErrorKind, RedLock};
+    ///
+    /// let wrong = RedLock::builder(&[&one, &two, &one]).build();
+    /// assert_eq!(wrong.unwrap_err().kind(), ErrorKind::InvalidOption); // one server twice
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

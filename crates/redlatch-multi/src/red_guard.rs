@@ -44,12 +44,64 @@ impl RedGuard {
     }
 
     /// Returns each node's answer to the acquisition.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// let guard = one.red_lock("billing", &[two, three]).lock().await?;
+    /// for (node, outcome) in guard.outcomes().iter() {
+    ///     println!("{node}: {outcome}");
+    /// }
+    /// # assert_eq!(guard.outcomes().iter().count(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn outcomes(&self) -> &NodeOutcomes {
         &self.outcomes
     }
 
     /// Returns the number of nodes that hold the lock at this instant, by the knowledge of this
     /// process.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// let guard = one.red_lock("billing", &[two, three]).lock().await?;
+    /// if guard.nodes_held() < 3 {
+    ///     eprintln!("a server is missing: {}", guard.outcomes());
+    /// }
+    /// # assert!(guard.nodes_held() >= 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodes_held(&self) -> usize {
         let lives = |hold: &&Held| !matches!(hold.state(), HoldState::Lost(_));
         self.bundle.holds().iter().filter(lives).count()
@@ -57,6 +109,33 @@ impl RedGuard {
 
     /// Extends the lease to at least `span` from now, once, on a quorum of nodes: 50 ms to 365
     /// days. Costs one command per node, all at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// use std::time::Duration;
+    ///
+    /// let billing = one.red_lock("billing", &[two, three]);
+    /// let guard = billing.lock().lease(Duration::from_secs(10)).await?;
+    /// guard.extend(Duration::from_secs(20)).await?; // for the next step
+    /// assert!(guard.remaining() > Duration::from_secs(15));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -81,6 +160,32 @@ impl RedGuard {
     /// has answered now. Costs one command per node.
     ///
     /// A node that does not answer is not an error while a quorum of the others is free.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// let guard = one.red_lock("billing", &[two, three]).lock().await?;
+    /// for (node, released) in guard.release().await? {
+    ///     println!("{node}: {released}");
+    ///     # assert!(released.is_clean());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -127,6 +127,22 @@ impl Job {
 
     /// Lets the slots of [`every`](Self::every) begin `offset` later: below the period, 0 by
     /// default. With a period of a day, this is the time of day in UTC.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let backup = client.once("backup").every(24 * hour).offset(2 * hour); // at 02:00 UTC
+    /// let ran = backup.run(async |run: &JobRun| Ok::<_, String>(run.slot().to_string())).await?;
+    /// assert!(ran.ran().is_some_and(|slot| slot.ends_with("T02:00:00Z")));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn offset(mut self, offset: Duration) -> Self {
         self.options.offset = Some(offset);
@@ -225,6 +241,27 @@ impl Job {
     ///
     /// This is the only option with which a clock of a process matters. A caller whose clock is
     /// ahead runs its slots early, and the slots are done for the other callers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::{Duration, SystemTime};
+    /// use redlatch::once::JobRun;
+    ///
+    /// # let server_time = async |_: &JobRun| Ok::<_, String>(());
+    /// # let look = client.once("clock").every(Duration::from_millis(1));
+    /// # look.run(server_time).await?;
+    /// # let fires_for: SystemTime = look.last().await?.expect("the run").began;
+    /// // A scheduler of another kind fires for an instant.
+    /// let invoices = client.once("invoices").every(Duration::from_secs(60)).at(fires_for);
+    /// let slot = invoices.run(async |run: &JobRun| Ok::<_, String>(run.slot().clone())).await?;
+    /// let begins = slot.ran().and_then(|slot| slot.instant());
+    /// assert!(begins <= Some(fires_for), "the slot that contains the instant");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn at(mut self, instant: SystemTime) -> Self {
         match instant.duration_since(UNIX_EPOCH) {
@@ -263,6 +300,20 @@ impl Job {
     /// if the slots of `every` are too short for all attempts. The next attempt may be that of any
     /// replica. After a lost one it waits for the end of the lease only. [`run`](Self::run) does
     /// not wait.
+    ///
+    /// ```no_run
+    /// # async fn fetch() -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let rates = client.once("rates").every(Duration::from_secs(3600));
+    /// // The bank's service is often down for a minute or two.
+    /// let rates = rates.retries(5).retry_pause(Duration::from_secs(120));
+    /// rates.serve(async |_: &JobRun| fetch().await).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn retry_pause(mut self, pause: Duration) -> Self {
         self.options.retry_pause = Some(pause);
@@ -272,6 +323,25 @@ impl Job {
     /// Runs up to `slots` missed slots of time before the present one, oldest first: 0 by default,
     /// at most 64. A slot is missed if it has begun after the last success, and the next one has
     /// begun as well.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let report = client.once("report").every(hour).catch_up(24);
+    /// let send = async |run: &JobRun| Ok::<_, String>(run.slot().clone());
+    /// let first = report.run(send).await?.ran().and_then(|slot| slot.instant()).expect("a time");
+    /// tokio::time::sleep(3 * hour).await; // an outage
+    /// let next = report.run(send).await?.ran().and_then(|slot| slot.instant());
+    /// assert_eq!(next, Some(first + hour)); // not the present slot
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn catch_up(mut self, slots: u32) -> Self {
         self.options.catch_up = slots;
@@ -281,6 +351,25 @@ impl Job {
     /// Remembers keyed slots for `keep` after their last run: 7 days by default, 1 ms to ten years.
     /// Goes with [`slot`](Self::slot) only. A later call with another value does not change how
     /// long earlier slots are remembered.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let reminder = client.once("reminder").slot("order 42").keep(hour);
+    /// let send = async |_: &JobRun| Ok::<_, String>(());
+    /// assert!(reminder.run(send).await?.ran().is_some());
+    /// assert!(reminder.run(send).await?.ran().is_none()); // on record
+    /// tokio::time::sleep(2 * hour).await;
+    /// assert!(reminder.run(send).await?.ran().is_some()); // the key is forgotten
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.options.keep = Some(keep);
@@ -289,6 +378,23 @@ impl Job {
 
     /// Drops the work after `max_run`, which counts as a failure. Without it, work may take as long
     /// as it likes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::{JobError, JobRun, Once};
+    ///
+    /// let limit = Duration::from_secs(600);
+    /// let import = client.once("import").slot("2026-11-28").max_run(limit);
+    /// let hangs = async |_: &JobRun| std::future::pending::<Result<(), String>>().await;
+    /// let ran = import.run(hangs).await?;
+    /// assert!(matches!(ran, Once::Failed(JobError::Overran(after)) if after == limit));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn max_run(mut self, max_run: Duration) -> Self {
         self.options.max_run = Some(max_run);
@@ -297,6 +403,22 @@ impl Job {
 
     /// Sets the lease of a claim, which is renewed while the work runs: 1 s to 365 days; the
     /// client's default otherwise. It is the time that a process that dies costs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// // If the process dies, another process takes over the slot after 5 s.
+    /// let import = client.once("import").slot("2026-11-28").lease(Duration::from_secs(5));
+    /// let ran = import.run(async |run: &JobRun| Ok::<_, String>(run.remaining())).await?;
+    /// assert!(ran.ran() < Some(Duration::from_secs(5)));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = Some(lease);
@@ -430,6 +552,23 @@ impl Job {
     /// Returns the last run that has ended: its slot, process, times and outcome. Returns `None` if
     /// no run is on record. A run whose lease has ended counts as lost. Costs one command.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::{JobOutcome, JobRun};
+    ///
+    /// let import = client.once("import").slot("2026-11-28");
+    /// assert!(import.last().await?.is_none());
+    /// let _ = import.run(async |_: &JobRun| Err::<(), _>("no file")).await?;
+    /// let last = import.last().await?.expect("a run");
+    /// assert_eq!(last.outcome, JobOutcome::Failed);
+    /// assert_eq!(last.error.as_deref(), Some("no file"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).
@@ -443,6 +582,24 @@ impl Job {
 
     /// Returns the run that is under way. Returns `None` if no run is under way. Costs one command.
     /// The answer may be outdated on arrival.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let import = client.once("import").slot("2026-11-28");
+    /// let ran = import.run(async |run: &JobRun| {
+    ///     let holder = import.holder().await?.expect("this run");
+    ///     assert_eq!(holder.token, run.token());
+    ///     Ok::<_, redlatch::Error>(())
+    /// }).await?;
+    /// assert!(ran.is_done() && import.holder().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -29,6 +29,23 @@ pub enum Once<T, E> {
 
 impl<T, E> Once<T, E> {
     /// Returns the value if this call ran the work with success.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let job = client.once("invoices").slot("2026-11");
+    /// let send = async |_: &JobRun| Ok::<_, String>(250);
+    /// if let Some(count) = job.run(send).await?.ran() {
+    ///     println!("this process has sent {count} invoices");
+    /// }
+    /// assert_eq!(job.run(send).await?.ran(), None); // sent before
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ran(self) -> Option<T> {
         match self {
             Self::Ran(value) => Some(value),
@@ -37,6 +54,22 @@ impl<T, E> Once<T, E> {
     }
 
     /// Tells whether the slot is done, by this call or before it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let migration = client.once("migration").slot("v42");
+    /// let migrate = async |_: &JobRun| Ok::<_, String>(());
+    /// // In each process: serve after the migration, whichever process has run it.
+    /// assert!(migration.run(migrate).await?.is_done());
+    /// assert!(migration.run(migrate).await?.is_done());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn is_done(&self) -> bool {
         matches!(self, Self::Ran(_) | Self::Done(_))
     }

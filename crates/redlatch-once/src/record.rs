@@ -33,6 +33,24 @@ pub struct JobRecord {
 
 impl JobRecord {
     /// Returns how long it ran, by the server's clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let import = client.once("import").slot("2026-11-28");
+    /// # let read = async || tokio::time::sleep(Duration::from_secs(90)).await;
+    /// let _ = import.run(async |_: &JobRun| { read().await; Ok::<_, String>(()) }).await?;
+    /// let last = import.last().await?.expect("a run");
+    /// println!("the import took {:?}", last.duration());
+    /// # assert!(last.duration() >= Duration::from_secs(90));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn duration(&self) -> Duration {
         self.ended.duration_since(self.began).unwrap_or_default()
     }
@@ -108,6 +126,14 @@ pub enum JobOutcome {
 
 impl JobOutcome {
     /// Returns the outcome as the server stores it, and as metrics and events name it.
+    ///
+    /// ```
+    /// use redlatch::once::JobOutcome;
+    ///
+    /// // The label `outcome` of `redlatch_runs_total` has these values.
+    /// assert_eq!(JobOutcome::Done.as_str(), "done");
+    /// assert_eq!(JobOutcome::Overran.as_str(), "overran");
+    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",

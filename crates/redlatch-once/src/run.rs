@@ -74,17 +74,72 @@ enum End<T, E> {
 
 impl JobRun {
     /// Returns the slot of this run.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let invoices = client.once("invoices").slot("2026-11");
+    /// let ran = invoices.run(async |run: &JobRun| {
+    ///     let key = format!("invoices/{}", run.slot()); // the same in a second attempt
+    ///     Ok::<_, String>(key)
+    /// }).await?;
+    /// assert_eq!(ran.ran().as_deref(), Some("invoices/2026-11"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn slot(&self) -> &Slot {
         &self.claim.intent.slot
     }
 
     /// Returns the number of this attempt at the slot, from 1.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let import = client.once("import").slot("2026-11-28");
+    /// let work = async |run: &JobRun| match run.attempt() {
+    ///     1 => Err("the file is not there yet"),
+    ///     attempt => Ok(attempt),
+    /// };
+    /// assert_eq!(import.run(work).await?.ran(), None);
+    /// assert_eq!(import.run(work).await?.ran(), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
     /// Returns true if the run before lost its claim. The work of that run may be half done, also
     /// for another slot.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let repair = async || {};
+    /// use redlatch::once::JobRun;
+    ///
+    /// let import = client.once("import").slot("2026-11-28");
+    /// let ran = import.run(async |run: &JobRun| {
+    ///     if run.is_after_loss() {
+    ///         repair().await; // the process before died in the middle of its work
+    ///     }
+    ///     Ok::<_, String>(())
+    /// }).await?;
+    /// # assert!(ran.is_done());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn is_after_loss(&self) -> bool {
         self.held.is_after_abandonment()
     }

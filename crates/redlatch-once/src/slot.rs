@@ -20,6 +20,22 @@ pub enum Slot {
 
 impl Slot {
     /// Returns the instant at which a slot of time starts; `None` for a keyed slot.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::{JobRun, Slot};
+    ///
+    /// let hourly = client.once("report").every(Duration::from_secs(3600));
+    /// let ran = hourly.run(async |run: &JobRun| Ok::<_, String>(run.slot().clone())).await?;
+    /// assert!(ran.ran().is_some_and(|slot| slot.instant().is_some()));
+    /// assert_eq!(Slot::Key("v42".to_owned()).instant(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn instant(&self) -> Option<SystemTime> {
         match self {
             Self::Time(instant) => Some(*instant),
@@ -28,6 +44,13 @@ impl Slot {
     }
 
     /// Returns the key of a keyed slot; `None` for a slot of time.
+    ///
+    /// ```
+    /// use redlatch::once::Slot;
+    ///
+    /// assert_eq!(Slot::Key("v42".to_owned()).key(), Some("v42"));
+    /// assert_eq!(Slot::Time(std::time::UNIX_EPOCH).key(), None);
+    /// ```
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Time(_) => None,

@@ -46,6 +46,22 @@ macro_rules! builders {
         impl $builder {
             /// Sets the lease of the permits: 50 ms to 365 days. Default: the client's default
             /// lease, 30 s unless it was set.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let slots = client.permit_expirable_semaphore("render").permits_if_unset(1);
+            /// let lost = slots.acquire().lease(Duration::from_secs(60)).await?;
+            /// tokio::time::sleep(Duration::from_secs(61)).await;
+            /// assert_eq!(slots.available_permits().await?, 1); // the lease has ended
+            /// # drop(lost);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0 = self.0.lease(lease);
                 self
@@ -54,12 +70,42 @@ macro_rules! builders {
             /// Attaches a note to the permits, for example their purpose: 1 to 256 bytes. The note
             /// may be removed when the lease of the acquisition has ended, even if the permit was
             /// extended.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// let slots = client.permit_expirable_semaphore("render").permits_if_unset(4);
+            /// let id = slots.acquire().note("invoice 4711").await?;
+            /// assert_eq!(slots.holders().await?[0].note.as_deref(), Some("invoice 4711"));
+            /// # drop(id);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn note(mut self, note: &str) -> Self {
                 self.0 = self.0.note(note);
                 self
             }
 
             /// Sets how to wait. Default: the client's.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            /// use redlatch::{Backoff, WaitStrategy};
+            ///
+            /// let slots = client.permit_expirable_semaphore("render").permits_if_unset(4);
+            /// // Ask every 500 ms, without a subscription.
+            /// let poll = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(500)));
+            /// let id = slots.acquire().strategy(poll).await?;
+            /// # drop(id);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.0 = self.0.strategy(strategy);
                 self

@@ -190,6 +190,20 @@ impl PermitExpirableSemaphore {
     /// Sends one request. If the answer is lost, the request is repeated within the client's
     /// `patience`. Errors and cancel safety as [`acquire_many`](Self::acquire_many). Costs one
     /// command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let seats = client.permit_expirable_semaphore("flight:LH400").permits_if_unset(180);
+    /// let group = seats.try_acquire_many(179).await?.expect("an empty flight");
+    /// assert!(seats.try_acquire_many(2).await?.is_none(), "two seats or none");
+    /// assert!(seats.try_acquire_many(1).await?.is_some());
+    /// # drop(group);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_acquire_many(&self, n: u32) -> TryAcquireIds {
         TryAcquireIds::new(&self.0, n)
     }
@@ -223,6 +237,23 @@ impl PermitExpirableSemaphore {
     /// error and not `None`. A `wait` of zero is [`try_acquire_many`](Self::try_acquire_many),
     /// which takes until the answer to one request. Otherwise as
     /// [`acquire_many`](Self::acquire_many).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let gpus = client.permit_expirable_semaphore("gpus").permits_if_unset(8);
+    /// let training = gpus.acquire_many(6).lease(Duration::from_secs(2)).await?;
+    /// // The lease ends within the wait.
+    /// let next = gpus.try_acquire_many_for(4, Duration::from_secs(5)).await?;
+    /// assert_eq!(next.map(|ids| ids.len()), Some(4));
+    /// # drop(training);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_acquire_many_for(&self, n: u32, wait: Duration) -> TryAcquireIdsFor {
         TryAcquireIdsFor::new(&self.0, n, wait)
     }
@@ -355,6 +386,22 @@ impl PermitExpirableSemaphore {
     /// Returns the remaining lease of a permit. Returns `None` if the lease has ended or the permit
     /// is unknown. Costs one command. The answer takes time, so count the lease from before the
     /// call.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let slots = client.permit_expirable_semaphore("render").permits_if_unset(4);
+    /// let id = slots.acquire().lease(Duration::from_secs(60)).await?;
+    /// assert!(slots.remaining(&id).await? > Some(Duration::from_secs(50)));
+    /// slots.release(&id).await?;
+    /// assert_eq!(slots.remaining(&id).await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

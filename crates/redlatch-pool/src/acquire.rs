@@ -22,6 +22,23 @@ macro_rules! builders {
 
         impl<G> $builder<G> {
             /// Sets how to wait. Default: the client's.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            /// use redlatch::{Backoff, WaitStrategy};
+            ///
+            /// let exports = client.semaphore("exports").permits_if_unset(2);
+            /// // Ask every 500 ms, without a subscription.
+            /// let poll = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(500)));
+            /// let permit = exports.acquire().strategy(poll).await?;
+            /// # drop(permit);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.0 = self.0.strategy(strategy);
                 self
@@ -29,6 +46,19 @@ macro_rules! builders {
 
             /// Attaches a note to the hold, for example its purpose: 1 to 256 bytes. See
             /// [`Acquire::note`].
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// let exports = client.semaphore("exports").permits_if_unset(2);
+            /// let permit = exports.acquire().note("tenant 7").await?;
+            /// assert_eq!(exports.holders().await?[0].note.as_deref(), Some("tenant 7"));
+            /// # drop(permit);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn note(mut self, note: &str) -> Self {
                 self.0 = self.0.note(note);
                 self
@@ -36,6 +66,21 @@ macro_rules! builders {
 
             /// Holds the permits for `lease` from the grant: 50 ms to 365 days. The lease is not
             /// renewed; an extension moves its end.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let exports = client.semaphore("exports").permits_if_unset(2);
+            /// let permit = exports.acquire().lease(Duration::from_secs(60)).await?;
+            /// tokio::time::sleep(Duration::from_secs(61)).await;
+            /// assert!(permit.check().is_err(), "not renewed");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0 = self.0.lease(lease);
                 self
@@ -45,6 +90,22 @@ macro_rules! builders {
         impl<G: Renewed> $builder<G> {
             /// Makes the hold begin with its whole lease. Default: false. See
             /// [`Acquire::whole_lease`].
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let exports = client.semaphore("exports").permits_if_unset(1);
+            /// let first = exports.acquire().lease(Duration::from_secs(1)).await?;
+            /// let second = exports.acquire().whole_lease().await?; // waits for a second
+            /// assert!(second.remaining() > Duration::from_secs(20)); // and not 5 s
+            /// # drop(first);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn whole_lease(mut self) -> Self {
                 self.0 = self.0.whole_lease();
                 self
@@ -53,6 +114,22 @@ macro_rules! builders {
             /// Holds the permits with a lease that is renewed after each third of it while the
             /// guard lives: 1 s to 365 days. This is the default, with the client's default lease
             /// of 30 s.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let exports = client.semaphore("exports").permits_if_unset(2);
+            /// // If this process dies, the permit is back after 6 s.
+            /// let permit = exports.acquire().renewed_lease(Duration::from_secs(6)).await?;
+            /// tokio::time::sleep(Duration::from_secs(60)).await;
+            /// assert!(permit.check().is_ok(), "renewed every 2 s");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn renewed_lease(mut self, lease: Duration) -> Self {
                 self.0 = self.0.renewed_lease(lease);
                 self
@@ -60,6 +137,22 @@ macro_rules! builders {
 
             /// Stops the renewal after `max`, even if the guard lives, so that forgotten permits
             /// come back. Default: never.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let exports = client.semaphore("exports").permits_if_unset(2);
+            /// let permit = exports.acquire().max_hold(Duration::from_secs(600)).await?;
+            /// tokio::time::sleep(Duration::from_secs(660)).await; // an export that hangs
+            /// assert!(permit.check().is_err());
+            /// assert_eq!(exports.available_permits().await?, 2);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn max_hold(mut self, max: Duration) -> Self {
                 self.0 = self.0.max_hold(max);
                 self

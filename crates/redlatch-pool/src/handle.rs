@@ -20,6 +20,20 @@ macro_rules! pool_handle {
 
         /// Sets the default number of permits. The first acquisition of such a handle sets that
         /// number if none is set. A number on the server takes precedence. Costs nothing.
+        ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// let exports = client.semaphore("exports").permits_if_unset(2);
+        /// let permit = exports.acquire().await?; // sets the number
+        /// let other = client.semaphore("exports").permits_if_unset(5);
+        /// assert_eq!(other.permits().await?, 2); // the number on the server
+        /// # drop(permit);
+        /// # Ok(())
+        /// # }
+        /// ```
         #[must_use]
         pub fn permits_if_unset(self, permits: u32) -> Self {
             Self(self.0.size(permits))
@@ -157,6 +171,22 @@ macro_rules! pool_numbers {
         ///
         $(#[$forgotten])*
         ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// # let exports = client.semaphore("exports");
+        /// use redlatch::ErrorKind;
+        ///
+        /// exports.set_permits(2).await?;
+        /// assert!(exports.delete().await?);
+        /// let error = exports.acquire().await.unwrap_err();
+        /// assert_eq!(error.kind(), ErrorKind::NotSet);
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
         /// # Errors
         ///
         /// As [`set_permits`](Self::set_permits).
@@ -170,6 +200,19 @@ macro_rules! pool_numbers {
 
         /// Returns the number of permits that are available at this moment, without regard to
         /// waiters. Otherwise as [`totals`](Self::totals).
+        ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// let licences = client.semaphore("licences").permits_if_unset(5);
+        /// let held = licences.acquire_many(2).await?;
+        /// assert_eq!(licences.available_permits().await?, 3);
+        /// # drop(held);
+        /// # Ok(())
+        /// # }
+        /// ```
         ///
         /// # Errors
         ///
@@ -185,6 +228,19 @@ macro_rules! pool_numbers {
 
         /// Returns the total number of permits, with those given out. Otherwise as
         /// [`totals`](Self::totals).
+        ///
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), redlatch::Error> {
+        /// # tokio::time::pause();
+        /// # let client = redlatch::Client::embedded().await?;
+        /// let licences = client.semaphore("licences").permits_if_unset(5);
+        /// let held = licences.acquire_many(2).await?;
+        /// assert_eq!(licences.permits().await?, 5); // with those that are out
+        /// # drop(held);
+        /// # Ok(())
+        /// # }
+        /// ```
         ///
         /// # Errors
         ///

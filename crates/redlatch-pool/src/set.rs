@@ -49,6 +49,22 @@ macro_rules! settings {
             /// The time counts from this setting, and nothing prolongs it. The object expires later
             /// if given-out permits have longer leases. Permits given out afterwards end with it,
             /// and their guards know. Then the number of permits is not set.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            /// use redlatch::ErrorKind;
+            ///
+            /// let sale = client.semaphore("sale:2026-11-28");
+            /// sale.set_permits(100).ttl(Duration::from_secs(3600)).await?;
+            /// tokio::time::sleep(Duration::from_secs(3601)).await;
+            /// assert_eq!(sale.permits().await.unwrap_err().kind(), ErrorKind::NotSet);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn ttl(mut self, ttl: Duration) -> Self {
                 self.0.wrong = ttl < MIN_TTL || ttl > Lease::MAX;
                 self.0.ttl = Some(ttl);
@@ -56,6 +72,22 @@ macro_rules! settings {
             }
 
             /// Removes a TTL: the object lasts until it is deleted.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let sale = client.semaphore("sale");
+            /// sale.set_permits(100).ttl(Duration::from_secs(3600)).await?;
+            /// sale.set_permits(100).for_ever().await?; // the sale goes on
+            /// tokio::time::sleep(Duration::from_secs(3601)).await;
+            /// assert_eq!(sale.permits().await?, 100);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn for_ever(mut self) -> Self {
                 self.0.wrong = false;
                 self.0.ttl = Some(Duration::ZERO);

@@ -47,12 +47,46 @@ impl ForceEnd {
     }
 
     /// Ends only this hold, and no later one of its owner. Default: all holds that the call finds.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let report = prices.read().note("report").await?; // hangs
+    /// let export = prices.read().note("export").await?;
+    /// let holders = prices.holders().await?;
+    /// let hangs = holders.iter().find(|holder| holder.note.as_deref() == Some("report"));
+    /// prices.force_release().holder(hangs.expect("the report reads")).await?;
+    /// assert!(report.check().is_err() && export.check().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn holder(mut self, holder: &ReadWriteHolder) -> Self {
         self.holder = Some(holder.clone());
         self
     }
 
     /// Forbids renewal instead: each hold ends with its lease, and exclusion is kept.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let prices = client.read_write_lock("prices");
+    /// let reader = prices.read().await?; // hangs
+    /// prices.force_release().after_lease().await?;
+    /// assert!(prices.try_write().await?.is_none(), "the reader still holds the lock");
+    /// tokio::time::sleep(Duration::from_secs(31)).await; // longer than the lease
+    /// assert!(prices.try_write().await?.is_some());
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn after_lease(mut self) -> Self {
         self.how = Force::AfterLease;
         self

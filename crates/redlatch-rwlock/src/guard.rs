@@ -70,6 +70,20 @@ impl ReadGuard {
 impl UpgradableReadGuard {
     /// Returns the token of the last write before this hold; see [`ReadGuard::token`]. After an
     /// upgrade, the [`WriteGuard`] has the token of its own write.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let look = prices.upgradable_read().await?;
+    /// let before = look.token(); // of the data that this guard reads
+    /// let writer = look.upgrade().await?;
+    /// assert!(writer.token() > before);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn token(&self) -> Token {
         self.0.granted_token()
     }

@@ -357,6 +357,21 @@ impl ReadWriteLock {
     /// Returns the number of read guards of `owner`, as the server counts them. Returns zero once
     /// the lease has ended. Costs one command.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let outer = prices.read().await?;
+    /// let inner = prices.read().owner(outer.owner()).await?;
+    /// assert_eq!(prices.read_count(outer.owner()).await?, 2);
+    /// assert_eq!(prices.write_count(outer.owner()).await?, 0);
+    /// # drop(inner);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).
@@ -371,6 +386,21 @@ impl ReadWriteLock {
 
     /// Returns the number of write guards of `owner`, as the server counts them. Returns zero once
     /// the lease has ended. Costs one command.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let writer = prices.write().await?;
+    /// let reader = prices.read().owner(writer.owner()).await?; // a writer may read
+    /// assert_eq!(prices.write_count(writer.owner()).await?, 1);
+    /// assert_eq!(prices.read_count(writer.owner()).await?, 1);
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -419,6 +449,23 @@ impl ReadWriteLock {
     /// Costs one command, one per about 256 readers, and one per client that holds. The result may
     /// omit holders that come or go in the meantime.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::Access;
+    ///
+    /// let prices = client.read_write_lock("prices");
+    /// let reader = prices.read().note("invoice run").await?;
+    /// let holders = prices.holders().await?;
+    /// assert_eq!(holders[0].access, Access::Read);
+    /// assert_eq!(holders[0].note.as_deref(), Some("invoice run"));
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).
@@ -438,6 +485,20 @@ impl ReadWriteLock {
     /// renewed lease are lost at their next renewal. Guards with a fixed lease are lost at their
     /// deadline, or when they extend. To keep exclusion, forbid the renewal with
     /// [`after_lease`](ForceEnd::after_lease).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let reader = prices.read().await?; // hangs
+    /// assert_eq!(prices.force_release().await?, 1);
+    /// assert!(reader.check().is_err());
+    /// assert!(prices.try_write().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "unlock")]
     pub fn force_release(&self) -> ForceEnd {
         ForceEnd::new(self)

@@ -38,6 +38,19 @@ impl ReadWriteLock {
 
     /// Returns the write side, as a member of a multi-lock. The write side includes the read side:
     /// if both are members, only the write side is acquired.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (prices, report) = (client.read_write_lock("prices"), client.lock("report"));
+    /// let guard = client.multi_lock(&[&prices.write_side(), &report]).lock().await?;
+    /// assert!(prices.try_read().await?.is_none());
+    /// assert!(guard.token("prices").is_some()); // the token of the write
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_side(&self) -> ReadWriteSide {
         self.side(Way::Write)
     }

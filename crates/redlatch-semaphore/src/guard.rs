@@ -42,6 +42,18 @@ pub struct SemaphorePermit {
 
 impl SemaphorePermit {
     /// Returns the number of permits in this guard.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let memory = client.semaphore("gpu:memory:gb").permits_if_unset(24);
+    /// let training = memory.acquire_many(16).await?;
+    /// assert_eq!(training.num_permits(), 16);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn num_permits(&self) -> u32 {
         self.bundle.holds().iter().map(Portion::units).sum()
     }

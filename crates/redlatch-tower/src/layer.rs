@@ -109,12 +109,57 @@ impl LimitLayer {
     /// The semaphore needs a number of permits: one that is set on the server, or one of
     /// [`permits_if_unset`](Semaphore::permits_if_unset). Otherwise each request is refused as
     /// [`Refusal::Unavailable`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use axum::{Router, body::Body, http::{Request, StatusCode}, routing::get};
+    /// # use tower::ServiceExt;
+    /// use redlatch_tower::{LimitLayer, Unavailable};
+    ///
+    /// let reports = client.semaphore("reports").permits_if_unset(8); // over all replicas
+    /// let refuse = Unavailable::Refuse(StatusCode::SERVICE_UNAVAILABLE);
+    /// let limit = LimitLayer::new(reports).on_unavailable(refuse);
+    /// # async fn report() -> &'static str { "a report" }
+    /// let app: Router = Router::new().route("/", get(report)).layer(limit);
+    /// # let response = app.oneshot(Request::new(Body::empty())).await;
+    /// # assert_eq!(response.map(|response| response.status()), Ok(StatusCode::OK));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(semaphore: Semaphore) -> Self {
         Self::by(move |_| Some(semaphore.clone()))
     }
 
     /// Creates a layer that takes a permit of the semaphore that `semaphore` returns for a request,
     /// such as one per user. A request for which it returns `None` passes without a permit.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use axum::{Router, body::Body, http::{Request, StatusCode}, routing::get};
+    /// # use axum::http::request::Parts;
+    /// # use tower::ServiceExt;
+    /// # use redlatch_tower::Unavailable;
+    /// use redlatch_tower::LimitLayer;
+    ///
+    /// // Two requests at a time for each tenant.
+    /// let limit = LimitLayer::by(move |request: &Parts| {
+    ///     let tenant = request.headers.get("tenant")?.to_str().ok()?;
+    ///     Some(client.semaphore(format!("tenant:{tenant}")).permits_if_unset(2))
+    /// });
+    /// # let limit = limit.on_unavailable(Unavailable::Refuse(StatusCode::BAD_GATEWAY));
+    /// # let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+    /// # let request = Request::builder().header("tenant", "7").body(Body::empty());
+    /// # let response = app.oneshot(request.expect("valid")).await;
+    /// # assert_eq!(response.map(|response| response.status()), Ok(StatusCode::OK));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn by(semaphore: impl Fn(&Parts) -> Option<Semaphore> + Send + Sync + 'static) -> Self {
         Self {
             settings: Settings {
@@ -135,6 +180,31 @@ impl LockLayer {
     /// The name of the lock has to be what the handler understands. A path may be written in
     /// several ways: `/orders/%34%32` reaches the same handler as `/orders/42`, with the same
     /// parameter. [`path_parameters`](crate::path_parameters) decodes it as routers do.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # use axum::{Router, body::Body, http::{Request, StatusCode}, routing::post};
+    /// # use axum::http::request::Parts;
+    /// # use tower::ServiceExt;
+    /// # use redlatch_tower::Unavailable;
+    /// use redlatch_tower::{LockLayer, path_parameters};
+    ///
+    /// // One request per invoice.
+    /// let lock = LockLayer::new(move |request: &Parts| {
+    ///     let [id] = path_parameters(request, "/invoices/{id}")?;
+    ///     Some(client.lock(format!("invoice:{id}")))
+    /// });
+    /// # let lock = lock.on_unavailable(Unavailable::Refuse(StatusCode::BAD_GATEWAY));
+    /// # let app: Router = Router::new().route("/invoices/{id}", post(|| async {})).layer(lock);
+    /// # let request = Request::post("/invoices/7").body(Body::empty());
+    /// # let response = app.oneshot(request.expect("valid")).await;
+    /// # assert_eq!(response.map(|response| response.status()), Ok(StatusCode::OK));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(lock: impl Fn(&Parts) -> Option<Lock> + Send + Sync + 'static) -> Self {
         Self {
             settings: Settings {
@@ -153,12 +223,57 @@ macro_rules! settings {
         impl<D> $layer<D> {
             /// Sets how long a request waits while others have the lock or all permits. Default:
             /// zero, one attempt.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// # use std::time::Duration;
+            /// # use axum::{Router, body::Body, http::{Request, StatusCode}, routing::get};
+            /// # use redlatch_tower::{LimitLayer, Unavailable};
+            /// # use tower::ServiceExt;
+            /// let reports = client.semaphore("reports").permits_if_unset(1);
+            /// let limit = LimitLayer::new(reports.clone()).wait(Duration::from_millis(500));
+            /// # let limit = limit.on_unavailable(Unavailable::PassThrough);
+            /// # async fn report() -> &'static str { "a report" }
+            /// let app: Router = Router::new().route("/", get(report)).layer(limit);
+            /// // Another replica holds the permit for 200 ms.
+            /// let permit = reports.acquire().lease(Duration::from_millis(200)).await?;
+            /// let response = app.oneshot(Request::new(Body::empty())).await;
+            /// assert_eq!(response.map(|response| response.status()), Ok(StatusCode::OK));
+            /// # drop(permit);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn wait(mut self, wait: Duration) -> Self {
                 self.settings.wait = wait;
                 self
             }
 
             /// Sets the status of the response if others have the lock or all permits. Default:
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// # use axum::{Router, body::Body, http::{Request, StatusCode}, routing::get};
+            /// # use redlatch_tower::{LimitLayer, Unavailable};
+            /// # use tower::ServiceExt;
+            /// let reports = client.semaphore("reports").permits_if_unset(1);
+            /// let limit = LimitLayer::new(reports.clone()).on_busy(StatusCode::TOO_MANY_REQUESTS);
+            /// # let limit = limit.on_unavailable(Unavailable::PassThrough);
+            /// # async fn report() -> &'static str { "a report" }
+            /// let app: Router = Router::new().route("/", get(report)).layer(limit);
+            /// let permit = reports.acquire().await?; // another replica
+            /// let response = app.oneshot(Request::new(Body::empty())).await;
+            /// let status = response.map(|response| response.status());
+            /// assert_eq!(status, Ok(StatusCode::TOO_MANY_REQUESTS));
+            /// # drop(permit);
+            /// # Ok(())
+            /// # }
+            /// ```
             #[doc = $busy]
             pub const fn on_busy(mut self, status: StatusCode) -> Self {
                 self.settings.busy = status;
@@ -166,6 +281,30 @@ macro_rules! settings {
             }
 
             /// Sets how long a request keeps its lock or permit. Default: [`Until::Head`].
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// # use axum::{Router, body::Body, http::Request, routing::get};
+            /// # use tower::ServiceExt;
+            /// # use redlatch_tower::Unavailable;
+            /// use redlatch_tower::{LimitLayer, Until};
+            ///
+            /// let reports = client.semaphore("reports").permits_if_unset(1);
+            /// let limit = LimitLayer::new(reports.clone()).until(Until::Body);
+            /// # let limit = limit.on_unavailable(Unavailable::PassThrough);
+            /// # async fn report() -> &'static str { "a report" }
+            /// let app: Router = Router::new().route("/", get(report)).layer(limit);
+            /// let response = app.oneshot(Request::new(Body::empty())).await;
+            /// assert_eq!(reports.available_permits().await?, 0); // the body is not sent yet
+            /// drop(response);
+            /// # client.settled().await;
+            /// assert_eq!(reports.available_permits().await?, 1);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn until(mut self, until: Until) -> Self {
                 self.settings.until = until;
                 self
@@ -173,6 +312,30 @@ macro_rules! settings {
 
             /// Sets what to do if the lock or the limit cannot be asked, or is lost. There is no
             /// default; a layer without this setting does not compile.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// # use std::time::Duration;
+            /// # use axum::{Router, body::Body, http::{Request, StatusCode}, routing::get};
+            /// # use tower::ServiceExt;
+            /// use redlatch_tower::{LimitLayer, Unavailable};
+            ///
+            /// # let server = redlatch::embedded::Server::start();
+            /// # let client = server.client().await?;
+            /// let reports = client.semaphore("reports").permits_if_unset(1);
+            /// let limit = LimitLayer::new(reports).on_unavailable(Unavailable::PassThrough);
+            /// # async fn report() -> &'static str { "a report" }
+            /// let app: Router = Router::new().route("/", get(report)).layer(limit);
+            /// server.stop_for(Duration::from_secs(60));
+            /// let response = app.oneshot(Request::new(Body::empty())).await;
+            /// let status = response.map(|response| response.status());
+            /// assert_eq!(status, Ok(StatusCode::OK)); // without a limit
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn on_unavailable(self, unavailable: Unavailable) -> $layer<Decided> {
                 $layer {
                     settings: self.settings,

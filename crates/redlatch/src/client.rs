@@ -139,6 +139,17 @@ impl Client {
     /// Connects to `url` with the default options:
     /// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS, `unix:///path`.
     ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let client = Client::connect("redis://:secret@redis.example:6379/1").await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// `InvalidOption` for an invalid address. Otherwise as
@@ -153,6 +164,17 @@ impl Client {
 
     /// Connects to the address in the environment: that of `REDLATCH_URL`, or else of `REDIS_URL`.
     ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// // In the shell: REDLATCH_URL=redis://localhost
+    /// let client = Client::from_env().await?;
+    /// println!("connected to {}", client.address());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// `InvalidOption` if neither variable is set, or for an invalid address. Otherwise as
@@ -166,6 +188,19 @@ impl Client {
     }
 
     /// Returns a builder of a client for `url`, to set options.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// let builder = Client::builder("redis://localhost").patience(Duration::from_secs(2));
+    /// let client = builder.prefix("shop").connect_lazy()?; // or connect().await?
+    /// assert_eq!(client.address(), "localhost:6379");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }
@@ -243,6 +278,22 @@ impl Client {
     /// Returns `stripes` locks under `name` for any number of keys. Each key belongs to one of the
     /// locks, which is the same in every process.
     ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let tenants = client.striped_lock("tenants", 256)?;
+    /// let guard = tenants.of("tenant:4711").lock().await?;
+    /// assert!(tenants.of("tenant:4711").try_lock().await?.is_none());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    ///
     /// # Errors
     ///
     /// `InvalidOption` if `stripes` is zero.
@@ -276,6 +327,34 @@ impl Client {
     /// and those of `others`. Pass at least two other clients.
     ///
     /// The first acquisition reports invalid arguments. [`RedLock::builder`] has more settings.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # use redlatch::ClientBuilder;
+    /// # use redlatch::embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+    /// # use redlatch::runtime::{Address, Login};
+    /// # let runtime = std::sync::Arc::new(SteppedRuntime::new());
+    /// # let node = async |host: &str| {
+    /// #     let server = EmbeddedServer::new(runtime.clone());
+    /// #     let transport = EmbeddedTransport::new().serve(host, server);
+    /// #     let builder = ClientBuilder::at(Address::Embedded(host.to_owned()), Login::default());
+    /// #     let builder = builder.transport(std::sync::Arc::new(transport));
+    /// #     builder.runtime(runtime.clone()).connect().await
+    /// # };
+    /// # let (one, two, three) = (node("one").await?, node("two").await?, node("three").await?);
+    /// # tokio::time::sleep(std::time::Duration::from_secs(60)).await; // longer than a lease
+    /// let billing = one.red_lock("billing", &[two, three]); // three clients
+    /// let guard = billing.lock().await?;
+    /// assert!(guard.nodes_held() >= 2, "a majority");
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "redlock")]
     #[doc(alias = "getRedLock")]
     pub fn red_lock(&self, name: impl AsRef<str>, others: &[Self]) -> RedLock {
@@ -289,6 +368,23 @@ impl Client {
     }
 
     /// Returns the countdown latch called `name`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let imported = client.count_down_latch("import:tables");
+    /// imported.try_set_count(2).await?;
+    /// let (orders, invoices) = (imported.count_down(1), imported.count_down(1));
+    /// tokio::try_join!(orders, invoices)?;
+    /// imported.wait().await?; // until both tables are imported
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "getCountDownLatch")]
     #[doc(alias = "barrier")]
     pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
@@ -297,6 +393,25 @@ impl Client {
 
     /// Returns the job called `name`. Each slot of its schedule runs once, over all processes.
     /// Needs the feature `once`.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "embedded", feature = "once"))]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::once::JobRun;
+    ///
+    /// let invoices = client.once("invoices").every(Duration::from_secs(24 * 3600));
+    /// let send = async |_: &JobRun| Ok::<_, String>("sent");
+    /// assert_eq!(invoices.run(send).await?.ran(), Some("sent"));
+    /// assert_eq!(invoices.run(send).await?.ran(), None); // once a day
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(all(feature = "embedded", feature = "once")))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "cron")]
     #[doc(alias = "job")]
     #[cfg(feature = "once")]
@@ -305,6 +420,22 @@ impl Client {
     }
 
     /// Returns the semaphore called `name`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let exports = client.semaphore("exports").permits_if_unset(2);
+    /// let permits = (exports.acquire().await?, exports.acquire().await?);
+    /// assert!(exports.try_acquire().await?.is_none(), "two at a time");
+    /// # drop(permits);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "getSemaphore")]
     #[doc(alias = "limit")]
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
@@ -312,6 +443,24 @@ impl Client {
     }
 
     /// Returns the permit-expirable semaphore called `name`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let slots = client.permit_expirable_semaphore("render").permits_if_unset(4);
+    /// let id = slots.acquire().lease(Duration::from_secs(60)).await?;
+    /// println!("for the worker: {id}"); // the worker returns the permit
+    /// assert_eq!(slots.available_permits().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "getPermitExpirableSemaphore")]
     pub fn permit_expirable_semaphore(&self, name: impl AsRef<str>) -> PermitExpirableSemaphore {
         PermitExpirableSemaphore::new(&self.0, name)
@@ -347,6 +496,24 @@ impl Client {
     }
 
     /// Returns the fair lock called `name`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let printer = client.fair_lock("printer");
+    /// let first = printer.lock().await?;
+    /// let second = tokio::spawn(printer.lock().into_future()); // before all later callers
+    /// first.release().await?;
+    /// second.await.expect("no panic")?.release().await?;
+    /// # assert!(!printer.is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "getFairLock")]
     #[doc(alias = "queue")]
     pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
@@ -354,6 +521,22 @@ impl Client {
     }
 
     /// Returns the read-write lock called `name`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let prices = client.read_write_lock("prices");
+    /// let (one, two) = (prices.read().await?, prices.read().await?);
+    /// assert!(prices.try_write().await?.is_none(), "readers exclude the writer");
+    /// # drop((one, two));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "rwlock")]
     #[doc(alias = "getReadWriteLock")]
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
@@ -361,6 +544,23 @@ impl Client {
     }
 
     /// Returns the election called `name`. Needs the feature `election`.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "embedded", feature = "election"))]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let candidate = client.election("billing-worker");
+    /// candidate.lead(async |term| {
+    ///     println!("the only worker, with token {}", term.token());
+    /// }).await?;
+    /// assert!(candidate.leader().await?.is_none(), "the work is done");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(all(feature = "embedded", feature = "election")))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "leader")]
     #[cfg(feature = "election")]
     pub fn election(&self, name: impl AsRef<str>) -> Election {
@@ -369,6 +569,22 @@ impl Client {
 
     /// Returns the fence of the data at `key`, a key without the client's prefix. Needs the feature
     /// `fence`.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "embedded", feature = "fence"))]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.lock("stock:42").lock().await?;
+    /// let stock = client.fence("stock:42:count");
+    /// assert!(stock.set(guard.token(), "10").await?.is_written());
+    /// assert_eq!(stock.mark().await?, Some(guard.token())); // refuses lower tokens
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(all(feature = "embedded", feature = "fence")))]
+    /// # fn main() {}
+    /// ```
     #[doc(alias = "fencing token")]
     #[cfg(feature = "fence")]
     pub fn fence(&self, key: impl AsRef<str>) -> Fence {
@@ -376,6 +592,25 @@ impl Client {
     }
 
     /// Returns a stream of the held fair locks, as [`locks`](Self::locks) does for plain locks.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.fair_lock("orders:42").lock().await?;
+    /// let mut locks = client.fair_locks("orders:*");
+    /// while let Some(lock) = locks.next().await {
+    ///     let lock = lock?;
+    ///     println!("{} is held, and {} callers wait", lock.info.name, lock.info.waiters);
+    ///     # assert_eq!(lock.info.token, guard.token());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     pub fn fair_locks(&self, pattern: &str) -> Locks {
         redlatch_fair::fair_locks(&self.0, pattern)
     }

@@ -51,6 +51,20 @@ pub struct Server {
 impl Server {
     /// Starts an empty server on tokio's clock.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// use redlatch::embedded::Server;
+    ///
+    /// let (one, two) = (Server::start().client().await?, Server::start().client().await?);
+    /// let guard = one.lock("orders:42").lock().await?;
+    /// assert!(two.lock("orders:42").try_lock().await?.is_some(), "each server has its own locks");
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Panics
     ///
     /// Clients of the server panic outside of a tokio runtime.
@@ -63,6 +77,20 @@ impl Server {
     }
 
     /// Returns a builder of a client of this server, on the same clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// let server = redlatch::embedded::Server::start();
+    /// let tenant = server.builder().prefix("tenant-7").connect().await?;
+    /// let other = server.builder().prefix("tenant-8").connect().await?;
+    /// let guard = tenant.lock("report").lock().await?;
+    /// assert!(other.lock("report").try_lock().await?.is_some(), "each prefix has its own locks");
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(&self) -> ClientBuilder {
         let transport = EmbeddedTransport::new().serve(NAME, self.engine.clone());
         ClientBuilder::at(Address::Embedded(NAME.to_owned()), Login::default())
@@ -71,6 +99,19 @@ impl Server {
     }
 
     /// Connects a client with the default options. Any number of clients may share a server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// let server = redlatch::embedded::Server::start();
+    /// let (one, two) = (server.client().await?, server.client().await?); // as two processes
+    /// let guard = one.lock("orders:42").lock().await?;
+    /// assert!(two.lock("orders:42").try_lock().await?.is_none());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -110,6 +151,22 @@ impl Server {
     }
 
     /// Answers the next renewal of a plain lock with an error and does not execute it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// use std::time::Duration;
+    ///
+    /// # let server = redlatch::embedded::Server::start();
+    /// # let client = server.client().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// server.fail_next_renewal(); // due after 10 s
+    /// tokio::time::sleep(Duration::from_secs(40)).await;
+    /// assert!(guard.check().is_ok(), "the client has tried again");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fail_next_renewal(&self) {
         let text = redlatch_reentrant::renewal_script();
         self.engine.fail_next(
@@ -120,12 +177,40 @@ impl Server {
 
     /// Drops the next reply. The server executes the command, and its connection sends no further
     /// replies.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let server = redlatch::embedded::Server::start();
+    /// # let client = server.client().await?;
+    /// server.drop_next_reply();
+    /// let guard = client.lock("orders:42").lock().await?; // the request is sent twice
+    /// assert_eq!(client.lock("orders:42").hold_count(guard.owner()).await?, 1); // and counts once
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_next_reply(&self) {
         self.engine.drop_next_reply();
     }
 
     /// Stops the server for `span`. Connections stay open, and the server answers no request. It
     /// executes the requests of that time afterwards.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// use std::time::Duration;
+    ///
+    /// # let server = redlatch::embedded::Server::start();
+    /// let client = server.builder().patience(Duration::from_secs(2)).connect().await?;
+    /// server.stop_for(Duration::from_secs(60));
+    /// let error = client.lock("orders:42").lock().await.unwrap_err();
+    /// assert!(error.is_transient(), "try again later");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stop_for(&self, span: Duration) {
         self.engine.stop_for(span);
     }
@@ -133,12 +218,44 @@ impl Server {
     /// Sets the server's clock forward, as an administrator would. The clients' clocks do not
     /// change, so leases end early without the holders' knowledge. To let time pass for server and
     /// clients, pause tokio's clock and sleep.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// use std::time::Duration;
+    ///
+    /// # let server = redlatch::embedded::Server::start();
+    /// # let (one, two) = (server.client().await?, server.client().await?);
+    /// let first = one.lock("orders:42").lock().await?;
+    /// server.advance(Duration::from_secs(60)); // longer than the lease
+    /// let second = two.lock("orders:42").lock().await?;
+    /// assert!(first.check().is_ok(), "not even the first holder can know");
+    /// assert!(second.token() > first.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn advance(&self, span: Duration) {
         self.engine.advance(span);
     }
 
     /// Returns the handle to all other functions: stored data, further failures, snapshots and
     /// restarts.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let server = redlatch::embedded::Server::start();
+    /// # let client = server.client().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// server.engine().restart_empty(); // no persistence
+    /// let second = client.lock("orders:42").try_lock().await?;
+    /// assert!(second.is_some(), "the server has forgotten the first holder");
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn engine(&self) -> &EmbeddedServer {
         &self.engine
     }
@@ -153,6 +270,20 @@ impl fmt::Debug for Server {
 impl Client {
     /// Connects to a new server inside this process. Needs the feature `embedded`; see
     /// [`embedded`](self).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// use redlatch::Client;
+    ///
+    /// let client = Client::embedded().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// assert!(client.lock("orders:42").is_locked().await?);
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

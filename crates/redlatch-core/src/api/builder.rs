@@ -280,6 +280,18 @@ macro_rules! acquire_options {
             /// 500 ms. With this option the waiter asks for its whole lease when its turn has come,
             /// as with a [`durability`](Self::durability). That costs one more round trip. Waiters
             /// of other kinds always ask, so the option has no effect on them.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # fn rebuild_index() {}
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// let guard = lock.lock().whole_lease().await?;
+            /// rebuild_index(); // blocks the only thread for 10 s, without a renewal
+            /// guard.check()?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub const fn whole_lease(mut self) -> Self {
                 self.0.options.whole_lease = true;
                 self
@@ -310,6 +322,24 @@ macro_rules! acquire_options {
             }
 
             /// Acquires for a fresh owner, also inside a scope.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock {
+            /// #     fn lock(&self) -> redlatch::Acquire<redlatch::Held>;
+            /// #     fn try_lock(&self) -> redlatch::TryAcquire<redlatch::Held>;
+            /// # }
+            /// # use redlatch::{Client, Error};
+            /// # async fn example(lock: &impl Lock, client: Client) -> Result<(), Error> {
+            /// client.owner().scope(async {
+            ///     let guard = lock.lock().await?;
+            ///     let second = lock.try_lock().fresh_owner().await?;
+            ///     assert!(second.is_none(), "not a re-entry");
+            ///     guard.release().await
+            /// }).await?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn fresh_owner(mut self) -> Self {
                 self.0.options.owner = OwnerChoice::Fresh;
                 self

@@ -26,6 +26,17 @@ pub struct Tables {
 impl Client {
     /// Connects to `url` with the default options; see [`ClientBuilder::new`] for its form.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let client = Client::connect("redis://:secret@redis.example:6379/1").await?;
+    /// println!("a round trip takes {:?}", client.ping().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The same as those of [`ClientBuilder::connect`].
@@ -38,6 +49,20 @@ impl Client {
     }
 
     /// Creates a builder for a client of `url`.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// let builder = Client::builder("redis://localhost").patience(Duration::from_secs(2));
+    /// let client = builder.prefix("shop").connect_lazy()?; // or connect().await?
+    /// assert_eq!(client.address(), "localhost:6379");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }
@@ -61,11 +86,35 @@ impl Client {
 
     /// Changes user and password of the servers, from the next connection on. Use it for passwords
     /// that change while the client lives. Existing connections stay open. Does no I/O.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # use tokio::sync::watch::Receiver;
+    /// # async fn example(client: redlatch::Client, mut passwords: Receiver<String>) {
+    /// // The secret manager replaces the password every day.
+    /// while passwords.changed().await.is_ok() {
+    ///     let password = passwords.borrow_and_update().clone();
+    ///     client.set_credentials(Some("orders"), Some(&password));
+    /// }
+    /// # }
+    /// ```
     pub fn set_credentials(&self, username: Option<&str>, password: Option<&str>) {
         self.net().router.change_credentials(username, password);
     }
 
     /// Returns the configured address of this client, without user and password.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let client = Client::builder("redis://app:secret@redis.example/1").connect_lazy()?;
+    /// assert_eq!(client.address(), "redis.example:6379"); // safe to log
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn address(&self) -> &str {
         &self.0.address
     }
@@ -79,11 +128,36 @@ impl Client {
     /// its servers. The round-trip time limits the precision. Zero for one server. Does no I/O.
     ///
     /// See [`server_clock_allowance`](ClientBuilder::server_clock_allowance).
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// if client.server_clock_difference() > Duration::from_millis(500) {
+    ///     eprintln!("the clocks of the servers are apart: check their time service");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn server_clock_difference(&self) -> Duration {
         self.0.net.world.clocks.difference()
     }
 
     /// Returns the sizes of the tables at this instant.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// use redlatch::Tables;
+    ///
+    /// // At the end of a test: nothing is held, nothing waits, and nothing is in progress.
+    /// assert_eq!(client.tables(), Tables::default());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tables(&self) -> Tables {
         Tables {
             holds: self.0.holds.len(),

@@ -92,6 +92,17 @@ impl Client {
 
     /// Closes the client without grace: tells the guards and releases their holds at once.
     ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// client.close_now().await; // the guards are lost, and their names are free
+    /// assert!(client.is_closed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// The same as that of [`close`](Self::close).
@@ -101,12 +112,40 @@ impl Client {
 
     /// Tells whether the client is closed or closing. That is also true after the end of the tokio
     /// runtime that created it, and in a fork of its process.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// use redlatch::ErrorKind;
+    ///
+    /// assert!(!client.is_closed());
+    /// client.close_now().await;
+    /// assert!(client.is_closed());
+    /// assert_eq!(client.ping().await.unwrap_err().kind(), ErrorKind::Closed);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.0.life().is_forked() || self.is_closing()
     }
 
     /// Resolves when every background release and undo of dropped guards and acquisitions has been
     /// answered or given up. The client stays open.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # use redlatch::{Client, Error};
+    /// # async fn example(lock: &impl Lock, client: Client) -> Result<(), Error> {
+    /// let guard = lock.lock().await?;
+    /// drop(guard); // releases in the background
+    /// client.settled().await;
+    /// assert_eq!(client.tables().pending_releases, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     ///

@@ -83,6 +83,22 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server. The
     /// first login among them applies to all.
+    ///
+    /// ```
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"]; // the client finds the others
+    /// let client = ClientBuilder::cluster(nodes).connect_lazy()?; // or connect().await?
+    /// assert_eq!(client.address(), "cluster@10.0.0.1:6379,10.0.0.2:6379");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::cluster(nodes))
     }
@@ -92,6 +108,23 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// A login in the addresses applies to the sentinels. [`credentials`](Self::credentials) sets
     /// the login for the servers.
+    ///
+    /// ```
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// let sentinels = ["10.0.0.1:26379", "10.0.0.2:26379"];
+    /// let builder = ClientBuilder::sentinel("orders", sentinels); // `orders` is the master
+    /// let client = builder.credentials(Some("app"), Some("secret")).connect_lazy()?;
+    /// assert_eq!(client.address(), "orders@10.0.0.1:26379,10.0.0.2:26379");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sentinel<I: AsRef<str>>(service: &str, sentinels: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::sentinel(service, sentinels))
     }
@@ -101,6 +134,22 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// The client asks the servers which of them is the master. It asks again when the master is
     /// unreachable or accepts no writes. It never promotes a server.
+    ///
+    /// ```
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// let servers = ["redis-0.shop:6379", "redis-1.shop:6379"]; // one of them is the master
+    /// let client = ClientBuilder::replicas(servers).connect_lazy()?; // or connect().await?
+    /// assert!(client.address().contains("redis-1.shop:6379"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn replicas<I: AsRef<str>>(servers: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::replicas(servers))
     }
@@ -138,6 +187,20 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets user and password of the servers, instead of those in the address.
     /// [`Client::set_credentials`] changes them later.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let password = std::env::var("ORDERS_PASSWORD").ok();
+    /// let builder = Client::builder("redis://redis.example");
+    /// let builder = builder.credentials(Some("orders"), password.as_deref());
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn credentials(mut self, username: Option<&str>, password: Option<&str>) -> Self {
         let login = &mut self.config.servers.login;
@@ -148,6 +211,18 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the number of the database, instead of the one in the address. A cluster has only
     /// database 0.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let client = Client::builder("redis://localhost/0").database(3).connect_lazy()?;
+    /// assert_eq!(client.database(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn database(mut self, database: u32) -> Self {
         self.config.servers.login.database = database;
@@ -155,6 +230,23 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Sets user and password of the sentinels.
+    ///
+    /// ```
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// let builder = ClientBuilder::sentinel("orders", ["10.0.0.1:26379", "10.0.0.2:26379"])
+    ///     .credentials(Some("app"), Some("secret")) // for the servers
+    ///     .sentinel_credentials(None, Some("another secret"));
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn sentinel_credentials(mut self, username: Option<&str>, password: Option<&str>) -> Self {
         match &mut self.config.servers.topology {
@@ -169,6 +261,24 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Maps a server's announced address, `host:port`, to the address at which the client reaches
     /// it. Use it for nodes behind address translation or proxies, once per node.
+    ///
+    /// ```
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// // A cluster in containers, whose ports are published on this machine.
+    /// let builder = ClientBuilder::cluster(["localhost:7000"])
+    ///     .announced_as("172.18.0.2:6379", "localhost:7000")
+    ///     .announced_as("172.18.0.3:6379", "localhost:7001");
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn announced_as(mut self, announced: &str, reached: &str) -> Self {
         match (
@@ -185,6 +295,20 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the first part of all keys and channels: 1 to 64 bytes without braces, `@`, white space
     /// and glob characters. Default: `redlatch`.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::{Client, ErrorKind};
+    ///
+    /// let builder = Client::builder("redis://localhost").prefix("tenant-7");
+    /// # builder.connect_lazy()?;
+    /// let wrong = Client::builder("redis://localhost").prefix("tenant-*");
+    /// assert_eq!(wrong.connect_lazy().unwrap_err().kind(), ErrorKind::InvalidOption);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         match Prefix::parse(prefix) {
@@ -199,6 +323,20 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the lease of acquisitions that specify none: 1 s to 365 days. The watchdog renews it.
     /// Default: 30 s.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// // The locks of a process that dies are free after 10 s.
+    /// let builder = Client::builder("redis://localhost").default_lease(Duration::from_secs(10));
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn default_lease(mut self, lease: Duration) -> Self {
         match Lease::renewed(lease) {
@@ -212,6 +350,21 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// If every strategy is `Poll`, the client never opens a connection for messages and needs no
     /// permission for channels.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::{Backoff, Client, WaitStrategy};
+    ///
+    /// // The user has no right to subscribe, so waiters ask every 200 ms.
+    /// let poll = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(200)));
+    /// let builder = Client::builder("redis://localhost").wait_strategy(poll);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn wait_strategy(mut self, strategy: WaitStrategy) -> Self {
         self.config.strategy = strategy;
@@ -222,6 +375,19 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Default: 0.01 (one per cent).
     ///
     /// Holders give up 2 × drift × lease + 4 ms before the lease ends.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// // Holders give up a lease of 30 s 64 ms before its end, and by default 604 ms.
+    /// let builder = Client::builder("redis://localhost").clock_drift(0.001);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn clock_drift(mut self, drift: f64) -> Self {
         match Trust::new(drift) {
@@ -244,6 +410,21 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// more than half of this value. It allows for the difference that it has seen if that is
     /// greater. It cannot read the clock of a server before that server is in charge. See also
     /// [`server_clock_difference`](Client::server_clock_difference).
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// // A hosted service with one address, behind which a standby may take over.
+    /// let second = Duration::from_secs(1);
+    /// let builder = Client::builder("redis://redis.example").server_clock_allowance(second);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn server_clock_allowance(mut self, difference: Duration) -> Self {
         if difference > Duration::from_secs(3600) {
@@ -258,6 +439,21 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// A token costs about 170 bytes per name for that time. Tokens rise even after it, unless the
     /// server's clock is set back.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// // For a day, the tokens of a free name rise even if the server's clock is set back.
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let builder = Client::builder("redis://localhost").token_retention(day);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn token_retention(mut self, retention: Duration) -> Self {
         if retention < Duration::from_secs(10) || retention > Lease::MAX {
@@ -273,6 +469,21 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// This does not limit the wait for a name that another owner holds, since the server answers:
     /// only the time since its last answer counts. A release, an extension or a query gives up when
     /// its own request has no answer for this long.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::{Client, ErrorKind};
+    ///
+    /// // No server listens at port 1.
+    /// let builder = Client::builder("redis://127.0.0.1:1").patience(Duration::from_millis(200));
+    /// let error = builder.connect_lazy()?.ping().await.unwrap_err(); // after 200 ms
+    /// assert_eq!(error.kind(), ErrorKind::Unavailable);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         if patience < Duration::from_millis(100) || patience > Duration::from_secs(86_400) {
@@ -288,6 +499,20 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// which the client sends one or two commands. If another owner of the same client holds the
     /// name, the event is `waits_for_itself`. The client learns the holder from the server's next
     /// answer, so the event may be two seconds late.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// // A request should wait for a second at most, so log each longer wait.
+    /// let builder = Client::builder("redis://localhost").long_wait(Duration::from_secs(1));
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn long_wait(mut self, wait: Duration) -> Self {
         if wait < Duration::from_millis(10) || wait > Lease::MAX {
@@ -299,6 +524,22 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the time limit for [`connect`](Self::connect) as a whole, and for each later connection
     /// attempt: 10 ms to 1 minute. Default: 3 s.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::Client;
+    ///
+    /// // No server listens at port 1.
+    /// let builder = Client::builder("redis://127.0.0.1:1");
+    /// let builder = builder.connect_timeout(Duration::from_millis(200));
+    /// let error = builder.connect().await.unwrap_err(); // after 200 ms
+    /// assert!(error.is_transient());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         if timeout < Duration::from_millis(10) || timeout > Duration::from_secs(60) {
@@ -310,6 +551,18 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the application's name, which inspection shows with every hold of this client. Default:
     /// the name of the executable.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let builder = Client::builder("redis://localhost").application("checkout 2.4.1");
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.config.application = Some(name.into());
@@ -317,6 +570,19 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Sets the name that the server's `CLIENT LIST` shows. Default: `redlatch`.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// let pod = std::env::var("HOSTNAME").unwrap_or_else(|_| "checkout".to_owned());
+    /// let builder = Client::builder("redis://localhost").client_name(pod);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.config.servers.login.client_name = Some(name.into());
@@ -325,6 +591,19 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the maximum number of concurrent acquisitions of this client, waiting or not. Default:
     /// 100,000. Further acquisitions fail with [`ErrorKind::TooManyWaiters`].
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// // Under load, the acquisition after 500 others fails at once and does not wait.
+    /// let builder = Client::builder("redis://localhost").max_waiters(500);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn max_waiters(mut self, waiters: usize) -> Self {
         self.config.max_waiters = waiters;
@@ -338,6 +617,19 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// although locks would work. Without it, missing permissions show at first use. The first
     /// waiter has to subscribe before it can wait. In a cluster, each notification goes to all
     /// nodes. The background writes the client's record, so `connect` needs no write.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// // The proxy of a hosted service refuses the commands of the check.
+    /// let builder = Client::builder("redis://proxy.example").self_check(false);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {
         self.config.self_check = check;
@@ -346,6 +638,19 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the certificates that TLS trusts and presents. Only for `rediss://` addresses, or for
     /// the servers that sentinels report.
+    ///
+    /// ```no_run
+    /// # mod redlatch { pub use redlatch_core::{Client, runtime::TlsOptions}; }
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlatch::{Client, TlsOptions};
+    ///
+    /// let mut tls = TlsOptions::default();
+    /// tls.root_pem = Some(std::fs::read("/etc/orders/ca.pem")?);
+    /// let client = Client::builder("rediss://redis.example").tls(tls).connect().await?;
+    /// # client.close_now().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         let topology = &mut self.config.servers.topology;
@@ -368,6 +673,24 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets the certificates for sentinels, if they differ from those of the servers. Call it after
     /// [`tls`](Self::tls).
+    ///
+    /// ```no_run
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::runtime::TlsOptions;
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # use redlatch::TlsOptions;
+    /// # async fn example(of_servers: TlsOptions) -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// let mut of_sentinels = TlsOptions::default();
+    /// of_sentinels.root_pem = Some(std::fs::read("/etc/sentinel/ca.pem")?);
+    /// let builder = ClientBuilder::sentinel("orders", ["rediss://10.0.0.1:26379"]);
+    /// let client = builder.tls(of_servers).sentinel_tls(of_sentinels).connect().await?;
+    /// # client.close_now().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn sentinel_tls(mut self, tls: TlsOptions) -> Self {
         let set = match &mut self.config.servers.topology {
@@ -387,6 +710,22 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// If the main tokio runtime may be blocked for long, pass a [`TokioRuntime`](crate::runtime::TokioRuntime) of another one:
     /// renewals then continue.
+    ///
+    /// ```
+    /// # mod redlatch { pub use redlatch_core::{Client, runtime::TokioRuntime}; }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use redlatch::{Client, TokioRuntime};
+    ///
+    /// // Renewals continue while other code blocks the main runtime.
+    /// let mut background = tokio::runtime::Builder::new_multi_thread();
+    /// let background = background.worker_threads(1).enable_all().build()?;
+    /// let runtime = Arc::new(TokioRuntime::new(background.handle().clone()));
+    /// let client = Client::builder("redis://localhost").runtime(runtime).connect_lazy()?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.config.runtime = Some(runtime);

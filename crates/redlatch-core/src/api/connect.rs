@@ -14,6 +14,21 @@ use crate::{
 impl<C: From<Client>> ClientBuilder<C> {
     /// Starts from the address in the environment: that of `REDLATCH_URL`, or else of `REDIS_URL`.
     /// An empty variable counts as missing. See [`new`](Self::new) for the form of an address.
+    ///
+    /// ```no_run
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # async fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::ClientBuilder;
+    ///
+    /// // In the shell: REDLATCH_URL=redis://localhost
+    /// let client = ClientBuilder::from_env().application("checkout").connect().await?;
+    /// println!("connected to {}", client.address());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_env() -> Self {
         Self::from_variables(|name| env::var_os(name))
     }
@@ -35,6 +50,21 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Connects to the servers and checks them.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn serve(_: redlatch::Client) {}
+    /// # async fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// match Client::builder("redis://redis.example").connect().await {
+    ///     Ok(client) => serve(client).await,
+    ///     Err(error) if error.is_transient() => eprintln!("no server yet: {error}"),
+    ///     Err(error) => return Err(error), // a wrong address, password or option
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

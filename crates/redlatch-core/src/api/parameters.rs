@@ -35,6 +35,24 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// and cause a warning.
     ///
     /// [`default_lease`]: Self::default_lease
+    ///
+    /// ```
+    /// # mod redlatch {
+    /// #     pub use redlatch_core::{*, runtime::*};
+    /// #     pub type ClientBuilder = redlatch_core::ClientBuilder;
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::{ClientBuilder, ErrorKind};
+    ///
+    /// let builder = ClientBuilder::new("redis+cluster://10.0.0.1,10.0.0.2?prefix=shop&lease=10s");
+    /// let client = builder.connect_lazy()?; // or connect().await?
+    /// assert_eq!(client.address(), "cluster@10.0.0.1:6379,10.0.0.2:6379");
+    /// let wrong = ClientBuilder::new("redis://localhost:99999").connect_lazy();
+    /// assert_eq!(wrong.unwrap_err().kind(), ErrorKind::InvalidOption);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(url: &str) -> Self {
         Self::with_defaults(url, |builder| builder)
     }

@@ -306,6 +306,21 @@ impl Error {
     }
 
     /// Returns the class.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+    /// use redlatch::ErrorKind;
+    ///
+    /// match lock.lock().await.map_err(|error| error.kind()) {
+    ///     Ok(guard) => println!("held with token {}", guard.token()),
+    ///     Err(ErrorKind::Permission) => eprintln!("grant the right to the user"),
+    ///     Err(kind) => eprintln!("not held: {kind:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -314,6 +329,19 @@ impl Error {
     ///
     /// Otherwise a request may have been executed. The client releases in the background whatever
     /// an abandoned acquisition may have acquired.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://127.0.0.1:1")
+    /// #     .patience(std::time::Duration::from_millis(100))
+    /// #     .connect_lazy()?;
+    /// let error = client.ping().await.unwrap_err(); // no server listens
+    /// assert!(error.is_not_executed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_not_executed(&self) -> bool {
         !self.0.in_doubt
             && !matches!(
@@ -371,11 +399,38 @@ impl Error {
 
     /// Returns the error that the text includes as the reason, such as the server's reply, or the
     /// `NodeOutcomes` of a red-lock.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+    /// if let Err(error) = lock.lock().await {
+    ///     eprintln!("{error}");
+    ///     if let Some(reason) = error.reason() {
+    ///         eprintln!("the reason: {reason}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reason(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
         self.0.reason.as_deref()
     }
 
     /// Returns the cause of the loss if the error is the loss of a hold.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// use redlatch::LossCause;
+    ///
+    /// let lost = guard.check().err().and_then(|error| error.loss());
+    /// if lost == Some(LossCause::Revoked) {
+    ///     eprintln!("an operator has ended the hold");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn loss(&self) -> Option<LossCause> {
         match self.kind() {
             ErrorKind::Lost(cause) => Some(cause),

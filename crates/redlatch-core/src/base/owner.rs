@@ -25,6 +25,17 @@ impl ClientId {
     }
 
     /// Returns the id, as it appears in keys and owners.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// let id = client.id().as_str();
+    /// assert!(client.owner().to_string().starts_with(id));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -62,6 +73,16 @@ pub struct Owner {
 
 impl Owner {
     /// Returns the client that the owner belongs to.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// assert_eq!(client.owner().client(), client.id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn client(&self) -> &ClientId {
         &self.client
     }
@@ -105,6 +126,20 @@ impl Owner {
     }
 
     /// Returns the owner of the innermost scope around the call.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// use redlatch::Owner;
+    ///
+    /// assert_eq!(Owner::current(), None);
+    /// let owner = client.owner();
+    /// assert_eq!(owner.scope(async { Owner::current() }).await, Some(owner));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current() -> Option<Self> {
         SCOPE.try_with(Self::clone).ok()
     }

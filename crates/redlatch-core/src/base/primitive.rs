@@ -465,11 +465,27 @@ impl Token {
     pub const NONE: Self = Self(0);
 
     /// Creates a token from a stored number.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::Token;
+    ///
+    /// let stored = 1_795_316_400_000_000; // from the column `token` of the order
+    /// assert!(Token::from_u64(stored) < Token::from_u64(stored + 1));
+    /// ```
     pub const fn from_u64(token: u64) -> Self {
         Self(token)
     }
 
     /// Returns the token as a number, below 2^53.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::Token;
+    ///
+    /// let token = Token::from_u64(42);
+    /// assert_eq!(token.as_u64(), 42); // for a parameter of a query
+    /// ```
     pub const fn as_u64(self) -> u64 {
         self.0
     }

@@ -120,6 +120,16 @@ macro_rules! guards {
             /// An earlier loss of the hold is an outcome and not an error; see
             /// [`Released`]($crate::Released).
             ///
+            /// ```no_run
+            /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+            /// match guard.release().await? {
+            ///     outcome if outcome.is_clean() => println!("held to the end"),
+            ///     outcome => eprintln!("check what was written: {outcome}"),
+            /// }
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
             /// # Errors
             ///
             /// Those of [`Held::release`]($crate::Held::release).

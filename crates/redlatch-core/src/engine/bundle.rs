@@ -71,6 +71,18 @@ impl<H> Bundle<H> {
 impl<H: Borrow<Held>> Bundle<H> {
     /// Returns the state at this instant: lost, with the cause of a loss, when fewer holds are left
     /// than the guard needs. Sends no request.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: &redlatch::Bundle) -> Result<(), redlatch::Error> {
+    /// use redlatch::HoldState;
+    ///
+    /// if let HoldState::Lost(cause) = guard.state() {
+    ///     println!("too few holds are left: {cause}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn state(&self) -> HoldState {
         let (mut held, mut unknown, mut cause) = (0, 0, LossCause::Expired);
         for hold in self.iter() {
@@ -92,6 +104,18 @@ impl<H: Borrow<Held>> Bundle<H> {
     /// Fails with the cause if the whole is lost. Call it before each step that relies on the hold.
     /// Sends no request.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn book(_: &str) {}
+    /// # async fn example(guard: &redlatch::Bundle) -> Result<(), redlatch::Error> {
+    /// for account in ["from", "to"] {
+    ///     guard.check()?; // stop if one of the locks is lost
+    ///     book(account).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
@@ -104,6 +128,15 @@ impl<H: Borrow<Held>> Bundle<H> {
 
     /// Returns the deadline of the whole by the client's clock, if nothing renews it; see
     /// [`Held::valid_until`].
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # use redlatch::{Bundle, Client, Error};
+    /// # async fn example(guard: &Bundle, client: Client) -> Result<(), Error> {
+    /// println!("valid for {:?} without a renewal", guard.valid_until() - client.now());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn valid_until(&self) -> Moment {
         let until = |hold: &Held| match hold.state() {
             HoldState::Lost(_) => Moment::default(),
@@ -113,12 +146,36 @@ impl<H: Borrow<Held>> Bundle<H> {
     }
 
     /// Returns how long the whole can be relied on if nothing renews it; zero after a loss.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: &redlatch::Bundle) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let booking = Duration::from_secs(20); // at most
+    /// if guard.remaining() < booking {
+    ///     guard.extend(booking).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.least_needed(Held::remaining, Duration::ZERO, Duration::MAX)
     }
 
     /// Resolves when the whole is lost. No reply has to arrive for that. The future owns the data
     /// it needs and does not keep the holds alive.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn transfer() {}
+    /// # async fn example(guard: &redlatch::Bundle) {
+    /// tokio::select! {
+    ///     () = transfer() => println!("done"),
+    ///     cause = guard.lost() => println!("stopped, since one of the locks is lost: {cause}"),
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -133,6 +190,20 @@ impl<H: Borrow<Held>> Bundle<H> {
     /// A hold that was that near to its deadline once counts as ending from then on, even if it is
     /// renewed later.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn transfer() {}
+    /// # async fn undo() {}
+    /// # async fn example(guard: &redlatch::Bundle) {
+    /// use std::time::Duration;
+    ///
+    /// tokio::select! {
+    ///     () = transfer() => println!("done"),
+    ///     () = guard.ending(Duration::from_secs(3)) => undo().await, // 3 s are left
+    /// }
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future has no effect. Call it again.
@@ -142,6 +213,18 @@ impl<H: Borrow<Held>> Bundle<H> {
 
     /// Runs `future` while the whole lasts. After a loss, `future` is dropped at its next await.
     /// Each poll reads the clock first.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn transfer() -> u64 { 4711 }
+    /// # async fn example(guard: &redlatch::Bundle) -> Result<(), redlatch::Error> {
+    /// match guard.run(transfer()).await {
+    ///     Ok(receipt) => println!("receipt {receipt}"),
+    ///     Err(lost) => println!("the transfer was dropped: {lost}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -166,6 +249,17 @@ impl<H: Borrow<Held>> Bundle<H> {
 
     /// Extends each hold to at least `span` from now, once: 50 ms to 365 days. Never shortens a
     /// lease. Costs one command per hold, all at once.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: &redlatch::Bundle) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// guard.extend(Duration::from_secs(60)).await?; // a minute for the next booking
+    /// assert!(guard.remaining() > Duration::from_secs(50));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -114,6 +114,19 @@ impl Held {
     }
 
     /// Returns the number of guards of this hold in this process. Sends no request.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+    /// let outer = lock.lock().await?;
+    /// let inner = lock.lock().owner(outer.owner()).await?;
+    /// assert_eq!(outer.hold_count(), 2);
+    /// drop(inner);
+    /// assert_eq!(outer.hold_count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "getHoldCount")]
     pub fn hold_count(&self) -> usize {
         self.hold.guards()
@@ -141,11 +154,36 @@ impl Held {
 
     /// Returns how many replicas had confirmed the grant at the time of the grant. The number is 0
     /// unless a [`Durability`](crate::Durability) required some.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+    /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+    /// use redlatch::Durability;
+    ///
+    /// let guard = lock.lock().durability(Durability::Replicas(1)).await?;
+    /// println!("{} replicas have the hold", guard.acknowledged());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn acknowledged(&self) -> u32 {
         self.acknowledged
     }
 
     /// Returns the state at this instant by this client's clock. Sends no request.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// use redlatch::HoldState;
+    ///
+    /// match guard.state() {
+    ///     HoldState::Lost(cause) => println!("lost: {cause}"),
+    ///     state => println!("{state}, for {:?} at least", guard.remaining()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn state(&self) -> HoldState {
         if self.hold.client().is_forked() {
             return HoldState::Lost(LossCause::Forked);
@@ -154,6 +192,14 @@ impl Held {
     }
 
     /// Returns the kind of the held object, as it appears in events and metrics.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// println!("{} {:?} with token {}", guard.kind(), guard.name(), guard.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kind(&self) -> &'static str {
         self.hold.primitive().kind()
     }
@@ -186,11 +232,33 @@ impl Held {
 
     /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing
     /// renews the hold. A hold may be lost before its deadline; see [`check`](Self::check).
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// let now = guard.client().now();
+    /// println!("valid for {:?} without a renewal", guard.valid_until() - now);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }
 
     /// Returns how long you can rely on the hold if nothing renews it. Returns zero after a loss.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let upload = Duration::from_secs(20); // at most
+    /// if guard.remaining() < upload {
+    ///     guard.extend(upload).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "remainTimeToLive")]
     #[doc(alias = "ttl")]
     pub fn remaining(&self) -> Duration {

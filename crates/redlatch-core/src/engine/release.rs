@@ -39,6 +39,14 @@ pub enum Released {
 
 impl Released {
     /// Tells whether the hold lasted until the release.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::Released;
+    ///
+    /// assert!(Released::Free.is_clean());
+    /// assert!(!Released::Expired.is_clean()); // the work was not protected to its end
+    /// ```
     pub const fn is_clean(self) -> bool {
         matches!(self, Self::Free | Self::StillHeld(_))
     }

@@ -44,6 +44,15 @@ pub trait Lockable: Send + Sync {
 /// It has the token; that of a lock in the layout of another library is zero, since there is none.
 impl dyn Lockable + '_ {
     /// Acquires the lock, and waits until it is free. Await the returned builder.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &dyn redlatch::Lockable) -> Result<(), redlatch::Error> {
+    /// let guard = lock.lock().note("monthly report").await?; // of whatever kind the lock is
+    /// println!("{} with token {}", guard.name(), guard.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock(&self) -> Acquire<Held> {
         match self.member() {
             Ok(Member {
@@ -54,6 +63,17 @@ impl dyn Lockable + '_ {
     }
 
     /// Acquires the lock if it is free now; `None` otherwise. Await the returned builder.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &dyn redlatch::Lockable) -> Result<(), redlatch::Error> {
+    /// let Some(guard) = lock.try_lock().await? else {
+    ///     return Ok(()); // another process is at work
+    /// };
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock(&self) -> TryAcquire<Held> {
         match self.member() {
             Ok(Member {
@@ -65,6 +85,17 @@ impl dyn Lockable + '_ {
 
     /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the
     /// returned builder.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &dyn redlatch::Lockable) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = lock.try_lock_for(Duration::from_secs(5)).await?;
+    /// println!("{}", if guard.is_some() { "held" } else { "not within 5 s" });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
         match self.member() {
             Ok(Member {

@@ -32,6 +32,20 @@ pub enum Connection {
 
 impl Health {
     /// Tells whether all servers in use are connected.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::{Client, Connection};
+    ///
+    /// let client = Client::builder("redis://localhost").connect_lazy()?;
+    /// let health = client.health();
+    /// assert!(!health.is_connected());
+    /// assert_eq!(health.connection, Connection::Idle); // connects with the first call
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn is_connected(&self) -> bool {
         matches!(self.connection, Connection::Connected)
     }

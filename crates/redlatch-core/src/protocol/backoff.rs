@@ -47,6 +47,15 @@ pub enum Jitter {
 
 impl Backoff {
     /// Creates a back-off with equal pauses of `delay`, at least 1 ms, without jitter.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::{Backoff, WaitStrategy};
+    ///
+    /// let poll = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(200)));
+    /// # assert!(matches!(poll, WaitStrategy::Poll(_)));
+    /// ```
     pub const fn constant(delay: Duration) -> Self {
         let delay = at_least_a_ms(delay);
         Self {
@@ -60,6 +69,16 @@ impl Backoff {
 
     /// Creates a back-off with pauses that double from `initial`, at least 1 ms, up to `max`, with
     /// equal jitter.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::Backoff;
+    ///
+    /// // 50 ms, 100 ms, 200 ms … 2 s, each with equal jitter.
+    /// let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(2));
+    /// # assert_eq!(backoff, backoff.factor(2.0));
+    /// ```
     pub const fn exponential(initial: Duration, max: Duration) -> Self {
         let initial = at_least_a_ms(initial);
         Self {
@@ -77,6 +96,15 @@ impl Backoff {
 
     /// Sets the ratio of each pause to the one before: 1 to 100. Other values are clamped to these
     /// bounds.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::Backoff;
+    ///
+    /// let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(2));
+    /// assert_eq!(backoff.factor(0.5), backoff.factor(1.0)); // pauses never shrink
+    /// ```
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         let thousandths = (factor * 1000.0).clamp(1000.0, 100_000.0);
@@ -89,6 +117,16 @@ impl Backoff {
     }
 
     /// Sets the jitter of each pause.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::{Backoff, Jitter};
+    ///
+    /// // Processes that started together ask at different times: 0 to 200 ms later.
+    /// let backoff = Backoff::constant(Duration::from_millis(200)).jitter(Jitter::Full);
+    /// # assert_eq!(backoff, backoff.jitter(Jitter::Full));
+    /// ```
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
@@ -96,6 +134,15 @@ impl Backoff {
     }
 
     /// Sets the maximum number of tries, including the first, at least 1. Default: unlimited.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::Backoff;
+    ///
+    /// let twice = Backoff::constant(Duration::from_millis(200)).max_attempts(2);
+    /// assert_eq!(twice.max_attempts(0), twice.max_attempts(1)); // at least one try
+    /// ```
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(if attempts == 0 { 1 } else { attempts });

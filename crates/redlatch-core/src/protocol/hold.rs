@@ -53,6 +53,13 @@ pub enum LossCause {
 
 impl LossCause {
     /// Returns the cause as one lower-case word, as used in metrics and events.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::LossCause;
+    ///
+    /// assert_eq!(LossCause::Revoked.as_str(), "revoked"); // the label of a metric
+    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",

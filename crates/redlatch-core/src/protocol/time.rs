@@ -22,21 +22,61 @@ impl Moment {
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// Returns the instant that is `elapsed` after the clock's origin.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::Moment;
+    ///
+    /// let moment = Moment::from_origin(Duration::from_secs(5));
+    /// assert_eq!(moment.since_origin(), Duration::from_secs(5));
+    /// ```
     pub const fn from_origin(elapsed: Duration) -> Self {
         Self(nanos(elapsed))
     }
 
     /// Returns the time since the clock's origin.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::Moment;
+    ///
+    /// let moment = Moment::from_origin(Duration::from_secs(5)) + Duration::from_secs(1);
+    /// assert_eq!(moment.since_origin(), Duration::from_secs(6));
+    /// ```
     pub const fn since_origin(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
     /// Returns the time from `earlier` to `self`, or zero if `earlier` is the later one.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = redlatch::Client::builder("redis://localhost").connect_lazy()?;
+    /// let began = client.now();
+    /// // … work …
+    /// println!("the work took {:?}", client.now().since(began));
+    /// # assert!(began.since(client.now()).is_zero());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// Returns the instant `span` before `self`, but not before the origin.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use std::time::Duration;
+    /// use redlatch::Moment;
+    ///
+    /// let deadline = Moment::from_origin(Duration::from_secs(30));
+    /// assert_eq!(deadline.before(Duration::from_secs(5)).since_origin(), Duration::from_secs(25));
+    /// ```
     #[must_use]
     pub const fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(span)))

@@ -82,6 +82,15 @@ pub enum Value {
 
 impl Value {
     /// Returns the integer, also if a bulk string or a status spells one.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::runtime::Value;
+    ///
+    /// assert_eq!(Value::Int(7).as_int(), Some(7));
+    /// assert_eq!(Value::Bulk(b"7".to_vec()).as_int(), Some(7));
+    /// assert_eq!(Value::Nil.as_int(), None);
+    /// ```
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -91,6 +100,14 @@ impl Value {
     }
 
     /// Returns the text of a bulk string or a status, if it is UTF-8.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::runtime::Value;
+    ///
+    /// assert_eq!(Value::Status("OK".to_owned()).as_str(), Some("OK"));
+    /// assert_eq!(Value::Bulk(vec![0xff]).as_str(), None); // no UTF-8
+    /// ```
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
@@ -100,6 +117,13 @@ impl Value {
     }
 
     /// Returns the bytes of a bulk string or a status.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::runtime::Value;
+    ///
+    /// assert_eq!(Value::Bulk(vec![0xff]).as_bytes(), Some(&[0xff][..]));
+    /// ```
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bulk(bytes) => Some(bytes),
@@ -109,6 +133,15 @@ impl Value {
     }
 
     /// Returns the elements of an array.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::runtime::Value;
+    ///
+    /// let invoices = Value::Array(vec![Value::Int(4711), Value::Int(4712)]);
+    /// let numbers = invoices.as_array().into_iter().flatten().map(Value::as_int);
+    /// assert!(numbers.eq([Some(4711), Some(4712)]));
+    /// ```
     pub fn as_array(&self) -> Option<&[Self]> {
         match self {
             Self::Array(items) => Some(items),

@@ -79,11 +79,35 @@ impl TokioRuntime {
     ///
     /// Pass the handle of a separate tokio runtime if other code may block the main one for a long
     /// time. Renewals then continue.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// # use redlatch_core::runtime as redlatch;
+    /// use redlatch::TokioRuntime;
+    ///
+    /// let mut background = tokio::runtime::Builder::new_multi_thread();
+    /// let background = background.worker_threads(1).enable_all().build()?;
+    /// // For `ClientBuilder::runtime`.
+    /// let runtime = TokioRuntime::new(background.handle().clone());
+    /// # drop(runtime);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn new(handle: Handle) -> Self {
         Self { handle }
     }
 
     /// Creates a runtime from the current tokio runtime. Returns `None` outside of one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use redlatch_core::runtime as redlatch;
+    /// use redlatch::TokioRuntime;
+    ///
+    /// assert!(TokioRuntime::current().is_some(), "inside of a tokio runtime");
+    /// # }
+    /// ```
     pub fn current() -> Option<Self> {
         Handle::try_current().ok().map(Self::new)
     }

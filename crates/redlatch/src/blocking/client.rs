@@ -19,6 +19,17 @@ pub struct Client(crate::Client);
 impl Client {
     /// Connects to `url` with the default options.
     ///
+    /// ```no_run
+    /// # fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::blocking::{Client, Wait};
+    ///
+    /// let client = Client::connect("redis://localhost")?;
+    /// let guard = client.lock("orders:42").lock().wait()?;
+    /// println!("held with token {}", guard.token());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`Client::connect`](crate::Client::connect). `Unavailable` also if the thread
@@ -33,6 +44,17 @@ impl Client {
     }
 
     /// Connects to the address in the environment: that of `REDLATCH_URL`, or else of `REDIS_URL`.
+    ///
+    /// ```no_run
+    /// # fn example() -> Result<(), redlatch::Error> {
+    /// use redlatch::blocking::Client;
+    ///
+    /// // In the shell: REDLATCH_URL=redis://localhost
+    /// let client = Client::from_env()?;
+    /// println!("connected to {}", client.address());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -78,6 +100,17 @@ impl Client {
     /// [`ClientBuilder::connect_lazy`](crate::common::ClientBuilder::connect_lazy). Works in async
     /// code, too.
     ///
+    /// ```
+    /// # fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::{ClientBuilder, blocking::Client};
+    ///
+    /// let builder = ClientBuilder::new("redis://localhost").application("checkout");
+    /// let client = Client::connect_lazy(builder)?; // also while the server is down
+    /// assert_eq!(client.address(), "localhost:6379");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`ClientBuilder::connect_lazy`](crate::common::ClientBuilder::connect_lazy).
@@ -89,6 +122,18 @@ impl Client {
     }
 
     /// Connects to a new server inside this process. Needs the feature `embedded`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::blocking::{Client, Wait};
+    ///
+    /// let client = Client::embedded()?;
+    /// let guard = client.lock("orders:42").lock().wait()?;
+    /// assert!(client.lock("orders:42").try_lock().wait()?.is_none());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -58,11 +58,46 @@ pub struct Stop<'a>(&'a dyn Lasting);
 
 impl Stop<'_> {
     /// Reports whether the hold is lost, so that the work has to stop.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # fn main() -> Result<(), redlatch::Error> {
+    /// # use redlatch::blocking::{Client, Wait, work};
+    /// # let client = Client::embedded()?;
+    /// let guard = client.lock("invoices").lock().wait()?;
+    /// let sent = guard.run(work(&guard, |stop| {
+    ///     (0..100).take_while(|_invoice| !stop.is_stopped()).count()
+    /// })).wait()?;
+    /// assert_eq!(sent, 100);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     pub fn is_stopped(self) -> bool {
         self.check().is_err()
     }
 
     /// Fails if the hold is lost. Put `?` behind it between the steps of the work.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # fn main() -> Result<(), redlatch::Error> {
+    /// # use redlatch::blocking::{Client, Wait, work};
+    /// # let client = Client::embedded()?;
+    /// let guard = client.lock("copy").lock().wait()?;
+    /// guard.run(work(&guard, |stop| {
+    ///     for table in ["orders", "invoices"] {
+    ///         stop.check()?; // before each table
+    ///         println!("copy {table}");
+    ///     }
+    ///     Ok::<_, redlatch::Error>(())
+    /// })).wait()??;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     ///
     /// # Errors
     ///
@@ -73,6 +108,22 @@ impl Stop<'_> {
 
     /// Returns how long the hold can be relied on if nothing renews it; zero after a loss. Begin a
     /// step only if the step takes less.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # fn main() -> Result<(), redlatch::Error> {
+    /// # use std::time::Duration;
+    /// # use redlatch::blocking::{Client, Wait, work};
+    /// # let client = Client::embedded()?;
+    /// let guard = client.lock("copy").lock().wait()?;
+    /// let step = Duration::from_secs(5); // for each table at most
+    /// let enough = guard.run(work(&guard, |stop| stop.remaining() > step)).wait()?;
+    /// assert!(enough, "begin with a table");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     pub fn remaining(self) -> Duration {
         self.0.remaining()
     }

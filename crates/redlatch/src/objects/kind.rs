@@ -55,6 +55,13 @@ impl ObjectKind {
 
     /// Returns one word: `lock`, `fair`, `rw`, `semaphore`, `permits`, `latch`, `once`, `election`,
     /// `fair_election`, `unknown`, or what the server stores.
+    ///
+    /// ```
+    /// use redlatch::ObjectKind;
+    ///
+    /// assert_eq!(ObjectKind::ReadWriteLock.as_str(), "rw");
+    /// assert_eq!(ObjectKind::Other("queue:1".to_owned()).as_str(), "queue:1");
+    /// ```
     pub fn as_str(&self) -> &str {
         match self {
             Self::Lock => "lock",

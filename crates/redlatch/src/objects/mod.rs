@@ -137,6 +137,25 @@ impl Objects {
     /// Returns the next object. Returns `None` at the end and after an error. An object that cannot
     /// be read does not end the walk: the method returns it with [`ObjectState::Unreadable`].
     ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// let mut objects = client.objects("orders:*");
+    /// while let Some(object) = objects.next().await {
+    ///     let object = object?;
+    ///     println!("{} is a {} with {} holders", object.name, object.kind, object.holders.len());
+    ///     # assert_eq!(object.holders[0].token, Some(guard.token()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).

@@ -52,6 +52,15 @@ pub struct Recorder<W> {
 
 impl<W: Write + Send + 'static> Recorder<W> {
     /// Creates a recorder that writes to `out`. The process is called after its executable.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::record::Recorder;
+    /// use tracing_subscriber::layer::SubscriberExt;
+    ///
+    /// let subscriber = tracing_subscriber::registry().with(Recorder::new(std::io::stderr()));
+    /// # drop(subscriber);
+    /// ```
     pub fn new(out: W) -> Self {
         Self {
             out: Mutex::new(out),
@@ -63,6 +72,14 @@ impl<W: Write + Send + 'static> Recorder<W> {
 
     /// Sets what the process is called. Without this it is the name of the executable, also if a
     /// client has another name.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::record::Recorder;
+    ///
+    /// let recorder = Recorder::new(std::io::stderr()).application("checkout");
+    /// # drop(recorder);
+    /// ```
     #[must_use]
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.application = name.into();

@@ -41,6 +41,20 @@ impl ForceRelease {
     }
 
     /// Ends only the hold with this token. Default: the hold that exists when this is awaited.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // Ends the hold that was looked at, and no later one.
+    /// if let Some(hold) = lock.info().await?.filter(|hold| hold.age > Duration::from_secs(3600)) {
+    ///     let ended = lock.force_release().token(hold.token).await?;
+    ///     println!("{}", if ended { "ended" } else { "released in the meantime" });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
@@ -51,6 +65,16 @@ impl ForceRelease {
     ///
     /// A renewed hold learns at its next renewal that it is revoked. A hold with a fixed lease ends
     /// at its deadline, as it would have anyway.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// if lock.force_release().after_lease().await? {
+    ///     assert!(lock.is_locked().await?, "until the lease ends");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn after_lease(mut self) -> Self {
         self.how = Force::AfterLease;
         self

@@ -106,6 +106,16 @@ impl Exclusive {
     /// Returns true if any owner holds the name. Costs one command. The answer may be outdated on
     /// arrival.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// if lock.is_locked().await? {
+    ///     println!("the import is under way");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).
@@ -120,6 +130,16 @@ impl Exclusive {
     }
 
     /// Returns true if `owner` holds the name. Costs one command.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # use redlatch::{Error, Held, exclusive::Exclusive};
+    /// # async fn example(lock: &Exclusive, guard: Held) -> Result<(), Error> {
+    /// assert!(lock.is_held_by(guard.owner()).await?);
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -137,6 +157,16 @@ impl Exclusive {
     /// Returns how many times `owner` holds the name. Returns zero if `owner` does not hold the
     /// name. Costs one command.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # use redlatch::{Error, Held, exclusive::Exclusive};
+    /// # async fn example(lock: &Exclusive, guard: Held) -> Result<(), Error> {
+    /// let count = lock.hold_count(guard.owner()).await?;
+    /// println!("the server counts {count} guards, and this process {}", guard.hold_count());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [every call](Error#errors-of-every-call).
@@ -153,6 +183,17 @@ impl Exclusive {
 
     /// Returns how long the present hold lasts if nothing renews it. Returns `None` if no owner
     /// holds the name. Costs one command.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// match lock.remaining().await? {
+    ///     Some(rest) => println!("free in {rest:?} if the holder has died"),
+    ///     None => println!("free"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

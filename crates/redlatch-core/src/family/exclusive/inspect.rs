@@ -134,6 +134,17 @@ impl Locks {
 
     /// Returns the next lock; `None` at the end, and after an error.
     ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(mut locks: redlatch::exclusive::Locks) -> Result<(), redlatch::Error> {
+    /// while let Some(lock) = locks.next().await {
+    ///     let lock = lock?;
+    ///     println!("{} is held for {:?}", lock.info.name, lock.info.age);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// `Permission` if the user may not scan. `Auth`, `Closed`. `Unavailable` or `OutcomeUnknown`

@@ -31,7 +31,11 @@ fn parse(text: &str) -> Result<Servers, Error> {
 pub(crate) fn read(text: &str) -> Result<(Servers, Settings), Error> {
     let Written { url, more, scheme } = Written::split(text)?;
     let kind = Kind::of(&scheme)?;
-    let port = if kind == Kind::Sentinel { 26379 } else { 6379 };
+    let port = if kind == Kind::Sentinel {
+        SENTINEL_PORT
+    } else {
+        PORT
+    };
     if kind == Kind::Unix {
         let parts = Parts::read(&url, Some(url.path()))?;
         let address = Address::Unix(PathBuf::from(decoded(url.path())?));
@@ -67,7 +71,7 @@ pub(crate) fn read(text: &str) -> Result<(Servers, Settings), Error> {
 
 /// Parses the addresses of some nodes of a cluster.
 pub(crate) fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Result<Servers, Error> {
-    let (addresses, login) = list(nodes)?;
+    let (addresses, login) = list(nodes, PORT)?;
     Ok(Servers::new(Topology::Cluster(addresses), login))
 }
 
@@ -75,7 +79,7 @@ pub(crate) fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Resu
 pub(crate) fn replicas<I: AsRef<str>>(
     servers: impl IntoIterator<Item = I>,
 ) -> Result<Servers, Error> {
-    let (addresses, login) = list(servers)?;
+    let (addresses, login) = list(servers, PORT)?;
     Ok(Servers::new(Topology::Replicas(addresses), login))
 }
 
@@ -84,7 +88,7 @@ pub(crate) fn sentinel<I: AsRef<str>>(
     service: &str,
     sentinels: impl IntoIterator<Item = I>,
 ) -> Result<Servers, Error> {
-    let (addresses, login) = list(sentinels)?;
+    let (addresses, login) = list(sentinels, SENTINEL_PORT)?;
     let topology = Topology::Sentinel(Sentinels {
         service: service.to_owned(),
         addresses,
@@ -150,7 +154,10 @@ impl Servers {
 }
 
 /// Parses addresses of one server each. The first login among them applies to all.
-fn list<I: AsRef<str>>(texts: impl IntoIterator<Item = I>) -> Result<(Vec<Address>, Login), Error> {
+fn list<I: AsRef<str>>(
+    texts: impl IntoIterator<Item = I>,
+    port: u16,
+) -> Result<(Vec<Address>, Login), Error> {
     let mut addresses = Vec::new();
     let mut login: Option<Login> = None;
     for text in texts {
@@ -158,7 +165,7 @@ fn list<I: AsRef<str>>(texts: impl IntoIterator<Item = I>) -> Result<(Vec<Addres
         let servers = if text.contains("://") {
             parse(text)?
         } else {
-            let (host, port) = with_port(text, 6379)?;
+            let (host, port) = with_port(text, port)?;
             Servers::new(Topology::Single(address((host, port), false)), anybody())
         };
         let Topology::Single(address) = servers.topology else {
@@ -171,6 +178,12 @@ fn list<I: AsRef<str>>(texts: impl IntoIterator<Item = I>) -> Result<(Vec<Addres
     }
     Ok((addresses, login.unwrap_or_else(anybody)))
 }
+
+/// The port of a server whose address names none.
+const PORT: u16 = 6379;
+
+/// The port of a sentinel whose address names none.
+const SENTINEL_PORT: u16 = 26379;
 
 fn anybody() -> Login {
     Login {
@@ -344,6 +357,10 @@ mod tests {
             assert_eq!(servers.login.username.as_deref(), Some("ann"), "{url}");
             assert_eq!(servers.login.database, 3, "{url}");
         }
+        let Topology::Sentinel(sentinels) = sentinel("main", ["a", "b:7"]).unwrap().topology else {
+            panic!("these are sentinels")
+        };
+        assert_eq!(sentinels.addresses, [tcp("a", 26379), tcp("b", 7)]);
     }
 
     #[test]

@@ -103,8 +103,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         Self::of(address::cluster(nodes))
     }
 
-    /// Starts from sentinels, each `host[:port]` or an address of one server. `service` is the name
-    /// of the master on the sentinels.
+    /// Starts from sentinels, each `host[:port]` or an address of one server. The port of `host` is
+    /// 26379. `service` is the name of the master on the sentinels.
     ///
     /// A login in the addresses applies to the sentinels. [`credentials`](Self::credentials) sets
     /// the login for the servers.

@@ -143,8 +143,14 @@ const DOORS: [&str; 4] = [
 ];
 
 /// Packs all published crates together, from the working copy, committed or not. `check archives`
-/// also builds what it packs.
+/// also builds what it packs. Checks that the packages apart from the workspace have lock files
+/// that fit its crates.
 fn packaging() -> Result<(), String> {
+    for apart in ["examples/recipes", "tests/databases"] {
+        let manifest = format!("{apart}/Cargo.toml");
+        let locked = ["--workspace", "--locked", "--manifest-path", &manifest];
+        run_cargo(&[&["update"], &locked[..]].concat())?;
+    }
     let members = members::all()?;
     let mut args = vec!["package", "--workspace", "--allow-dirty", "--no-verify"];
     for member in members.iter().filter(|member| !member.published) {

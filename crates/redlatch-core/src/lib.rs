@@ -12,7 +12,7 @@ pub mod runtime;
 #[doc(hidden)]
 pub mod transport;
 
-/// A recorder of holds, for `redlatch timeline`.
+/// A recorder of holds, for `redlatch timeline`. Needs the feature `record`.
 #[cfg(feature = "record")]
 pub mod record {
     pub use crate::base::observe::record::Recorder;

@@ -24,8 +24,10 @@ impl Client {
     /// the guards `grace` to finish, and then releases the remaining holds.
     ///
     /// Waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), guards get
-    /// [`LossCause::Closed`]. During the grace, holds are renewed as before, so no other owner gets
-    /// the name while a guard finishes its work.
+    /// [`LossCause::Closed`]. So [`Held::run`](crate::Held::run) drops its work at once. Work that
+    /// awaits [`Held::ending`](crate::Held::ending) or [`Held::lost`](crate::Held::lost) instead may
+    /// finish. During the grace, holds are renewed as before, so no other owner gets the name while
+    /// a guard finishes its work.
     ///
     /// Returns when every hold is released and the connections are closed. The time limit is the
     /// grace, plus 1 s for acquisitions to give up, plus the client's `patience`. Holds that could

@@ -130,7 +130,7 @@ impl JobOutcome {
     /// ```
     /// use redlatch::once::JobOutcome;
     ///
-    /// // The label `outcome` of `redlatch_runs_total` has these values.
+    /// // The label `outcome` of the counter of runs has these values.
     /// assert_eq!(JobOutcome::Done.as_str(), "done");
     /// assert_eq!(JobOutcome::Overran.as_str(), "overran");
     /// ```

@@ -63,8 +63,9 @@ fn examples_need_no_crate_but_the_facade() {
         }
         for line in example_lines(&file.name, &file.text) {
             seen += 1;
-            // A line of `core` may name it, hidden, as the facade.
-            if line.contains("redlatch_") && line != "# use redlatch_core as redlatch;" {
+            // A hidden line of `core` may name it, as the facade.
+            let is_hidden = name == "redlatch-core" && line.starts_with("# ");
+            if line.contains("redlatch_") && !is_hidden {
                 wrong.push(format!("{}: {line}", file.name));
             }
         }

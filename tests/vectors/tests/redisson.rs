@@ -90,7 +90,12 @@ fn prepare(bed: &mut Bed, state: &str) -> String {
     let own = if owner == "self" { count } else { "1" };
     let mut serial = String::new();
     for attempt in 1..=own.parse::<u32>().unwrap() {
-        let reply = bed.run("redisson/acquire", KEYS, &acquire(&format!("a1:{attempt}")));
+        let reply = bed.call(
+            "",
+            "redisson/acquire",
+            KEYS,
+            &acquire(&format!("a1:{attempt}")),
+        );
         serial.clone_from(&reply[3]);
     }
     if owner != "self" {

@@ -8,18 +8,14 @@ use redlatch_embedded::engine::Model;
 
 use super::{
     bed::{self, Acquire, Bed, CHANNELS, Call, Release},
-    driver::{Holding, Kind, Sent, World, seeds},
+    driver::{Holding, Kind, Sent, World, seeds, worlds},
     model::{Found, Lock},
 };
 
 // L1, L2
 #[test]
 fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
-    for model in Model::ALL {
-        for seed in seeds() {
-            world(model, seed, 1).run();
-        }
-    }
+    worlds(1, |model, seed| world(model, seed, 1).run());
 }
 
 // L41
@@ -34,12 +30,10 @@ fn several_names_are_taken_all_or_none() {
 
 #[test]
 fn every_script_follows_the_model_when_full_or_short_of_replicas() {
-    for model in Model::ALL {
-        for seed in seeds().step_by(2) {
-            let names = 1 + seed as usize / 2 % 2;
-            world(model, seed, names).probing().run();
-        }
-    }
+    worlds(2, |model, seed| {
+        let names = 1 + seed as usize / 2 % 2;
+        world(model, seed, names).probing().run();
+    });
 }
 
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -203,7 +197,7 @@ impl World<Plain> {
             assert_eq!(self.living_on_server(name), Vec::<String>::new());
         }
         self.bed.pass(Duration::from_millis(2 * RETENTION));
-        assert_eq!(self.bed.dump(), [], "{}", self.story());
+        self.assert_unchanged(&[], "something is left");
     }
 
     /// Starts an acquisition, if its owner has fewer than three.
@@ -251,14 +245,9 @@ impl World<Plain> {
         let before = self.bed.dump();
         let answer = self.ask(&call.call());
         let expected = self.expected_grant(attempt, by, register);
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         if answer[1] != "granted" && (answer[1] != "busy" || register.is_none()) {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "nothing is written, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "nothing is written");
         }
         let client = self.answered(|known| known.id == attempt.id);
         if let Some(client) = client
@@ -335,14 +324,9 @@ impl World<Plain> {
             });
             expected.extend(renewed);
         }
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         if !answer.iter().any(|item| item == "renewed") {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "it never creates, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "it never creates");
         }
     }
 
@@ -400,7 +384,7 @@ impl World<Plain> {
                 wakes.push(wake(&who, NAMES[at]));
             }
         }
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         assert_eq!(
             published,
             wakes,
@@ -429,9 +413,9 @@ impl World<Plain> {
             let channel = who.split(' ').nth(1).unwrap();
             expected.extend([channel.to_owned(), lock.waiters.len().to_string()]);
         }
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         let wakes: Vec<_> = woken.iter().map(|who| wake(who, NAMES[at])).collect();
-        assert_eq!(published, wakes, "{}", self.story());
+        self.assert_eq(&published, &wakes);
         self.check_data();
     }
 
@@ -455,7 +439,7 @@ impl World<Plain> {
                 ]
             }
         };
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         assert_eq!(self.bed.dump(), before, "it writes nothing");
     }
 
@@ -476,11 +460,11 @@ impl World<Plain> {
         }
         assert_eq!(field("k"), Some("lock:1"));
         let token = lock.last_token.map(|token| token.to_string());
-        assert_eq!(field("t"), token.as_deref(), "{}", self.story());
+        self.assert_eq(&field("t"), &token.as_deref());
         let owner = lock.hold.as_ref().map(|hold| hold.owner.as_str());
-        assert_eq!(field("o"), owner, "{}", self.story());
+        self.assert_eq(&field("o"), &owner);
         let until = lock.hold.as_ref().map(|hold| format!("{:013}", hold.until));
-        assert_eq!(field("u"), until.as_deref(), "{}", self.story());
+        self.assert_eq(&field("u"), &until.as_deref());
         let attempts = field("h").map(|attempts| {
             let mut attempts: Vec<_> = attempts.split_whitespace().collect();
             attempts.sort_unstable();
@@ -488,9 +472,9 @@ impl World<Plain> {
         });
         let held = lock.hold.as_ref();
         let held = held.map(|hold| hold.attempts.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(attempts, held, "{}", self.story());
+        self.assert_eq(&attempts, &held);
         let spent = field("v").unwrap_or_default();
-        assert_eq!(spent, lock.spent.to_string(), "{}", self.story());
+        self.assert_eq(&spent, &lock.spent.to_string());
         for name in hash.keys() {
             assert!("kohtuzfnbv".contains(name.as_str()), "{name} in {hash:?}");
         }
@@ -513,7 +497,8 @@ impl World<Plain> {
         assert!(ends >= last, "the queue: {ends} < {last}, {}", self.story());
         let living = lock.waiters.iter().filter(|(_, until)| **until > now);
         let living: Vec<_> = living.map(|(who, _)| who.clone()).collect();
-        assert_eq!(self.living_on_server(NAMES[at]), living, "{}", self.story());
+        let stored = self.living_on_server(NAMES[at]);
+        self.assert_eq(&stored, &living);
     }
 
     fn living_on_server(&mut self, name: &str) -> Vec<String> {

@@ -197,10 +197,7 @@ async fn a_background_task_that_panics_closes_the_client() {
         "withdrawals",
     ] {
         let backend = Backend::embedded();
-        let Backend::Embedded {
-            runtime, server, ..
-        } = &backend
-        else {
+        let Backend::Embedded { runtime, .. } = &backend else {
             unreachable!("it is embedded")
         };
         let armed = Arc::new(AtomicBool::new(false));
@@ -220,7 +217,7 @@ async fn a_background_task_that_panics_closes_the_client() {
         armed.store(true, Ordering::Relaxed);
         // Makes each of them run.
         drop(client.lock("y").try_lock().await);
-        server.cut_connections();
+        backend.embedded_server().cut_connections();
         let error = timeout(Duration::from_secs(7200), waiting).await;
         let error = error
             .unwrap_or_else(|_| panic!("{task}: the waiter hangs"))

@@ -16,10 +16,11 @@ use redlatch::{
     Client, Error, LockGuard,
     blocking::{self, Wait, WaitIter, work},
 };
-use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
 use redlatch_tests::wait::GENEROUS;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
+
+use crate::runtime_end::{current_thread as runtime, served};
 
 const ROLE: &str = "REDLATCH_TEST_ROLE";
 const SERVER: &str = "REDLATCH_TEST_SERVER";
@@ -169,8 +170,7 @@ fn uses_after_fork(url: &str) {
     }
     pause("before");
     let Fork::Parent(child) = fork::fork().unwrap() else {
-        let own = self::runtime();
-        own.block_on(async {
+        self::runtime().block_on(async {
             let say = |what: &str, error: Option<Error>| {
                 println!("said {what} {:?}", error.unwrap().kind());
             };
@@ -292,10 +292,6 @@ fn one_holds(said: &[String], processes: usize) {
     );
 }
 
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 /// An embedded server that other processes reach.
 struct Served {
     server: EmbeddedServer,
@@ -305,17 +301,11 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
-        let listening = runtime.block_on(server.listen("127.0.0.1:0")).unwrap();
+        let (_runtime, server, listening) = served();
         Self {
             server,
             listening,
-            _runtime: runtime,
+            _runtime,
         }
     }
 

@@ -32,7 +32,7 @@ const WORDS: &str = "the tokio runtime in which this client was made has ended";
 /// What a guard says whose client is closed.
 const LOST: ErrorKind = ErrorKind::Lost(LossCause::Closed);
 
-fn current_thread() -> Runtime {
+pub(crate) fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
@@ -42,7 +42,7 @@ fn multi_thread() -> Runtime {
 }
 
 /// An embedded server whose runtime outlives those of its clients.
-fn served() -> (Runtime, EmbeddedServer, Listening) {
+pub(crate) fn served() -> (Runtime, EmbeddedServer, Listening) {
     let runtime = multi_thread();
     let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
     let listening = runtime.block_on(server.listen("127.0.0.1:0")).unwrap();

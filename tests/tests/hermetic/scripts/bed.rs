@@ -324,7 +324,25 @@ pub(crate) struct Release<'a> {
     pub(crate) tokens: &'a [u64],
 }
 
-impl Release<'_> {
+impl<'a> Release<'a> {
+    /// The release of what an attempt has of each name.
+    pub(crate) fn new(
+        names: &'a [&'a str],
+        owner: &'a str,
+        attempt: &'a str,
+        tokens: &'a [u64],
+    ) -> Self {
+        Self {
+            names,
+            owner,
+            attempt,
+            void: None,
+            keep: 10_000,
+            address: "",
+            tokens,
+        }
+    }
+
     pub(crate) fn call(&self) -> Call {
         let mut args = vec![String::new(), self.keep.to_string()];
         for &token in self.tokens {

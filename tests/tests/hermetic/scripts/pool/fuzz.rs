@@ -320,7 +320,7 @@ impl World<Counted> {
                 .skip(1)
                 .filter_map(|waiter| clients.get(waiter.client()));
             let until = others.copied().max().unwrap_or(0).max(head.alive);
-            self.assert_eq(&*remaining, &(until - now).to_string());
+            self.assert_eq(remaining, &(until - now).to_string());
         }
     }
 

@@ -174,10 +174,7 @@ impl Bed {
     /// short forms.
     pub fn put(&mut self, words: &str) {
         let words = self.words(words, false);
-        let command = words[1..]
-            .iter()
-            .fold(Command::new(&words[0]), Command::arg);
-        self.execute(&command).expect("a correct command");
+        self.execute_words(&words);
     }
 
     /// Runs a script, and records the call if it has a name. Returns the items of the reply; a
@@ -245,10 +242,7 @@ impl Bed {
     pub fn restore(&mut self, state: &State) {
         for (name, key) in state {
             for command in commands(name, key) {
-                let command = command[1..]
-                    .iter()
-                    .fold(Command::new(&command[0]), Command::arg);
-                self.execute(&command).expect("a correct state");
+                self.execute_words(&command);
             }
         }
     }
@@ -279,6 +273,12 @@ impl Bed {
         let ttl = self.engine.ttl(&dump.key, self.now).flatten();
         let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).expect("ms"));
         (own(&dump.key), Key { content, ttl })
+    }
+
+    fn execute_words(&mut self, words: &[String]) {
+        let head = Command::new(&words[0]);
+        let command = words[1..].iter().fold(head, Command::arg);
+        self.execute(&command).expect("a correct command");
     }
 
     fn execute(&mut self, command: &Command) -> Reply {
@@ -325,34 +325,24 @@ const CHANNELS: [&str; 9] = [
 
 /// Returns the commands that create a key.
 pub fn commands(name: &str, key: &Key) -> Vec<Vec<String>> {
-    let words = |words: &[&str]| {
-        words
-            .iter()
-            .map(|&word| word.to_owned())
-            .collect::<Vec<_>>()
-    };
-    let mut create = match &key.content {
-        Content::Text(text) => words(&["SET", name, text]),
-        Content::Hash(_) => words(&["HSET", name]),
-        Content::Sorted(_) => words(&["ZADD", name]),
-    };
-    match &key.content {
-        Content::Text(_) => {}
+    let (verb, values): (_, Vec<_>) = match &key.content {
+        Content::Text(text) => ("SET", vec![text.clone()]),
         Content::Hash(fields) => {
-            for (field, value) in fields {
-                create.extend([field.clone(), value.clone()]);
-            }
+            let pairs = fields
+                .iter()
+                .map(|(field, value)| [field.clone(), value.clone()]);
+            ("HSET", pairs.flatten().collect())
         }
         Content::Sorted(members) => {
-            for (member, at) in members {
-                create.extend([at.to_string(), member.clone()]);
-            }
+            let pairs = members
+                .iter()
+                .map(|(member, at)| [at.to_string(), member.clone()]);
+            ("ZADD", pairs.flatten().collect())
         }
-    }
-    let expire = key
-        .ttl
-        .map(|ttl| words(&["PEXPIRE", name, &ttl.to_string()]));
-    [create].into_iter().chain(expire).collect()
+    };
+    let create = [&[verb.to_owned(), name.to_owned()], &values[..]].concat();
+    let expire = |ttl: u64| vec!["PEXPIRE".to_owned(), name.to_owned(), ttl.to_string()];
+    [create].into_iter().chain(key.ttl.map(expire)).collect()
 }
 
 fn key(word: &str) -> String {

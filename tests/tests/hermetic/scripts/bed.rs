@@ -234,6 +234,10 @@ fn in_one_line(reply: Value) -> Value {
     )
 }
 
+pub(crate) fn text(items: &[&str]) -> Vec<String> {
+    items.iter().map(|&item| item.to_owned()).collect()
+}
+
 /// Splits an id into its client and `:<n>`.
 pub(crate) fn parts(id: &str) -> (String, String) {
     let (client, number) = id.split_at(id.find(':').unwrap_or_default());

@@ -9,7 +9,7 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::{FENCE, Source};
 
 use super::{
-    bed::{Bed, Call},
+    bed::{Bed, Call, text},
     driver::{Changing, Kind, World, assert_noticed, worlds},
 };
 
@@ -224,7 +224,6 @@ impl World<Fence> {
 impl Fence {
     /// Runs an operation for the first time.
     fn run(&mut self, operation: &Operation, now: u64) -> Vec<String> {
-        let text = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let id = operation.id.clone();
         if let What::Reset = operation.what {
             self.operations.insert(id, Ran::Written);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use redlatch_embedded::engine::Model;
 
 use super::{
-    bed::{self, Acquire, Bed, CHANNELS, Call, Release},
+    bed::{self, Acquire, Bed, CHANNELS, Call, Release, text},
     driver::{Holding, Kind, Sent, World, seeds, worlds},
     model::{Found, Lock},
 };
@@ -58,20 +58,9 @@ struct Attempt {
 /// A request on its way.
 #[derive(Clone, Debug)]
 enum Copy {
-    Acquire {
-        attempt: Attempt,
-        by: u64,
-        register: Option<u64>,
-    },
-    Renew {
-        attempt: Attempt,
-        by: u64,
-        lease: u64,
-    },
-    Release {
-        attempt: Attempt,
-        void: Option<u64>,
-    },
+    Acquire(Attempt, u64, Option<u64>),
+    Renew(Attempt, u64, u64),
+    Release(Attempt, Option<u64>),
 }
 
 /// Locks that one script may take together.
@@ -98,22 +87,14 @@ impl Kind for Plain {
         let attempt = &mut world.attempts[at];
         attempt.sent.count(by);
         attempt.registered |= register.is_some();
-        Copy::Acquire {
-            attempt: attempt.clone(),
-            by,
-            register,
-        }
+        Copy::Acquire(attempt.clone(), by, register)
     }
 
     fn act(world: &mut World<Self>, copy: Copy) {
         match copy {
-            Copy::Acquire {
-                attempt,
-                by,
-                register,
-            } => world.acquire(&attempt, by, register),
-            Copy::Renew { attempt, by, lease } => world.renewal(&attempt, by, lease),
-            Copy::Release { attempt, void } => world.release(&attempt, void),
+            Copy::Acquire(attempt, by, register) => world.acquire(&attempt, by, register),
+            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Copy::Release(attempt, void) => world.release(&attempt, void),
         }
         world.check_data();
     }
@@ -151,11 +132,11 @@ impl Holding for Plain {
     }
 
     fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
-        Copy::Renew { attempt, by, lease }
+        Copy::Renew(attempt, by, lease)
     }
 
     fn release(attempt: Attempt, void: Option<u64>) -> Copy {
-        Copy::Release { attempt, void }
+        Copy::Release(attempt, void)
     }
 }
 
@@ -261,11 +242,7 @@ impl World<Plain> {
 
     fn expected_grant(&mut self, attempt: &Attempt, by: u64, register: Option<u64>) -> Vec<String> {
         let now = self.bed.millis();
-        let text = |items: &[&str]| -> Vec<String> {
-            let head = std::iter::once(now.to_string());
-            head.chain(items.iter().map(|&item| item.to_owned()))
-                .collect()
-        };
+        let text = |items: &[&str]| [vec![now.to_string()], text(items)].concat();
         if now > by {
             return text(&["late"]);
         }
@@ -295,13 +272,12 @@ impl World<Plain> {
                 "tokens rise"
             );
             self.kind.tokens[at] = granted.token;
+            let lasts = granted.lasts.map(|ms| ms.to_string());
             reply.extend([
                 granted.count.to_string(),
                 granted.token.to_string(),
                 u8::from(granted.abandoned).to_string(),
-                granted
-                    .lasts
-                    .map_or(String::new(), |lasts| lasts.to_string()),
+                lasts.unwrap_or_default(),
             ]);
         }
         reply

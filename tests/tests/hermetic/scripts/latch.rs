@@ -9,7 +9,7 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::LATCH;
 
 use super::{
-    bed::{self, Bed, Call},
+    bed::{self, Bed, Call, text},
     driver::{Changing, Event, Kind, World, worlds},
     latch_model::{Latch, RECORD, Ran},
 };
@@ -367,10 +367,6 @@ fn call(script: &'static redlatch_lua::Source, by: u64, op: &str, args: &[&str])
             .map(str::to_owned)
             .collect(),
     }
-}
-
-fn text(items: &[&str]) -> Vec<String> {
-    items.iter().map(|&item| item.to_owned()).collect()
 }
 
 const KEY: &str = "p:{t}x";

@@ -134,17 +134,9 @@ struct Attempt {
 enum Copy {
     Claim(Claim, u64),
     Renew(Attempt, u64, u64),
-    Release {
-        attempt: Attempt,
-        void: Option<u64>,
-        outcome: &'static str,
-    },
-    Reset {
-        op: String,
-        seen: String,
-        z: String,
-        by: u64,
-    },
+    Release(Attempt, Option<u64>, &'static str),
+    /// An operation, what it saw, the reset before, and until when it may act.
+    Reset(String, String, String, u64),
 }
 
 /// One job.
@@ -173,12 +165,8 @@ impl Kind for Once {
         match copy {
             Copy::Claim(claim, by) => world.act_claim(&claim, by),
             Copy::Renew(attempt, by, lease) => world.act_renew(&attempt, by, lease),
-            Copy::Release {
-                attempt,
-                void,
-                outcome,
-            } => world.act_release(&attempt, void, outcome),
-            Copy::Reset { op, seen, z, by } => world.act_reset(&op, &seen, &z, by),
+            Copy::Release(attempt, void, outcome) => world.act_release(&attempt, void, outcome),
+            Copy::Reset(op, seen, z, by) => world.act_reset(&op, &seen, &z, by),
         }
         world.check();
     }
@@ -223,11 +211,7 @@ impl Holding for Once {
             None => "",
             Some(token) => ["done", "failed", "lost"][token as usize % 3],
         };
-        Copy::Release {
-            attempt,
-            void,
-            outcome,
-        }
+        Copy::Release(attempt, void, outcome)
     }
 }
 
@@ -295,7 +279,7 @@ impl World<Once> {
         let (seen, z) = (self.kind.job.seen(), self.kind.job.reset.clone());
         let by = self.bed.millis() + self.rng.u64(..5_000);
         let op = format!("a:{number}");
-        self.dispatch_repeatedly(Copy::Reset { op, seen, z, by });
+        self.dispatch_repeatedly(Copy::Reset(op, seen, z, by));
     }
 
     fn ask_claim(&mut self, claim: &Claim, by: u64) -> Vec<String> {

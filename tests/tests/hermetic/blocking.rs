@@ -4,7 +4,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
         mpsc,
     },
     thread,
@@ -414,39 +414,23 @@ fn outcome_of_a_job_that_ends_while_its_client_closes_is_recorded() {
 
 #[test]
 fn close_tells_the_guards_of_other_threads() {
-    let client = embedded();
-    let (tell, held) = mpsc::channel();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let guard = client.lock("a").lock().wait().unwrap();
-            tell.send(()).unwrap();
-            assert_eq!(guard.lost().wait(), LossCause::Closed);
-        });
-        held.recv().unwrap();
-        client.close(Duration::from_secs(20)).wait();
-    });
-    assert_eq!(
-        client.lock("a").lock().wait().unwrap_err().kind(),
-        ErrorKind::Closed
-    );
-}
-
-#[test]
-fn guards_are_shared_between_threads() {
     fn is_shared<T: Send + Sync + 'static>(_: &T) {}
     let client = embedded();
     is_shared(&client);
     let guard = Arc::new(client.lock("a").lock().wait().unwrap());
     is_shared(&guard);
-    let stopped = Arc::new(AtomicBool::new(false));
-    let (inside, told) = (Arc::clone(&guard), Arc::clone(&stopped));
-    let worker = thread::spawn(move || {
-        while inside.check().is_ok() {
+    let (lost, checked) = (Arc::clone(&guard), Arc::clone(&guard));
+    let lost = thread::spawn(move || lost.lost().wait());
+    let checked = thread::spawn(move || {
+        while checked.check().is_ok() {
             thread::yield_now();
         }
-        told.store(true, Ordering::Relaxed);
     });
     client.close(Duration::ZERO).wait();
-    worker.join().unwrap();
-    assert!(stopped.load(Ordering::Relaxed));
+    assert_eq!(lost.join().unwrap(), LossCause::Closed);
+    checked.join().unwrap();
+    assert_eq!(
+        client.lock("a").lock().wait().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
 }

@@ -226,6 +226,18 @@ pub(crate) async fn dropped_at_every_await(
     unreachable!("the loop ends by itself")
 }
 
+/// Does that with each subject. Returns how many polls each took.
+async fn each_dropped_at_every_await(
+    make: impl AsyncFn(&dyn Subject, &Backend, &Client) -> (Task, Option<Task>),
+) -> Vec<u32> {
+    let mut all = Vec::new();
+    for subject in SUBJECTS {
+        let make = async |backend: &Backend, client: &Client| make(subject, backend, client).await;
+        all.push(dropped_at_every_await(subject, make).await);
+    }
+    all
+}
+
 /// Who waits behind the dropped future.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
@@ -283,97 +295,77 @@ pub(crate) async fn held_by_another(subject: &dyn Subject, backend: &Backend) ->
 // L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_of_a_free_name_leaves_nothing() {
-    for subject in SUBJECTS {
-        let polls = dropped_at_every_await(subject, async |_: &Backend, client: &Client| {
-            (subject.lock(client, None, WaitStrategy::Notify), None)
-        });
-        assert!(polls.await > 1);
-    }
+    let polls = each_dropped_at_every_await(async |subject, _, client| {
+        (subject.lock(client, None, WaitStrategy::Notify), None)
+    });
+    assert!(polls.await.iter().all(|polls| *polls > 1));
 }
 
 // L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_of_a_held_name_leaves_nothing() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
-            let others = held_by_another(subject, backend).await;
-            let waiting = subject.lock(client, Some(30 * MS), WaitStrategy::Notify);
-            (waiting, Some(others))
-        })
-        .await;
-    }
+    each_dropped_at_every_await(async |subject, backend, client| {
+        let others = held_by_another(subject, backend).await;
+        let waiting = subject.lock(client, Some(30 * MS), WaitStrategy::Notify);
+        (waiting, Some(others))
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_polling_lock_leaves_nothing() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
-            let others = held_by_another(subject, backend).await;
-            let poll = WaitStrategy::Poll(Backoff::constant(2 * MS));
-            (subject.lock(client, Some(20 * MS), poll), Some(others))
-        })
-        .await;
-    }
+    each_dropped_at_every_await(async |subject, backend, client| {
+        let others = held_by_another(subject, backend).await;
+        let poll = WaitStrategy::Poll(Backoff::constant(2 * MS));
+        (subject.lock(client, Some(20 * MS), poll), Some(others))
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_before_the_subscription_leaves_nothing() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |backend: &Backend, _: &Client| {
-            let others = held_by_another(subject, backend).await;
-            let client = backend.builder().self_check(false).connect().await.unwrap();
-            let waiting = subject.lock(&client, Some(30 * MS), WaitStrategy::Notify);
-            (waiting, Some(others))
-        })
-        .await;
-    }
+    each_dropped_at_every_await(async |subject, backend, _| {
+        let others = held_by_another(subject, backend).await;
+        let client = backend.builder().self_check(false).connect().await.unwrap();
+        let waiting = subject.lock(&client, Some(30 * MS), WaitStrategy::Notify);
+        (waiting, Some(others))
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
-            let others = held_by_another(subject, backend).await;
-            tokio::spawn(async move {
-                tokio::time::sleep(3 * MS).await;
-                others.await;
-            });
-            (subject.lock(client, None, WaitStrategy::Notify), None)
-        })
-        .await;
-    }
+    each_dropped_at_every_await(async |subject, backend, client| {
+        let others = held_by_another(subject, backend).await;
+        tokio::spawn(async move {
+            tokio::time::sleep(3 * MS).await;
+            others.await;
+        });
+        (subject.lock(client, None, WaitStrategy::Notify), None)
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_waiters_of_one_client_leave_nothing() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |backend: &Backend, client: &Client| {
-            let others = held_by_another(subject, backend).await;
-            let wait = |ms| subject.lock(client, Some(ms * MS), WaitStrategy::Notify);
-            let both = join_all([10, 20].map(wait));
-            let both = Box::pin(async move { drop(both.await) });
-            (both as Task, Some(others))
-        })
-        .await;
-    }
+    each_dropped_at_every_await(async |subject, backend, client| {
+        let others = held_by_another(subject, backend).await;
+        let wait = |ms| subject.lock(client, Some(ms * MS), WaitStrategy::Notify);
+        let both = join_all([10, 20].map(wait));
+        let both = Box::pin(async move { drop(both.await) });
+        (both as Task, Some(others))
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_release_goes_on_in_the_background() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |_: &Backend, client: &Client| {
-            (subject.hold(client).await, None)
-        })
+    each_dropped_at_every_await(async |subject, _, client| (subject.hold(client).await, None))
         .await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_extend_run_and_lost_leave_the_hold() {
-    for subject in SUBJECTS {
-        dropped_at_every_await(subject, async |_: &Backend, client: &Client| {
-            (subject.use_hold(client).await, None)
-        })
+    each_dropped_at_every_await(async |subject, _, client| (subject.use_hold(client).await, None))
         .await;
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture as _, time::Duration};
 
-use redlatch::{Client, ErrorKind, Forgotten, ObjectKind, Term};
+use redlatch::{AnyGuard, Client, ErrorKind, Forgotten, ObjectKind, Term, Token};
 use redlatch_tests::backend::Backend;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,30 +18,26 @@ async fn name_of_any_lock_is_forgotten_when_it_is_free_and_tokens_rise() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     assert_eq!(forgotten(&client).await, Forgotten::Unset);
-    let lock = client.lock(NAME).lock().await.unwrap();
-    assert_eq!(forgotten(&client).await, Forgotten::Held);
-    let mut last = lock.token();
-    drop(lock);
-    backend.pass(6 * SECOND).await;
-    assert_eq!(forgotten(&client).await, Forgotten::Done);
-    let fair = client.fair_lock(NAME).lock().await.unwrap();
-    assert_eq!(forgotten(&client).await, Forgotten::Held);
-    assert!(fair.token() > last);
-    last = fair.token();
-    drop(fair);
-    backend.pass(6 * SECOND).await;
-    assert_eq!(forgotten(&client).await, Forgotten::Done);
-    let rw = client.read_write_lock(NAME);
-    let write = rw.write().await.unwrap();
-    assert_eq!(forgotten(&client).await, Forgotten::Held);
-    assert!(write.token() > last);
-    last = write.token();
-    drop(write);
-    let read = rw.read().await.unwrap();
-    assert_eq!(forgotten(&client).await, Forgotten::Held);
-    drop(read);
-    backend.pass(6 * SECOND).await;
-    assert_eq!(forgotten(&client).await, Forgotten::Done);
+    let acquire = async |kind: &str| -> Box<dyn AnyGuard> {
+        let rw = client.read_write_lock(NAME);
+        match kind {
+            "lock" => client.lock(NAME).lock().await.unwrap().into(),
+            "fair" => client.fair_lock(NAME).lock().await.unwrap().into(),
+            "write" => rw.write().await.unwrap().into(),
+            _ => rw.read().await.unwrap().into(),
+        }
+    };
+    let mut last = Token::from_u64(0);
+    for kind in ["lock", "fair", "write", "read"] {
+        let guard = acquire(kind).await;
+        assert_eq!(forgotten(&client).await, Forgotten::Held, "{kind}");
+        let token = guard.token().unwrap();
+        assert!(token > last, "{kind}");
+        last = token;
+        drop(guard);
+        backend.pass(6 * SECOND).await;
+        assert_eq!(forgotten(&client).await, Forgotten::Done, "{kind}");
+    }
     for election in [client.election(NAME), client.election(NAME).fair()] {
         let token = std::sync::OnceLock::new();
         let work = async |term: &Term| {

@@ -16,10 +16,11 @@ use redlatch::{
     Client, Error, LockGuard,
     blocking::{self, Wait, WaitIter, work},
 };
-use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
 use redlatch_tests::wait::GENEROUS;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
+
+use crate::runtime_end::{current_thread as runtime, served};
 
 const ROLE: &str = "REDLATCH_TEST_ROLE";
 const SERVER: &str = "REDLATCH_TEST_SERVER";
@@ -70,22 +71,14 @@ fn forks(url: &str) {
     }
 }
 
+/// Workers that were forked, processes that seed the generator alike, and two hundred that start at
+/// once.
 #[test]
-fn forked_workers_have_ids_of_their_own_and_exclude_each_other() {
-    let server = Served::start();
-    one_holds(&server.run("forks", 1), 3);
-}
-
-#[test]
-fn processes_that_seed_the_generator_alike_exclude_each_other() {
-    let server = Served::start();
-    one_holds(&server.run("seeds", 2), 2);
-}
-
-#[test]
-fn two_hundred_processes_that_start_at_once_have_ids_of_their_own() {
-    let server = Served::start();
-    one_holds(&server.run("connects", 200), 200);
+fn processes_that_are_alike_have_ids_of_their_own_and_exclude_each_other() {
+    for (role, started, clients) in [("forks", 1, 3), ("seeds", 2, 2), ("connects", 200, 200)] {
+        let server = Served::start();
+        one_holds(&server.run(role, started), clients);
+    }
 }
 
 #[test]
@@ -117,17 +110,7 @@ fn a_thousand_clients_of_one_process_have_ids_of_their_own() {
 
 #[test]
 fn a_client_in_a_forked_process_refuses_and_sends_nothing() {
-    let server = Served::start();
-    let commands = || server.server.command_counts().values().sum::<u64>();
-    let mut process = server.process("uses after fork");
-    let mut stdin = process.stdin.take().unwrap();
-    let mut counts = Vec::new();
-    let said = said(&mut process, |line| {
-        if let "before" | "after" = line {
-            counts.push(commands());
-            stdin.write_all(b"\n").unwrap();
-        }
-    });
+    let said = child_sends_nothing("uses after fork");
     let said: BTreeSet<_> = said.iter().map(String::as_str).collect();
     let expected = [
         "lock Forked",
@@ -145,7 +128,24 @@ fn a_client_in_a_forked_process_refuses_and_sends_nothing() {
         "after",
     ];
     assert_eq!(said, BTreeSet::from(expected));
+}
+
+/// Runs a process that forks between two pauses, and checks that its child sends nothing. Returns
+/// what both said.
+fn child_sends_nothing(role: &str) -> Vec<String> {
+    let server = Served::start();
+    let commands = || server.server.command_counts().values().sum::<u64>();
+    let mut process = server.process(role);
+    let mut stdin = process.stdin.take().unwrap();
+    let mut counts = Vec::new();
+    let said = said(&mut process, |line| {
+        if let "before" | "after" = line {
+            counts.push(commands());
+            stdin.write_all(b"\n").unwrap();
+        }
+    });
     assert_eq!(counts[0], counts[1], "the child has sent something");
+    said
 }
 
 /// Uses a client, a guard and a future of the parent in a forked child.
@@ -170,8 +170,7 @@ fn uses_after_fork(url: &str) {
     }
     pause("before");
     let Fork::Parent(child) = fork::fork().unwrap() else {
-        let own = self::runtime();
-        own.block_on(async {
+        self::runtime().block_on(async {
             let say = |what: &str, error: Option<Error>| {
                 println!("said {what} {:?}", error.unwrap().kind());
             };
@@ -208,17 +207,6 @@ fn uses_after_fork(url: &str) {
 
 #[test]
 fn a_blocking_client_in_a_forked_process_refuses_at_once_and_sends_nothing() {
-    let server = Served::start();
-    let commands = || server.server.command_counts().values().sum::<u64>();
-    let mut process = server.process("blocks after fork");
-    let mut stdin = process.stdin.take().unwrap();
-    let mut counts = Vec::new();
-    let said = said(&mut process, |line| {
-        if let "before" | "after" = line {
-            counts.push(commands());
-            stdin.write_all(b"\n").unwrap();
-        }
-    });
     let expected = [
         "before",
         "lock Forked",
@@ -235,8 +223,7 @@ fn a_blocking_client_in_a_forked_process_refuses_at_once_and_sends_nothing() {
         "after",
         "parent still holds true",
     ];
-    assert_eq!(said, expected);
-    assert_eq!(counts[0], counts[1], "the child has sent something");
+    assert_eq!(child_sends_nothing("blocks after fork"), expected);
 }
 
 /// Uses a blocking client and its guards in a forked child, which has no thread of the client.
@@ -305,10 +292,6 @@ fn one_holds(said: &[String], processes: usize) {
     );
 }
 
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 /// An embedded server that other processes reach.
 struct Served {
     server: EmbeddedServer,
@@ -318,17 +301,11 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
-        let listening = runtime.block_on(server.listen("127.0.0.1:0")).unwrap();
+        let (_runtime, server, listening) = served();
         Self {
             server,
             listening,
-            _runtime: runtime,
+            _runtime,
         }
     }
 

@@ -55,9 +55,7 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     let (told, _listening) = Told::listen();
     let backend = Backend::embedded();
     let client = backend.client().await;
-    let Backend::Embedded { server, .. } = &backend else {
-        unreachable!("it is embedded")
-    };
+    let server = backend.embedded_server();
     // Connections that have lived long enough to end what was before.
     sleep(Duration::from_secs(5)).await;
     server.refuse_connections(true);
@@ -87,9 +85,7 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
 async fn failed_connect_dials_no_more() {
     let (told, _listening) = Told::listen();
     let backend = Backend::embedded();
-    let Backend::Embedded { server, .. } = &backend else {
-        unreachable!("it is embedded")
-    };
+    let server = backend.embedded_server();
     server.refuse_connections(true);
     let (counting, dials) = Refusing::of(&backend, None);
     let error = backend

@@ -32,7 +32,7 @@ const WORDS: &str = "the tokio runtime in which this client was made has ended";
 /// What a guard says whose client is closed.
 const LOST: ErrorKind = ErrorKind::Lost(LossCause::Closed);
 
-fn current_thread() -> Runtime {
+pub(crate) fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
@@ -42,7 +42,7 @@ fn multi_thread() -> Runtime {
 }
 
 /// An embedded server whose runtime outlives those of its clients.
-fn served() -> (Runtime, EmbeddedServer, Listening) {
+pub(crate) fn served() -> (Runtime, EmbeddedServer, Listening) {
     let runtime = multi_thread();
     let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
     let listening = runtime.block_on(server.listen("127.0.0.1:0")).unwrap();
@@ -197,10 +197,7 @@ async fn a_background_task_that_panics_closes_the_client() {
         "withdrawals",
     ] {
         let backend = Backend::embedded();
-        let Backend::Embedded {
-            runtime, server, ..
-        } = &backend
-        else {
+        let Backend::Embedded { runtime, .. } = &backend else {
             unreachable!("it is embedded")
         };
         let armed = Arc::new(AtomicBool::new(false));
@@ -220,7 +217,7 @@ async fn a_background_task_that_panics_closes_the_client() {
         armed.store(true, Ordering::Relaxed);
         // Makes each of them run.
         drop(client.lock("y").try_lock().await);
-        server.cut_connections();
+        backend.embedded_server().cut_connections();
         let error = timeout(Duration::from_secs(7200), waiting).await;
         let error = error
             .unwrap_or_else(|_| panic!("{task}: the waiter hangs"))

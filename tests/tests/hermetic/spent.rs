@@ -1,44 +1,18 @@
 //! The record of attempts that may not act any more: what it costs, and how long it lasts.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use redlatch::runtime::{Command, Value};
-use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
+use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 use redlatch_tests::attempts::{Act, FAR, Kind};
 
-struct Bed {
-    engine: Engine,
-    now: ServerTime,
-    session: SessionId,
-}
+use crate::scripts::bed::{Bed, Call};
 
 impl Bed {
-    fn new(model: Model) -> Self {
-        let now = ServerTime::from_micros(1_700_000_000_123_456);
-        let mut engine = Engine::new(model, now);
-        let session = engine.open(SessionKind::Command);
-        Self {
-            engine,
-            now,
-            session,
-        }
-    }
-
-    fn execute<A: AsRef<str>>(&mut self, args: &[A]) -> Value {
-        let mut args = args.iter();
-        let head = Command::new(args.next().unwrap().as_ref());
-        let command = args.fold(head, |command, arg| command.arg(arg.as_ref()));
-        self.engine
-            .execute(self.session, &command, self.now)
-            .unwrap()
-    }
-
     /// Returns the verdict.
     fn act(&mut self, kind: Kind, act: Act, by: u64, attempt: &str) -> String {
-        let reply = self.execute(&eval(kind, act, by, attempt));
-        let items = redlatch_core::family::listed(reply);
-        items.as_array().unwrap()[1].as_str().unwrap().to_owned()
+        let (script, keys, args) = kind.call(act, by, attempt);
+        self.ask(&Call { script, keys, args }).swap_remove(1)
     }
 
     /// Takes the name and gives it back; returns how many commands that runs, and the length of the
@@ -46,7 +20,7 @@ impl Bed {
     fn cost(&mut self, kind: Kind, attempt: &str) -> (u64, usize) {
         let before = self.commands();
         for act in [Act::Acquire, Act::Release] {
-            self.act(kind, act, self.now.millis() + 5_000, attempt);
+            self.act(kind, act, self.millis() + 5_000, attempt);
         }
         let after = self.commands();
         (after - before - 2, self.size(kind))
@@ -57,51 +31,23 @@ impl Bed {
         let key = kind.key();
         let keys = ["", ":d", ":q", ":l", ":o", ":p"].map(|part| format!("{key}{part}"));
         let by = FAR.to_string();
-        let head = ["EVAL", POOL.change.text, "6"];
         let args = [&by, "pool:1", &format!("c:{verb}"), "30000", verb, "3", ttl];
-        let words = head
-            .into_iter()
-            .chain(keys.iter().map(String::as_str))
-            .chain(args);
-        self.execute(&words.collect::<Vec<_>>());
+        self.ask(&Call {
+            script: &POOL.change,
+            keys: keys.to_vec(),
+            args: args.map(str::to_owned).to_vec(),
+        });
     }
 
     fn commands(&self) -> u64 {
         self.engine.command_counts().values().sum()
     }
 
-    fn fields(&mut self, kind: Kind) -> BTreeMap<String, String> {
-        let reply = self.execute(&["HGETALL", &kind.key()]);
-        let items: Vec<_> = reply
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|it| it.as_str().unwrap().to_owned())
-            .collect();
-        items
-            .chunks(2)
-            .map(|pair| (pair[0].clone(), pair[1].clone()))
-            .collect()
-    }
-
     /// Returns the length of the longest field.
     fn size(&mut self, kind: Kind) -> usize {
-        self.fields(kind)
-            .values()
-            .map(String::len)
-            .max()
-            .unwrap_or(0)
+        let fields = self.hash(&kind.key());
+        fields.values().map(String::len).max().unwrap_or(0)
     }
-}
-
-fn eval(kind: Kind, act: Act, by: u64, attempt: &str) -> Vec<String> {
-    let (script, keys, args) = kind.call(act, by, attempt);
-    let head = [
-        "EVAL".to_owned(),
-        script.text.to_owned(),
-        keys.len().to_string(),
-    ];
-    head.into_iter().chain(keys).chain(args).collect()
 }
 
 /// The longest record of so many clients.
@@ -116,7 +62,7 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
             let mut bed = Bed::new(model);
             bed.cost(kind, "a:1");
             let (commands, _) = bed.cost(kind, "a:2");
-            let void = bed.now.millis() + 5_000;
+            let void = bed.millis() + 5_000;
             let undone: Vec<_> = (0..400).map(|n| format!("c{}:{n}", n % 40)).collect();
             for attempt in &undone {
                 let before = bed.commands();
@@ -129,13 +75,13 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
                 let verdict = bed.act(kind, Act::Acquire, void, attempt);
                 assert_eq!(verdict, "void", "{kind:?} {attempt}");
             }
-            let fields = bed.fields(kind).len();
-            assert!(fields <= 8, "{kind:?}: {:?}", bed.fields(kind));
+            let fields = bed.hash(&kind.key());
+            assert!(fields.len() <= 8, "{kind:?}: {fields:?}");
             let (with, _) = bed.cost(kind, "a:3");
             assert_eq!(with, commands, "{kind:?}");
-            bed.now = bed.now.after(Duration::from_secs(6));
+            bed.pass(Duration::from_secs(6));
             bed.cost(kind, "a:4");
-            assert!(bed.size(kind) <= 64, "{kind:?} {:?}", bed.fields(kind));
+            assert!(bed.size(kind) <= 64, "{kind:?}");
         }
     }
 }
@@ -146,7 +92,7 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
 fn client_whose_clock_is_behind_is_served_among_many() {
     for kind in Kind::ALL {
         let mut bed = Bed::new(Model::default());
-        let by = bed.now.millis() + 5_000;
+        let by = bed.millis() + 5_000;
         for round in 1..=3 {
             for client in 0..40 {
                 let attempt = format!("c{client}:{round}");
@@ -162,17 +108,11 @@ fn client_whose_clock_is_behind_is_served_among_many() {
         }
         assert!(bed.size(kind) <= longest(41), "{kind:?}");
         // Those who come later remove those who have gone.
-        bed.now = bed.now.after(Duration::from_secs(3));
-        for n in 0..40 {
-            let late = format!("d{n}:1");
-            bed.act(kind, Act::Acquire, bed.now.millis() + 5_000, &late);
-            bed.act(kind, Act::Release, FAR, &late);
-        }
-        bed.now = bed.now.after(Duration::from_millis(2_500));
-        for n in 0..40 {
-            let late = format!("e{n}:1");
-            bed.act(kind, Act::Acquire, bed.now.millis() + 5_000, &late);
-            bed.act(kind, Act::Release, FAR, &late);
+        for (client, ms) in [("d", 3_000), ("e", 2_500)] {
+            bed.pass(Duration::from_millis(ms));
+            for n in 0..40 {
+                bed.cost(kind, &format!("{client}{n}:1"));
+            }
         }
         assert!(bed.size(kind) <= longest(81), "{kind:?}");
     }
@@ -184,12 +124,12 @@ fn prolonged_record_lasts_until_its_new_end() {
     for kind in Kind::ALL {
         for later in ["b:3", "b:4"] {
             let mut bed = Bed::new(Model::default());
-            let (from, second) = (bed.now.millis(), Duration::from_secs(1));
+            let (from, second) = (bed.millis(), Duration::from_secs(1));
             bed.act(kind, Act::Undo(from + 1_000), FAR, "b:3");
-            bed.now = bed.now.after(second / 2);
+            bed.pass(second / 2);
             bed.act(kind, Act::Undo(from + 5_000), FAR, later);
             for n in 0..4 {
-                bed.now = bed.now.after(second);
+                bed.pass(second);
                 bed.cost(kind, &format!("a:{n}"));
                 let verdict = bed.act(kind, Act::Acquire, from + 5_000, "b:3");
                 assert_eq!(verdict, "void", "{kind:?} {n}");
@@ -203,7 +143,7 @@ fn prolonged_record_lasts_until_its_new_end() {
 fn copy_of_a_busy_try_takes_nothing() {
     for kind in Kind::ALL {
         let mut bed = Bed::new(Model::default());
-        let void = bed.now.millis() + 5_000;
+        let void = bed.millis() + 5_000;
         let others: Vec<_> = match kind {
             Kind::Semaphore | Kind::Permits => vec!["a:1", "a:2", "a:3"],
             _ => vec!["a:1"],
@@ -230,16 +170,15 @@ fn copy_of_a_busy_try_takes_nothing() {
 fn record_of_a_name_that_nobody_uses_ends_with_its_key() {
     for kind in Kind::ALL {
         let mut bed = Bed::new(Model::default());
-        let from = bed.now.millis();
+        let from = bed.millis();
         for n in 0..100 {
             bed.act(kind, Act::Undo(from + 5_000), FAR, &format!("b:{n}"));
         }
         assert!(bed.size(kind) <= 64, "{kind:?}");
-        let ttl = bed.execute(&["PTTL", &kind.key()]).as_int().unwrap();
+        let ttl = bed.ttl(&kind.key()).unwrap();
         assert!((5_000..=600_000).contains(&ttl), "{kind:?} {ttl}");
-        bed.now = bed.now.after(Duration::from_millis(600_001));
-        let left = bed.execute(&["EXISTS", &kind.key()]);
-        assert_eq!(left, Value::Int(0), "{kind:?}");
+        bed.pass(Duration::from_millis(600_001));
+        assert_eq!(bed.ttl(&kind.key()), None, "{kind:?}");
     }
 }
 
@@ -249,20 +188,16 @@ fn record_outlives_its_pool() {
     for kind in [Kind::Semaphore, Kind::Permits] {
         for deleted in [false, true] {
             let mut bed = Bed::new(Model::default());
-            let from = bed.now.millis();
+            let from = bed.millis();
             bed.change(kind, "set", "1000");
             for n in 0..200 {
-                bed.act(
-                    kind,
-                    Act::Undo(from + 5_000),
-                    FAR,
-                    &format!("b{}:{n}", n % 4),
-                );
+                let attempt = format!("b{}:{n}", n % 4);
+                bed.act(kind, Act::Undo(from + 5_000), FAR, &attempt);
             }
             if deleted {
                 bed.change(kind, "delete", "");
             } else {
-                bed.now = bed.now.after(Duration::from_secs(2));
+                bed.pass(Duration::from_secs(2));
             }
             for n in [0, 63, 64, 199] {
                 let attempt = format!("b{}:{n}", n % 4);

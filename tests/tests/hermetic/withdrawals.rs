@@ -1,10 +1,10 @@
 //! Queue entries that come back although their waiters have gone: after a failover that loses
 //! writes, or a restart from an old snapshot.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
-use redlatch::{Client, Error, runtime::Command};
-use redlatch_embedded::EmbeddedServer;
+use redlatch::Client;
+use redlatch_behaviours::releases::{Acquiring, Guard, WAYS};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     wait::{GENEROUS, eventually},
@@ -18,94 +18,51 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Lock,
-    Fair,
-    Read,
-    Write,
-    Semaphore,
-    Permits,
+#[derive(Clone, Copy)]
+struct Kind {
+    what: &'static str,
+    acquire: fn(&Client, &str) -> Acquiring,
+    /// Acquires what keeps the waiters waiting.
+    hold: fn(&Client, &str) -> Acquiring,
 }
 
-const KINDS: [Kind; 6] = [
-    Kind::Lock,
-    Kind::Fair,
-    Kind::Read,
-    Kind::Write,
-    Kind::Semaphore,
-    Kind::Permits,
-];
-
-/// Any guard; dropping it releases.
-type Guard = Box<dyn Send>;
-
-impl Kind {
-    /// Acquires what keeps the waiters of this kind waiting.
-    async fn hold(self, client: &Client) -> Guard {
-        match self {
-            Self::Read => Box::new(client.read_write_lock("x").write().await.unwrap()),
-            _ => self.acquire(client).await.unwrap(),
-        }
-    }
-
-    async fn acquire(self, client: &Client) -> Result<Guard, Error> {
-        Ok(match self {
-            Self::Lock => Box::new(client.lock("x").lock().await?),
-            Self::Fair => Box::new(client.fair_lock("x").lock().await?),
-            Self::Read => Box::new(client.read_write_lock("x").read().await?),
-            Self::Write => Box::new(client.read_write_lock("x").write().await?),
-            Self::Semaphore => {
-                let semaphore = client.semaphore("x").permits_if_unset(1);
-                Box::new(semaphore.acquire().await?)
-            }
-            Self::Permits => {
-                let permits = client.permit_expirable_semaphore("x").permits_if_unset(1);
-                let ids = permits.acquire_many(1).await?;
-                Box::new(Released(Some((client.clone(), ids))))
-            }
-        })
-    }
+/// The ways to hold one name, and a read behind a write.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let ways = WAYS.into_iter().filter(|way| way.kind != "multi");
+    let ways = ways.map(|way| Kind {
+        what: way.kind,
+        acquire: way.lock,
+        hold: way.lock,
+    });
+    let read = Kind {
+        what: "read",
+        acquire: |client, name| {
+            let read = client.read_write_lock(name).read();
+            Box::pin(async move { read.await.map(|guard| Some(Box::new(guard) as Guard)) })
+        },
+        hold: |client, name| {
+            let write = client.read_write_lock(name).write();
+            Box::pin(async move { write.await.map(|guard| Some(Box::new(guard) as Guard)) })
+        },
+    };
+    ways.chain([read])
 }
 
-/// Gives permits back by their ids when it is dropped.
-struct Released(Option<(Client, Vec<redlatch::PermitId>)>);
-
-impl Drop for Released {
-    fn drop(&mut self) {
-        let Some((client, ids)) = self.0.take() else {
-            return;
-        };
-        tokio::spawn(async move {
-            let permits = client.permit_expirable_semaphore("x");
-            permits.release_all(&ids).await.unwrap();
-        });
-    }
-}
-
-fn server(backend: &Backend) -> &EmbeddedServer {
-    match backend {
-        Backend::Embedded { server, .. } => server,
-        _ => unreachable!("it was made here"),
-    }
+fn kind(what: &str) -> Kind {
+    kinds().find(|kind| kind.what == what).unwrap()
 }
 
 /// Returns how many entries all queues of `x` have.
-fn entries(server: &EmbeddedServer) -> i64 {
-    let count = |key: &str| {
-        let command = Command::new("ZCARD").arg(key);
-        let reply = server.execute(&command).unwrap();
-        reply.as_int().unwrap()
-    };
-    count("redlatch:{x}:q") + count("redlatch:{x}:r")
+fn entries(backend: &Backend) -> u64 {
+    backend.members("redlatch:{x}:q") + backend.members("redlatch:{x}:r")
 }
 
-async fn waiters(kind: Kind, client: &Client, n: usize) -> Vec<JoinHandle<Result<Guard, Error>>> {
-    let one = |_| {
-        let client = client.clone();
-        tokio::spawn(async move { kind.acquire(&client).await })
-    };
-    let tasks: Vec<_> = (0..n).map(one).collect();
+type Waiter = JoinHandle<<Acquiring as Future>::Output>;
+
+async fn waiters(kind: Kind, client: &Client, n: usize) -> Vec<Waiter> {
+    let tasks: Vec<_> = (0..n)
+        .map(|_| tokio::spawn((kind.acquire)(client, "x")))
+        .collect();
     eventually("waiters to wait", GENEROUS, async || {
         client.tables().waiters == n
     })
@@ -116,50 +73,17 @@ async fn waiters(kind: Kind, client: &Client, n: usize) -> Vec<JoinHandle<Result
 
 /// Makes a client wait for objects of every kind, each of another name.
 async fn wait_for_every_kind(holder: &Client, client: &Client) {
-    let (lock, fair) = (holder.lock("a"), holder.fair_lock("b"));
-    let sides = holder.read_write_lock("c");
-    let semaphore = holder.semaphore("d").permits_if_unset(1);
-    let permits = holder.permit_expirable_semaphore("e").permits_if_unset(1);
-    let held = (
-        lock.lock().await.unwrap(),
-        fair.lock().await.unwrap(),
-        sides.write().await.unwrap(),
-        semaphore.acquire().await.unwrap(),
-    );
-    let id = permits.acquire().await.unwrap();
-    let wait = 10 * MS;
-    let busy = (
-        client.lock("a").try_lock_for(wait).await.unwrap().is_none(),
-        client
-            .fair_lock("b")
-            .try_lock_for(wait)
-            .await
-            .unwrap()
-            .is_none(),
-        client
-            .read_write_lock("c")
-            .try_read_for(wait)
-            .await
-            .unwrap()
-            .is_none(),
-        client
-            .read_write_lock("c")
-            .try_write_for(wait)
-            .await
-            .unwrap()
-            .is_none(),
-        client
-            .semaphore("d")
-            .try_acquire_for(wait)
-            .await
-            .unwrap()
-            .is_none(),
-    );
-    assert_eq!(busy, (true, true, true, true, true));
-    let more = client.permit_expirable_semaphore("e");
-    assert!(more.try_acquire_for(wait).await.unwrap().is_none());
-    drop(held);
-    permits.release(&id).await.unwrap();
+    for Kind {
+        what,
+        acquire,
+        hold,
+    } in kinds()
+    {
+        let held = hold(holder, what).await.unwrap();
+        let waited = timeout(10 * MS, acquire(client, what)).await;
+        assert!(waited.is_err(), "{what}");
+        drop(held);
+    }
     holder.settled().await;
     client.settled().await;
 }
@@ -170,14 +94,14 @@ async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
     let (holder, ghosts) = (backend.client().await, backend.client().await);
     let other = backend.client().await;
     wait_for_every_kind(&holder, &ghosts).await;
-    let guard = kind.hold(&holder).await;
+    let guard = (kind.hold)(&holder, "x").await.unwrap();
     let gone = waiters(kind, &ghosts, 20).await;
-    let before = server(&backend).snapshot();
-    assert!(entries(server(&backend)) >= 1, "{kind:?} queues nowhere");
+    let before = backend.embedded_server().snapshot();
+    assert!(entries(&backend) >= 1, "{} queues nowhere", kind.what);
     gone.iter().for_each(JoinHandle::abort);
     ghosts.settled().await;
     tokio::time::sleep(20 * MS).await;
-    server(&backend).restore(&before);
+    backend.embedded_server().restore(&before);
 
     let waiting = if same_client { &ghosts } else { &other };
     let alive = waiters(kind, waiting, 1).await;
@@ -195,18 +119,12 @@ async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn restored_entries_of_another_client_are_withdrawn_at_once() {
-    for kind in KINDS {
-        let took = entries_come_back(kind, false).await;
-        assert!(took < 3 * SECOND, "{kind:?}: {took:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn restored_entries_of_the_same_client_are_withdrawn_at_once() {
-    for kind in KINDS {
-        let took = entries_come_back(kind, true).await;
-        assert!(took < 3 * SECOND, "{kind:?}: {took:?}");
+async fn restored_entries_are_withdrawn_at_once() {
+    for kind in kinds() {
+        for same_client in [false, true] {
+            let took = entries_come_back(kind, same_client).await;
+            assert!(took < 3 * SECOND, "{}, {same_client}: {took:?}", kind.what);
+        }
     }
 }
 
@@ -217,16 +135,16 @@ async fn restored_readers_do_not_block_a_writer() {
     let backend = Backend::embedded();
     let (holder, ghosts) = (backend.client().await, backend.client().await);
     let (others, writer) = (backend.client().await, backend.client().await);
-    let guard = Kind::Write.hold(&holder).await;
-    let first = waiters(Kind::Read, &ghosts, 10).await;
-    let second = waiters(Kind::Read, &others, 10).await;
-    let writing = waiters(Kind::Write, &writer, 1).await;
-    let before = server(&backend).snapshot();
+    let guard = (kind("write").hold)(&holder, "x").await.unwrap();
+    let first = waiters(kind("read"), &ghosts, 10).await;
+    let second = waiters(kind("read"), &others, 10).await;
+    let writing = waiters(kind("write"), &writer, 1).await;
+    let before = backend.embedded_server().snapshot();
     first.iter().chain(&second).for_each(JoinHandle::abort);
     ghosts.settled().await;
     others.settled().await;
     tokio::time::sleep(20 * MS).await;
-    server(&backend).restore(&before);
+    backend.embedded_server().restore(&before);
     let start = Instant::now();
     drop(guard);
     for waiter in writing {
@@ -241,15 +159,15 @@ async fn restored_writer_does_not_block_readers() {
     let backend = Backend::embedded();
     let (holder, client) = (backend.client().await, backend.client().await);
     let reading = holder.read_write_lock("x").read().await.unwrap();
-    let gone = waiters(Kind::Write, &client, 1).await;
-    let before = server(&backend).snapshot();
+    let gone = waiters(kind("write"), &client, 1).await;
+    let before = backend.embedded_server().snapshot();
     gone.iter().for_each(JoinHandle::abort);
     client.settled().await;
-    server(&backend).restore(&before);
+    backend.embedded_server().restore(&before);
     // As a server does that takes over.
-    server(&backend).cut_connections();
+    backend.embedded_server().cut_connections();
     let start = Instant::now();
-    for reader in waiters(Kind::Read, &client, 3).await {
+    for reader in waiters(kind("read"), &client, 3).await {
         drop(reader.await.unwrap().unwrap());
     }
     assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
@@ -266,13 +184,13 @@ async fn restored_waiter_for_many_permits_blocks_nobody() {
     let many = client.semaphore("x");
     let gone = tokio::spawn(async move { many.acquire_many(10).await.map(drop) });
     tokio::time::sleep(20 * MS).await;
-    let before = server(&backend).snapshot();
+    let before = backend.embedded_server().snapshot();
     gone.abort();
     client.settled().await;
-    server(&backend).restore(&before);
-    server(&backend).cut_connections();
+    backend.embedded_server().restore(&before);
+    backend.embedded_server().cut_connections();
     let start = Instant::now();
-    for waiter in waiters(Kind::Semaphore, &client, 3).await {
+    for waiter in waiters(kind("semaphore"), &client, 3).await {
         drop(waiter.await.unwrap().unwrap());
     }
     assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
@@ -281,10 +199,10 @@ async fn restored_waiter_for_many_permits_blocks_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn forged_notifications_cost_one_request() {
-    for kind in KINDS {
+    for kind in kinds() {
         let backend = Backend::embedded();
         let (holder, client) = (backend.client().await, backend.client().await);
-        let guard = kind.hold(&holder).await;
+        let guard = (kind.hold)(&holder, "x").await.unwrap();
         let waiting = waiters(kind, &client, 2).await;
         let calls = backend.script_calls();
         for says in [
@@ -298,10 +216,8 @@ async fn forged_notifications_cost_one_request() {
             backend.command(&["PUBLISH", &channel, says]);
         }
         tokio::time::sleep(100 * MS).await;
-        assert!(
-            waiting.iter().all(|waiter| !waiter.is_finished()),
-            "{kind:?}"
-        );
+        let served = waiting.iter().any(JoinHandle::is_finished);
+        assert!(!served, "{}", kind.what);
         assert!(backend.script_calls() - calls < 20);
         drop(guard);
         for waiter in waiting {
@@ -316,10 +232,11 @@ async fn forged_calls_cause_a_bounded_number_of_requests() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     // The client has waited for each kind.
-    for kind in KINDS {
+    for kind in kinds() {
         let other = backend.client().await;
-        let hold = kind.hold(&other).await;
-        assert!(timeout(SECOND, kind.acquire(&client)).await.is_err());
+        let hold = (kind.hold)(&other, "x").await.unwrap();
+        let waited = timeout(SECOND, (kind.acquire)(&client, "x")).await;
+        assert!(waited.is_err(), "{}", kind.what);
         drop(hold);
         other.close_now().await;
         client.settled().await;

@@ -1,6 +1,6 @@
 //! An embedded engine on which vectors are recorded and replayed.
 
-use std::{mem, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use redlatch_core::runtime::{Command, Push, Reply, Value as Raw};
 use redlatch_embedded::engine::{
@@ -17,6 +17,8 @@ pub struct Bed {
     now: ServerTime,
     session: SessionId,
     vectors: Vec<Vector>,
+    /// What the words of scenes stand for.
+    defined: BTreeMap<String, String>,
 }
 
 /// When recording begins.
@@ -51,22 +53,13 @@ impl Bed {
             now,
             session,
             vectors: Vec::new(),
+            defined: BTreeMap::new(),
         }
     }
 
     /// Returns what was recorded.
     pub fn finish(self) -> Vec<Vector> {
         self.vectors
-    }
-
-    /// Lets `ms` pass.
-    pub fn pass(&mut self, ms: u64) {
-        self.now = self.now.after(Duration::from_millis(ms));
-    }
-
-    /// Returns the server's time in ms.
-    pub fn millis(&self) -> u64 {
-        self.now.millis()
     }
 
     /// Sets the clock.
@@ -81,17 +74,111 @@ impl Bed {
         }
     }
 
+    /// Plays the steps of a scene, one a line.
+    ///
+    /// | line | step |
+    /// |---|---|
+    /// | `SET n 1` | a plain command |
+    /// | `pass 20`, `back 20`, `clock 999`, `clear` | ms pass or come back, µs to begin at, no key |
+    /// | `fair/force(n n:q) by` | a script with its keys and arguments, see [`call`](Self::call) |
+    /// | `… \| a name` | the same, recorded |
+    /// | `… -> _ busy $left` | items that the reply has: any, this one, and one to remember |
+    /// | `define wait fair/acquire(n) by $1` | a word that stands for the rest of its line |
+    /// | `wait a1` | that text with the arguments, which are behind it if it has no `$1` |
+    ///
+    /// `$left` is what is remembered or defined.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a reply has other items.
+    pub fn play(&mut self, scene: &str) {
+        let lines = scene.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty()) {
+            if let Some(definition) = line.strip_prefix("define ") {
+                let (word, text) = definition.split_once(' ').expect("a word and its text");
+                self.defined.insert(word.to_owned(), text.to_owned());
+                continue;
+            }
+            let (step, items) = line.split_once(" -> ").unwrap_or((line, ""));
+            let (step, name) = step.split_once(" | ").unwrap_or((step, ""));
+            let reply = self.step(step, name);
+            let mut reply = reply.iter();
+            for item in items.split_whitespace() {
+                let found = reply.next().unwrap_or_else(|| panic!("{line}: no {item}"));
+                self.meet(item, found);
+            }
+        }
+    }
+
+    fn step(&mut self, step: &str, name: &str) -> Vec<String> {
+        let (first, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let step = match self.defined.get(first).cloned() {
+            Some(text) if text.contains("$1") => {
+                let mut words = rest.split(' ');
+                for at in 1..=5 {
+                    let word = self.filled(words.next().unwrap_or_default());
+                    self.defined.insert(at.to_string(), word);
+                }
+                assert_eq!(words.next(), None, "{step}");
+                self.filled(&text)
+            }
+            Some(text) => self.filled(&format!("{text} {rest}")),
+            None => self.filled(step),
+        };
+        let number = || rest.parse().expect("a number");
+        match first {
+            "pass" => self.now = self.now.after(Duration::from_millis(number())),
+            "back" => self.now = self.now.before(Duration::from_millis(number())),
+            "clock" => self.set_micros(number()),
+            "clear" => self.clear(),
+            _ => match step.split_once('(') {
+                Some((script, rest)) => {
+                    let (keys, args) = rest.split_once(')').expect("keys");
+                    return self.call(name, script, keys, args);
+                }
+                None => self.put(&step),
+            },
+        }
+        Vec::new()
+    }
+
+    /// Puts what is remembered and defined in the place of its words.
+    fn filled(&self, text: &str) -> String {
+        let mut parts = text.split('$');
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let is_end = |c: char| !c.is_ascii_alphanumeric();
+            let (word, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
+            let known = self.defined.get(word);
+            let known = known.unwrap_or_else(|| panic!("{text}: {word} is unknown"));
+            filled += &self.filled(known);
+            filled += rest;
+        }
+        filled
+    }
+
+    /// Compares an item of a reply, each of its parts between dots, or remembers it.
+    fn meet(&mut self, item: &str, found: &str) {
+        if let Some((first, rest)) = item.split_once('.') {
+            let (found, others) = found.split_once('.').expect("parts");
+            self.meet(first, found);
+            self.meet(rest, others);
+        } else if let Some(word) = item.strip_prefix('$') {
+            self.defined.insert(word.to_owned(), found.to_owned());
+        } else {
+            assert!(item == "_" || item == found, "{found}, not {item}");
+        }
+    }
+
     /// Runs a plain command, its words separated by white space. See [`call`](Self::call) for the
     /// short forms.
     pub fn put(&mut self, words: &str) {
         let words = self.words(words, false);
-        let command = words[1..]
-            .iter()
-            .fold(Command::new(&words[0]), Command::arg);
-        self.execute(&command).expect("a correct command");
+        self.execute_words(&words);
     }
 
-    /// Runs a script and records the call. Returns the items of the reply; a text's are its words.
+    /// Runs a script, and records the call if it has a name. Returns the items of the reply; a
+    /// text's are its words.
     ///
     /// `keys` and `args` are words with short forms:
     ///
@@ -99,7 +186,7 @@ impl Bed {
     /// |---|---|
     /// | key `n`, `n:q` | `redlatch:{n}`, `redlatch:{n}:q`; `=data` is the key `data` |
     /// | `-`, `~` in a word | an empty text, a space |
-    /// | `by`, `past` | the server's time + 5 s, and − 1 ms |
+    /// | `by`, `soon`, `past` | the server's time + 5 s, + 4 s, and − 1 ms |
     /// | `@a1:2`, `@a1:2:1`, `!…` | the address `PUBLISH redlatch:w:a1 2`, with ` 1`, with `NONE` |
     pub fn call(&mut self, name: &str, script: &str, keys: &str, args: &str) -> Vec<String> {
         let mut vector = Vector {
@@ -118,20 +205,11 @@ impl Bed {
         vector.after = self.state();
         vector.reply = reply;
         vector.messages = messages;
-        let known = |other: &&Vector| other.script == script && other.name == name;
-        assert!(
-            self.vectors.iter().find(known).is_none(),
-            "{script}: {name}"
-        );
-        self.vectors.push(vector);
-        items
-    }
-
-    /// Runs a script as [`call`](Self::call) does, without recording it.
-    pub fn run(&mut self, script: &str, keys: &str, args: &str) -> Vec<String> {
-        let recorded = mem::take(&mut self.vectors);
-        let items = self.call("", script, keys, args);
-        self.vectors = recorded;
+        if !name.is_empty() {
+            let known = |other: &Vector| other.script == script && other.name == name;
+            assert!(!self.vectors.iter().any(known), "{script}: {name}");
+            self.vectors.push(vector);
+        }
         items
     }
 
@@ -164,10 +242,7 @@ impl Bed {
     pub fn restore(&mut self, state: &State) {
         for (name, key) in state {
             for command in commands(name, key) {
-                let command = command[1..]
-                    .iter()
-                    .fold(Command::new(&command[0]), Command::arg);
-                self.execute(&command).expect("a correct state");
+                self.execute_words(&command);
             }
         }
     }
@@ -200,6 +275,12 @@ impl Bed {
         (own(&dump.key), Key { content, ttl })
     }
 
+    fn execute_words(&mut self, words: &[String]) {
+        let head = Command::new(&words[0]);
+        let command = words[1..].iter().fold(head, Command::arg);
+        self.execute(&command).expect("a correct command");
+    }
+
     fn execute(&mut self, command: &Command) -> Reply {
         self.engine.execute(self.session, command, self.now)
     }
@@ -220,8 +301,8 @@ impl Bed {
             "-" => String::new(),
             "by" => (self.now.millis() + 5000).to_string(),
             "past" => (self.now.millis() - 1).to_string(),
+            "soon" => (self.now.millis() + 4000).to_string(),
             _ if word.starts_with('@') => address("PUBLISH", &word[1..]),
-            _ if word.starts_with("+@") => format!("+{}", address("PUBLISH", &word[2..])),
             _ if word.starts_with('!') => address("NONE", &word[1..]),
             _ if word.starts_with('%') => key(&word[1..]),
             _ => word.replace('~', " "),
@@ -244,34 +325,24 @@ const CHANNELS: [&str; 9] = [
 
 /// Returns the commands that create a key.
 pub fn commands(name: &str, key: &Key) -> Vec<Vec<String>> {
-    let words = |words: &[&str]| {
-        words
-            .iter()
-            .map(|&word| word.to_owned())
-            .collect::<Vec<_>>()
-    };
-    let mut create = match &key.content {
-        Content::Text(text) => words(&["SET", name, text]),
-        Content::Hash(_) => words(&["HSET", name]),
-        Content::Sorted(_) => words(&["ZADD", name]),
-    };
-    match &key.content {
-        Content::Text(_) => {}
+    let (verb, values): (_, Vec<_>) = match &key.content {
+        Content::Text(text) => ("SET", vec![text.clone()]),
         Content::Hash(fields) => {
-            for (field, value) in fields {
-                create.extend([field.clone(), value.clone()]);
-            }
+            let pairs = fields
+                .iter()
+                .map(|(field, value)| [field.clone(), value.clone()]);
+            ("HSET", pairs.flatten().collect())
         }
         Content::Sorted(members) => {
-            for (member, at) in members {
-                create.extend([at.to_string(), member.clone()]);
-            }
+            let pairs = members
+                .iter()
+                .map(|(member, at)| [at.to_string(), member.clone()]);
+            ("ZADD", pairs.flatten().collect())
         }
-    }
-    let expire = key
-        .ttl
-        .map(|ttl| words(&["PEXPIRE", name, &ttl.to_string()]));
-    [create].into_iter().chain(expire).collect()
+    };
+    let create = [&[verb.to_owned(), name.to_owned()], &values[..]].concat();
+    let expire = |ttl: u64| vec!["PEXPIRE".to_owned(), name.to_owned(), ttl.to_string()];
+    [create].into_iter().chain(key.ttl.map(expire)).collect()
 }
 
 fn key(word: &str) -> String {
@@ -310,7 +381,7 @@ fn json(reply: &Raw) -> Value {
 
 fn items(reply: &Value) -> Vec<String> {
     match reply {
-        Value::String(text) => text.split(' ').map(str::to_owned).collect(),
+        Value::String(text) => text.split([' ', '\n']).map(str::to_owned).collect(),
         Value::Array(all) => all.iter().flat_map(items_of).collect(),
         other => vec![other.to_string()],
     }

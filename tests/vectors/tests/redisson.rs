@@ -33,15 +33,10 @@ fn scripts_do_to_a_name_what_redisson_does() {
                 format!("{OWNER} a1:1 - 30000 {CHANNEL} -"),
             ),
             "force" => {
-                let holder = if before.starts_with("other") {
-                    OTHER
-                } else {
-                    OWNER
-                };
-                let serial = if before.starts_with("self") {
-                    serial.as_str()
-                } else {
-                    "-"
+                let (holder, serial) = match before.split(' ').next() {
+                    Some("other") => (OTHER, "-"),
+                    Some("self") => (OWNER, serial.as_str()),
+                    _ => (OWNER, "-"),
                 };
                 let args = format!("by b2:1 {holder} {serial} 30000 {CHANNEL}");
                 ("redisson/force", FORCE, args)
@@ -90,7 +85,12 @@ fn prepare(bed: &mut Bed, state: &str) -> String {
     let own = if owner == "self" { count } else { "1" };
     let mut serial = String::new();
     for attempt in 1..=own.parse::<u32>().unwrap() {
-        let reply = bed.run("redisson/acquire", KEYS, &acquire(&format!("a1:{attempt}")));
+        let reply = bed.call(
+            "",
+            "redisson/acquire",
+            KEYS,
+            &acquire(&format!("a1:{attempt}")),
+        );
         serial.clone_from(&reply[3]);
     }
     if owner != "self" {

@@ -46,18 +46,24 @@ impl Bed {
         let now = ServerTime::from_micros(1_700_000_000_123_456);
         let mut engine = Lent::new(model, now);
         let session = engine.open(SessionKind::Command);
-        let ears = engine.open(SessionKind::PubSub);
-        let channels = CHANNELS
-            .iter()
-            .fold(Command::new("SUBSCRIBE"), Command::arg);
-        engine.execute(ears, &channels, now).unwrap();
-        engine.take_deliveries();
-        Self {
+        let mut bed = Self {
             engine,
             now,
             session,
             digests: BTreeMap::new(),
-        }
+        };
+        bed.listen(&CHANNELS);
+        bed
+    }
+
+    /// Listens to more channels, and forgets what was published before.
+    pub(crate) fn listen(&mut self, channels: &[&str]) {
+        let ears = self.engine.open(SessionKind::PubSub);
+        let head = Command::new("SUBSCRIBE");
+        let subscribe = channels.iter().fold(head, Command::arg);
+        let now = self.now;
+        self.engine.execute(ears, &subscribe, now).unwrap();
+        self.engine.take_deliveries();
     }
 
     /// Gives the script `name` another text, in this bed only.
@@ -92,6 +98,14 @@ impl Bed {
     #[track_caller]
     pub(crate) fn raw(&mut self, call: &Call) -> Value {
         self.reply(call).unwrap()
+    }
+
+    /// Runs a script with several entries, and returns the line of each.
+    #[track_caller]
+    pub(crate) fn lines(&mut self, call: &Call) -> Vec<String> {
+        let reply = self.raw(call);
+        let lines = reply.as_str().unwrap().split('\n');
+        lines.map(str::to_owned).collect()
     }
 
     fn reply(&mut self, call: &Call) -> Reply {
@@ -220,6 +234,10 @@ fn in_one_line(reply: Value) -> Value {
     )
 }
 
+pub(crate) fn text(items: &[&str]) -> Vec<String> {
+    items.iter().map(|&item| item.to_owned()).collect()
+}
+
 /// Splits an id into its client and `:<n>`.
 pub(crate) fn parts(id: &str) -> (String, String) {
     let (client, number) = id.split_at(id.find(':').unwrap_or_default());
@@ -310,7 +328,25 @@ pub(crate) struct Release<'a> {
     pub(crate) tokens: &'a [u64],
 }
 
-impl Release<'_> {
+impl<'a> Release<'a> {
+    /// The release of what an attempt has of each name.
+    pub(crate) fn new(
+        names: &'a [&'a str],
+        owner: &'a str,
+        attempt: &'a str,
+        tokens: &'a [u64],
+    ) -> Self {
+        Self {
+            names,
+            owner,
+            attempt,
+            void: None,
+            keep: 10_000,
+            address: "",
+            tokens,
+        }
+    }
+
     pub(crate) fn call(&self) -> Call {
         let mut args = vec![String::new(), self.keep.to_string()];
         for &token in self.tokens {

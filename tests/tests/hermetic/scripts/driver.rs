@@ -5,7 +5,8 @@
 use std::{fmt, ops::Range, time::Duration};
 
 use fastrand::Rng;
-use redlatch_embedded::engine::{Condition, Model, ServerTime};
+use redlatch_embedded::engine::{Condition, KeyDump, Model, ServerTime};
+use redlatch_lua::Source;
 
 use super::bed::{Bed, Call};
 
@@ -23,6 +24,32 @@ pub(crate) fn seeds() -> Range<u64> {
         Some((from, to)) => from.parse().unwrap()..to.parse().unwrap(),
         None => 0..text.parse().unwrap(),
     }
+}
+
+/// Runs a world with each model and each seed, or with some of the seeds.
+pub(crate) fn worlds(step: usize, run: impl Fn(Model, u64)) {
+    for model in Model::ALL {
+        seeds().step_by(step).for_each(|seed| run(model, seed));
+    }
+}
+
+/// The model is no accomplice: checks that runs of worlds notice a script with a fault.
+pub(crate) fn assert_noticed<K: Kind>(
+    (script, right, wrong): (&'static Source, &str, &str),
+    world: impl Fn(u64) -> World<K>,
+    run: impl Fn(World<K>),
+) {
+    let text = script.text.replace(right, wrong);
+    assert_ne!(text, script.text, "{right}");
+    let noticed = (0..200).any(|seed| {
+        let run = || {
+            let mut world = world(seed);
+            world.bed.replace(script.name, &text);
+            run(world);
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
+    });
+    assert!(noticed, "{} with {wrong}", script.name);
 }
 
 /// A kind of object, with the model of one.
@@ -267,6 +294,27 @@ impl<K: Kind> World<K> {
         }
         self.bed.engine.restore(&data);
         self.bed.published();
+    }
+
+    /// Checks that a script did what is right.
+    #[track_caller]
+    pub(crate) fn assert_eq<A, B>(&self, found: &A, right: &B)
+    where
+        A: PartialEq<B> + fmt::Debug + ?Sized,
+        B: fmt::Debug + ?Sized,
+    {
+        assert_eq!(found, right, "{}", self.story());
+    }
+
+    #[track_caller]
+    pub(crate) fn assert(&self, fits: bool, what: impl fmt::Display) {
+        assert!(fits, "{what}, {}", self.story());
+    }
+
+    /// Checks that the data are those of `before`.
+    #[track_caller]
+    pub(crate) fn assert_unchanged(&self, before: &[KeyDump], what: &str) {
+        assert_eq!(self.bed.dump(), before, "{what}, {}", self.story());
     }
 
     /// Adds a line to the story.

@@ -9,54 +9,32 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::{FENCE, Source};
 
 use super::{
-    bed::{Bed, Call},
-    driver::{Changing, Kind, World, seeds},
+    bed::{Bed, Call, text},
+    driver::{Changing, Kind, World, assert_noticed, worlds},
 };
 
 #[test]
 fn fence_follows_the_model_under_lost_replies_and_late_copies() {
-    for model in Model::ALL {
-        for seed in seeds() {
-            world(model, seed).run();
-        }
-    }
+    worlds(1, |model, seed| world(model, seed).run());
 }
 
 #[test]
 fn fence_follows_the_model_when_full_or_short_of_replicas() {
-    for model in Model::ALL {
-        for seed in seeds().step_by(2) {
-            world(model, seed).probing().run();
-        }
-    }
+    worlds(2, |model, seed| world(model, seed).probing().run());
 }
 
-/// The model is no accomplice: it notices scripts with a fault.
 #[test]
 fn faulty_scripts_are_noticed() {
-    for (script, right, wrong) in [
-        (&FENCE.set, "mark[2] + 0 > token + 0", "mark[2] > token"),
-        (
-            &FENCE.set,
-            "mark[2] + 0 > token + 0",
-            "mark[2] + 0 >= token + 0",
-        ),
+    let later = "mark[2] + 0 > token + 0";
+    for fault in [
+        (&FENCE.set, later, "mark[2] > token"),
+        (&FENCE.set, later, "mark[2] + 0 >= token + 0"),
         (&FENCE.set, "call('ZSCORE', ops, op) then", "false then"),
         (&FENCE.set, "op .. '!') then", "'') then"),
         (&FENCE.raise, "'t', token)", "'t', mark[2] or token)"),
         (&FENCE.reset, "redis.call('DEL', mark_key)", ""),
     ] {
-        let text = script.text.replace(right, wrong);
-        assert_ne!(text, script.text, "{right}");
-        let noticed = (0..200).any(|seed| {
-            let run = || {
-                let mut world = world(Model::default(), seed);
-                world.bed.replace(script.name, &text);
-                world.run();
-            };
-            std::panic::catch_unwind(run).is_err()
-        });
-        assert!(noticed, "{} with {wrong}", script.name);
+        assert_noticed(fault, |seed| world(Model::default(), seed), World::run);
     }
 }
 
@@ -200,13 +178,13 @@ impl World<Fence> {
         };
         let mut expected = vec![now.to_string()];
         expected.extend(verdict);
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         let reset = matches!(operation.what, What::Reset);
         if !reset {
             assert!(self.kind.mark >= before.1, "it fell, {}", self.story());
         }
         if known.is_some() || now > by {
-            assert_eq!(self.bed.dump(), before.0, "a copy writes, {}", self.story());
+            self.assert_unchanged(&before.0, "a copy writes");
         }
     }
 
@@ -221,7 +199,7 @@ impl World<Fence> {
             Some(mark) => vec![now, "mark".to_owned(), mark.to_string()],
             None => vec![now, "unset".to_owned()],
         };
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
     }
 
     fn check_data(&mut self) {
@@ -230,10 +208,10 @@ impl World<Fence> {
             .hash(MARK)
             .get("t")
             .map(|mark| mark.parse().unwrap());
-        assert_eq!(mark, self.kind.mark, "{}", self.story());
+        self.assert_eq(&mark, &self.kind.mark);
         let data = self.bed.execute(&Command::new("GET").arg(DATA)).unwrap();
         let expected = self.kind.data.as_ref().map(|(value, _)| value.as_str());
-        assert_eq!(data.as_str(), expected, "{}", self.story());
+        self.assert_eq(&data.as_str(), &expected);
         let ttl = self.bed.engine.ttl(MARK.as_bytes(), self.bed.now);
         assert_eq!(ttl, self.kind.mark.map(|_| None), "the mark stays");
         if !self.bed.sorted(OPERATIONS).is_empty() {
@@ -246,7 +224,6 @@ impl World<Fence> {
 impl Fence {
     /// Runs an operation for the first time.
     fn run(&mut self, operation: &Operation, now: u64) -> Vec<String> {
-        let text = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let id = operation.id.clone();
         if let What::Reset = operation.what {
             self.operations.insert(id, Ran::Written);

@@ -7,19 +7,15 @@ use std::{collections::BTreeMap, time::Duration};
 use redlatch_embedded::engine::Model;
 
 use super::{
-    bed::{self, Acquire, Bed, CHANNELS, Call, Release},
-    driver::{Holding, Kind, Sent, World, seeds},
+    bed::{self, Acquire, Bed, CHANNELS, Call, Release, text},
+    driver::{Holding, Kind, Sent, World, seeds, worlds},
     model::{Found, Lock},
 };
 
 // L1, L2
 #[test]
 fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
-    for model in Model::ALL {
-        for seed in seeds() {
-            world(model, seed, 1).run();
-        }
-    }
+    worlds(1, |model, seed| world(model, seed, 1).run());
 }
 
 // L41
@@ -34,12 +30,10 @@ fn several_names_are_taken_all_or_none() {
 
 #[test]
 fn every_script_follows_the_model_when_full_or_short_of_replicas() {
-    for model in Model::ALL {
-        for seed in seeds().step_by(2) {
-            let names = 1 + seed as usize / 2 % 2;
-            world(model, seed, names).probing().run();
-        }
-    }
+    worlds(2, |model, seed| {
+        let names = 1 + seed as usize / 2 % 2;
+        world(model, seed, names).probing().run();
+    });
 }
 
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -64,20 +58,9 @@ struct Attempt {
 /// A request on its way.
 #[derive(Clone, Debug)]
 enum Copy {
-    Acquire {
-        attempt: Attempt,
-        by: u64,
-        register: Option<u64>,
-    },
-    Renew {
-        attempt: Attempt,
-        by: u64,
-        lease: u64,
-    },
-    Release {
-        attempt: Attempt,
-        void: Option<u64>,
-    },
+    Acquire(Attempt, u64, Option<u64>),
+    Renew(Attempt, u64, u64),
+    Release(Attempt, Option<u64>),
 }
 
 /// Locks that one script may take together.
@@ -104,22 +87,14 @@ impl Kind for Plain {
         let attempt = &mut world.attempts[at];
         attempt.sent.count(by);
         attempt.registered |= register.is_some();
-        Copy::Acquire {
-            attempt: attempt.clone(),
-            by,
-            register,
-        }
+        Copy::Acquire(attempt.clone(), by, register)
     }
 
     fn act(world: &mut World<Self>, copy: Copy) {
         match copy {
-            Copy::Acquire {
-                attempt,
-                by,
-                register,
-            } => world.acquire(&attempt, by, register),
-            Copy::Renew { attempt, by, lease } => world.renewal(&attempt, by, lease),
-            Copy::Release { attempt, void } => world.release(&attempt, void),
+            Copy::Acquire(attempt, by, register) => world.acquire(&attempt, by, register),
+            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Copy::Release(attempt, void) => world.release(&attempt, void),
         }
         world.check_data();
     }
@@ -157,11 +132,11 @@ impl Holding for Plain {
     }
 
     fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
-        Copy::Renew { attempt, by, lease }
+        Copy::Renew(attempt, by, lease)
     }
 
     fn release(attempt: Attempt, void: Option<u64>) -> Copy {
-        Copy::Release { attempt, void }
+        Copy::Release(attempt, void)
     }
 }
 
@@ -203,7 +178,7 @@ impl World<Plain> {
             assert_eq!(self.living_on_server(name), Vec::<String>::new());
         }
         self.bed.pass(Duration::from_millis(2 * RETENTION));
-        assert_eq!(self.bed.dump(), [], "{}", self.story());
+        self.assert_unchanged(&[], "something is left");
     }
 
     /// Starts an acquisition, if its owner has fewer than three.
@@ -251,14 +226,9 @@ impl World<Plain> {
         let before = self.bed.dump();
         let answer = self.ask(&call.call());
         let expected = self.expected_grant(attempt, by, register);
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         if answer[1] != "granted" && (answer[1] != "busy" || register.is_none()) {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "nothing is written, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "nothing is written");
         }
         let client = self.answered(|known| known.id == attempt.id);
         if let Some(client) = client
@@ -272,11 +242,7 @@ impl World<Plain> {
 
     fn expected_grant(&mut self, attempt: &Attempt, by: u64, register: Option<u64>) -> Vec<String> {
         let now = self.bed.millis();
-        let text = |items: &[&str]| -> Vec<String> {
-            let head = std::iter::once(now.to_string());
-            head.chain(items.iter().map(|&item| item.to_owned()))
-                .collect()
-        };
+        let text = |items: &[&str]| [vec![now.to_string()], text(items)].concat();
         if now > by {
             return text(&["late"]);
         }
@@ -306,13 +272,12 @@ impl World<Plain> {
                 "tokens rise"
             );
             self.kind.tokens[at] = granted.token;
+            let lasts = granted.lasts.map(|ms| ms.to_string());
             reply.extend([
                 granted.count.to_string(),
                 granted.token.to_string(),
                 u8::from(granted.abandoned).to_string(),
-                granted
-                    .lasts
-                    .map_or(String::new(), |lasts| lasts.to_string()),
+                lasts.unwrap_or_default(),
             ]);
         }
         reply
@@ -335,14 +300,9 @@ impl World<Plain> {
             });
             expected.extend(renewed);
         }
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         if !answer.iter().any(|item| item == "renewed") {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "it never creates, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "it never creates");
         }
     }
 
@@ -400,7 +360,7 @@ impl World<Plain> {
                 wakes.push(wake(&who, NAMES[at]));
             }
         }
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         assert_eq!(
             published,
             wakes,
@@ -429,9 +389,9 @@ impl World<Plain> {
             let channel = who.split(' ').nth(1).unwrap();
             expected.extend([channel.to_owned(), lock.waiters.len().to_string()]);
         }
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         let wakes: Vec<_> = woken.iter().map(|who| wake(who, NAMES[at])).collect();
-        assert_eq!(published, wakes, "{}", self.story());
+        self.assert_eq(&published, &wakes);
         self.check_data();
     }
 
@@ -455,7 +415,7 @@ impl World<Plain> {
                 ]
             }
         };
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         assert_eq!(self.bed.dump(), before, "it writes nothing");
     }
 
@@ -476,11 +436,11 @@ impl World<Plain> {
         }
         assert_eq!(field("k"), Some("lock:1"));
         let token = lock.last_token.map(|token| token.to_string());
-        assert_eq!(field("t"), token.as_deref(), "{}", self.story());
+        self.assert_eq(&field("t"), &token.as_deref());
         let owner = lock.hold.as_ref().map(|hold| hold.owner.as_str());
-        assert_eq!(field("o"), owner, "{}", self.story());
+        self.assert_eq(&field("o"), &owner);
         let until = lock.hold.as_ref().map(|hold| format!("{:013}", hold.until));
-        assert_eq!(field("u"), until.as_deref(), "{}", self.story());
+        self.assert_eq(&field("u"), &until.as_deref());
         let attempts = field("h").map(|attempts| {
             let mut attempts: Vec<_> = attempts.split_whitespace().collect();
             attempts.sort_unstable();
@@ -488,9 +448,9 @@ impl World<Plain> {
         });
         let held = lock.hold.as_ref();
         let held = held.map(|hold| hold.attempts.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(attempts, held, "{}", self.story());
+        self.assert_eq(&attempts, &held);
         let spent = field("v").unwrap_or_default();
-        assert_eq!(spent, lock.spent.to_string(), "{}", self.story());
+        self.assert_eq(&spent, &lock.spent.to_string());
         for name in hash.keys() {
             assert!("kohtuzfnbv".contains(name.as_str()), "{name} in {hash:?}");
         }
@@ -513,7 +473,8 @@ impl World<Plain> {
         assert!(ends >= last, "the queue: {ends} < {last}, {}", self.story());
         let living = lock.waiters.iter().filter(|(_, until)| **until > now);
         let living: Vec<_> = living.map(|(who, _)| who.clone()).collect();
-        assert_eq!(self.living_on_server(NAMES[at]), living, "{}", self.story());
+        let stored = self.living_on_server(NAMES[at]);
+        self.assert_eq(&stored, &living);
     }
 
     fn living_on_server(&mut self, name: &str) -> Vec<String> {

@@ -9,28 +9,20 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::LATCH;
 
 use super::{
-    bed::{self, Bed, Call},
-    driver::{Changing, Event, Kind, World, seeds},
+    bed::{self, Bed, Call, text},
+    driver::{Changing, Event, Kind, World, worlds},
     latch_model::{Latch, RECORD, Ran},
 };
 
 // L37
 #[test]
 fn latch_follows_the_model_under_lost_replies_and_late_copies() {
-    for model in Model::ALL {
-        for seed in seeds() {
-            world(model, seed).run();
-        }
-    }
+    worlds(1, |model, seed| world(model, seed).run());
 }
 
 #[test]
 fn latch_follows_the_model_when_full_or_short_of_replicas() {
-    for model in Model::ALL {
-        for seed in seeds().step_by(2) {
-            world(model, seed).probing().run();
-        }
-    }
+    worlds(2, |model, seed| world(model, seed).probing().run());
 }
 
 #[test]
@@ -199,16 +191,11 @@ impl World<CountDown> {
             (What::Delete, None) => self.expected_delete(id, micros),
         };
         let expected: Vec<_> = [now.to_string()].into_iter().chain(verdict).collect();
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         let message = message.map(|message| (CHANNEL.to_owned(), message));
-        assert_eq!(published, Vec::from_iter(message), "{}", self.story());
+        self.assert_eq(&published, &Vec::from_iter(message));
         if known.is_some() || now > by {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "a copy writes nothing, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "a copy writes nothing");
         }
     }
 
@@ -237,17 +224,14 @@ impl World<CountDown> {
             Some(present) if present.number == number => {
                 text(&["counted", &present.left.to_string(), &number.to_string()])
             }
-            _ => match self
-                .kind
-                .latch
-                .generations
-                .iter()
-                .find(|it| it.number == number)
-            {
-                Some(it) if self.kind.latch.is_on_record(it) => text(&["counted", "0", ""]),
-                // The server has forgotten the generation, or it was deleted.
-                Some(_) | None => text(&["deleted"]),
-            },
+            _ => {
+                let latch = &self.kind.latch;
+                match latch.generations.iter().find(|it| it.number == number) {
+                    Some(it) if latch.is_on_record(it) => text(&["counted", "0", ""]),
+                    // The server has forgotten the generation, or it was deleted.
+                    Some(_) | None => text(&["deleted"]),
+                }
+            }
         }
     }
 
@@ -276,11 +260,8 @@ impl World<CountDown> {
         let mut expected = vec![now.to_string()];
         match self.kind.latch.present() {
             Some(present) => {
-                let remaining = self
-                    .kind
-                    .latch
-                    .ends
-                    .map(|ends| ends.saturating_sub(now).to_string());
+                let remaining = self.kind.latch.ends;
+                let remaining = remaining.map(|ends| ends.saturating_sub(now).to_string());
                 expected.extend(text(&[
                     "set",
                     &present.number.to_string(),
@@ -296,7 +277,7 @@ impl World<CountDown> {
                 .iter()
                 .map(|&number| self.kind.latch.fate(number).to_owned()),
         );
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         assert_eq!(self.bed.dump(), before, "it writes nothing");
     }
 
@@ -314,19 +295,12 @@ impl World<CountDown> {
         let now = self.bed.millis();
         let hash = self.bed.hash(KEY);
         let field = |name: &str| hash.get(name).cloned();
-        let left = self
-            .kind
-            .latch
-            .present()
-            .map(|present| present.left.to_string());
-        assert_eq!(field("c"), left, "{}", self.story());
-        let number = self
-            .kind
-            .latch
-            .generations
-            .last()
-            .map(|last| last.number.to_string());
-        assert_eq!(field("g"), number, "{}", self.story());
+        let latch = &self.kind.latch;
+        let left = latch.present().map(|present| present.left.to_string());
+        self.assert_eq(&field("c"), &left);
+        let last = latch.generations.last();
+        let number = last.map(|last| last.number.to_string());
+        self.assert_eq(&field("g"), &number);
         assert!(field("r").is_none_or(|opened| opened.len() <= 1 + RECORD * 34));
         let ends = self.bed.engine.ttl(KEY.as_bytes(), self.bed.now);
         let ends = ends.map(|ttl| ttl.map(|ttl| now + u64::try_from(ttl.as_millis()).unwrap()));
@@ -336,7 +310,7 @@ impl World<CountDown> {
             (Some(Some(ends)), Some(Some(expected))) => {
                 assert!(ends == expected || ends == expected + 1, "{}", self.story());
             }
-            _ => assert_eq!(ends, expected, "{}", self.story()),
+            _ => self.assert_eq(&ends, &expected),
         }
         self.kind.gone_at = ends.flatten();
         let remembered = self.bed.sorted(OPERATIONS);
@@ -393,10 +367,6 @@ fn call(script: &'static redlatch_lua::Source, by: u64, op: &str, args: &[&str])
             .map(str::to_owned)
             .collect(),
     }
-}
-
-fn text(items: &[&str]) -> Vec<String> {
-    items.iter().map(|&item| item.to_owned()).collect()
 }
 
 const KEY: &str = "p:{t}x";

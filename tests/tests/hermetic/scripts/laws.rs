@@ -22,15 +22,7 @@ fn acquire<'a>(bed: &Bed, owner: &'a str, attempt: &'a str, address: &'a str) ->
 }
 
 fn release<'a>(owner: &'a str, attempt: &'a str, tokens: &'a [u64]) -> Release<'a> {
-    Release {
-        names: &["x"],
-        owner,
-        attempt,
-        void: None,
-        keep: 10_000,
-        address: "",
-        tokens,
-    }
+    Release::new(&["x"], owner, attempt, tokens)
 }
 
 #[test]

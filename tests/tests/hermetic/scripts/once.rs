@@ -2,58 +2,37 @@
 //! replies, outcomes, resets, expiry. After every script its reply and what a look shows are what
 //! the model says.
 
-use std::{
-    panic::{self, AssertUnwindSafe},
-    time::Duration,
-};
+use std::time::Duration;
 
 use redlatch_embedded::engine::Model;
 use redlatch_lua::ONCE;
 
 use super::{
     bed::{self, Bed, Call},
-    driver::{Holding, Kind, Sent, World, seeds},
+    driver::{Holding, Kind, Sent, World, assert_noticed, worlds},
     once_model::{Claim, Job, OPEN, stored},
 };
 
 #[test]
 fn job_follows_the_model_under_lost_replies_and_late_copies() {
-    for model in Model::ALL {
-        for seed in seeds() {
-            world(model, seed).run();
-        }
-    }
+    worlds(1, |model, seed| world(model, seed).run());
 }
 
 #[test]
 fn job_follows_the_model_when_full_or_short_of_replicas() {
-    for model in Model::ALL {
-        for seed in seeds().step_by(2) {
-            world(model, seed).probing().run();
-        }
-    }
+    worlds(2, |model, seed| world(model, seed).probing().run());
 }
 
 /// Faults that are planted in the scripts, which let late copies of a claim act.
 #[test]
 fn late_copies_that_act_are_noticed() {
-    for (script, from, to) in [
+    let marks = "if void ~= '' and void >= now then";
+    for fault in [
         (&ONCE.claim, "return {now, 'void'}", ""),
         (&ONCE.claim, "if now > ARGV[1] or", "if"),
-        (
-            &ONCE.release,
-            "if void ~= '' and void >= now then",
-            "if false then",
-        ),
+        (&ONCE.release, marks, "if false then"),
     ] {
-        assert!(script.text.contains(from), "{from}");
-        let text = script.text.replace(from, to);
-        let noticed = (0..200).any(|seed| {
-            let mut world = world(Model::default(), seed);
-            world.bed.replace(script.name, &text);
-            panic::catch_unwind(AssertUnwindSafe(|| world.run())).is_err()
-        });
-        assert!(noticed, "{from}");
+        assert_noticed(fault, |seed| world(Model::default(), seed), World::run);
     }
 }
 
@@ -155,17 +134,9 @@ struct Attempt {
 enum Copy {
     Claim(Claim, u64),
     Renew(Attempt, u64, u64),
-    Release {
-        attempt: Attempt,
-        void: Option<u64>,
-        outcome: &'static str,
-    },
-    Reset {
-        op: String,
-        seen: String,
-        z: String,
-        by: u64,
-    },
+    Release(Attempt, Option<u64>, &'static str),
+    /// An operation, what it saw, the reset before, and until when it may act.
+    Reset(String, String, String, u64),
 }
 
 /// One job.
@@ -194,12 +165,8 @@ impl Kind for Once {
         match copy {
             Copy::Claim(claim, by) => world.act_claim(&claim, by),
             Copy::Renew(attempt, by, lease) => world.act_renew(&attempt, by, lease),
-            Copy::Release {
-                attempt,
-                void,
-                outcome,
-            } => world.act_release(&attempt, void, outcome),
-            Copy::Reset { op, seen, z, by } => world.act_reset(&op, &seen, &z, by),
+            Copy::Release(attempt, void, outcome) => world.act_release(&attempt, void, outcome),
+            Copy::Reset(op, seen, z, by) => world.act_reset(&op, &seen, &z, by),
         }
         world.check();
     }
@@ -244,11 +211,7 @@ impl Holding for Once {
             None => "",
             Some(token) => ["done", "failed", "lost"][token as usize % 3],
         };
-        Copy::Release {
-            attempt,
-            void,
-            outcome,
-        }
+        Copy::Release(attempt, void, outcome)
     }
 }
 
@@ -269,7 +232,7 @@ impl World<Once> {
         }
         self.wind_up();
         self.bed.pass(Duration::from_millis(2 * TTL));
-        assert_eq!(self.bed.dump(), [], "{}", self.story());
+        self.assert_unchanged(&[], "something is left");
     }
 
     fn draw_claim(&mut self, slot: String) -> Claim {
@@ -316,7 +279,7 @@ impl World<Once> {
         let (seen, z) = (self.kind.job.seen(), self.kind.job.reset.clone());
         let by = self.bed.millis() + self.rng.u64(..5_000);
         let op = format!("a:{number}");
-        self.dispatch_repeatedly(Copy::Reset { op, seen, z, by });
+        self.dispatch_repeatedly(Copy::Reset(op, seen, z, by));
     }
 
     fn ask_claim(&mut self, claim: &Claim, by: u64) -> Vec<String> {
@@ -327,14 +290,9 @@ impl World<Once> {
         let copy = copy.is_some_and(|hold| hold.attempt == claim.attempt && hold.until > now);
         let mut expected = vec![now.to_string()];
         expected.extend(self.kind.job.claim(now, micros, by, claim));
-        assert_eq!(answer, expected, "{}", self.story());
+        self.assert_eq(&answer, &expected);
         if answer[1] != "granted" || copy {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "nothing is written, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "nothing is written");
         } else {
             let token = answer[3].parse().unwrap();
             assert!(token > self.kind.greatest, "tokens rise, {}", self.story());
@@ -387,14 +345,9 @@ impl World<Once> {
         } else {
             self.kind.job.renew(now, &attempt.claim.owner, lease, token)
         };
-        assert_eq!(answer, [&now.to_string(), verdict], "{}", self.story());
+        self.assert_eq(&answer, &[&now.to_string(), verdict]);
         if verdict != "renewed" {
-            assert_eq!(
-                self.bed.dump(),
-                before,
-                "it never creates, {}",
-                self.story()
-            );
+            self.assert_unchanged(&before, "it never creates");
         }
     }
 
@@ -410,7 +363,7 @@ impl World<Once> {
             self.kind
                 .job
                 .release(now, owner, id, void, attempt.token, outcome, why, KEEP);
-        assert_eq!(answer, [&now.to_string(), verdict], "{}", self.story());
+        self.assert_eq(&answer, &[&now.to_string(), verdict]);
     }
 
     fn act_reset(&mut self, op: &str, seen: &str, z: &str, by: u64) {
@@ -422,7 +375,7 @@ impl World<Once> {
         let answer = self.ask(&call);
         let now = self.bed.millis();
         let verdict = self.kind.job.reset(now, by, op, seen, z);
-        assert_eq!(answer, [&now.to_string(), verdict], "{}", self.story());
+        self.assert_eq(&answer, &[&now.to_string(), verdict]);
     }
 
     /// Compares what looks show, and the key's time to live, with the model.
@@ -432,7 +385,7 @@ impl World<Once> {
         for slot in ["", "=a", "=b c"] {
             let mut answer = self.bed.ask(&look(slot));
             answer[7] = sorted(&answer[7]);
-            assert_eq!(answer, self.expected_look(now, slot), "{}", self.story());
+            self.assert_eq(&answer, &self.expected_look(now, slot));
         }
         assert_eq!(self.bed.dump(), before, "a look writes nothing");
         let job = &self.kind.job;
@@ -443,7 +396,7 @@ impl World<Once> {
         assert!(ends >= needed.min(now + RETENTION), "{}", self.story());
         if ends >= now {
             let spent = self.bed.hash(KEY).remove("v").unwrap_or_default();
-            assert_eq!(spent, job.spent.to_string(), "{}", self.story());
+            self.assert_eq(&spent, &job.spent.to_string());
         }
     }
 

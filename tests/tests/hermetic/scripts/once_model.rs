@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::spent::Spent;
+use super::{bed::text, spent::Spent};
 
 /// The most slots of time that a job remembers as attempted.
 pub(super) const OPEN: usize = 64;
@@ -99,7 +99,6 @@ impl Job {
 
     /// Returns the reply to a claim, without the time.
     pub(super) fn claim(&mut self, now: u64, micros: u64, by: u64, claim: &Claim) -> Vec<String> {
-        let text = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect();
         if now > by {
             return text(&["late"]);
         }

@@ -5,145 +5,78 @@ use crate::Bed;
 
 /// Newcomers and waiters of several clients.
 pub(super) fn in_order(bed: &mut Bed, kind: &Kind) {
-    let (acquire, release, keys) = (
-        kind.script("acquire"),
-        kind.script("release"),
-        kind.keys("n"),
+    bed.play(&kind.words());
+    bed.play(
+        "take a1 1 2 -> _ granted _ $token
+        wait b2 1 2 | the first in line looks at the end of the lease
+        wait b2 3 4 | a second waiter of the same client
+        wait c3 1 2 | the second client in line looks after the first
+        release a1 600000 :1 :2 - - $token
+        pass 1
+        take a1 3 4 | free, and another waiter's turn: a try
+        wait a1 5 6 | free, and another waiter's turn: a newcomer queues
+        wait b2 3 4 | free, and the turn of another waiter of this client
+        pass 2500
+        wait b2 3 4
+        wait c3 1 2
+        pass 2500
+        wait a1 5 6 | the notified waiter did not come, and the next is notified
+        wait b2 1 2 | a waiter that was passed over joins at the end
+        acquire by d4 30000 630000 - :1 :2 5000 !d4:2:1 | a waiter that polls",
     );
-    let token = kind.take(bed, "n", "a1", 2);
-    kind.wait(
-        bed,
-        "the first in line looks at the end of the lease",
-        "b2",
-        2,
-    );
-    kind.wait(bed, "a second waiter of the same client", "b2", 4);
-    kind.wait(
-        bed,
-        "the second client in line looks after the first",
-        "c3",
-        2,
-    );
-    bed.run(&release, &keys, &format!("a1 600000 :1 :2 - - {token}"));
-    bed.pass(1);
-    let try_lock = "by a1 30000 630000 - :3 :4 - -";
-    bed.call(
-        "free, and another waiter's turn: a try",
-        &acquire,
-        &keys,
-        try_lock,
-    );
-    kind.wait(
-        bed,
-        "free, and another waiter's turn: a newcomer queues",
-        "a1",
-        6,
-    );
-    kind.wait(
-        bed,
-        "free, and the turn of another waiter of this client",
-        "b2",
-        4,
-    );
-    bed.pass(2500);
-    for (client, n) in [("b2", 4), ("c3", 2)] {
-        let args = format!(
-            "by {client} 30000 630000 - :{} :{n} 5000 @{client}:{n}:{}",
-            n - 1,
-            n - 1
-        );
-        bed.run(&acquire, &keys, &args);
-    }
-    bed.pass(2500);
-    let name = "the notified waiter did not come, and the next is notified";
-    kind.wait(bed, name, "a1", 6);
-    kind.wait(
-        bed,
-        "a waiter that was passed over joins at the end",
-        "b2",
-        2,
-    );
-    let silent = "by d4 30000 630000 - :1 :2 5000 !d4:2:1";
-    bed.call("a waiter that polls", &acquire, &keys, silent);
 }
 
 /// Many dead waiters in front of a living one.
 pub(super) fn dead_waiters(bed: &mut Bed, kind: &Kind) {
-    let (acquire, release, keys) = (
-        kind.script("acquire"),
-        kind.script("release"),
-        kind.keys("n"),
-    );
-    let token = kind.take(bed, "n", "a1", 2);
+    bed.play(&kind.words());
+    bed.play("take a1 1 2 -> _ granted _ $token");
     for n in 1..=65 {
-        let (owner, attempt) = (2 * n, 2 * n + 1);
-        let args = format!("by b2 30000 630000 - :{owner} :{attempt} 5000 @b2:{attempt}:{owner}");
-        bed.run(&acquire, &keys, &args);
+        bed.play(&format!("wait b2 {} {}", 2 * n, 2 * n + 1));
     }
-    bed.pass(3000);
-    bed.run(&acquire, &keys, "by c3 30000 630000 - :1 :2 5000 @c3:2:1");
-    bed.pass(2500);
-    let held = format!("a1 600000 :1 :2 - - {token}");
-    let name = "too many dead waiters: one of the last that lives is made to look";
-    bed.call(name, &release, &keys, &held);
-    let more = kind.wait(
-        bed,
-        "granted, after more dead waiters were removed",
-        "c3",
-        2,
+    bed.play(
+        "pass 3000
+        wait c3 1 2
+        pass 2500
+        release a1 600000 :1 :2 - - $token | \
+            too many dead waiters: one of the last that lives is made to look
+        wait c3 1 2 | granted, after more dead waiters were removed -> _ granted
+        clear",
     );
-    assert_eq!(more[1], "granted");
-    bed.clear();
-    for n in 1..=120 {
-        bed.put(&format!(
-            "ZADD %n:q {} @b2:{n}:1",
-            1_700_000_000_000_000_u64 + n
-        ));
+    for n in 1_700_000_000_000_001_u64..=1_700_000_000_000_120 {
+        bed.play(&format!("ZADD %n:q {n} @b2:{}:1", n % 1_000));
     }
-    bed.put("PEXPIRE %n:q 9000");
-    let soon = bed.run(&kind.script("inspect"), &keys, "");
-    let now: u64 = soon[0].parse().expect("a time");
-    bed.put(&format!("HSET %n k {}:1 n {}", kind.folder, now + 4000));
-    bed.put("PEXPIRE %n 600000");
-    bed.put(&format!("ZADD %n:l {} redlatch:w:b2", now - 1));
-    bed.put("PEXPIRE %n:l 9000");
-    let more = kind.wait(bed, "more, since dead waiters are left", "d4", 2);
-    assert_eq!(more[1], "more");
+    bed.play(
+        "PEXPIRE %n:q 9000
+        HSET %n k $kind:1 n soon
+        PEXPIRE %n 600000
+        ZADD %n:l past redlatch:w:b2
+        PEXPIRE %n:l 9000
+        wait d4 1 2 | more, since dead waiters are left -> _ more",
+    );
 }
 
 /// The scripts that show waiters.
 pub(super) fn inspection(bed: &mut Bed) {
-    let kind = &KINDS[1];
-    let (waiters, position) = ("fair/waiters", "fair/position");
-    kind.take(bed, "n", "a1", 2);
-    for (client, n) in [("b2", 2), ("c3", 2), ("b2", 4)] {
-        let args = format!(
-            "by {client} 30000 630000 - :{} :{n} 5000 @{client}:{n}:{}",
-            n - 1,
-            n - 1
-        );
-        bed.run("fair/acquire", "n n:q n:l", &args);
-        bed.pass(1);
-    }
-    let all = bed.call("all waiters", waiters, "n n:q n:l", "- 100");
-    let after = format!("{} 1", all[3]);
-    bed.call("one waiter behind a ticket", waiters, "n n:q n:l", &after);
-    bed.call("two waiters are in front", position, "n n:q", "@b2:4:3");
-    bed.call("it does not wait", position, "n n:q", "@d4:2:1");
-    bed.pass(3000);
-    bed.run(
-        "fair/acquire",
-        "n n:q n:l",
-        "by c3 30000 630000 - :1 :2 5000 @c3:2:1",
+    bed.play(&KINDS[1].words());
+    bed.play(
+        "define waiters fair/waiters($n)
+        take a1 1 2 -> _ granted
+        wait b2 1 2
+        pass 1
+        wait c3 1 2
+        pass 1
+        wait b2 3 4
+        pass 1
+        waiters - 100 | all waiters -> _ _ _ $ticket
+        waiters $ticket 1 | one waiter behind a ticket
+        fair/position(n n:q) @b2:4:3 | two waiters are in front
+        fair/position(n n:q) @d4:2:1 | it does not wait
+        pass 3000
+        wait c3 1 2
+        pass 2500
+        waiters - 2 | two waiters, of which the first is dead
+        HSET %m k other:1
+        fair/waiters($m) - 100 | another kind
+        fair/position(m m:q) @b2:2:1 | another kind",
     );
-    bed.pass(2500);
-    bed.call(
-        "two waiters, of which the first is dead",
-        waiters,
-        "n n:q n:l",
-        "- 2",
-    );
-    bed.put("HSET %m k other:1");
-    bed.call("another kind", waiters, "m m:q m:l", "- 100");
-    bed.call("another kind", position, "m m:q", "@b2:2:1");
 }

@@ -1,98 +1,63 @@
 //! The scripts of the fence.
 
+use super::{before_2001, refused};
 use crate::Bed;
 
-/// Data, mark, operations.
-const KEYS: &str = "=data n:f n:fo";
+/// With the data, the mark and the operations as keys.
+const WORDS: &str = "
+    define look fence/look(n:f)
+    define set fence/set(=data n:f n:fo)
+    define hset fence/hset(=data n:f n:fo)
+    define delete fence/delete(=data n:f n:fo)
+    define raise fence/raise(=data n:f n:fo)
+    define eval fence/eval(=data n:f n:fo)
+    define reset fence/reset(=data n:f n:fo)";
 
 pub(super) fn writes(bed: &mut Bed) {
-    bed.call("nobody has written", "fence/look", "n:f", "");
-    let set = "by a1:1 1700000000000005 30000 - one -";
-    bed.call("the first write", "fence/set", KEYS, set);
-    bed.call("a copy of a write", "fence/set", KEYS, set);
-    bed.call("the mark", "fence/look", "n:f", "");
-    let ends = "by a1:2 1700000000000005 30000 600000 two 60000";
-    bed.call(
-        "an equal token, data and mark with an end",
-        "fence/set",
-        KEYS,
-        ends,
+    bed.play(WORDS);
+    bed.play(
+        "look | nobody has written
+        set by a1:1 1700000000000005 30000 - one - | the first write
+        set by a1:1 1700000000000005 30000 - one - | a copy of a write
+        look | the mark
+        set by a1:2 1700000000000005 30000 600000 two 60000 | \
+            an equal token, data and mark with an end
+        set by b2:1 1700000000000004 30000 - three - | fenced
+        set by b2:1 1700000000000004 30000 - three - | a copy that was refused
+        delete by a1:3 1700000000000006 30000 - | deleted
+        delete by a1:3 1700000000000006 30000 - | already
+        hset by a1:4 1700000000000007 30000 - x 1 y 2 | two fields
+        hset by a1:4 1700000000000007 30000 - x 1 y 2 | already
+        raise by a1:5 1700000000000009 30000 - | the mark alone
+        raise by a1:5 1700000000000009 30000 - | already
+        hset by b2:910 1700000000000008 30000 - x 1 | fenced
+        delete by b2:912 1700000000000008 30000 - x 1 | fenced
+        raise by b2:911 1700000000000008 30000 - x 1 | fenced
+        eval by b2:910 1700000000000008 30000 - x 1 | fenced
+        eval by a1:6 1700000000000009 30000 - | failed: the body reads a string where a hash is
+        eval by a1:6 1700000000000009 30000 - | already, the failed body has run
+        delete by a1:7 1700000000000009 30000 -
+        set by a1:8 1700000000000009 30000 - four -
+        eval by a1:9 1700000000000010 30000 - | written, with the reply of the body
+        pass 31000
+        reset by a1:10 30000 | the mark is removed
+        reset by a1:10 30000 | already
+        reset by a1:11 30000 | there is no mark",
     );
-    let old = "by b2:1 1700000000000004 30000 - three -";
-    bed.call("fenced", "fence/set", KEYS, old);
-    bed.call("a copy that was refused", "fence/set", KEYS, old);
-    bed.call(
-        "deleted",
-        "fence/delete",
-        KEYS,
-        "by a1:3 1700000000000006 30000 -",
-    );
-    bed.call(
-        "already",
-        "fence/delete",
-        KEYS,
-        "by a1:3 1700000000000006 30000 -",
-    );
-    let fields = "by a1:4 1700000000000007 30000 - x 1 y 2";
-    bed.call("two fields", "fence/hset", KEYS, fields);
-    bed.call("already", "fence/hset", KEYS, fields);
-    bed.call(
-        "the mark alone",
-        "fence/raise",
-        KEYS,
-        "by a1:5 1700000000000009 30000 -",
-    );
-    bed.call(
-        "already",
-        "fence/raise",
-        KEYS,
-        "by a1:5 1700000000000009 30000 -",
-    );
-    for script in ["fence/hset", "fence/delete", "fence/raise", "fence/eval"] {
-        let args = format!("by b2:9{} 1700000000000008 30000 - x 1", script.len());
-        bed.call("fenced", script, KEYS, &args);
-    }
-    let body = "by a1:6 1700000000000009 30000 -";
-    bed.call(
-        "failed: the body reads a string where a hash is",
-        "fence/eval",
-        KEYS,
-        body,
-    );
-    bed.call("already, the failed body has run", "fence/eval", KEYS, body);
-    bed.run("fence/delete", KEYS, "by a1:7 1700000000000009 30000 -");
-    bed.run("fence/set", KEYS, "by a1:8 1700000000000009 30000 - four -");
-    let body = "by a1:9 1700000000000010 30000 -";
-    bed.call(
-        "written, with the reply of the body",
-        "fence/eval",
-        KEYS,
-        body,
-    );
-    bed.pass(31_000);
-    bed.call("the mark is removed", "fence/reset", KEYS, "by a1:10 30000");
-    bed.call("already", "fence/reset", KEYS, "by a1:10 30000");
-    bed.call("there is no mark", "fence/reset", KEYS, "by a1:11 30000");
 }
 
 pub(super) fn refusals(bed: &mut Bed) {
-    bed.put("HSET %n:f k other:1");
+    bed.play(WORDS);
+    bed.play("HSET %n:f k other:1");
     let calls = [
-        ("fence/set", "a1:1 1700000000000005 30000 - one -"),
-        ("fence/hset", "a1:1 1700000000000005 30000 - x 1"),
-        ("fence/delete", "a1:1 1700000000000005 30000 -"),
-        ("fence/raise", "a1:1 1700000000000005 30000 -"),
-        ("fence/eval", "a1:1 1700000000000005 30000 -"),
-        ("fence/reset", "a1:1 30000"),
+        "set by a1:1 1700000000000005 30000 - one -",
+        "hset by a1:1 1700000000000005 30000 - x 1",
+        "delete by a1:1 1700000000000005 30000 -",
+        "raise by a1:1 1700000000000005 30000 -",
+        "eval by a1:1 1700000000000005 30000 -",
+        "reset by a1:1 30000",
     ];
-    for (script, args) in calls {
-        bed.call("another kind", script, KEYS, &format!("by {args}"));
-        bed.call("late", script, KEYS, &format!("past {args}"));
-    }
-    bed.call("another kind", "fence/look", "n:f", "");
-    bed.clear();
-    bed.set_micros(999_999_999_999_999);
-    for (script, args) in calls {
-        bed.call("a clock before 2001", script, KEYS, &format!("by {args}"));
-    }
+    refused(bed, &calls);
+    bed.play("look | another kind");
+    before_2001(bed, &calls);
 }

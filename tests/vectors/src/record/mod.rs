@@ -31,12 +31,15 @@ pub fn all() -> Vec<Vector> {
     scene(&core::forgotten);
     scene(&core::forgotten_kinds);
     for kind in exclusive::KINDS {
-        for play in exclusive::SCENES {
-            scene(&|bed| play(bed, kind));
+        for text in exclusive::SCENES {
+            scene(&|bed| {
+                bed.play(&kind.words());
+                bed.play(text);
+            });
         }
         if kind.queued {
-            scene(&|bed| fair::in_order(bed, kind));
-            scene(&|bed| fair::dead_waiters(bed, kind));
+            scene(&|bed| fair::in_order(bed, &kind));
+            scene(&|bed| fair::dead_waiters(bed, &kind));
         }
     }
     for play in [
@@ -83,4 +86,27 @@ pub fn all() -> Vec<Vector> {
     // Readers find the calls of one script together.
     vectors.sort_by(|a: &Vector, b: &Vector| a.script.cmp(&b.script));
     vectors
+}
+
+/// Plays calls that another kind refuses, and that are refused when they come late.
+fn refused(bed: &mut Bed, calls: &[&str]) {
+    for call in calls {
+        bed.play(&format!("{call} | another kind"));
+    }
+    late(bed, calls);
+}
+
+/// Plays calls behind the time until which they may act.
+fn late(bed: &mut Bed, calls: &[&str]) {
+    for call in calls {
+        bed.play(&format!("{} | late", call.replacen(" by ", " past ", 1)));
+    }
+}
+
+/// Plays calls on an empty server with a clock that scripts cannot compare.
+fn before_2001(bed: &mut Bed, calls: &[&str]) {
+    bed.play("clear\nclock 999999999999999");
+    for call in calls {
+        bed.play(&format!("{call} | a clock before 2001"));
+    }
 }

@@ -1,368 +1,195 @@
 //! Readers and the writer of a read-write lock.
 
+use super::refused;
 use crate::Bed;
 
-/// K, Q, R, L, D.
-pub(super) const KEYS: &str = "n n:q n:r n:l n:d";
-
-/// Asks to read without waiting; `kind` is `r` or `u`.
-pub(super) fn read(bed: &mut Bed, name: &str, client: &str, n: u32, kind: &str) -> Vec<String> {
-    let owner = n - 1;
-    let args = format!("by {client} 30000 630000 :{owner} :{n} - - {kind}");
-    ask(bed, name, "rwlock/read", &args)
-}
-
-/// Asks to write without waiting. `serial` is that of an upgradable hold, or `-`.
-pub(super) fn write(bed: &mut Bed, name: &str, client: &str, n: u32, serial: &str) -> Vec<String> {
-    let owner = n - 1;
-    let args = format!("by {client} 30000 630000 :{owner} :{n} - - {serial}");
-    ask(bed, name, "rwlock/write", &args)
-}
-
-/// Releases attempt `n`; `id` is its token or serial.
-pub(super) fn release(bed: &mut Bed, name: &str, client: &str, n: u32, id: &str) -> Vec<String> {
-    let (side, id) = id.split_once(' ').expect("a side and an id");
-    let owner = n - 1;
-    let args = format!("{client} 600000 :{owner} :{n} - - {side} {id}");
-    ask(bed, name, "rwlock/release", &args)
-}
-
-/// Records a call with a name, and only runs one without.
-fn ask(bed: &mut Bed, name: &str, script: &str, args: &str) -> Vec<String> {
-    if name.is_empty() {
-        bed.run(script, KEYS, args)
-    } else {
-        bed.call(name, script, KEYS, args)
-    }
-}
-
-pub(super) fn force(bed: &mut Bed, name: &str, args: &str) {
-    bed.call(name, "rwlock/force", KEYS, &format!("{args} 600000"));
-}
+/// `$n` and other letters are the keys of a lock. `read` and `write` ask without waiting: `u` is for
+/// the upgradable hold, whose serial a write has. `release` ends a hold of a side by its id.
+pub(super) const WORDS: &str = "
+    define n n n:q n:r n:l n:d
+    define m m m:q m:r m:l m:d
+    define o o o:q o:r o:l o:d
+    define s s s:q s:r s:l s:d
+    define read rwlock/read($n) by $1 30000 630000 :$2 :$3 - - $4
+    define write rwlock/write($n) by $1 30000 630000 :$2 :$3 - - $4
+    define downgrade rwlock/downgrade($n) by $1 $2 30000 630000 $3 $4 -
+    define release rwlock/release($n) $1 600000 :$2 :$3 - - $4 $5
+    define undo rwlock/release($n) $1 600000 :$2 :$3 by - r -
+    define renew rwlock/renew(n) by $1 30000 630000 :1 $2 $3
+    define force rwlock/force($n) $1 $2 $3 $4 600000
+    define inspect rwlock/inspect($n)
+    define withdraw rwlock/withdraw($n)";
 
 pub(super) fn readers(bed: &mut Bed) {
-    let renew = "rwlock/renew";
-    bed.call("nobody holds", "rwlock/inspect", KEYS, "-");
-    let first = read(bed, "the first reader", "a1", 2, "r")[6].clone();
-    read(bed, "a copy of a granted request", "a1", 2, "r");
-    bed.pass(10);
-    let second = read(bed, "a second reader", "b2", 2, "r")[6].clone();
-    read(bed, "the owner enters again", "a1", 2, "r");
-    bed.call("all readers", "rwlock/holders", "n", "0");
-    bed.call(
-        "readers, and the holds of one owner",
-        "rwlock/inspect",
-        KEYS,
-        "a1:1",
-    );
-    write(bed, "busy, readers are inside", "c3", 2, "-");
-    let again = "by a1 30000 630000 :1 :9 - - -";
-    ask(
-        bed,
-        "reader, who would wait for itself",
-        "rwlock/write",
-        again,
-    );
-    read(
-        bed,
-        "reader, who asks for the upgradable hold",
-        "a1",
-        2,
-        "u",
-    );
-    bed.pass(1000);
-    bed.call(
-        "renewed",
-        renew,
-        "n",
-        &format!("by a1 30000 630000 :1 r {first}"),
-    );
-    bed.call(
-        "late",
-        renew,
-        "n",
-        &format!("past a1 30000 630000 :1 r {first}"),
-    );
-    release(bed, "a reader is released", "a1", 2, &format!("r {first}"));
-    release(bed, "already", "a1", 2, &format!("r {first}"));
-    bed.call(
-        "gone",
-        renew,
-        "n",
-        &format!("by a1 30000 630000 :1 r {}", "9".repeat(16)),
-    );
-    force(
-        bed,
-        "the renewal of a reader is forbidden",
-        &format!("r b2:1 {second} after"),
-    );
-    force(bed, "already", &format!("r b2:1 {second} after"));
-    bed.call(
-        "revoked",
-        renew,
-        "n",
-        &format!("by b2 30000 630000 :1 r {second}"),
-    );
-    force(
-        bed,
-        "a reader is ended at once",
-        &format!("r b2:1 {second} now"),
-    );
-    release(bed, "revoked", "b2", 2, &format!("r {second}"));
-    let undo = "c3 600000 :1 :2 by - r -";
-    bed.call(
-        "an undo ends an attempt that never ran",
-        "rwlock/release",
-        KEYS,
-        undo,
-    );
-    read(bed, "void", "c3", 2, "r");
-    write(bed, "void", "c3", 2, "-");
-    let third = read(bed, "granted, of another client", "d4", 2, "r")[6].clone();
-    bed.pass(30_000);
-    bed.call(
-        "expired",
-        renew,
-        "n",
-        &format!("by d4 30000 630000 :1 r {third}"),
-    );
-    release(bed, "expired", "d4", 2, &format!("r {third}"));
-    release(bed, "gone", "d4", 2, &format!("r {}", "9".repeat(16)));
-    write(bed, "granted, the readers are over", "a1", 4, "-");
-    let taken = format!("by d4 30000 630000 :1 r {third}");
-    bed.call("taken, a reader before a write", renew, "n", &taken);
-    release(
-        bed,
-        "taken, a reader before a write",
-        "d4",
-        2,
-        &format!("r {third}"),
+    bed.play(WORDS);
+    bed.play(
+        "inspect - | nobody holds
+        read a1 1 2 r | the first reader -> _ granted _ _ _ _ $first
+        read a1 1 2 r | a copy of a granted request
+        pass 10
+        read b2 1 2 r | a second reader -> _ granted _ _ _ _ $second
+        read a1 1 2 r | the owner enters again
+        rwlock/holders(n) 0 | all readers
+        inspect a1:1 | readers, and the holds of one owner
+        write c3 1 2 - | busy, readers are inside
+        write a1 1 9 - | reader, who would wait for itself
+        read a1 1 2 u | reader, who asks for the upgradable hold
+        pass 1000
+        renew a1 r $first | renewed
+        rwlock/renew(n) past a1 30000 630000 :1 r $first | late
+        release a1 1 2 r $first | a reader is released
+        release a1 1 2 r $first | already
+        renew a1 r 9999999999999999 | gone
+        force r b2:1 $second after | the renewal of a reader is forbidden
+        force r b2:1 $second after | already
+        renew b2 r $second | revoked
+        force r b2:1 $second now | a reader is ended at once
+        release b2 1 2 r $second | revoked
+        undo c3 1 2 | an undo ends an attempt that never ran
+        read c3 1 2 r | void
+        write c3 1 2 - | void
+        read d4 1 2 r | granted, of another client -> _ granted _ _ _ _ $third
+        pass 30000
+        renew d4 r $third | expired
+        release d4 1 2 r $third | expired
+        release d4 1 2 r 9999999999999999 | gone
+        write a1 3 4 - | granted, the readers are over
+        renew d4 r $third | taken, a reader before a write
+        release d4 1 2 r $third | taken, a reader before a write",
     );
 }
 
 pub(super) fn writer(bed: &mut Bed) {
-    let renew = "rwlock/renew";
-    let token = write(bed, "a free lock", "a1", 2, "-")[3].clone();
-    write(bed, "a copy of a granted request", "a1", 2, "-");
-    bed.pass(1000);
-    let renewal = format!("by a1 30000 630000 :1 w {token}");
-    bed.call("renewed, a writer", renew, "n", &renewal);
-    read(bed, "busy, a writer is inside", "b2", 2, "r");
-    write(bed, "busy, a writer is inside", "b2", 2, "-");
-    read(bed, "the writer reads as well", "a1", 2, "r");
-    bed.call("a writer that reads", "rwlock/inspect", KEYS, "a1:1");
-    release(
-        bed,
-        "the write ends, the read stays",
-        "a1",
-        2,
-        &format!("w {token}"),
+    bed.play(WORDS);
+    bed.play(
+        "write a1 1 2 - | a free lock -> _ granted _ $token
+        write a1 1 2 - | a copy of a granted request
+        pass 1000
+        renew a1 w $token | renewed, a writer
+        read b2 1 2 r | busy, a writer is inside
+        write b2 1 2 - | busy, a writer is inside
+        read a1 1 2 r | the writer reads as well
+        inspect a1:1 | a writer that reads
+        release a1 1 2 w $token | the write ends, the read stays
+        release a1 1 2 w $token | already, a writer
+        clear
+        write a1 1 2 - -> _ granted _ $token
+        pass 30001
+        renew a1 w $token | expired, a writer
+        release a1 1 2 w $token | expired, a writer",
     );
-    release(bed, "already, a writer", "a1", 2, &format!("w {token}"));
-    bed.clear();
-    let token = write(bed, "", "a1", 2, "-")[3].clone();
-    bed.pass(30_001);
-    bed.call(
-        "expired, a writer",
-        renew,
-        "n",
-        &format!("by a1 30000 630000 :1 w {token}"),
-    );
-    release(bed, "expired, a writer", "a1", 2, &format!("w {token}"));
 }
 
 /// Writers that die, and writers that are ended by force.
 pub(super) fn ended_writers(bed: &mut Bed) {
-    let renew = "rwlock/renew";
-    let lost = write(bed, "", "a1", 2, "-")[3].clone();
-    bed.pass(30_001);
-    read(
-        bed,
-        "granted after a writer that died: abandoned is 1",
-        "b2",
-        2,
-        "r",
+    bed.play(WORDS);
+    bed.play(
+        "write a1 1 2 - -> _ granted _ $lost
+        pass 30001
+        read b2 1 2 r | granted after a writer that died: abandoned is 1
+        clear
+        write a1 1 2 -
+        pass 30001
+        write c3 1 2 - | granted after a writer that died -> _ granted _ $next
+        renew a1 w $lost | taken, a writer
+        release a1 1 2 w $lost | taken, a writer
+        force w c3:1 $lost now | gone, an earlier hold
+        force w c3:1 $next now | a writer is ended at once
+        renew c3 w $next | revoked, a writer
+        release c3 1 2 w $next | revoked, a writer",
     );
-    bed.clear();
-    write(bed, "", "a1", 2, "-");
-    bed.pass(30_001);
-    let next = write(bed, "granted after a writer that died", "c3", 2, "-")[3].clone();
-    bed.call(
-        "taken, a writer",
-        renew,
-        "n",
-        &format!("by a1 30000 630000 :1 w {lost}"),
-    );
-    release(bed, "taken, a writer", "a1", 2, &format!("w {lost}"));
-    force(bed, "gone, an earlier hold", &format!("w c3:1 {lost} now"));
-    force(
-        bed,
-        "a writer is ended at once",
-        &format!("w c3:1 {next} now"),
-    );
-    bed.call(
-        "revoked, a writer",
-        renew,
-        "n",
-        &format!("by c3 30000 630000 :1 w {next}"),
-    );
-    release(bed, "revoked, a writer", "c3", 2, &format!("w {next}"));
 }
 
 /// Other kinds, and calls that come late.
 pub(super) fn refusals(bed: &mut Bed) {
-    let next = "1700000000123456";
-    bed.put("HSET %n k other:1");
-    for (script, keys, args) in [
-        (
-            "rwlock/read",
-            KEYS,
-            "by a1 30000 630000 :1 :2 - - r".to_owned(),
-        ),
-        (
-            "rwlock/write",
-            KEYS,
-            "by a1 30000 630000 :1 :2 - - -".to_owned(),
-        ),
-        (
-            "rwlock/downgrade",
-            KEYS,
-            format!("by a1:1 a1:3 30000 630000 a1:2 {next} -"),
-        ),
-        (
-            "rwlock/renew",
-            "n",
-            format!("by a1 30000 630000 :1 w {next}"),
-        ),
-        (
-            "rwlock/release",
-            KEYS,
-            format!("a1 600000 :1 :2 - - w {next}"),
-        ),
-        ("rwlock/inspect", KEYS, "-".to_owned()),
-        ("rwlock/holders", "n", "0".to_owned()),
-        ("rwlock/force", KEYS, format!("w a1:1 {next} now 600000")),
-        ("rwlock/withdraw", KEYS, "list redlatch:w:a1".to_owned()),
-    ] {
-        bed.call("another kind", script, keys, &args);
-        if let Some(args) = args.strip_prefix("by")
-            && script != "rwlock/renew"
-        {
-            bed.call("late", script, keys, &format!("past{args}"));
-        }
-    }
+    bed.play(WORDS);
+    bed.play(
+        "HSET %n k other:1
+        renew a1 w 1700000000123456 | another kind
+        release a1 1 2 w 1700000000123456 | another kind
+        inspect - | another kind
+        rwlock/holders(n) 0 | another kind
+        force w a1:1 1700000000123456 now | another kind
+        withdraw list redlatch:w:a1 | another kind",
+    );
+    let calls = [
+        "rwlock/read($n) by a1 30000 630000 :1 :2 - - r",
+        "rwlock/write($n) by a1 30000 630000 :1 :2 - - -",
+        "rwlock/downgrade($n) by a1:1 a1:3 30000 630000 a1:2 1700000000123456 -",
+    ];
+    refused(bed, &calls);
 }
 
 /// The upgradable reader, and the downgrade of a writer.
 pub(super) fn upgrade(bed: &mut Bed) {
-    let serial = read(bed, "an upgradable reader", "a1", 2, "u")[6].clone();
-    read(bed, "busy, there is an upgradable reader", "b2", 2, "u");
-    let other = read(bed, "a reader beside the upgradable one", "b2", 4, "r")[6].clone();
-    let wait = format!("by a1 30000 630000 :1 :3 5000 @a1:3 {serial}");
-    bed.call(
-        "busy, the upgrade waits for a reader",
-        "rwlock/write",
-        KEYS,
-        &wait,
+    bed.play(WORDS);
+    bed.play(
+        "define upgrade rwlock/write($n) by a1 30000 630000 :1 :3 5000 @a1:3 $serial
+        read a1 1 2 u | an upgradable reader -> _ granted _ _ _ _ $serial
+        read b2 1 2 u | busy, there is an upgradable reader
+        read b2 3 4 r | a reader beside the upgradable one -> _ granted _ _ _ _ $other
+        upgrade | busy, the upgrade waits for a reader
+        read c3 1 2 r | busy, an upgrade waits
+        release b2 3 4 r $other | the last other reader leaves, and the upgrade is told
+        upgrade | the upgrade is granted -> _ granted _ $token
+        write d4 1 2 1700000000000001 | lost, the upgradable hold is over
+        downgrade a1:1 a1:5 a1:3 $token | the writer becomes a reader
+        downgrade a1:1 a1:5 a1:3 $token | a copy of the downgrade
+        undo a1 1 6
+        downgrade a1:1 a1:6 a1:3 $token | void
+        clear
+        downgrade a1:1 a1:5 a1:3 $token | lost, gone
+        write a1 1 2 - -> _ granted _ $token
+        pass 30001
+        downgrade a1:1 a1:5 a1:2 $token | lost, expired
+        write b2 1 2 -
+        downgrade a1:1 a1:5 a1:2 $token | lost, taken
+        clear
+        write a1 1 2 - -> _ granted _ $token
+        force w a1:1 $token now
+        downgrade a1:1 a1:5 a1:2 $token | lost, revoked",
     );
-    read(bed, "busy, an upgrade waits", "c3", 2, "r");
-    release(
-        bed,
-        "the last other reader leaves, and the upgrade is told",
-        "b2",
-        4,
-        &format!("r {other}"),
-    );
-    let token = bed.call("the upgrade is granted", "rwlock/write", KEYS, &wait)[3].clone();
-    write(
-        bed,
-        "lost, the upgradable hold is over",
-        "d4",
-        2,
-        "1700000000000001",
-    );
-    let down = |write: &str, token: &str| format!("by a1:1 a1:5 30000 630000 {write} {token} -");
-    let (downgrade, args) = ("rwlock/downgrade", down("a1:3", &token));
-    bed.call("the writer becomes a reader", downgrade, KEYS, &args);
-    bed.call("a copy of the downgrade", downgrade, KEYS, &args);
-    let undo = "a1 600000 :1 :6 by - r -";
-    bed.run("rwlock/release", KEYS, undo);
-    let args = format!("by a1:1 a1:6 30000 630000 a1:3 {token} -");
-    bed.call("void", downgrade, KEYS, &args);
-    bed.clear();
-    bed.call("lost, gone", downgrade, KEYS, &down("a1:3", &token));
-    let token = write(bed, "", "a1", 2, "-")[3].clone();
-    bed.pass(30_001);
-    bed.call("lost, expired", downgrade, KEYS, &down("a1:2", &token));
-    write(bed, "", "b2", 2, "-");
-    bed.call("lost, taken", downgrade, KEYS, &down("a1:2", &token));
-    bed.clear();
-    let token = write(bed, "", "a1", 2, "-")[3].clone();
-    bed.run("rwlock/force", KEYS, &format!("w a1:1 {token} now 600000"));
-    bed.call("lost, revoked", downgrade, KEYS, &down("a1:2", &token));
 }
 
 /// A clock that scripts cannot compare.
 pub(super) fn ends(bed: &mut Bed) {
-    bed.set_micros(999_999_999_999_999);
-    for (script, args) in [
-        ("rwlock/read", "by a1 30000 630000 :1 :2 - - r".to_owned()),
-        ("rwlock/write", "by a1 30000 630000 :1 :2 - - -".to_owned()),
-        (
-            "rwlock/downgrade",
-            "by a1:1 a1:3 30000 630000 a1:2 17 -".to_owned(),
-        ),
-    ] {
-        bed.call("a clock before 2001", script, KEYS, &args);
-    }
+    bed.play(WORDS);
+    bed.play(
+        "clock 999999999999999
+        read a1 1 2 r | a clock before 2001
+        write a1 1 2 - | a clock before 2001
+        downgrade a1:1 a1:3 a1:2 17 | a clock before 2001",
+    );
 }
 
 /// Several locks in one call.
 pub(super) fn merged(bed: &mut Bed) {
-    let (acquire, release) = (["rwlock/read", "rwlock/write"], "rwlock/release");
-    let token = write(bed, "", "b2", 2, "-")[3].clone();
-    bed.put("SET %s text");
-    let name = "a free lock, one that is written, and one that is no hash";
-    let keys = format!("{} {KEYS} {}", keys("m"), keys("s"));
-    let args = "a1 30000 630000 :3 :4 - - r :5 :6 - - u :7 :8 - - r";
-    let reply = bed.call(name, acquire[0], &keys, &format!("by {args}"));
-    bed.call("late, for all", acquire[0], &keys, &format!("past {args}"));
-    let serial = first_line(&reply[6]);
-    let name = "a free lock, one that is read, one that is no hash, and again the first one";
-    let keys = ["o", "m", "s", "o"].map(self::keys).join(" ");
-    let args = "a1 30000 630000 :1 :2 - - - :5 :6 - - - :7 :8 - - - :1 :12 - - -";
-    let reply = bed.call(name, acquire[1], &keys, &format!("by {args}"));
-    bed.call("late, for all", acquire[1], &keys, &format!("past {args}"));
-    let own = reply[3].clone();
-    bed.pass(1000);
-    bed.put("HSET %p k other:1");
-    let renewals =
-        format!("a1 30000 630000 :3 r {serial} :1 w {own} :5 w {token} :7 w {token} :9 w {token}");
-    let name = "a reader and a writer are renewed, gone twice, another kind";
-    let renew = "rwlock/renew";
-    bed.call(name, renew, "m o n q p", &format!("by {renewals}"));
-    bed.call("late", renew, "m o n q p", &format!("past {renewals}"));
-    let after = format!("w a1:1 {own} after 600000");
-    bed.run("rwlock/force", &self::keys("o"), &after);
-    let bad = format!("by a1 30000 630000 :1 w {own} :5 w 1700000000000001");
-    bed.call("revoked, taken", renew, "o n", &bad);
-    let name = "a read hold, both attempts of a write hold, an unknown hold, and no hash";
-    let keys = ["m", "o", "o", "n", "s"].map(self::keys).join(" ");
-    let ends = format!(
-        "a1 600000 :3 :4 - - r {serial} :1 :2 - - w {own} :1 :12 - - w {own} :9 :10 - - w {token} \
-         :9 :10 - - r {token}"
+    bed.play(WORDS);
+    bed.play(
+        "write b2 1 2 - -> _ granted _ $token
+        SET %s text
+        define three rwlock/read($m $n $s) $1 a1 30000 630000 \
+            :3 :4 - - r :5 :6 - - u :7 :8 - - r
+        three by | a free lock, one that is written, and one that is no hash \
+            -> _ granted _ _ _ _ $serial
+        three past | late, for all
+        define four rwlock/write($o $m $s $o) $1 a1 30000 630000 \
+            :1 :2 - - - :5 :6 - - - :7 :8 - - - :1 :12 - - -
+        four by | a free lock, one that is read, one that is no hash, and again the first one \
+            -> _ granted _ $own
+        four past | late, for all
+        pass 1000
+        HSET %p k other:1
+        define five rwlock/renew(m o n q p) $1 a1 30000 630000 \
+            :3 r $serial :1 w $own :5 w $token :7 w $token :9 w $token
+        five by | a reader and a writer are renewed, gone twice, another kind
+        five past | late
+        rwlock/force($o) w a1:1 $own after 600000
+        rwlock/renew(o n) by a1 30000 630000 :1 w $own :5 w 1700000000000001 | revoked, taken
+        define ends :3 :4 - - r $serial :1 :2 - - w $own :1 :12 - - w $own
+        rwlock/release($m $o $o $n $s) a1 600000 $ends :9 :10 - - w $token :9 :10 - - r $token | \
+            a read hold, both attempts of a write hold, an unknown hold, and no hash
+        pass 30000
+        renew b2 w $token | expired",
     );
-    bed.call(name, release, &keys, &ends);
-    bed.pass(30_000);
-    let over = format!("by b2 30000 630000 :1 w {token}");
-    bed.call("expired", renew, "n", &over);
-}
-
-/// Returns the keys of one lock.
-fn keys(name: &str) -> String {
-    KEYS.replace('n', name)
-}
-
-fn first_line(item: &str) -> String {
-    item.split('\n').next().unwrap_or_default().to_owned()
 }

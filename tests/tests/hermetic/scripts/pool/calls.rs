@@ -72,6 +72,26 @@ impl<'a> Acquire<'a> {
     }
 }
 
+/// Returns the request of waiter `n` of a client.
+pub(super) fn waiting(bed: &Bed, client: &str, n: u64, need: u64) -> Call {
+    let (attempt, address) = (format!("{client}:{n}"), format!("PUBLISH w:{client} {n}"));
+    Acquire::new(bed, &attempt, need).waiting(&address).call()
+}
+
+/// Sends it, and returns the answer without the time.
+pub(super) fn wait(bed: &mut Bed, n: u64, client: &str, need: u64) -> Vec<String> {
+    let call = waiting(bed, client, n, need);
+    bed.ask(&call).split_off(1)
+}
+
+/// Returns the waiters that were notified, by number.
+pub(super) fn notified(bed: &mut Bed) -> Vec<u64> {
+    let published = bed.published().into_iter();
+    published
+        .map(|(_, payload)| payload.rsplit_once(' ').unwrap().1.parse().unwrap())
+        .collect()
+}
+
 /// Returns a member of the queue.
 pub(super) fn member(address: &str, need: u64, order: &str) -> String {
     match order {

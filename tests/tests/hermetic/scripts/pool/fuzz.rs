@@ -24,11 +24,8 @@ fn pool_follows_the_model_under_lost_replies_and_late_copies() {
             ahead += World::new(Bed::new(model), seed, Counted::default()).run();
         }
         // A run of few seeds shows that it happens at all.
-        let least = if seeds().count() < 100 {
-            0
-        } else {
-            seeds().count() / 5
-        };
+        let many = seeds().count();
+        let least = if many < 100 { 0 } else { many / 5 };
         assert!(ahead > least, "hardly anything was granted ahead: {ahead}");
     }
 }
@@ -162,16 +159,11 @@ impl World<Counted> {
         match self.kind.pool.size {
             Some(size) => {
                 let size = size.to_string();
-                assert_eq!(
-                    answer[1..],
-                    ["set", &size, "0", "0", ""],
-                    "{}",
-                    self.story()
-                );
+                self.assert_eq(&answer[1..], &["set", &size, "0", "0", ""]);
                 let dump = self.bed.dump();
                 assert_eq!(dump.len(), 1, "{dump:?}, {}", self.story());
             }
-            None => assert_eq!(answer[1..], ["unset"], "{}", self.story()),
+            None => self.assert_eq(&answer[1..], &["unset"]),
         }
     }
 
@@ -248,16 +240,8 @@ impl World<Counted> {
                 waiter.alive = patient.map_or(now + 5_000, |(until, _)| *until);
             }
         }
-        let expected = if now > by {
-            None
-        } else {
-            let member = waits.then_some(member.as_str());
-            Some(
-                self.kind
-                    .pool
-                    .find(now, &attempt.id, attempt.need, &queue, member),
-            )
-        };
+        let (pool, asks) = (&self.kind.pool, waits.then_some(member.as_str()));
+        let expected = (now <= by).then(|| pool.find(now, &attempt.id, attempt.need, &queue, asks));
         let before = self.bed.dump();
         let answer = self.ask_and_hear(&call.call());
         let verdict = answer[1].as_str();
@@ -278,7 +262,7 @@ impl World<Counted> {
                 let placed = queue.iter().any(placed);
                 // A copy without an address has a place, and cannot say so.
                 let known = u8::from(waits && placed).to_string();
-                assert_eq!(answer[5], known, "{}", self.story());
+                self.assert_eq(&answer[5], &known);
                 let until = now + attempt.lease;
                 self.kind.pool.spent.record(&attempt.id, by, now);
                 self.kind.pool.grant(&attempt.id, attempt.need, until);
@@ -290,21 +274,13 @@ impl World<Counted> {
                     self.kind.pool.spent.record(&attempt.id, by, now);
                 }
                 if waits {
-                    let place = self
-                        .queue()
-                        .iter()
-                        .position(|waiter| waiter.member == member);
-                    assert!(place.is_some(), "it waits, {}", self.story());
+                    let placed = self.queue().iter().any(|waiter| waiter.member == member);
+                    self.assert(placed, "it waits");
                     self.check_hints(&answer, &member);
                 }
                 self.check_called();
             }
-            _ => assert_eq!(
-                self.bed.dump(),
-                before,
-                "nothing is written, {}",
-                self.story()
-            ),
+            _ => self.assert_unchanged(&before, "nothing is written"),
         }
         let client = self.answered(|known| known.id == attempt.id);
         if let Some(client) = client
@@ -324,16 +300,12 @@ impl World<Counted> {
         let fits = head.need <= self.kind.pool.available(now);
         if head.client() == me.client() {
             if fits {
-                assert_eq!(called, head.number(), "{}", self.story());
+                self.assert_eq(&called, &head.number());
             } else {
                 self.check_unheard(answer, me);
             }
-            let live = self
-                .kind
-                .pool
-                .holds
-                .values()
-                .filter(|hold| hold.until > now);
+            let holds = self.kind.pool.holds.values();
+            let live = holds.filter(|hold| hold.until > now);
             if let Some(first) = live.map(|hold| hold.until).min().filter(|_| !fits) {
                 let remaining: u64 = remaining.parse().unwrap();
                 assert!(now + remaining <= first, "{}", self.story());
@@ -348,7 +320,7 @@ impl World<Counted> {
                 .skip(1)
                 .filter_map(|waiter| clients.get(waiter.client()));
             let until = others.copied().max().unwrap_or(0).max(head.alive);
-            assert_eq!(*remaining, (until - now).to_string(), "{}", self.story());
+            self.assert_eq(remaining, &(until - now).to_string());
         }
     }
 
@@ -364,7 +336,7 @@ impl World<Counted> {
         });
         let unheard: Vec<_> = unheard.collect();
         if entered == "1" || unheard.is_empty() {
-            assert_eq!(called, "", "{}", self.story());
+            self.assert_eq(&called, &"");
         } else {
             assert!(unheard.contains(&called), "{unheard:?}, {}", self.story());
         }
@@ -412,16 +384,15 @@ impl World<Counted> {
         let grants = grants.unwrap_or(answer.len());
         self.check_grants(&answer[3..grants], queue, Some(client));
         if answer[1] == "released" {
-            assert_eq!(grants, answer.len(), "{}", self.story());
+            self.assert_eq(&grants, &answer.len());
         } else {
             self.check_reminders(&answer[grants..], client);
         }
-        assert!(
+        self.assert(
             right.contains(&answer[1].as_str()),
-            "{right:?}, {}",
-            self.story()
+            format_args!("{right:?}"),
         );
-        assert_eq!(answer[2], rest.to_string(), "{}", self.story());
+        self.assert_eq(&answer[2], &rest.to_string());
         if let Some(void) = void.filter(|&void| void >= now) {
             self.kind.pool.spent.record(&attempt.id, void, now);
         }
@@ -439,7 +410,7 @@ impl World<Counted> {
             .collect();
         let mut named: Vec<_> = words.chunks(2).map(|pair| &pair[1]).collect();
         named.sort();
-        assert_eq!(named, unheard, "{}", self.story());
+        self.assert_eq(&named, &unheard);
     }
 
     /// A release grants to whoever has an order, in order, and calls the others. Each message goes
@@ -456,10 +427,8 @@ impl World<Counted> {
             let is_it =
                 |one: &Waiter| one.number() == number && one.client() == format!("w:{client}");
             let waiter = queue.iter().find(|one| is_it(one)).unwrap().clone();
-            let found =
-                self.kind
-                    .pool
-                    .find(now, attempt, waiter.need, &queue, Some(&waiter.member));
+            let (pool, member) = (&self.kind.pool, Some(&*waiter.member));
+            let found = pool.find(now, attempt, waiter.need, &queue, member);
             assert_eq!(found, Found::Free, "{attempt}, {queue:?}, {}", self.story());
             assert!(waiter.alive > now, "{waiter:?}, {}", self.story());
             queue.retain(|one| !is_it(one));
@@ -477,7 +446,7 @@ impl World<Counted> {
             let at = messages
                 .iter()
                 .position(|(to, text)| to == waiter.client() && *text == message);
-            assert_eq!(at.is_none(), asker == Some(client), "{}", self.story());
+            self.assert_eq(&at.is_none(), &(asker == Some(client)));
             if let Some(at) = at {
                 messages.remove(at);
             }
@@ -511,7 +480,7 @@ impl World<Counted> {
         } else {
             self.kind.pool.change(now, op, verb, number)
         };
-        assert_eq!(answer[1..], right, "{}", self.story());
+        self.assert_eq(&answer[1..], &right);
         if right[0] == "done" {
             self.check_called();
         }
@@ -542,7 +511,7 @@ impl World<Counted> {
         if head.alive > now && head.need <= room {
             let called = fields.get("y").and_then(|called| called.split_once(' '));
             let called = called.map(|(_, member)| member);
-            assert_eq!(called, Some(head.member.as_str()), "{}", self.story());
+            self.assert_eq(&called, &Some(head.member.as_str()));
         }
         let rung: u64 = fields.get("r").map_or(0, |rung| rung.parse().unwrap());
         let tickets = self.bed.sorted(&calls::tickets());
@@ -594,7 +563,7 @@ impl World<Counted> {
         let now = self.bed.millis();
         let fields = self.bed.hash(&key("x"));
         let size = fields.get("s").map(|size| size.parse().unwrap());
-        assert_eq!(size, self.kind.pool.size, "{}", self.story());
+        self.assert_eq(&size, &self.kind.pool.size);
         let mut holds = BTreeMap::new();
         for (field, hold) in &fields {
             if let Some(id) = field.strip_prefix("h:") {
@@ -608,22 +577,18 @@ impl World<Counted> {
         }
         let out: u64 = holds.values().map(|(_, permits, ..)| permits).sum();
         let stored = fields.get("c").map_or(0, |out| out.parse().unwrap());
-        assert_eq!(out, stored, "{}", self.story());
-        let model = self
-            .kind
-            .pool
-            .holds
-            .iter()
-            .filter(|(_, hold)| hold.until > now);
+        self.assert_eq(&out, &stored);
+        let model = self.kind.pool.holds.iter();
+        let model = model.filter(|(_, hold)| hold.until > now);
         let model = model.map(|(id, hold)| {
             let packed = (hold.until, hold.permits, hold.forgotten, hold.unheard);
             (id.clone(), packed)
         });
         let live = holds.iter().filter(|(_, (until, ..))| *until > now);
         let live: BTreeMap<_, _> = live.map(|(id, hold)| (id.clone(), *hold)).collect();
-        assert_eq!(live, model.collect(), "{}", self.story());
+        self.assert_eq(&live, &model.collect::<BTreeMap<_, _>>());
         let index = self.bed.sorted(&calls::index());
-        assert_eq!(index.len(), holds.len(), "{}", self.story());
+        self.assert_eq(&index.len(), &holds.len());
         for (id, (until, ..)) in &holds {
             assert!(index[id] <= *until, "a lower bound, {}", self.story());
         }

@@ -6,10 +6,11 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
 use super::calls::{
-    Acquire, KIND, Release, call, change, clients, list, release, renew, set, tickets,
+    Acquire, KIND, Release, call, change, clients, list, notified, release, renew, set, tickets,
+    wait, waiting,
 };
 use crate::scripts::{
-    bed::{Bed, key},
+    bed::{Bed, Call, key},
     costs::counted,
 };
 
@@ -27,18 +28,21 @@ fn full(size: u64) -> Bed {
     bed
 }
 
-fn wait(bed: &mut Bed, n: u64, client: &str, need: u64) -> Vec<String> {
-    let (attempt, address) = (format!("{client}:{n}"), format!("PUBLISH w:{client} {n}"));
-    let call = Acquire::new(bed, &attempt, need).waiting(&address).call();
-    bed.ask(&call).split_off(1)
+/// An order with which a release may grant.
+const ORDER: &str = "g60000.70000.0000000000000001";
+
+/// Returns the request of waiter 1 of the client `a`, to which a release may grant.
+fn with_order(bed: &Bed) -> Call {
+    let call = Acquire {
+        order: ORDER,
+        ..Acquire::new(bed, "a:1", 1)
+    };
+    call.waiting("PUBLISH w:a 1").call()
 }
 
-/// The waiters that were notified, by number.
-fn notified(bed: &mut Bed) -> Vec<u64> {
-    let published = bed.published().into_iter();
-    published
-        .map(|(_, payload)| payload.rsplit_once(' ').unwrap().1.parse().unwrap())
-        .collect()
+fn verdicts(lines: &[String]) -> Vec<&str> {
+    let words = lines.iter().map(|line| line.split(' ').nth(1));
+    words.map(Option::unwrap_or_default).collect()
 }
 
 /// Who is first and has been notified, by number.
@@ -135,12 +139,10 @@ fn hand_over_costs_a_bounded_number_of_commands_however_many_wait() {
         }
         let ended = counted(&mut bed, &release("h:1"));
         assert_eq!(ended, ("released".to_owned(), 10), "{waiters}");
-        let call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1").call();
+        let call = waiting(&bed, "a", 1, 1);
         let taken = counted(&mut bed, &call);
         assert_eq!(taken, ("granted".to_owned(), 7), "{waiters}");
-        let last = waiters + 1;
-        let (id, address) = (format!("a:{last}"), format!("PUBLISH w:a {last}"));
-        let call = Acquire::new(&bed, &id, 1).waiting(&address).call();
+        let call = waiting(&bed, "a", waiters + 1, 1);
         let queued = counted(&mut bed, &call);
         assert_eq!(queued, ("busy".to_owned(), 7), "{waiters}");
     }
@@ -159,22 +161,15 @@ fn common_calls_take_back_give_out_and_queue() {
     let gone = format!("{now} gone 0");
     assert_eq!(released.as_str(), Some(&*format!("{line}\n{line}\n{gone}")));
     assert_eq!(notified(&mut bed), [1, 2]);
-    let asks = [(4, 1), (2, 1), (1, 1), (5, 9)].map(|(n, need)| {
-        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
-        Acquire::new(&bed, &attempt, need).waiting(&address).call()
-    });
-    let reply = bed.raw(&list(&asks));
-    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
-    let verdicts: Vec<_> = lines.iter().map(|line| line.split(' ').nth(1)).collect();
-    let expected = ["busy", "granted", "granted", "large"].map(Some);
-    assert_eq!(
-        verdicts, expected,
-        "in the queue's order, and the last one gets its error"
-    );
-    let mut waiting: Vec<_> = bed.sorted(&tickets()).into_iter().collect();
-    waiting.sort_by_key(|(_, ticket)| *ticket);
-    let waiting: Vec<_> = waiting.iter().map(|(member, _)| member.as_str()).collect();
-    assert_eq!(waiting, ["PUBLISH w:a 3 1", "PUBLISH w:a 4 1"]);
+    let asks = [(4, 1), (2, 1), (1, 1), (5, 9)];
+    let asks = asks.map(|(n, need)| waiting(&bed, "a", n, need));
+    let lines = bed.lines(&list(&asks));
+    // In the queue's order, and the last one gets its error.
+    assert_eq!(verdicts(&lines), ["busy", "granted", "granted", "large"]);
+    let mut left: Vec<_> = bed.sorted(&tickets()).into_iter().collect();
+    left.sort_by_key(|(_, ticket)| *ticket);
+    let left: Vec<_> = left.iter().map(|(member, _)| member.as_str()).collect();
+    assert_eq!(left, ["PUBLISH w:a 3 1", "PUBLISH w:a 4 1"]);
     let rest = Release {
         holds: &["h:3", "a:1", "a:2"],
         ..Release::default()
@@ -187,16 +182,9 @@ fn common_calls_take_back_give_out_and_queue() {
 fn later_entry_of_a_list_does_not_overtake_one_that_waits_for_more() {
     let mut bed = full(2);
     bed.ask(&release("h:1"));
-    let asks = [(1, 2), (2, 1)].map(|(n, need)| {
-        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
-        Acquire::new(&bed, &attempt, need).waiting(&address).call()
-    });
-    let reply = bed.raw(&list(&asks));
-    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
-    assert!(
-        lines.iter().all(|line| line.contains(" busy ")),
-        "{lines:?}"
-    );
+    let asks = [(1, 2), (2, 1)].map(|(n, need)| waiting(&bed, "a", n, need));
+    let lines = bed.lines(&list(&asks));
+    assert_eq!(verdicts(&lines), ["busy", "busy"]);
     bed.ask(&release("h:2"));
     assert_eq!(notified(&mut bed), [1]);
 }
@@ -247,10 +235,8 @@ fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
 #[test]
 fn entry_of_an_attempt_that_holds_is_given_nothing() {
     let mut bed = full(2);
-    let order = "g60000.70000.0000000000000001";
-    let mut call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
-    call.order = order;
-    assert_eq!(bed.ask(&call.call())[1], "busy");
+    let call = with_order(&bed);
+    assert_eq!(bed.ask(&call)[1], "busy");
     // However it came about: the attempt of this entry holds.
     let hold = format!("{} 1 0", bed.millis() + 9_000);
     let set = redlatch::runtime::Command::new("HSET").arg(key("x"));
@@ -267,7 +253,7 @@ fn copy_of_a_release_names_the_grant_of_its_own_client() {
     let mut bed = full(20);
     bed.pass(58 * SECOND);
     let mut waiter = Acquire::new(&bed, "h:99", 1).waiting("PUBLISH w:h 99");
-    waiter.order = "g60000.70000.0000000000000001";
+    waiter.order = ORDER;
     let waiter = waiter.call();
     assert_eq!(bed.ask(&waiter)[1], "busy");
     let own = Release {
@@ -290,9 +276,8 @@ fn pool_that_expires_gives_nothing_ahead() {
     let mut bed = full(1);
     let set = change(bed.millis() + 5_000, "c:2", "set", 1, "300000");
     bed.ask(&set);
-    let mut call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
-    call.order = "g60000.70000.0000000000000001";
-    assert_eq!(bed.ask(&call.call())[1], "busy");
+    let call = with_order(&bed);
+    assert_eq!(bed.ask(&call)[1], "busy");
     bed.ask(&release("h:1"));
     assert_eq!(notified(&mut bed), [1]);
     assert!(!bed.hash(&key("x")).contains_key("h:a:1"));
@@ -303,9 +288,7 @@ fn pool_that_expires_gives_nothing_ahead() {
 #[test]
 fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     let mut bed = full(2);
-    let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
-    first.order = "g60000.70000.0000000000000001";
-    let first = first.call();
+    let first = with_order(&bed);
     assert_eq!(bed.ask(&first)[1], "busy");
     wait(&mut bed, 2, "b", 1);
     bed.ask(&release("h:1"));
@@ -323,9 +306,8 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
     // A confirmed hold has a guard.
     let mut bed = full(1);
-    let mut first = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1");
-    first.order = "g60000.70000.0000000000000001";
-    bed.ask(&first.call());
+    let first = with_order(&bed);
+    bed.ask(&first);
     bed.ask(&release("h:1"));
     let confirm = renew(bed.millis() + 5_000, 60_000, &["a:1"]);
     assert_eq!(bed.ask(&confirm)[1], "renewed");
@@ -379,7 +361,7 @@ fn only_a_release_by_itself_replaces_messages() {
             assert_eq!(bed.ask(&call)[1], "granted");
         }
         let mut waiter = Acquire::new(&bed, "a:9", 1).waiting("PUBLISH w:a 9");
-        waiter.order = "g60000.70000.0000000000000001";
+        waiter.order = ORDER;
         assert_eq!(bed.ask(&waiter.call())[1], "busy");
         let back = attempts.iter().enumerate().map(|(at, attempt)| {
             let it = Release {
@@ -403,31 +385,19 @@ fn only_a_release_by_itself_replaces_messages() {
 #[test]
 fn one_call_serves_entries_of_every_sort() {
     let mut bed = full(3);
-    let ask = |bed: &Bed, n: u64, need: u64| {
-        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
-        Acquire::new(bed, &attempt, need).waiting(&address).call()
-    };
-    assert_eq!(bed.ask(&ask(&bed, 5, 1))[1], "busy");
-    assert_eq!(bed.ask(&ask(&bed, 6, 1))[1], "busy");
+    assert_eq!(wait(&mut bed, 5, "a", 1)[0], "busy");
+    assert_eq!(wait(&mut bed, 6, "a", 1)[0], "busy");
     bed.ask(&release("h:1"));
-    assert_eq!(bed.ask(&ask(&bed, 5, 1))[1], "granted");
+    assert_eq!(wait(&mut bed, 5, "a", 1)[0], "granted");
     bed.ask(&release("h:2"));
     bed.published();
     let try_ten = Acquire::new(&bed, "a:10", 1).call();
-    let calls = [
-        ask(&bed, 5, 1),
-        ask(&bed, 7, 1),
-        ask(&bed, 3, 1),
-        ask(&bed, 9, 4),
-        ask(&bed, 6, 1),
-        try_ten,
-        ask(&bed, 7, 1),
-        ask(&bed, 8, 1),
-    ];
-    let reply = bed.raw(&list(&calls));
+    let calls = [(5, 1), (7, 1), (3, 1), (9, 4), (6, 1), (7, 1), (8, 1)];
+    let mut calls = calls.map(|(n, need)| waiting(&bed, "a", n, need)).to_vec();
+    calls.insert(5, try_ten);
+    let lines = bed.lines(&list(&calls));
     let now = bed.millis();
     let micros = bed.now.micros();
-    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
     let (copy, own) = (
         format!("granted 1 {micros} "),
         format!("granted 1 {}  1", micros + 1),
@@ -447,9 +417,8 @@ fn one_call_serves_entries_of_every_sort() {
         lines, expected,
         "the number of a try that is refused counts"
     );
-    let mut waiting: Vec<_> = bed.sorted(&tickets()).into_keys().collect();
-    waiting.sort();
-    assert_eq!(waiting, ["PUBLISH w:a 7 1"]);
+    let left: Vec<_> = bed.sorted(&tickets()).into_keys().collect();
+    assert_eq!(left, ["PUBLISH w:a 7 1"]);
 }
 
 /// An error of one pool is that of all its entries, and of no other's.
@@ -482,10 +451,9 @@ fn error_of_one_pool_is_that_of_its_entries_only() {
         let calls: Vec<_> = calls
             .map(|(at, name)| call(&bed, name, 11 + at as u64, 1))
             .collect();
-        let reply = bed.raw(&list(&calls));
-        let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
-        let word = |at: usize| lines[at].split(' ').nth(1).unwrap();
-        assert_eq!((word(0), word(3)), ("busy", "busy"), "{broken}: {lines:?}");
+        let lines = bed.lines(&list(&calls));
+        let words = verdicts(&lines);
+        assert_eq!([words[0], words[3]], ["busy"; 2], "{broken}: {lines:?}");
         assert!(lines[1].starts_with("-WRONGTYPE"), "{broken}: {lines:?}");
         assert_eq!(lines[1], lines[2], "{broken}");
         let back = ["x", "y", "z"].into_iter().enumerate().map(|(at, name)| {
@@ -499,14 +467,9 @@ fn error_of_one_pool_is_that_of_its_entries_only() {
             call
         });
         let back: Vec<_> = back.collect();
-        let reply = bed.raw(&list(&back));
-        let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
-        let word = |at: usize| lines[at].split(' ').nth(1).unwrap();
-        assert_eq!(
-            (word(0), word(2)),
-            ("released", "released"),
-            "{broken}: {lines:?}"
-        );
+        let lines = bed.lines(&list(&back));
+        let words = verdicts(&lines);
+        assert_eq!([words[0], words[2]], ["released"; 2], "{broken}: {lines:?}");
         assert!(lines[1].starts_with("-WRONGTYPE"), "{broken}: {lines:?}");
         let left = bed.hash(&key("x"));
         assert_eq!((&*left["c"], left.get("h:a:1")), ("0", None));
@@ -525,22 +488,12 @@ fn permits_with_ids_are_served_together() {
         one.call()
     };
     let calls = [(1, 2), (2, 1), (3, 4), (4, 2)].map(|(n, need)| ask(&bed, n, need));
-    let reply = bed.raw(&list(&calls));
-    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
-    let verdicts: Vec<_> = lines
-        .iter()
-        .map(|line| line.split(' ').nth(1).unwrap())
-        .collect();
-    assert_eq!(verdicts, ["granted", "granted", "busy", "granted"]);
-    assert_eq!(bed.hash(&key("x"))["c"], "5");
-    let copy = bed.raw(&list(&calls));
-    let lines: Vec<_> = copy.as_str().unwrap().split('\n').collect();
-    let verdicts: Vec<_> = lines
-        .iter()
-        .map(|line| line.split(' ').nth(1).unwrap())
-        .collect();
-    assert_eq!(verdicts, ["granted", "granted", "void", "granted"]);
-    assert_eq!(bed.hash(&key("x"))["c"], "5");
+    // Copies of them, too.
+    for refused in ["busy", "void"] {
+        let lines = bed.lines(&list(&calls));
+        assert_eq!(verdicts(&lines), ["granted", "granted", refused, "granted"]);
+        assert_eq!(bed.hash(&key("x"))["c"], "5");
+    }
     let mut back = release("a:1:0");
     back.args[0] = "a".to_owned();
     back.args[8] = ":1:0 :1:1 b:7 :4:1".to_owned();
@@ -561,10 +514,7 @@ fn entries_of_one_pool_cost_no_more_than_one() {
         let attempt = format!("a:{n}");
         Acquire::new(bed, &attempt, 1).call()
     };
-    let waiting = |bed: &Bed, n: u64| {
-        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
-        Acquire::new(bed, &attempt, 1).waiting(&address).call()
-    };
+    let waiting = |bed: &Bed, n: u64| waiting(bed, "a", n, 1);
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 16);
     let calls: Vec<_> = (1..=16).map(|n| plain(&bed, n)).collect();

@@ -47,6 +47,25 @@ impl Ask {
         }
     }
 
+    /// The same with a lease of so many ms.
+    pub(super) fn lease(self, lease: u64) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// The same of a waiter for the upgradable hold.
+    pub(super) fn upgradable(mut self) -> Self {
+        self.member.push_str(" u");
+        self
+    }
+
+    /// Asks for one side, `w` or `r`.
+    pub(super) fn of(&self, side: &str) -> Call {
+        match side {
+            "r" => self.read("r"),
+            _ => self.write(""),
+        }
+    }
+
     /// `kind` is `r` or `u`.
     pub(super) fn read(&self, kind: &str) -> Call {
         self.call(&RWLOCK.read, kind)

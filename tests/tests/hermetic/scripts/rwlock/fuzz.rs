@@ -7,8 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::runtime::Command;
-use redlatch_embedded::engine::{Model, SessionKind};
+use redlatch_embedded::engine::Model;
 
 use super::{
     calls::{self, Ask, BROADCAST, RETENTION},
@@ -17,36 +16,18 @@ use super::{
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
-    driver::{Event, Holding, Kind, REACH, Sent, World, seeds},
+    driver::{Event, Holding, Kind, REACH, Sent, World, worlds},
 };
 
 // L23
 #[test]
 fn readers_and_writers_follow_the_model_under_lost_replies_and_late_copies() {
-    for model in Model::ALL {
-        for seed in seeds() {
-            world(model, seed).run();
-        }
-    }
+    worlds(1, |model, seed| world(model, seed).run());
 }
 
 #[test]
 fn every_read_write_script_follows_the_model_when_full_or_short_of_replicas() {
-    for model in Model::ALL {
-        for seed in seeds().step_by(4) {
-            world(model, seed).probing().run();
-        }
-    }
-}
-
-fn listening(model: Model) -> Bed {
-    let mut bed = Bed::new(model);
-    let ears = bed.engine.open(SessionKind::PubSub);
-    let subscribe = Command::new("SUBSCRIBE").arg(BROADCAST);
-    let now = bed.now;
-    bed.engine.execute(ears, &subscribe, now).unwrap();
-    bed.published();
-    bed
+    worlds(4, |model, seed| world(model, seed).probing().run());
 }
 
 const OWNERS: [&str; 4] = ["a:1", "a:2", "b:1", "b:2"];
@@ -103,7 +84,9 @@ struct ReadWrite {
 }
 
 fn world(model: Model, seed: u64) -> World<ReadWrite> {
-    World::new(listening(model), seed, ReadWrite::default())
+    let mut bed = Bed::new(model);
+    bed.listen(&[BROADCAST]);
+    World::new(bed, seed, ReadWrite::default())
 }
 
 impl Kind for ReadWrite {
@@ -129,11 +112,7 @@ impl Kind for ReadWrite {
                 let after = world.waiting();
                 let mut left = after.writers.iter().chain(&after.readers);
                 let ghost = left.any(|(member, _)| granted.as_ref() == Some(member));
-                assert!(
-                    !ghost || !after.any,
-                    "who came in still waits, {}",
-                    world.story()
-                );
+                world.assert(!ghost || !after.any, "who came in still waits");
                 granted.into_iter().collect()
             }
             Copy::Renew(attempt, by, lease) => {
@@ -197,11 +176,7 @@ impl World<ReadWrite> {
         }
         self.wind_up();
         let now = self.bed.millis();
-        assert!(
-            self.kind.lock.live_write(now).is_none(),
-            "a ghost writes, {}",
-            self.story()
-        );
+        self.assert(self.kind.lock.live_write(now).is_none(), "a ghost writes");
         assert_eq!(
             self.kind.lock.readers(now),
             0,
@@ -209,7 +184,7 @@ impl World<ReadWrite> {
             self.story()
         );
         self.bed.pass(Duration::from_millis(2 * RETENTION));
-        assert_eq!(self.bed.dump(), [], "{}", self.story());
+        self.assert_unchanged(&[], "something is left");
     }
 
     fn step(&mut self) {
@@ -287,24 +262,19 @@ impl World<ReadWrite> {
             return;
         }
         let now = self.bed.millis();
-        let over = |lock: &Rw, owner: &str| lock.live_read(now, owner).is_none();
-        let gone = self
-            .kind
-            .lock
+        let lock = &self.kind.lock;
+        let over = lock
             .reads
             .keys()
-            .filter(|owner| over(&self.kind.lock, owner));
-        let gone: Vec<_> = gone
-            .filter(|owner| !hash.contains_key(&format!("r{owner}")))
-            .cloned()
-            .collect();
+            .filter(|owner| lock.live_read(now, owner).is_none());
+        let gone = over.filter(|owner| !hash.contains_key(&format!("r{owner}")));
+        let gone: Vec<_> = gone.cloned().collect();
         for owner in gone {
             let hold = self.kind.lock.reads.remove(&owner).unwrap();
             let told = !hold.forced || hold.noted <= now;
-            assert!(
+            self.assert(
                 told,
-                "{owner} cannot learn that it was forced, {}",
-                self.story()
+                format_args!("{owner} cannot learn that it was forced"),
             );
         }
     }
@@ -334,33 +304,24 @@ impl World<ReadWrite> {
         match verdict {
             "granted" => {
                 let granted = self.grant(attempt);
-                let expected = [
-                    now.to_string(),
-                    verdict.to_owned(),
-                    granted.count.to_string(),
-                    granted.token.to_string(),
-                    u8::from(granted.abandoned).to_string(),
-                    granted
-                        .lasts
-                        .map_or(String::new(), |lasts| lasts.to_string()),
-                    granted.id.to_string(),
-                ];
-                assert_eq!(answer, expected, "{}", self.story());
+                let Granted {
+                    count, token, id, ..
+                } = granted;
+                let abandoned = u8::from(granted.abandoned);
+                let lasts = granted.lasts.map(|ms| ms.to_string()).unwrap_or_default();
+                let expected = format!("{now} granted {count} {token} {abandoned} {lasts} {id}");
+                self.assert_eq(&answer.join(" "), &expected);
                 self.got(attempt, Some(&granted));
                 return Some(ask.member.clone());
             }
             "busy" => {
-                let writer = self
-                    .kind
-                    .lock
-                    .live_write(now)
-                    .map_or("", |hold| &hold.owner);
-                assert_eq!(answer[3], writer, "{}", self.story());
+                let writer = self.kind.lock.live_write(now);
+                let writer = writer.map_or("", |hold| &hold.owner);
+                self.assert_eq(&answer[3], &writer);
                 let remaining = answer[2].parse::<u64>();
-                assert!(
+                self.assert(
                     answer[2].is_empty() || remaining.is_ok_and(|left| left > 0),
-                    "{answer:?}, {}",
-                    self.story()
+                    format_args!("{answer:?}"),
                 );
                 let upgrades = matches!(attempt.what, What::Upgrade(_))
                     || self.kind.lock.live_read(now, &ask.owner).is_some();
@@ -373,7 +334,7 @@ impl World<ReadWrite> {
                         (Some(_), false) => "1",
                         (Some(_), true) => "2",
                     };
-                    assert_eq!(answer[5], entered, "{}", self.story());
+                    self.assert_eq(&answer[5], &entered);
                 }
                 self.check_busy_writer(attempt, &answer);
                 self.kind.looked = Some(ask.member.clone());
@@ -389,36 +350,18 @@ impl World<ReadWrite> {
         if now > ask.by {
             return "late";
         }
-        let (owner, id, member) = (
-            ask.owner.as_str(),
-            ask.attempt.as_str(),
-            ask.member.as_str(),
-        );
+        let (lock, owner, id) = (&self.kind.lock, ask.owner.as_str(), ask.attempt.as_str());
+        let member = ask.member.as_str();
         match &attempt.what {
-            What::Read => self
-                .kind
-                .lock
-                .may_read(now, owner, id, member, false, waiting),
-            What::Upgradable => self
-                .kind
-                .lock
-                .may_read(now, owner, id, member, true, waiting),
-            What::Write => self
-                .kind
-                .lock
-                .may_write(now, owner, id, member, None, waiting),
-            What::Upgrade(serial) => {
-                self.kind
-                    .lock
-                    .may_write(now, owner, id, member, Some(*serial), waiting)
-            }
-            What::Downgrade(_, token, _) => {
-                match self.kind.lock.may_downgrade(now, owner, id, *token) {
-                    Ok(()) => "granted",
-                    Err("void") => "void",
-                    Err(_) => "lost",
-                }
-            }
+            What::Read => lock.may_read(now, owner, id, member, false, waiting),
+            What::Upgradable => lock.may_read(now, owner, id, member, true, waiting),
+            What::Write => lock.may_write(now, owner, id, member, None, waiting),
+            What::Upgrade(serial) => lock.may_write(now, owner, id, member, Some(*serial), waiting),
+            What::Downgrade(_, token, _) => match lock.may_downgrade(now, owner, id, *token) {
+                Ok(()) => "granted",
+                Err("void") => "void",
+                Err(_) => "lost",
+            },
         }
     }
 
@@ -448,15 +391,10 @@ impl World<ReadWrite> {
             "tokens rise"
         );
         self.kind.greatest.0 = granted.token;
-        let others = self
-            .kind
-            .lock
-            .reads
-            .values()
-            .filter(|hold| hold.owner != ask.owner);
-        let inside = others
-            .filter(|hold| hold.until > now && !hold.forced)
-            .count();
+        let others = self.kind.lock.reads.values();
+        let others = others.filter(|hold| hold.owner != ask.owner);
+        let inside = others.filter(|hold| hold.until > now && !hold.forced);
+        let inside = inside.count();
         assert_eq!(inside, 0, "a reader beside a writer, {}", self.story());
         granted
     }
@@ -482,12 +420,7 @@ impl World<ReadWrite> {
             true => "late",
             false => self.kind.lock.renew(now, owner, lease, side, id),
         };
-        assert_eq!(
-            answer,
-            [now.to_string(), verdict.to_owned()],
-            "{}",
-            self.story()
-        );
+        self.assert_eq(&answer, &[now.to_string(), verdict.to_owned()]);
         assert!(
             verdict == "renewed" || self.bed.dump() == before,
             "it never creates"
@@ -504,7 +437,7 @@ impl World<ReadWrite> {
         let last = lock
             .last_token
             .map_or(String::new(), |token| token.to_string());
-        assert_eq!(answer[6], last, "{}", self.story());
+        self.assert_eq(&answer[6], &last);
         let ask = &attempt.ask;
         let client = ask.owner.split(':').next().unwrap();
         if let Some(hold) = lock.live_write(self.bed.millis())
@@ -513,7 +446,7 @@ impl World<ReadWrite> {
         {
             let unheard = hold.unconfirmed.as_ref();
             let n = unheard.and_then(|holder| holder.strip_prefix(&format!("{client}:")));
-            assert_eq!(answer[4], n.unwrap_or_default(), "{}", self.story());
+            self.assert_eq(&answer[4], &n.unwrap_or_default());
         }
     }
 
@@ -535,23 +468,19 @@ impl World<ReadWrite> {
             let place = |member: &String| waiting.writers.iter().position(|(is, _)| is == member);
             place(other) > place(&first)
         };
-        assert!(
+        self.assert(
             passed.is_none_or(behind),
-            "{passed:?} is passed over, {}",
-            self.story()
+            format_args!("{passed:?} is passed over"),
         );
-        let turn = self
-            .kind
-            .lock
-            .clone()
-            .may_write(now, "-", "-", &first, None, waiting);
+        let lock = &self.kind.lock;
+        let turn = lock.may_write(now, "-", "-", &first, None, waiting);
         assert_eq!(turn, "granted", "{first} may not come, {}", self.story());
         let (attempt, text) = self.kind.lock.give(now, micros, &first, RETENTION);
         self.kind.lock.spent.record(&attempt, now + REACH, now);
         let token = self.kind.lock.last_token.unwrap();
         assert!(token > self.kind.greatest.0, "tokens rise");
         self.kind.greatest.0 = token;
-        assert_eq!(grant, ["granted", &attempt, &text], "{}", self.story());
+        self.assert_eq(&grant, &["granted", &attempt, &text]);
         if self.rng.bool() {
             let mut clients = self.attempts.iter_mut();
             let client = clients.find(|known| known.ask.attempt == attempt);
@@ -583,7 +512,7 @@ impl World<ReadWrite> {
                 .lock
                 .release(now, &ask.owner, &ask.attempt, side, attempt.id);
         let expected = [now.to_string(), verdict.to_owned(), left.to_string()];
-        assert_eq!(answer[..3], expected, "{}", self.story());
+        self.assert_eq(&answer[..3], &expected);
         let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
         // Dead readers may be counted still.
         assert!(idle || answer[3] == "0", "{}", self.story());
@@ -597,12 +526,7 @@ impl World<ReadWrite> {
         let unheard = unheard.and_then(|hold| hold.unconfirmed.clone());
         let unheard = unheard.filter(|attempt| client(attempt) == client(&ask.owner));
         if let Some(holder) = unheard.filter(|_| verdict != "released") {
-            assert_eq!(
-                answer[4..],
-                ["holds".to_owned(), holder],
-                "{}",
-                self.story()
-            );
+            self.assert_eq(&answer[4..], &["holds".to_owned(), holder]);
             return vec![ask.member.clone()];
         }
         let given = self.given(&answer, 4, &others);
@@ -629,7 +553,7 @@ impl World<ReadWrite> {
         let now = self.bed.millis();
         let verdict = self.kind.lock.force(now, owner, side, id - older, how);
         let expected = [now.to_string(), verdict.to_owned()];
-        assert_eq!(answer[..2], expected, "{}", self.story());
+        self.assert_eq(&answer[..2], &expected);
         if verdict == "done" {
             let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
             // Dead readers may be counted still.
@@ -650,36 +574,23 @@ impl World<ReadWrite> {
         let write = self.kind.lock.live_write(now);
         let own = write.filter(|hold| hold.owner == owner);
         let mine = self.kind.lock.live_read(now, owner);
-        assert_eq!(
-            answer[3],
-            write.map_or("", |hold| &hold.owner),
-            "{}",
-            self.story()
-        );
-        assert_eq!(
-            answer[6],
-            self.kind.lock.readers(now).to_string(),
-            "{}",
-            self.story()
-        );
+        self.assert_eq(&answer[3], &write.map_or("", |hold| &hold.owner));
+        self.assert_eq(&answer[6], &self.kind.lock.readers(now).to_string());
         let counts = [own, mine].map(|hold| hold.map_or(0, |hold| hold.attempts.len()).to_string());
-        assert_eq!(answer[10..], counts, "{}", self.story());
+        self.assert_eq(&answer[10..], &counts);
         let listed = self.ask(&calls::holders("0"));
         assert_eq!(listed[2], "0");
         let listed: BTreeMap<_, _> = listed[3..]
             .chunks(6)
             .map(|hold| (hold[0].clone(), hold[2].clone()))
             .collect();
-        let live = self
-            .kind
-            .lock
-            .reads
-            .values()
-            .filter(|hold| self.kind.lock.live_read(now, &hold.owner).is_some());
+        let lock = &self.kind.lock;
+        let live = lock.reads.values();
+        let live = live.filter(|hold| lock.live_read(now, &hold.owner).is_some());
         let live: BTreeMap<_, _> = live
             .map(|hold| (hold.owner.clone(), hold.id.to_string()))
             .collect();
-        assert_eq!(listed, live, "{}", self.story());
+        self.assert_eq(&listed, &live);
         assert_eq!(self.bed.dump(), before, "it writes nothing");
     }
 
@@ -689,11 +600,8 @@ impl World<ReadWrite> {
         let hash = self.bed.hash(&key);
         let now = self.bed.millis();
         let mut queue = |part: &str| {
-            let mut queue: Vec<_> = self
-                .bed
-                .sorted(&format!("{key}:{part}"))
-                .into_iter()
-                .collect();
+            let queue = self.bed.sorted(&format!("{key}:{part}"));
+            let mut queue: Vec<_> = queue.into_iter().collect();
             queue.sort_by_key(|(_, ticket)| *ticket);
             queue
         };
@@ -747,10 +655,9 @@ impl World<ReadWrite> {
                     .as_ref()
                     .is_some_and(|(until, called)| called == member && *until <= now);
                 let missed = reads && before.missed(*ticket, now);
-                assert!(
+                self.assert(
                     stays || !alive || called || missed || leaves.contains(member),
-                    "{member} was struck out, {}",
-                    self.story()
+                    format_args!("{member} was struck out"),
                 );
             }
         }
@@ -764,12 +671,10 @@ impl World<ReadWrite> {
             let (owner, member) = (&attempt.ask.owner, &attempt.ask.member);
             let upgrades = waiting.upgrades(member, now);
             // The client itself tells those whose owner has come to hold.
-            let holds = self
-                .kind
-                .lock
-                .live_write(now)
-                .is_some_and(|hold| hold.owner == *owner)
-                || !upgrades && self.kind.lock.live_read(now, owner).is_some();
+            let lock = &self.kind.lock;
+            let writes = lock.live_write(now);
+            let holds = writes.is_some_and(|hold| hold.owner == *owner)
+                || !upgrades && lock.live_read(now, owner).is_some();
             (upgrades || waiting.stands(member, now)) && !holds
         };
         let would_be_told = |attempt: &&Attempt| {
@@ -799,10 +704,9 @@ impl World<ReadWrite> {
         if let Some(looked) = self.kind.looked.take() {
             let first = after.first_writer(now).unwrap_or_default();
             let come = self.could_come(&after).contains(first) && first != looked;
-            assert!(
+            self.assert(
                 !come || self.kind.told.knows(first),
-                "{first} is not called, {}",
-                self.story()
+                format_args!("{first} is not called"),
             );
         }
     }
@@ -821,19 +725,13 @@ impl World<ReadWrite> {
                 let field = &hash[&format!("r{owner}")];
                 let mut attempts = held(&field[49..]);
                 attempts.sort();
-                assert_eq!(
-                    attempts,
-                    hold.attempts.iter().cloned().collect::<Vec<_>>(),
-                    "{}",
-                    self.story()
+                self.assert_eq(
+                    &attempts,
+                    &hold.attempts.iter().cloned().collect::<Vec<_>>(),
                 );
-                assert_eq!(field[..13], hold.until.to_string(), "{}", self.story());
+                self.assert_eq(&field[..13], &hold.until.to_string());
                 let bound = self.bed.sorted(&format!("{}:d", bed::key("x")))[owner];
-                assert!(
-                    bound <= hold.until,
-                    "the index is no lower bound, {}",
-                    self.story()
-                );
+                self.assert(bound <= hold.until, "the index is no lower bound");
             }
         }
         let fields = hash.iter().filter(|(name, _)| name.starts_with('r'));

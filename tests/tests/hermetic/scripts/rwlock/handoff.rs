@@ -8,7 +8,7 @@ use redlatch_embedded::engine::Model;
 
 use super::{
     calls::{self, BROADCAST},
-    laws::{ask, read, release, subscribe, with_order, write},
+    laws::{ask, read, release, with_order, write},
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS},
@@ -18,9 +18,8 @@ use crate::scripts::{
 const MS: Duration = Duration::from_millis(1);
 
 fn look(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
-    let mut call = ask(bed, owner, n, true);
-    call.member.push_str(" u");
-    bed.ask(&call.read("u"))
+    let call = ask(bed, owner, n, true).upgradable().read("u");
+    bed.ask(&call)
 }
 
 fn upgrade(bed: &mut Bed, owner: &str, n: u32, serial: &str) -> Vec<String> {
@@ -39,13 +38,12 @@ fn last_living_reader_notifies_the_writer_although_dead_readers_are_counted() {
         let mut bed = Bed::new(Model::default());
         let living = read(&mut bed, "a:1", 1)[6].clone();
         for n in 0..dead {
-            let mut short = ask(&bed, &format!("a:{}", 10 + n), 10 + n, true);
-            short.lease = 50;
+            let short = ask(&bed, &format!("a:{}", 10 + n), 10 + n, true).lease(50);
             bed.ask(&short.read("r"));
         }
         assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
         bed.pass(51 * MS);
-        subscribe(&mut bed);
+        bed.listen(&[BROADCAST]);
         release(&mut bed, "a:1", 1, "r", &living);
         assert_eq!(bed.published(), [called(2)], "{dead} dead readers");
         loop {
@@ -62,8 +60,7 @@ fn renewed_reader_is_not_taken_for_dead() {
     let mut bed = Bed::new(Model::default());
     let mut serials = Vec::new();
     for n in 1..=2 {
-        let mut short = ask(&bed, &format!("a:{n}"), n, true);
-        short.lease = 1_000;
+        let short = ask(&bed, &format!("a:{n}"), n, true).lease(1_000);
         serials.push(bed.ask(&short.read("r"))[6].parse::<u64>().unwrap());
     }
     assert_eq!(write(&mut bed, "b:1", 3)[1], "busy");
@@ -71,7 +68,7 @@ fn renewed_reader_is_not_taken_for_dead() {
     let call = calls::renew(bed.millis() + 5_000, "a:2", 9_000, "r", serials[1]);
     assert_eq!(bed.ask(&call)[1], "renewed");
     bed.pass(1_001 * MS);
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     let call = calls::release("a:1", "a:1", None, "", "r", Some(serials[0]));
     assert_eq!(bed.ask(&call)[1], "expired");
     assert_eq!(bed.published(), []);
@@ -91,7 +88,7 @@ fn recheck_notifies_the_upgradable_reader_whose_turn_it_is() {
         bed.pass(500 * MS);
         release(&mut bed, "a:1", 1, "w", &token);
         bed.pass(501 * MS);
-        subscribe(&mut bed);
+        bed.listen(&[BROADCAST]);
         let verdict = if looks_to_write {
             write(&mut bed, "b:2", 4)
         } else {
@@ -109,7 +106,7 @@ fn waiting_readers_go_before_an_upgrade_after_a_write() {
     let serial = look(&mut bed, "b:1", 1)[6].clone();
     let first = upgrade(&mut bed, "b:1", 2, &serial)[3].clone();
     assert_eq!(read(&mut bed, "a:1", 3)[1], "busy");
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     release(&mut bed, "b:1", 2, "w", &first);
     assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
     // A loop of upgrades would else be faster than any reader.
@@ -151,9 +148,7 @@ fn upgrade_waits_five_seconds_for_notified_readers() {
 fn upgrade_whose_hold_expired_queues_like_a_writer() {
     let mut bed = Bed::new(Model::default());
     let reader = read(&mut bed, "a:1", 1);
-    let mut short = ask(&bed, "b:1", 2, true);
-    short.lease = 400;
-    short.member.push_str(" u");
+    let short = ask(&bed, "b:1", 2, true).lease(400).upgradable();
     bed.ask(&short.read("u"));
     // Not by its guard, but as anybody: it goes on when its hold is over.
     let waits = write(&mut bed, "b:1", 3);
@@ -169,7 +164,7 @@ fn upgrade_whose_hold_expired_queues_like_a_writer() {
         ("busy", "1"),
         "it is in the queue"
     );
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     release(&mut bed, "a:1", 1, "r", &reader[6]);
     assert_eq!(bed.published(), [called(3)]);
 }
@@ -180,7 +175,7 @@ fn upgrade_whose_hold_is_released_by_force_is_notified() {
     assert_eq!(read(&mut bed, "a:1", 1)[1], "granted");
     let serial = look(&mut bed, "b:1", 2)[6].clone();
     assert_eq!(upgrade(&mut bed, "b:1", 3, &serial)[1], "busy");
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     let forced = bed.ask(&calls::force("r", "b:1", serial.parse().unwrap(), "now"));
     assert_eq!(forced[1..], ["done", "0"], "another reads on");
     assert_eq!(bed.published(), [called(3)]);
@@ -190,8 +185,7 @@ fn upgrade_whose_hold_is_released_by_force_is_notified() {
 #[test]
 fn forced_release_is_on_record_until_the_lease_would_have_ended() {
     let mut bed = Bed::new(Model::default());
-    let mut short = ask(&bed, "b:1", 1, true);
-    short.lease = 1_000;
+    let short = ask(&bed, "b:1", 1, true).lease(1_000);
     let serial = bed.ask(&short.read("r"))[6].parse().unwrap();
     let renew = |bed: &mut Bed| {
         let call = calls::renew(bed.millis() + 5_000, "b:1", 9_000, "r", serial);
@@ -232,9 +226,7 @@ fn removal_of_a_dead_upgradable_hold_keeps_the_next_one() {
     let mut bed = Bed::new(Model::default());
     // A reader beside them, so that the dead one is taken out by the grant of the next.
     read(&mut bed, "a:1", 1);
-    let mut short = ask(&bed, "a:2", 2, true);
-    short.lease = 50;
-    short.member.push_str(" u");
+    let short = ask(&bed, "a:2", 2, true).lease(50).upgradable();
     assert_eq!(bed.ask(&short.read("u"))[1], "granted");
     bed.pass(51 * MS);
     assert_eq!(look(&mut bed, "b:1", 3)[1], "granted");
@@ -295,14 +287,13 @@ fn writer_is_granted_by_a_release_only_if_no_reader_is_counted() {
             .map(|n| read(&mut bed, &format!("a:{n}"), n)[6].clone())
             .collect();
         for n in 10..10 + dead {
-            let mut short = ask(&bed, &format!("a:{n}"), n, true);
-            short.lease = 50;
+            let short = ask(&bed, &format!("a:{n}"), n, true).lease(50);
             bed.ask(&short.read("r"));
         }
         let call = with_order(&bed, "b:1", 5);
         assert_eq!(bed.ask(&call)[1], "busy");
         bed.pass(51 * MS);
-        subscribe(&mut bed);
+        bed.listen(&[BROADCAST]);
         let answer = release(&mut bed, "a:1", 1, "r", &serials[0]);
         let (given, told) = (answer.len() > 4, bed.published());
         assert_eq!(given, granted, "{dead} dead, {living} living: {answer:?}");
@@ -315,15 +306,14 @@ fn writer_is_granted_by_a_release_only_if_no_reader_is_counted() {
 #[test]
 fn place_that_leaves_gives_nothing_before_the_readers_behind_a_dead_writer() {
     let mut bed = Bed::new(Model::default());
-    let mut short = ask(&bed, "a:1", 1, true);
-    short.lease = 50;
+    let short = ask(&bed, "a:1", 1, true).lease(50);
     assert_eq!(bed.ask(&short.write(""))[1], "granted");
     assert_eq!(read(&mut bed, "a:2", 2)[1], "busy");
     assert_eq!(write(&mut bed, "a:3", 3)[1], "busy");
     let next = with_order(&bed, "b:1", 4);
     assert_eq!(bed.ask(&next)[1], "busy");
     bed.pass(51 * MS);
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     let address = ask(&bed, "a:3", 3, true).member;
     let leaves = calls::release("a:3", "a:3", None, &address, "w", None);
     assert_eq!(bed.ask(&leaves).len(), 4, "nothing is given");
@@ -379,12 +369,8 @@ fn release_tells_its_own_client_by_the_reply() {
         assert_eq!(bed.published().len(), messages, "{waiter}");
         let again = bed.ask(&call);
         assert_eq!(again[1], "already");
-        let reminder: &[&str] = if messages == 0 {
-            &["holds", waiter]
-        } else {
-            &[]
-        };
-        assert_eq!(again[4..], *reminder, "{waiter}");
+        let reminder = ["holds", waiter];
+        assert_eq!(again[4..], reminder[..2 - 2 * messages], "{waiter}");
         // Once it is confirmed, it needs no reminder.
         assert_eq!(bed.ask(&with_order(&bed, waiter, 2))[1], "granted");
         assert_eq!(bed.ask(&call).len(), 4);
@@ -438,20 +424,13 @@ fn lock_is_plain_again_once_nobody_can_wait_any_more() {
     assert_eq!(release(&mut bed, "b:1", 2, "w", &token)[1], "released");
     bed.pass(5_101 * MS);
     for (side, cost, n) in [("w", 4, 3), ("r", 6, 4)] {
-        let mut call = ask(&bed, "a:1", n, true);
-        call.lease = 1_000;
-        let call = if side == "w" {
-            call.write("")
-        } else {
-            call.read("r")
-        };
+        let call = ask(&bed, "a:1", n, true).lease(1_000).of(side);
         let (verdict, commands) = counted(&mut bed, &call);
         assert_eq!((verdict.as_str(), commands), ("granted", cost));
         let fields = bed.hash(&bed::key("x"));
-        let id = if side == "w" {
-            &fields["t"]
-        } else {
-            &fields["c"][..16]
+        let id = match side {
+            "w" => &fields["t"],
+            _ => &fields["c"][..16],
         };
         let attempt = format!("a:{n}");
         let call = calls::release("a:1", &attempt, None, "", side, id.parse().ok());
@@ -503,10 +482,12 @@ fn look_of_an_upgradable_waiter_tells_the_client_of_an_unheard_grant() {
         let token = write(&mut bed, "a:1", 1)[3].clone();
         let next = with_order(&bed, "b:1", 2);
         bed.ask(&next);
-        let mut looks = ask(&bed, "b:2", 3, true);
-        if kind == "u" {
-            looks.member.push_str(" u");
-        }
+        let looks = ask(&bed, "b:2", 3, true);
+        let looks = if kind == "u" {
+            looks.upgradable()
+        } else {
+            looks
+        };
         release(&mut bed, "a:1", 1, "w", &token);
         assert_eq!(bed.ask(&looks.read(kind))[5], "1", "it has just come");
         assert_eq!(bed.ask(&looks.read(kind))[4], told, "{kind}");

@@ -156,14 +156,7 @@ fn entry_of_an_uncontended_lock_costs_at_most_five_commands() {
             let owner = |at: usize| format!("a:{at}");
             let number = |at: usize| u32::try_from(10 * round + at).unwrap();
             let calls: Vec<_> = (0..m)
-                .map(|at| ask(&bed, &owner(at), number(at), true))
-                .map(|ask| {
-                    if side == "r" {
-                        ask.read("r")
-                    } else {
-                        ask.write("")
-                    }
-                })
+                .map(|at| ask(&bed, &owner(at), number(at), true).of(side))
                 .collect();
             let (verdict, commands) = counted(&mut bed, &calls::list(&calls, &names));
             assert_eq!((&*verdict, commands), ("granted", 1 + takes * m), "{side}");
@@ -200,16 +193,9 @@ fn value_of_another_program_fails_its_own_entry_only() {
                 .unwrap();
             let names = ["u", "v", "w"];
             let calls: Vec<_> = (1..=3)
-                .map(|n| ask(&bed, &format!("a:{n}"), n, true))
-                .map(|ask| {
-                    if side == "r" {
-                        ask.read("r")
-                    } else {
-                        ask.write("")
-                    }
-                })
+                .map(|n| ask(&bed, &format!("a:{n}"), n, true).of(side))
                 .collect();
-            let lines = lines(&mut bed, &calls::list(&calls, &names));
+            let lines = bed.lines(&calls::list(&calls, &names));
             assert!(lines[0].contains(" granted 1 "), "{lines:?}");
             assert!(lines[1].starts_with("-WRONGTYPE "), "{lines:?}");
             assert!(lines[2].contains(" granted 1 "), "{lines:?}");
@@ -228,7 +214,7 @@ fn value_of_another_program_fails_its_own_entry_only() {
                     calls::release(&owner, &owner, None, "", side, id.parse().ok())
                 })
                 .collect();
-            let lines = self::lines(&mut bed, &calls::list(&calls, &names));
+            let lines = bed.lines(&calls::list(&calls, &names));
             assert!(lines[0].ends_with(" released 0 1"), "{lines:?}");
             assert!(lines[1].starts_with("-WRONGTYPE "), "{lines:?}");
             assert!(lines[2].ends_with(" released 0 1"), "{lines:?}");
@@ -241,17 +227,12 @@ fn value_of_another_program_fails_its_own_entry_only() {
 fn full_server_takes_no_entry_of_a_list() {
     for side in ["r", "w"] {
         let mut bed = Bed::new(Model::default());
-        let mut dying = ask(&bed, "a:1", 1, true);
-        dying.lease = 50;
+        let dying = ask(&bed, "a:1", 1, true).lease(50);
         for name in ["u", "v"] {
             bed.ask(&calls::list(&[dying.read("r")], &[name]));
         }
         bed.pass(51 * MS);
-        let asks = [("a:2", 2), ("a:3", 3)].map(|(owner, n)| ask(&bed, owner, n, true));
-        let asks = asks.map(|ask| match side {
-            "r" => ask.read("r"),
-            _ => ask.write(""),
-        });
+        let asks = [("a:2", 2), ("a:3", 3)].map(|(owner, n)| ask(&bed, owner, n, true).of(side));
         let before = bed.dump();
         bed.engine.set_condition(Condition::Full, true);
         let answer = bed.call(&calls::list(&asks, &["u", "v"]));
@@ -265,22 +246,16 @@ fn full_server_takes_no_entry_of_a_list() {
 fn entries_about_one_lock_act_in_their_order() {
     let mut bed = Bed::new(Model::default());
     let reads = [1, 2].map(|n| ask(&bed, &format!("a:{n}"), n, true).read("r"));
-    let granted = lines(&mut bed, &calls::list(&reads, &["u", "u"]));
+    let granted = bed.lines(&calls::list(&reads, &["u", "u"]));
     let id = |n: usize| granted[n].rsplit(' ').next().unwrap().parse().ok();
     let by = bed.millis() + 5_000;
     let ends = [
         calls::release("a:1", "a:1", Some(by), "", "r", id(0)),
         calls::release("a:2", "a:2", None, "", "r", id(1)),
     ];
-    let ended = lines(&mut bed, &calls::list(&ends, &["u", "u"]));
+    let ended = bed.lines(&calls::list(&ends, &["u", "u"]));
     assert!(ended[0].ends_with(" released 0 0"), "{ended:?}");
     assert!(ended[1].ends_with(" released 0 1"), "{ended:?}");
-}
-
-fn lines(bed: &mut Bed, call: &Call) -> Vec<String> {
-    let reply = bed.raw(call);
-    let lines = reply.as_str().unwrap().split('\n');
-    lines.map(str::to_owned).collect()
 }
 
 #[test]
@@ -290,13 +265,8 @@ fn waiting_readers_are_told_on_the_channel_that_clients_derive_from_the_name() {
     ] {
         let mut bed = Bed::new(Model::default());
         let key = Key::new(&Prefix::parse("p.q").unwrap(), &Name::parse(name).unwrap());
-        let ears = bed
-            .engine
-            .open(redlatch_embedded::engine::SessionKind::PubSub);
         let channel = key.broadcast_channel().to_string();
-        let (subscribe, now) = (Command::new("SUBSCRIBE").arg(&channel), bed.now);
-        bed.engine.execute(ears, &subscribe, now).unwrap();
-        bed.published();
+        bed.listen(&[&channel]);
         let parts = ["q", "r", "l", "d"].map(|part| key.part(part));
         let keys: Vec<_> = std::iter::once(key.as_str().to_owned())
             .chain(parts)
@@ -323,7 +293,7 @@ fn one_message_notifies_a_hundred_readers_and_no_writer() {
     for n in 0..100 {
         assert_eq!(read(&mut bed, &format!("b:{}", n + 10), n + 10)[1], "busy");
     }
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "released");
     assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
     // The last reader out calls the writer, and nobody before it.
@@ -334,15 +304,9 @@ fn one_message_notifies_a_hundred_readers_and_no_writer() {
         serials.push(granted[6].clone());
     }
     assert_eq!(read(&mut bed, "a:9", 9)[1], "busy", "it came later");
-    for n in 0..100 {
+    for (n, serial) in (10..).zip(&serials) {
         assert_eq!(bed.published(), []);
-        release(
-            &mut bed,
-            &format!("b:{}", n + 10),
-            n + 10,
-            "r",
-            &serials[n as usize],
-        );
+        release(&mut bed, &format!("b:{n}"), n, "r", serial);
     }
     let call = (CHANNELS[1].to_owned(), format!("{} 2", bed::key("x")));
     assert_eq!(bed.published(), [call]);
@@ -351,13 +315,12 @@ fn one_message_notifies_a_hundred_readers_and_no_writer() {
 #[test]
 fn dead_writer_lets_waiting_readers_in() {
     let mut bed = Bed::new(Model::default());
-    let mut dying = ask(&bed, "a:1", 1, true);
-    dying.lease = 1_000;
+    let dying = ask(&bed, "a:1", 1, true).lease(1_000);
     bed.ask(&dying.write(""));
     assert_eq!(write(&mut bed, "a:2", 2)[1], "busy");
     assert_eq!(read(&mut bed, "b:1", 3)[1], "busy");
     assert_eq!(read(&mut bed, "b:2", 4)[1], "busy");
-    subscribe(&mut bed);
+    bed.listen(&[BROADCAST]);
     bed.pass(1_001 * MS);
     assert_eq!(write(&mut bed, "a:2", 2)[1], "busy", "the readers go first");
     assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
@@ -394,22 +357,10 @@ fn lost_index_is_rebuilt() {
 fn dead_readers_are_removed_although_nobody_writes() {
     let mut bed = Bed::new(Model::default());
     for n in 0..2_000 {
-        let mut short = ask(&bed, &format!("a:{n}"), n, true);
-        short.lease = 50;
+        let short = ask(&bed, &format!("a:{n}"), n, true).lease(50);
         assert_eq!(bed.ask(&short.read("r"))[1], "granted");
         bed.pass(10 * MS);
         let left = bed.hash(&bed::key("x")).len();
         assert!(left < 20, "{left} fields after {n} readers");
     }
-}
-
-/// Listens to what all readers are told, and forgets what was published before.
-pub(super) fn subscribe(bed: &mut Bed) {
-    let ears = bed
-        .engine
-        .open(redlatch_embedded::engine::SessionKind::PubSub);
-    let now = bed.now;
-    let subscribe = Command::new("SUBSCRIBE").arg(BROADCAST);
-    bed.engine.execute(ears, &subscribe, now).unwrap();
-    bed.published();
 }

@@ -27,6 +27,24 @@ pub(super) struct Hold {
     pub(super) unconfirmed: Option<String>,
 }
 
+impl Hold {
+    fn new(owner: &str, id: u64, token: u64, until: u64) -> Self {
+        Self {
+            owner: owner.to_owned(),
+            id,
+            token,
+            attempts: BTreeSet::new(),
+            until,
+            upgradable: false,
+            last_lease: false,
+            forced: false,
+            noted: 0,
+            follows_dead: false,
+            unconfirmed: None,
+        }
+    }
+}
+
 /// What an acquisition is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Granted {
@@ -292,17 +310,8 @@ impl Rw {
             self.reads.insert(
                 owner.to_owned(),
                 Hold {
-                    owner: owner.to_owned(),
-                    id: self.last_serial,
-                    token,
-                    attempts: BTreeSet::new(),
-                    until: now + lease,
                     upgradable,
-                    last_lease: false,
-                    forced: false,
-                    noted: 0,
-                    follows_dead: false,
-                    unconfirmed: None,
+                    ..Hold::new(owner, self.last_serial, token, now + lease)
                 },
             );
         }
@@ -335,17 +344,8 @@ impl Rw {
         }
         self.last_token = Some(token);
         let hold = self.write.insert(Hold {
-            owner: owner.to_owned(),
-            id: token,
-            token,
-            attempts: BTreeSet::new(),
-            until: now + lease,
-            upgradable: false,
-            last_lease: false,
-            forced: false,
-            noted: 0,
             follows_dead: abandoned,
-            unconfirmed: None,
+            ..Hold::new(owner, token, token, now + lease)
         });
         join(hold, now, attempt, lease, abandoned)
     }

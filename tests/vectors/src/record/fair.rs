@@ -26,6 +26,29 @@ pub(super) fn in_order(bed: &mut Bed, kind: &Kind) {
     );
 }
 
+/// Waiters with an order, to whom a release grants.
+pub(super) fn granted_ahead(bed: &mut Bed, kind: &Kind) {
+    bed.play(&kind.words());
+    bed.play(
+        "define ordered $kind/acquire($n) by $1 30000 630000 - :$2 :$3 5000 \
+            @$1:$3:$2:g30000.630000.0000000000000$1$3
+        take a1 1 2 -> _ granted _ $token
+        ordered b2 1 2 | busy, the first in line has an order
+        ordered a1 3 4 | busy, a waiter of the client that holds has an order
+        release a1 600000 :1 :2 - - $token | the first in line has the name, and is told \
+            -> _ released 0 granted b2:2 _.$next._
+        release a1 600000 :1 :2 - - $token | a copy of a release that granted -> _ already
+        renew by b2 30000 630000 :1 $next | the first renewal confirms
+        release b2 600000 :1 :2 - - $next | the next in line has the name \
+            -> _ released 0 granted a1:4 _.$own._
+        ordered a1 5 6 | busy, a hold that nobody has confirmed is named to its client
+        release a1 600000 :3 :4 - - $own | a waiter of the same client has the name, and gets no \
+            message -> _ released 0 granted a1:6
+        release a1 600000 :3 :4 - - $own | a copy tells the client of its hold again \
+            -> _ already 0 holds a1:6",
+    );
+}
+
 /// Many dead waiters in front of a living one.
 pub(super) fn dead_waiters(bed: &mut Bed, kind: &Kind) {
     bed.play(&kind.words());

@@ -39,6 +39,7 @@ pub fn all() -> Vec<Vector> {
         }
         if kind.queued {
             scene(&|bed| fair::in_order(bed, &kind));
+            scene(&|bed| fair::granted_ahead(bed, &kind));
             scene(&|bed| fair::dead_waiters(bed, &kind));
         }
     }

@@ -47,6 +47,7 @@ pub mod notes;
 pub mod objects;
 pub mod once;
 pub mod permits;
+pub mod prelude;
 pub mod releases;
 pub mod rwlock;
 pub mod semaphore;

@@ -1,15 +1,13 @@
 //! Calls of tasks that are ready together, which go to the server as one call.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use redlatch::{Client, ErrorKind, LockGuard, Released};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::unique_name,
-};
+use redlatch_tests::wait::unique_name;
 
-use crate::releases::{Way, guarded};
+use crate::{
+    prelude::*,
+    releases::{Way, guarded},
+};
 
 behaviours! {
     Cluster:

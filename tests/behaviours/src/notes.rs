@@ -1,7 +1,9 @@
 //! Notes: why somebody holds, for others to see.
 
 use redlatch::{Client, ErrorKind, Object};
-use redlatch_tests::{backend::Backend, fixture::SECOND, wait::unique_name};
+use redlatch_tests::wait::unique_name;
+
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -25,12 +27,8 @@ async fn notes_of_all_kinds_are_shown_with_their_holders(backend: &Backend) {
     let observer = backend.client().await;
     let base = unique_name("notes");
     let name = |kind: &str| format!("{base}/{kind}");
-    let lock = client
-        .lock(name("lock"))
-        .lock()
-        .note("db upgrade")
-        .await
-        .unwrap();
+    let lock = client.lock(name("lock"));
+    let lock = lock.lock().note("db upgrade").await.unwrap();
     let fair = client.fair_lock(name("fair"));
     let fair = fair.try_lock().note("a fair one").await.unwrap().unwrap();
     let rw = client.read_write_lock(name("rw"));
@@ -39,20 +37,12 @@ async fn notes_of_all_kinds_are_shown_with_their_holders(backend: &Backend) {
     let permit = semaphore.acquire().note("größe").await.unwrap();
     let permits = client.permit_expirable_semaphore(name("permits"));
     let permits = permits.permits_if_unset(2);
-    let id = permits
-        .try_acquire_for(SECOND)
-        .note("by id")
-        .await
-        .unwrap()
-        .unwrap();
+    let id = permits.try_acquire_for(SECOND).note("by id").await;
+    let id = id.unwrap().unwrap();
     let members = [client.lock(name("m1")), client.lock(name("m2"))];
     let all = client.multi_lock(&[&members[0], &members[1]]);
-    let all = all
-        .try_lock_for(SECOND)
-        .note("both")
-        .await
-        .unwrap()
-        .unwrap();
+    let all = all.try_lock_for(SECOND).note("both").await;
+    let all = all.unwrap().unwrap();
 
     for (kind, text) in [
         ("lock", "db upgrade"),
@@ -66,22 +56,13 @@ async fn notes_of_all_kinds_are_shown_with_their_holders(backend: &Backend) {
         let object = observer.object(&name(kind)).await.unwrap().unwrap();
         assert_eq!(note(&object), Some(text), "{object:?}");
     }
-    let holder = observer
-        .lock(name("lock"))
-        .holders()
-        .await
-        .unwrap()
-        .remove(0);
-    assert_eq!(holder.note.as_deref(), Some("db upgrade"));
+    let holders = observer.lock(name("lock")).holders().await.unwrap();
+    assert_eq!(holders[0].note.as_deref(), Some("db upgrade"));
     let mut walk = observer.locks(&name("lock"));
     let holder = walk.next().await.unwrap().unwrap();
     assert_eq!(holder.note.as_deref(), Some("db upgrade"));
-    let holder = observer
-        .read_write_lock(name("rw"))
-        .holders()
-        .await
-        .unwrap();
-    assert_eq!(holder[0].note.as_deref(), Some("reads"));
+    let holders = observer.read_write_lock(name("rw")).holders().await;
+    assert_eq!(holders.unwrap()[0].note.as_deref(), Some("reads"));
     drop((lock, fair, read, permit, all));
     permits.release(&id).await.unwrap();
     client.close(SECOND).await;
@@ -116,12 +97,8 @@ async fn note_is_not_shown_with_a_later_hold_of_its_owner(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock(unique_name("again"));
     let owner = client.owner();
-    let held = lock
-        .lock()
-        .owner(&owner)
-        .note("the first time")
-        .await
-        .unwrap();
+    let held = lock.lock().owner(&owner).note("the first time");
+    let held = held.await.unwrap();
     held.release().await.unwrap();
     let held = lock.lock().owner(&owner).await.unwrap();
     let holder = lock.holders().await.unwrap().remove(0);
@@ -161,14 +138,8 @@ async fn clients_with_and_without_notes_share_a_server(backend: &Backend) {
     assert_eq!(json["notes"], true);
     assert!(without.lock(&name).try_lock().await.unwrap().is_none());
     held.release().await.unwrap();
-    without
-        .lock(&name)
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let held = without.lock(&name).lock().await.unwrap();
+    held.release().await.unwrap();
     with.close(SECOND).await;
 }
 

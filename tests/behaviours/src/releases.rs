@@ -1,10 +1,12 @@
 //! Releases in the background, for each way to hold something.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::pin::Pin;
 
 use futures_util::future::join_all;
 use redlatch::{Client, Error, PermitExpirableSemaphore, PermitId};
-use redlatch_tests::{backend::Backend, wait::unique_name};
+use redlatch_tests::wait::unique_name;
+
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:

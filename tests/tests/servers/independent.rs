@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlatch::{Client, ErrorKind, Lock, Lockable, NodeOutcome, RedGuard, RedLock, RedLockBuilder};
-use redlatch_behaviours::multi::SECOND;
+use redlatch_behaviours::prelude::SECOND;
 use redlatch_tests::{
     backend::assert_tables_empty,
     proxy::{Pick, Proxy},

@@ -1,10 +1,8 @@
 //! The layout of Redisson's `RLock`.
 
-use std::time::Duration;
-
 use redlatch::{ErrorKind, HoldState, LossCause, Released, compat::Redisson};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
+
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -13,15 +11,11 @@ behaviours! {
         old_and_new_are_held_as_one;
     Single:
         hold_is_written_as_java_writes_it,
-        re_entries_are_counted_in_the_hash,
         lease_of_a_dead_java_process_ends,
         hold_is_renewed_and_a_forced_end_is_told,
         hash_that_is_no_rlock_is_wrong_kind,
         value_of_another_type_in_place_of_a_hold_is_told_and_stays;
 }
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 const JAVA: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";
 const CHANNEL: &str = "redisson_lock__channel:{x}";
@@ -68,20 +62,6 @@ async fn hold_is_written_as_java_writes_it(backend: &Backend) {
     drop(guard);
     assert_tables_empty(&client).await;
     assert!(!backend.keys().iter().any(|key| key == "x"));
-}
-
-async fn re_entries_are_counted_in_the_hash(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = Redisson::new(&client, "x");
-    let first = lock.lock().await.unwrap();
-    let second = lock.lock().owner(first.owner()).await.unwrap();
-    let owner = Redisson::owner_text(first.owner());
-    assert_eq!(backend.hash("x")[&owner], "2");
-    assert_eq!(first.release().await.unwrap(), Released::StillHeld(1));
-    assert_eq!(backend.hash("x")[&owner], "1");
-    assert!(lock.try_lock().await.unwrap().is_none());
-    assert_eq!(second.release().await.unwrap(), Released::Free);
-    assert!(lock.try_lock().await.unwrap().is_some());
 }
 
 async fn lease_of_a_dead_java_process_ends(backend: &Backend) {

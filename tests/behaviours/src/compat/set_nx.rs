@@ -1,10 +1,8 @@
 //! The layout of redis-py, redsync, redislock, node-redlock and rslock.
 
-use std::time::Duration;
+use redlatch::{ErrorKind, LossCause, Released, compat::SetNx};
 
-use redlatch::{ErrorKind, HoldState, LossCause, Released, compat::SetNx};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -13,16 +11,11 @@ behaviours! {
         names_with_a_tag_are_kept_as_they_are;
     Single:
         value_of_another_library_excludes,
-        hold_is_found_by_another_library,
         lease_of_a_dead_holder_ends,
-        hold_is_renewed,
         value_of_a_later_holder_stays,
         value_of_another_type_is_wrong_kind,
         value_of_another_type_in_place_of_a_hold_is_told_and_stays;
 }
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 async fn value_of_another_library_excludes(backend: &Backend) {
     let client = backend.client().await;
@@ -32,28 +25,13 @@ async fn value_of_another_library_excludes(backend: &Backend) {
     let info = lock.info().await.unwrap().unwrap();
     assert_eq!(info.value, b"token");
     assert!(info.remaining.unwrap() > 30 * SECOND);
-    let waiting = lock.try_lock_for(300 * MS).await;
-    backend.assert_not_granted(waiting.map(|held| held.is_some()));
+    assert_busy(backend, lock.try_lock_for(300 * MS).await);
     backend.command(&["DEL", "x"]);
     let start = Instant::now();
     let guard = lock.lock().await.unwrap();
     assert!(start.elapsed() < backend.at_leisure(SECOND));
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     assert_tables_empty(&client).await;
-}
-
-async fn hold_is_found_by_another_library(backend: &Backend) {
-    let client = backend.client().await;
-    let guard = SetNx::new(&client, "x").lock().await.unwrap();
-    assert_eq!(guard.token(), None);
-    let value = backend.string("x").unwrap();
-    assert!(value.starts_with(client.id().as_str()), "{value}");
-    backend.command(&["SET", "x", "token", "NX", "PX", "60000"]);
-    assert_eq!(backend.string("x").unwrap(), value);
-    assert!(backend.ends("x"));
-    drop(guard);
-    assert_tables_empty(&client).await;
-    assert_eq!(backend.string("x"), None);
 }
 
 async fn waiters_of_this_family_are_told(backend: &Backend) {
@@ -79,24 +57,12 @@ async fn lease_of_a_dead_holder_ends(backend: &Backend) {
     guard.release().await.unwrap();
 }
 
-async fn hold_is_renewed(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = SetNx::new(&client, "x");
-    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
-    backend.pass(3 * SECOND).await;
-    assert!(lock.try_lock().await.unwrap().is_none());
-    assert_ne!(guard.state(), HoldState::Lost(LossCause::Expired));
-    guard.release().await.unwrap();
-}
-
 async fn value_of_a_later_holder_stays(backend: &Backend) {
     let client = backend.client().await;
     let guard = SetNx::new(&client, "x").lock().await.unwrap();
     backend.command(&["SET", "x", "theirs"]);
-    assert_eq!(
-        guard.extend(60 * SECOND).await.unwrap_err().kind(),
-        ErrorKind::Lost(LossCause::Taken)
-    );
+    let ended = guard.extend(60 * SECOND).await;
+    assert_fails(ended, ErrorKind::Lost(LossCause::Taken));
     assert_eq!(guard.release().await.unwrap(), Released::TakenOver);
     assert_eq!(backend.string("x").unwrap(), "theirs");
     assert!(!backend.ends("x"), "nothing was changed");

@@ -1,25 +1,17 @@
 //! Work that fails: what follows is the caller's choice.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use redlatch::{ErrorKind, OnError, Term};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
-use tokio::time::Instant;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Single:
-        failed_work_resigns_and_campaigns_again,
-        failed_work_is_retried_in_the_same_term,
+        failed_work_goes_on_in_a_new_term_or_in_the_same,
         others_lead_while_a_resigned_candidate_pauses,
         tasks_of_a_failed_run_end_before_the_next,
         retry_that_is_lost_campaigns_again,
-        boxed_work_fails_alike,
         pause_out_of_bounds_is_refused;
 }
 
@@ -33,43 +25,40 @@ impl fmt::Display for Broken {
     }
 }
 
-async fn failed_work_resigns_and_campaigns_again(backend: &Backend) {
+async fn failed_work_goes_on_in_a_new_term_or_in_the_same(backend: &Backend) {
     let client = backend.client().await;
-    let resign = OnError::Resign { pause: 50 * MS };
-    let election = client.election("x").on_error(resign);
-    let mut terms = Vec::new();
-    let start = Instant::now();
-    let lead = election.lead(async |term: &Term| {
-        terms.push(term.token());
-        match terms.len() {
-            3 => Ok("done"),
-            _ => Err(Broken),
+    let pause = 50 * MS;
+    for (on_error, boxed) in [
+        (OnError::Resign { pause }, false),
+        (OnError::Resign { pause }, true),
+        (OnError::Retry { pause }, false),
+        (OnError::Retry { pause }, true),
+    ] {
+        let case = format!("{on_error:?}, boxed: {boxed}");
+        let election = client.election("x").on_error(on_error);
+        let mut terms = Vec::new();
+        let mut work = |term: &Term| {
+            terms.push(term.token());
+            if terms.len() < 3 { Err(Broken) } else { Ok(7) }
+        };
+        let start = Instant::now();
+        let led = if boxed {
+            let lead = election.lead_boxed(|term| Box::pin(std::future::ready(work(term))));
+            lead.await
+        } else {
+            election.lead(async |term: &Term| work(term)).await
+        };
+        assert_eq!(led.unwrap(), 7, "{case}");
+        assert!(start.elapsed() >= 2 * pause, "it pauses: {case}");
+        match on_error {
+            OnError::Resign { .. } => {
+                assert!(terms.is_sorted_by(|a, b| a < b), "{case}: {terms:?}")
+            }
+            _ => assert_eq!(terms, [terms[0]; 3], "{case}"),
         }
-    });
-    assert_eq!(lead.await.unwrap(), "done");
-    assert!(terms.is_sorted_by(|a, b| a < b), "new terms: {terms:?}");
-    assert!(start.elapsed() >= 100 * MS, "it pauses");
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
-}
-
-async fn failed_work_is_retried_in_the_same_term(backend: &Backend) {
-    let client = backend.client().await;
-    let retry = OnError::Retry { pause: 50 * MS };
-    let election = client.election("x").on_error(retry);
-    let mut terms = Vec::new();
-    let start = Instant::now();
-    let lead = election.lead(async |term: &Term| {
-        terms.push(term.token());
-        match terms.len() {
-            3 => Ok(7),
-            _ => Err(Broken),
-        }
-    });
-    assert_eq!(lead.await.unwrap(), 7);
-    assert!(terms.iter().all(|&token| token == terms[0]), "{terms:?}");
-    assert!(start.elapsed() >= 100 * MS, "it pauses");
-    assert_tables_empty(&client).await;
+        assert_tables_empty(&client).await;
+        backend.assert_only_counters_left();
+    }
 }
 
 async fn others_lead_while_a_resigned_candidate_pauses(backend: &Backend) {
@@ -86,7 +75,7 @@ async fn others_lead_while_a_resigned_candidate_pauses(backend: &Backend) {
     lead.lead(async |term| term.check().unwrap()).await.unwrap();
     client.close(SECOND).await;
     let ended = leading.await.unwrap();
-    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
+    assert_fails(ended, ErrorKind::Closed);
 }
 
 async fn tasks_of_a_failed_run_end_before_the_next(backend: &Backend) {
@@ -114,9 +103,8 @@ async fn tasks_of_a_failed_run_end_before_the_next(backend: &Backend) {
 
 async fn retry_that_is_lost_campaigns_again(backend: &Backend) {
     let client = backend.client().await;
-    let retry = OnError::Retry {
-        pause: 300 * SECOND,
-    };
+    let pause = 300 * SECOND;
+    let retry = OnError::Retry { pause };
     let election = client.election("x").lease(SECOND).on_error(retry);
     let mut terms = Vec::new();
     let lead = election.lead(async |term: &Term| {
@@ -133,34 +121,13 @@ async fn retry_that_is_lost_campaigns_again(backend: &Backend) {
     assert!(terms[1] > terms[0]);
 }
 
-async fn boxed_work_fails_alike(backend: &Backend) {
-    let client = backend.client().await;
-    for on_error in [
-        OnError::Resign { pause: 20 * MS },
-        OnError::Retry { pause: 20 * MS },
-    ] {
-        let election = client.election("x").on_error(on_error);
-        let mut runs = 0;
-        let lead = election.lead_boxed(|term| {
-            runs += 1;
-            let fails = runs < 3;
-            Box::pin(async move {
-                term.check().unwrap();
-                if fails { Err(Broken) } else { Ok(5) }
-            })
-        });
-        assert_eq!(lead.await.unwrap(), 5);
-    }
-    assert_tables_empty(&client).await;
-}
-
 async fn pause_out_of_bounds_is_refused(backend: &Backend) {
     let client = backend.client().await;
     for pause in [Duration::ZERO, 9 * MS, 366 * 86_400 * SECOND] {
         for on_error in [OnError::Resign { pause }, OnError::Retry { pause }] {
             let election = client.election("x").on_error(on_error);
             let lead = election.lead(async |_: &Term| Ok::<_, Broken>(()));
-            assert_eq!(lead.await.unwrap_err().kind(), ErrorKind::InvalidOption);
+            assert_fails(lead.await, ErrorKind::InvalidOption);
         }
     }
 }

@@ -3,21 +3,14 @@
 use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::AtomicU32},
-    time::Duration,
 };
 
 use futures_util::FutureExt;
 use redlatch::{ErrorKind, OnError, Term};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Candidate, LEASE, Working, vacant};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -27,7 +20,6 @@ behaviours! {
         fair_candidates_lead_in_order;
     Single:
         work_that_returns_gives_the_name_back,
-        lost_term_drops_the_work_and_campaigns_again,
         work_that_steps_down_campaigns_again,
         closing_client_lets_the_work_finish,
         closing_client_drops_work_that_does_not_finish,
@@ -46,10 +38,9 @@ async fn one_candidate_leads_at_a_time(backend: &Backend) {
         token = first.term() => (token, true),
         token = second.term() => (token, false),
     };
-    let (leader, mut next) = if leads_first {
-        (first, second)
-    } else {
-        (second, first)
+    let (leader, mut next) = match leads_first {
+        true => (first, second),
+        false => (second, first),
     };
     assert!(timeout(300 * MS, next.term()).await.is_err(), "one leads");
     assert_eq!((leader.at_work(), next.at_work()), (1, 0));
@@ -79,22 +70,6 @@ async fn work_that_returns_gives_the_name_back(backend: &Backend) {
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
-}
-
-async fn lost_term_drops_the_work_and_campaigns_again(backend: &Backend) {
-    let client = backend.client().await;
-    let mut candidate = Candidate::start(client.election("x").lease(LEASE));
-    let first = candidate.term().await;
-    backend.command(&["DEL", "redlatch:{x}"]);
-    let second = candidate.term().await;
-    assert!(second > first);
-    assert_eq!(
-        candidate.at_work(),
-        1,
-        "the earlier work was dropped before"
-    );
-    candidate.stop().await;
-    assert_tables_empty(&client).await;
 }
 
 async fn work_that_steps_down_campaigns_again(backend: &Backend) {
@@ -138,7 +113,7 @@ async fn forced_release_ends_the_term_and_its_work(backend: &Backend) {
     assert_eq!(candidate.at_work(), 1);
     candidate.stop().await;
     let result = operator.election("x").fair().force_release().await;
-    assert_eq!(result.unwrap_err().kind(), ErrorKind::WrongKind);
+    assert_fails(result, ErrorKind::WrongKind);
 }
 
 async fn fair_candidates_lead_in_order(backend: &Backend) {
@@ -190,7 +165,7 @@ async fn closing_client_drops_work_that_does_not_finish(backend: &Backend) {
     candidate.term().await;
     client.close(300 * MS).await;
     let ended = candidate.leading.await.unwrap();
-    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
+    assert_fails(ended, ErrorKind::Closed);
     assert_eq!(other.election("x").leader().await.unwrap(), None);
 }
 

@@ -6,20 +6,18 @@ pub mod observing;
 pub mod tasks;
 pub mod wrong_input;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use redlatch::{Election, Error, Term, Token};
-use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinHandle,
 };
+
+use crate::prelude::*;
 
 /// The shortest lease that is renewed.
 pub const LEASE: Duration = Duration::from_secs(1);

@@ -1,18 +1,11 @@
 //! Who leads, as others see it.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use redlatch::ErrorKind;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
-use tokio::time::Instant;
 
 use super::Candidate;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -96,15 +89,8 @@ async fn observer_shares_its_looks_with_others(backend: &Backend) {
     let mut observers = Vec::new();
     for _ in 0..20 {
         let mut observer = other.election("x").observe();
-        while observer
-            .next()
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap()
-            .value
-            .is_none()
-        {}
+        let mut next = async || observer.next().await.unwrap().unwrap();
+        while next().await.unwrap().value.is_none() {}
         observers.push(tokio::spawn(async move { observer.next().await }));
     }
     backend.pass(3 * SECOND).await;
@@ -131,7 +117,7 @@ async fn observer_ends_with_its_client(backend: &Backend) {
         client.close_now().await;
     };
     let (last, ()) = tokio::join!(observer.next(), closing);
-    assert_eq!(last.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_fails(last.unwrap(), ErrorKind::Closed);
     for _ in 0..2 {
         assert!(observer.next().await.is_none());
     }

@@ -6,17 +6,13 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 use futures_util::FutureExt;
 use redlatch::Term;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 use super::{LEASE, Working};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Single:

@@ -1,7 +1,8 @@
 //! Wrong input ends at once with a typed error.
 
 use redlatch::{Election, ErrorKind, Term};
-use redlatch_tests::backend::Backend;
+
+use crate::prelude::*;
 
 behaviours! {
     Single:
@@ -18,17 +19,14 @@ async fn name_of_another_kind_is_refused(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();
     assert_eq!(refused(client.election("x")).await, ErrorKind::WrongKind);
-    let error = client.election("x").leader().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WrongKind);
+    assert_fails(client.election("x").leader().await, ErrorKind::WrongKind);
     let mut observer = client.election("x").observe();
-    let error = observer.next().await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WrongKind);
+    assert_fails(observer.next().await.unwrap(), ErrorKind::WrongKind);
     assert!(observer.next().await.is_none(), "it has ended");
     guard.release().await.unwrap();
     let lead = client.election("y");
     let lead = lead.lead(async |_: &Term| {
-        let error = client.lock("y").try_lock().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WrongKind);
+        assert_fails(client.lock("y").try_lock().await, ErrorKind::WrongKind);
     });
     lead.await.unwrap();
 }

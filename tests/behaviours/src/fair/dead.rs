@@ -1,21 +1,11 @@
 //! Waiters that die, that nobody polls, that hear nothing, that lose their place.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    time::Duration,
-};
+use std::pin::Pin;
 
 use redlatch::{Client, FairLockGuard};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
-use tokio::time::Instant;
 
 use super::support::{Grants, clients, queued, queued_as};
-
-const MS: Duration = Duration::from_millis(1);
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -141,9 +131,7 @@ async fn unpolled_first_waiter_loses_its_place_and_queues_again(backend: &Backen
     }
     let start = Instant::now();
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(grants.list(), [0, 1, 2, 3]);
     // It had 5 s to come from when it was called, and the look that found that out was 2.4 s later
     // at most.
@@ -165,21 +153,11 @@ async fn unpolled_first_waiter_of_a_client_does_not_stall_the_others(backend: &B
     }
     // Its client is heard of all the same, or the others would count as dead.
     backend.pass(20_000 * MS).await;
-    assert_eq!(
-        clients[0]
-            .fair_lock("x")
-            .info()
-            .await
-            .unwrap()
-            .unwrap()
-            .waiters,
-        5
-    );
+    let info = clients[0].fair_lock("x").info().await.unwrap();
+    assert_eq!(info.unwrap().waiters, 5);
     let start = Instant::now();
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(grants.list(), [0, 1, 2, 3]);
     assert_within(backend, start, 7_500 * MS);
     stuck.await.unwrap().release().await.unwrap();
@@ -204,12 +182,8 @@ async fn waiter_dropped_after_its_notification_lets_the_next_in(backend: &Backen
 async fn release_of_an_expired_hold_notifies_nobody(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let grants = Grants::default();
-    let guard = clients[0]
-        .fair_lock("x")
-        .lock()
-        .lease(300 * MS)
-        .await
-        .unwrap();
+    let guard = clients[0].fair_lock("x").lock().lease(300 * MS);
+    let guard = guard.await.unwrap();
     let first = queued(&clients[1].fair_lock("x")).await;
     let second = queued_as(1, &clients[2].fair_lock("x"), &grants).await;
     // The lease ends, the next holds, and then the release comes.
@@ -236,9 +210,7 @@ async fn waiters_queue_again_after_the_server_was_flushed(backend: &Backend) {
     backend.command(&["FLUSHALL"]);
     let start = Instant::now();
     drop(guard);
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     let mut granted = grants.list();
     granted.sort_unstable();
     assert_eq!(granted, (0..30).collect::<Vec<_>>());
@@ -257,19 +229,10 @@ async fn closing_client_leaves_the_queue(backend: &Backend) {
     let next = queued(&clients[2].fair_lock("x")).await;
     clients[1].close_now().await;
     for task in waiting {
-        let error = task.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), redlatch::ErrorKind::Closed);
+        assert_fails(task.await.unwrap(), redlatch::ErrorKind::Closed);
     }
-    assert_eq!(
-        clients[2]
-            .fair_lock("x")
-            .info()
-            .await
-            .unwrap()
-            .unwrap()
-            .waiters,
-        1
-    );
+    let info = clients[2].fair_lock("x").info().await.unwrap();
+    assert_eq!(info.unwrap().waiters, 1);
     let start = Instant::now();
     guard.release().await.unwrap();
     next.await.unwrap().release().await.unwrap();
@@ -290,9 +253,7 @@ async fn waiter_that_is_not_subscribed_yet_misses_no_notification(backend: &Back
         backend.pass(MS * round / 4).await;
         let start = Instant::now();
         guard.release().await.unwrap();
-        for task in tasks {
-            task.await.unwrap();
-        }
+        finished(tasks).await;
         assert_within(backend, start, 2_500 * MS);
         eventually("nothing to be left", GENEROUS, async || {
             client.tables() == redlatch::Tables::default()

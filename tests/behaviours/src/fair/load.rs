@@ -6,17 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
-};
-
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
 };
 
 use super::support::{Grants, clients, queued};
-
-const MS: Duration = Duration::from_millis(1);
+use crate::prelude::*;
 
 /// How many of a long queue are served before the others leave.
 const SERVED: u64 = 100;
@@ -46,9 +39,7 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
             .collect();
         backend.pass(50 * MS).await;
         guard.release().await.unwrap();
-        for task in tasks {
-            task.await.unwrap();
-        }
+        finished(tasks).await;
         assert_eq!(grants.list().len(), waiters);
         // The first holder's release is none of theirs.
         let calls = u32::try_from(backend.script_calls() - before - 1).unwrap();

@@ -1,7 +1,6 @@
 //! The fair lock.
 
 pub mod dead;
-pub mod full;
 pub mod load;
 pub mod order;
 pub mod support;

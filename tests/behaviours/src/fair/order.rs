@@ -1,19 +1,15 @@
 //! Order of arrival.
 
-use std::{future::IntoFuture, time::Duration};
-
+use futures_util::future::join_all;
 use redlatch::{Backoff, WaitStrategy};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use super::support::{Grants, clients, queued, queued_as};
-
-const MS: Duration = Duration::from_millis(1);
+use super::support::{Grants, clients, queued, queued_as, ticket};
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
         grants_come_in_order_of_arrival;
     Cluster:
-        dropped_waiter_leaves_the_queue_at_once,
         polling_waiters_are_served_in_order,
         idle_queue_costs_one_request_per_client_and_two_seconds;
     Single:
@@ -34,9 +30,7 @@ async fn grants_come_in_order_of_arrival(backend: &Backend) {
         tasks.push(queued_as(who, &lock, &grants).await);
     }
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(grants.list(), (0..40).collect::<Vec<_>>());
     for client in &clients {
         assert_tables_empty(client).await;
@@ -48,29 +42,15 @@ async fn try_lock_does_not_overtake_waiters(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let waiter = queued(&clients[1].fair_lock("x")).await;
-    assert!(
-        clients[2]
-            .fair_lock("x")
-            .try_lock()
-            .await
-            .unwrap()
-            .is_none()
-    );
+    let lock = clients[2].fair_lock("x");
+    assert!(lock.try_lock().await.unwrap().is_none());
     // Free, and the first in the queue does not know yet.
-    let tries = (0..20).map(|_| clients[2].fair_lock("x").try_lock().into_future());
-    let (released, tries) =
-        futures_util::join!(guard.release(), futures_util::future::join_all(tries));
+    let tries = join_all((0..20).map(|_| lock.try_lock().into_future()));
+    let (released, tries) = futures_util::join!(guard.release(), tries);
     released.unwrap();
     assert!(tries.into_iter().all(|taken| taken.unwrap().is_none()));
     waiter.await.unwrap().release().await.unwrap();
-    assert!(
-        clients[2]
-            .fair_lock("x")
-            .try_lock()
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(lock.try_lock().await.unwrap().is_some());
 }
 
 async fn newcomer_queues_behind_waiters_although_the_lock_is_free(backend: &Backend) {
@@ -108,28 +88,12 @@ async fn timed_out_waiter_leaves_the_queue_at_once(backend: &Backend) {
     let impatient = tokio::spawn(lock.try_lock_for(1_000 * MS).into_future());
     backend.pass(50 * MS).await;
     let patient = queued(&clients[2].fair_lock("x")).await;
-    backend.assert_not_granted(impatient.await.unwrap().map(|guard| guard.is_some()));
+    assert_busy(backend, impatient.await.unwrap());
     clients[1].settled().await;
     assert_eq!(guard.hold_count(), 1);
     assert_eq!(lock.info().await.unwrap().unwrap().waiters, 1);
     guard.release().await.unwrap();
     patient.await.unwrap().release().await.unwrap();
-}
-
-async fn dropped_waiter_leaves_the_queue_at_once(backend: &Backend) {
-    let clients = clients(backend, 4).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let first = queued(&clients[1].fair_lock("x")).await;
-    let second = tokio::spawn(clients[2].fair_lock("x").lock().into_future());
-    backend.pass(50 * MS).await;
-    let third = queued(&clients[3].fair_lock("x")).await;
-    second.abort();
-    assert!(second.await.unwrap_err().is_cancelled());
-    guard.release().await.unwrap();
-    first.await.unwrap().release().await.unwrap();
-    third.await.unwrap().release().await.unwrap();
-    assert_tables_empty(&clients[2]).await;
-    backend.assert_only_counters_left();
 }
 
 async fn polling_waiters_are_served_in_order(backend: &Backend) {
@@ -141,25 +105,19 @@ async fn polling_waiters_are_served_in_order(backend: &Backend) {
     for who in 0..12_usize {
         let (lock, grants) = (clients[who / 3 % 2].fair_lock("x"), grants.clone());
         let owner = lock.client().owner();
-        let waits = if who % 2 == 0 {
-            lock.lock().owner(&owner).strategy(poll)
-        } else {
-            lock.lock().owner(&owner)
-        };
+        let mut waits = lock.lock().owner(&owner);
+        if who % 2 == 0 {
+            waits = waits.strategy(poll);
+        }
         tasks.push(tokio::spawn(async move {
             let guard = waits.await.unwrap();
             grants.note(who);
             guard.release().await.unwrap();
         }));
-        redlatch_tests::wait::eventually("a ticket", redlatch_tests::wait::GENEROUS, async || {
-            lock.position(&owner).await.unwrap().is_some()
-        })
-        .await;
+        ticket(&lock, &owner).await;
     }
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(grants.list(), (0..12).collect::<Vec<_>>());
     backend.assert_only_counters_left();
 }
@@ -172,7 +130,7 @@ async fn idle_queue_costs_one_request_per_client_and_two_seconds(backend: &Backe
         tasks.push(queued(&clients[1 + who % 2].fair_lock("x")).await);
     }
     let before = backend.script_calls();
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     backend.pass(8_000 * MS).await;
     let looks = backend.script_calls() - before;
     // Renewals of the holder come on top: one every ten seconds.

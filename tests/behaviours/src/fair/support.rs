@@ -1,16 +1,11 @@
 //! What tests of the fair lock have in common.
 
-use std::{
-    future::IntoFuture,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
-use redlatch::{Client, FairLock, FairLockGuard};
-use redlatch_tests::{
-    backend::Backend,
-    wait::{GENEROUS, eventually},
-};
+use redlatch::{Client, Error, FairLock, FairLockGuard, Owner};
 use tokio::task::JoinHandle;
+
+use crate::{lock::waiting, prelude::*};
 
 /// Who was granted, in order.
 #[derive(Clone, Debug, Default)]
@@ -26,14 +21,23 @@ impl Grants {
     }
 }
 
+/// Waits until the server has the ticket of a waiter.
+pub async fn ticket(lock: &FairLock, owner: &Owner) {
+    let queued = async || lock.position(owner).await.unwrap().is_some();
+    eventually("a waiter to queue", GENEROUS, queued).await;
+}
+
 /// Starts to wait and returns once the server has the ticket.
-pub async fn queued(lock: &FairLock) -> JoinHandle<FairLockGuard> {
+pub async fn waits(lock: &FairLock) -> JoinHandle<Result<FairLockGuard, Error>> {
     let owner = lock.client().owner();
     let task = tokio::spawn(lock.lock().owner(&owner).into_future());
-    eventually("a waiter to queue", GENEROUS, async || {
-        lock.position(&owner).await.unwrap().is_some()
-    })
-    .await;
+    ticket(lock, &owner).await;
+    task
+}
+
+/// Starts to wait, which is to succeed, and returns once the server has the ticket.
+pub async fn queued(lock: &FairLock) -> JoinHandle<FairLockGuard> {
+    let task = waits(lock).await;
     tokio::spawn(async move { task.await.unwrap().unwrap() })
 }
 
@@ -68,15 +72,10 @@ pub async fn clients(backend: &Backend, n: usize) -> Vec<Client> {
 async fn listens(client: &Client) {
     let lock = client.lock("{x}listens");
     let guard = lock.lock().await.unwrap();
-    let waiter = tokio::spawn({
-        let waiting = lock.lock().owner(&client.owner()).into_future();
-        async move { waiting.await.unwrap() }
-    });
+    let waiter = waiting(lock.clone());
     eventually("the waiter to listen", GENEROUS, async || {
-        lock.info()
-            .await
-            .unwrap()
-            .is_some_and(|info| info.waiters == 1)
+        let info = lock.info().await.unwrap();
+        info.is_some_and(|info| info.waiters == 1)
     })
     .await;
     guard.release().await.unwrap();

@@ -1,11 +1,9 @@
 //! The surface of the fair lock, when nothing goes wrong.
 
-use std::time::Duration;
-
 use redlatch::Released;
-use redlatch_tests::{backend::Backend, wait::GENEROUS};
 
 use super::support::{clients, queued};
+use crate::prelude::*;
 
 behaviours! {
     Cluster:

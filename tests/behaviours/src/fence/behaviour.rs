@@ -1,17 +1,13 @@
 //! Check and write are one: what a later holder has written stays.
 
-use std::time::Duration;
-
 use redlatch::{
     ErrorKind,
     fence::{Fenced, FencedScript},
     runtime::Value,
 };
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 use super::{refused, token};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -21,8 +17,6 @@ behaviours! {
         fence_and_lock_of_one_name_are_apart;
     Single:
         failing_script_of_a_late_writer_is_refused_first,
-        raised_mark_refuses_earlier_writers,
-        reset_lets_lower_tokens_in_again,
         value_may_expire_before_its_mark,
         mark_expires_if_it_shall,
         fences_of_other_keys_are_apart,
@@ -101,7 +95,9 @@ async fn script_runs_behind_the_check(backend: &Backend) {
 async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
     let client = backend.client().await;
     let fence = client.fence("data");
+    assert_eq!(fence.reset().await.unwrap(), None);
     assert_eq!(fence.raise(token(3)).await.unwrap(), WRITTEN);
+    assert_eq!(fence.raise(token(2)).await.unwrap(), refused(3));
     for text in [
         "return redis.error_reply('MINE it is broken')",
         "redis.call('HSET', KEYS[1], 'f', 'v') redis.call('GET', KEYS[1])",
@@ -114,14 +110,10 @@ async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
         let broken = FencedScript::new(text);
         let late = fence.eval(token(2), broken, &[], &[]).await.unwrap();
         assert_eq!(late, refused(3));
-        let failed = fence.eval(token(4), broken, &[], &[]).await;
-        assert_eq!(
-            failed.unwrap_err().kind(),
-            ErrorKind::ScriptFailed,
-            "{text}"
-        );
+        let failed = fence.eval(token(4), broken, &[], &[]).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::ScriptFailed, "{text}");
         assert_eq!(fence.mark().await.unwrap(), Some(token(4)), "{text}");
-        assert!(fence.reset().await.unwrap().is_some());
+        assert_eq!(fence.reset().await.unwrap(), Some(token(4)));
         assert_eq!(fence.raise(token(3)).await.unwrap(), WRITTEN);
     }
     for (text, kind) in [
@@ -129,35 +121,12 @@ async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
         ("return 'é'", ErrorKind::InvalidOption),
     ] {
         let wrong = FencedScript::new(text);
-        let error = fence.eval(token(9), wrong, &[], &[]).await.unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
+        assert_fails(fence.eval(token(9), wrong, &[], &[]).await, kind);
     }
     assert_eq!(fence.mark().await.unwrap(), Some(token(3)));
     let status = FencedScript::new("return {ok = '\\255'}");
     let reply = fence.eval(token(9), status, &[], &[]).await.unwrap();
     assert_eq!(reply, Fenced::Written(Some(Value::Bulk(vec![255]))));
-}
-
-async fn raised_mark_refuses_earlier_writers(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
-    assert_eq!(fence.set(token(1), "a").await.unwrap(), WRITTEN);
-    assert_eq!(fence.raise(token(2)).await.unwrap(), WRITTEN);
-    assert_eq!(fence.set(token(1), "late").await.unwrap(), refused(2));
-    assert_eq!(fence.raise(token(1)).await.unwrap(), refused(2));
-    assert_eq!(backend.string("data").as_deref(), Some("a"));
-}
-
-async fn reset_lets_lower_tokens_in_again(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
-    assert_eq!(fence.reset().await.unwrap(), None);
-    assert_eq!(fence.set(token(9), "a").await.unwrap(), WRITTEN);
-    assert_eq!(fence.reset().await.unwrap(), Some(token(9)));
-    assert_eq!(fence.mark().await.unwrap(), None);
-    assert_eq!(backend.string("data").as_deref(), Some("a"));
-    assert_eq!(fence.set(token(2), "b").await.unwrap(), WRITTEN);
-    assert_eq!(fence.set(token(1), "late").await.unwrap(), refused(2));
 }
 
 async fn value_may_expire_before_its_mark(backend: &Backend) {

@@ -1,9 +1,9 @@
 //! Wrong input ends at once with a typed error.
 
 use redlatch::ErrorKind;
-use redlatch_tests::backend::Backend;
 
 use super::token;
+use crate::prelude::*;
 
 behaviours! {
     Single:

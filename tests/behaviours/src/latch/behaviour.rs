@@ -1,15 +1,10 @@
 //! What a latch does when nothing fails.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use redlatch::{Client, ErrorKind};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use super::{listening, waiting};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use super::{listening, passed, set, waiting};
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -17,12 +12,10 @@ behaviours! {
         deletion_ends_waits_with_a_typed_error;
     Single:
         wait_on_an_open_latch_returns_at_once,
-        one_of_several_concurrent_sets_succeeds,
         open_latch_can_be_set_again,
         waiter_passes_although_the_latch_was_set_again,
         parties_count_down_and_wait_round_after_round,
         count_down_below_zero_stops_at_zero,
-        latch_set_to_zero_is_open,
         largest_count_is_exact,
         unset_latch_is_a_typed_error,
         waiter_of_a_deleted_generation_does_not_wait_for_the_next,
@@ -45,18 +38,14 @@ async fn latch_opens_at_zero(backend: &Backend) {
     backend.pass(100 * MS).await;
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     assert_eq!(there.count_down(1).await.unwrap(), 0);
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert_eq!(here.count().await.unwrap(), 0);
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
 }
 
 async fn wait_on_an_open_latch_returns_at_once(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (client, latch) = set(backend, 1).await;
     latch.count_down(1).await.unwrap();
     backend.preload();
     let before = backend.script_calls();
@@ -67,27 +56,11 @@ async fn wait_on_an_open_latch_returns_at_once(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn one_of_several_concurrent_sets_succeeds(backend: &Backend) {
-    let mut clients = Vec::new();
-    for _ in 0..5 {
-        clients.push(backend.client().await);
-    }
-    let sets = clients.iter().zip(1..).map(|(client, count)| {
-        let latch = client.count_down_latch("x");
-        async move { (count, latch.try_set_count(count).await.unwrap()) }
-    });
-    let told = join_all(sets).await;
-    let set: Vec<_> = told.iter().filter(|(_, set)| *set).collect();
-    assert_eq!(set.len(), 1, "{told:?}");
-    let count = clients[0].count_down_latch("x").count().await.unwrap();
-    assert_eq!(count, set[0].0);
-}
-
 async fn open_latch_can_be_set_again(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.count_down_latch("x");
     let mut generations = Vec::new();
-    for count in [1, 3, 2] {
+    for count in [1, 3, 0, 2] {
         assert!(latch.try_set_count(count).await.unwrap());
         generations.push(latch.info().await.unwrap().unwrap().generation);
         for left in (0..count).rev() {
@@ -96,6 +69,7 @@ async fn open_latch_can_be_set_again(backend: &Backend) {
             assert_eq!(latch.count_down(1).await.unwrap(), left);
         }
         latch.wait().await.unwrap();
+        assert!(latch.info().await.unwrap().unwrap().is_open());
     }
     assert!(generations.is_sorted_by(|a, b| a < b), "{generations:?}");
 }
@@ -115,10 +89,7 @@ async fn waiter_passes_although_the_latch_was_set_again(backend: &Backend) {
 }
 
 async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
-    let mut clients = Vec::new();
-    for _ in 0..4 {
-        clients.push(backend.client().await);
-    }
+    let clients: [_; 4] = clients(backend).await;
     let party = async |client: &Client| {
         for round in 0..5 {
             let latch = client.count_down_latch(format!("round-{round}"));
@@ -135,9 +106,7 @@ async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
 }
 
 async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(3).await.unwrap();
+    let (_client, latch) = set(backend, 3).await;
     assert_eq!(latch.count_down(0).await.unwrap(), 3, "0 only looks");
     assert_eq!(latch.count_down(2).await.unwrap(), 1);
     assert_eq!(latch.count_down(u32::MAX).await.unwrap(), 0);
@@ -146,16 +115,6 @@ async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
     latch.count_down_and_wait(0).await.unwrap();
     assert!(latch.try_set_count(2).await.unwrap());
     assert_eq!(latch.count().await.unwrap(), 2, "nothing is carried over");
-}
-
-async fn latch_set_to_zero_is_open(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    assert!(latch.try_set_count(0).await.unwrap());
-    latch.wait().await.unwrap();
-    assert_eq!(latch.count().await.unwrap(), 0);
-    assert!(latch.info().await.unwrap().unwrap().is_open());
-    assert!(latch.try_set_count(1).await.unwrap());
 }
 
 async fn largest_count_is_exact(backend: &Backend) {
@@ -205,17 +164,13 @@ async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
     let before = backend.script_calls();
     assert!(latch.delete().await.unwrap());
     for waiter in waiters.into_iter().chain([party]) {
-        let error = waiter.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Deleted, "{error:?}");
+        assert_fails(waiter.await.unwrap(), ErrorKind::Deleted);
     }
     // A re-check may have been due in that very moment.
     let calls = backend.script_calls() - before;
     assert!((3..=5).contains(&calls), "one look per client: {calls}");
-    assert_eq!(
-        latch.wait().await.unwrap_err().kind(),
-        ErrorKind::NotSet,
-        "there is none any more"
-    );
+    // There is none any more.
+    assert_fails(latch.wait().await, ErrorKind::NotSet);
     assert!(!latch.delete().await.unwrap());
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
@@ -231,16 +186,13 @@ async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next(backend: &Bac
         listening(&b, 1).await;
         assert!(latch.delete().await.unwrap());
         assert!(latch.try_set_count(1).await.unwrap());
-        let error = waiter.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Deleted);
+        assert_fails(waiter.await.unwrap(), ErrorKind::Deleted);
         assert_eq!(latch.count_down(1).await.unwrap(), 0);
     }
 }
 
 async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (client, latch) = set(backend, 1).await;
     let waiter = waiting(client.count_down_latch("x"));
     listening(&client, 1).await;
     latch.count_down(1).await.unwrap();
@@ -262,15 +214,12 @@ async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend) {
     listening(&client, 1).await;
     let left = latch.info().await.unwrap().unwrap().remaining.unwrap();
     assert!(left <= SECOND && left > Duration::ZERO, "{left:?}");
-    let before = tokio::time::Instant::now();
-    let error = waiter.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deleted);
-    assert!(
-        before.elapsed() < 1_500 * MS,
-        "looked when it should end, and not by the re-check: {:?}",
-        before.elapsed()
-    );
-    assert_eq!(latch.wait().await.unwrap_err().kind(), ErrorKind::NotSet);
+    let before = Instant::now();
+    assert_fails(waiter.await.unwrap(), ErrorKind::Deleted);
+    // It looked when it should end, and not by the re-check.
+    let took = before.elapsed();
+    assert!(took < 1_500 * MS, "{took:?}");
+    assert_fails(latch.wait().await, ErrorKind::NotSet);
     assert!(latch.try_set_count(1).await.unwrap());
     assert_eq!(backend.ttl("redlatch:{x}"), None, "without a TTL it stays");
 }
@@ -298,11 +247,8 @@ async fn only_setting_a_latch_changes_its_ttl(backend: &Backend) {
     assert!(backend.ttl(key).unwrap() > 80 * SECOND);
     assert!(latch.delete().await.unwrap());
     assert!(latch.try_set_count(1).await.unwrap());
-    assert_eq!(
-        backend.ttl(key),
-        None,
-        "the trace of the deleted one had an end"
-    );
+    // The trace of the deleted one had an end.
+    assert_eq!(backend.ttl(key), None);
 }
 
 async fn info_describes_a_latch(backend: &Backend) {
@@ -316,11 +262,7 @@ async fn info_describes_a_latch(backend: &Backend) {
     let info = latch.info().await.unwrap().unwrap();
     assert_eq!((info.name.as_str(), info.count, info.initial), ("x", 3, 5));
     assert!(!info.is_open() && info.remaining.is_none());
-    assert!(
-        info.age >= 29 * MS && info.age < 20 * SECOND,
-        "{:?}",
-        info.age
-    );
+    assert!((29 * MS..20 * SECOND).contains(&info.age), "{info:?}");
 }
 
 async fn clients_share_latches_and_prefixes_separate_them(backend: &Backend) {

@@ -5,22 +5,28 @@ pub mod waiting;
 pub mod wrong_input;
 
 use redlatch::{Client, CountDownLatch, Error};
-use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::task::JoinHandle;
+
+use crate::prelude::*;
 
 /// Starts to wait in a task of its own.
 pub fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
     tokio::spawn(async move { latch.wait().await })
 }
 
+/// Waits until each of these waiters has passed.
+pub async fn passed(waiters: impl IntoIterator<Item = JoinHandle<Result<(), Error>>>) {
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+}
+
 /// Waits until so many waiters of `client` listen.
 pub async fn listening(client: &Client, waiters: usize) {
-    eventually("waiters to listen", GENEROUS, async || {
-        client.tables().listeners == waiters
-    })
-    .await;
+    let listen = async || client.tables().listeners == waiters;
+    eventually("waiters to listen", GENEROUS, listen).await;
     // The last look of the last of them.
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    tokio::time::sleep(50 * MS).await;
 }
 
 /// Starts to count down by one and wait, in a task of its own.
@@ -28,9 +34,10 @@ pub fn counting_and_waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Erro
     tokio::spawn(async move { latch.count_down_and_wait(1).await })
 }
 
-/// Sets the latch `x` to four and counts it down by one.
-pub async fn set_and_count(client: &Client) {
+/// Connects a client and sets the latch `x`.
+pub async fn set(backend: &Backend, count: u32) -> (Client, CountDownLatch) {
+    let client = backend.client().await;
     let latch = client.count_down_latch("x");
-    assert!(latch.try_set_count(4).await.unwrap());
-    assert_eq!(latch.count_down(1).await.unwrap(), 3);
+    assert!(latch.try_set_count(count).await.unwrap());
+    (client, latch)
 }

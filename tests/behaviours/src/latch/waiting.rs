@@ -1,15 +1,9 @@
 //! Waiting for a latch: what it costs, and what lets it end.
 
-use std::{future::IntoFuture, time::Duration};
-
 use futures_util::future::join_all;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
 
-use super::{listening, waiting};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use super::{listening, passed, set, waiting};
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -18,32 +12,15 @@ behaviours! {
         ten_thousand_waiters_are_released_by_one_message,
         many_latches_are_waited_for_at_once;
     Single:
-        a_bounded_wait_ends_at_its_time,
         idle_waiter_sends_nothing_between_rechecks,
         rechecks_do_not_grow_with_the_waiters_of_a_client,
         deadline_of_one_waiter_does_not_end_another;
 }
 
-async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
-    for wait in [0, 50, 300] {
-        let wait = wait * MS;
-        let start = Instant::now();
-        backend.assert_not_granted(latch.wait_for(wait).await);
-        backend.assert_took(wait, start);
-    }
-    assert_tables_empty(&client).await;
-}
-
 /// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
 async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (client, latch) = set(backend, 1).await;
     let before = backend.script_calls();
     let waiter = waiting(latch.clone());
     listening(&client, 1).await;
@@ -116,9 +93,7 @@ async fn ten_thousand_waiters_are_released_by_one_message(backend: &Backend) {
 // L5
 async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
     backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (client, latch) = set(backend, 1).await;
     let short = (0..20).map(|_| latch.wait_for(300 * MS).into_future());
     let short = tokio::spawn(join_all(short));
     let long: Vec<_> = (0..20).map(|_| waiting(latch.clone())).collect();
@@ -127,17 +102,13 @@ async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
     }
     listening(&client, 20).await;
     latch.count_down(1).await.unwrap();
-    for waiter in long {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(long).await;
 }
 
 // L49
 async fn subscription_ends_with_the_last_waiter(backend: &Backend) {
     backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (client, latch) = set(backend, 1).await;
     let channel = "redlatch:{x}:b";
     assert_eq!(backend.subscribers(channel), 0);
     let waiters = [(); 2].map(|()| waiting(latch.clone()));
@@ -150,11 +121,9 @@ async fn subscription_ends_with_the_last_waiter(backend: &Backend) {
     assert_eq!(backend.subscribers(channel), 1);
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
-    redlatch_tests::wait::eventually(
-        "the subscription to end",
-        redlatch_tests::wait::GENEROUS,
-        async || backend.subscribers(channel) == 0,
-    )
+    eventually("the subscription to end", GENEROUS, async || {
+        backend.subscribers(channel) == 0
+    })
     .await;
     assert_tables_empty(&client).await;
     assert_eq!(backend.keys(), ["redlatch:{x}", "redlatch:{x}:o"]);
@@ -182,8 +151,6 @@ async fn many_latches_are_waited_for_at_once(backend: &Backend) {
     for name in &names {
         a.count_down_latch(name).count_down(1).await.unwrap();
     }
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert_tables_empty(&b).await;
 }

@@ -1,9 +1,9 @@
 //! Wrong input gets a typed error, and nothing is half done.
 
-use std::time::Duration;
-
 use redlatch::{CountDownLatch, ErrorKind};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::passed;
+use crate::prelude::*;
 
 behaviours! {
     Single:
@@ -17,16 +17,13 @@ async fn too_many_waiters_are_refused(backend: &Backend) {
     latch.try_set_count(1).await.unwrap();
     let waiters = [(); 2].map(|()| super::waiting(latch.clone()));
     super::listening(&client, 2).await;
-    let error = latch.wait().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooManyWaiters);
+    assert_fails(latch.wait().await, ErrorKind::TooManyWaiters);
     assert_eq!(
         latch.count_down(1).await.unwrap(),
         0,
         "counting is no waiting"
     );
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert_tables_empty(&client).await;
 }
 
@@ -38,8 +35,7 @@ async fn close_ends_waits_and_refuses_calls(backend: &Backend) {
     super::listening(&client, 3).await;
     client.close(Duration::from_secs(1)).await;
     for waiter in waiters {
-        let error = waiter.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert_fails(waiter.await.unwrap(), ErrorKind::Closed);
     }
     assert_eq!(errors(&latch).await, [ErrorKind::Closed; 8]);
     assert_tables_empty(&client).await;

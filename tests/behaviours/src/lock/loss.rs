@@ -1,13 +1,8 @@
 //! Losing a hold: told in time, whatever happens.
 
-use std::time::Duration;
-
 use redlatch::{ErrorKind, HoldState, LossCause, Released};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -21,7 +16,6 @@ behaviours! {
         ending_comes_before_the_loss_of_a_hold_that_nothing_renews,
         ending_of_a_renewed_hold_waits_for_trouble,
         ending_comes_when_the_client_closes,
-        max_hold_ends_renewal,
         dropped_guard_is_not_renewed;
 }
 
@@ -32,12 +26,9 @@ async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
     assert_eq!(guard.lost().await, LossCause::Expired);
     assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
     assert_eq!(guard.remaining(), Duration::ZERO);
-    let error = guard.extend(SECOND).await.unwrap_err();
-    assert_eq!(
-        error.kind(),
-        ErrorKind::Lost(LossCause::Expired),
-        "what is lost stays lost"
-    );
+    // What is lost stays lost.
+    let extended = guard.extend(SECOND).await;
+    assert_fails(extended, ErrorKind::Lost(LossCause::Expired));
 }
 
 async fn renewed_hold_outlives_its_lease(backend: &Backend) {
@@ -78,13 +69,10 @@ async fn run_ends_with_the_hold(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().lease(200 * MS).await.unwrap();
     assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
-    let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
-    assert_eq!(error.loss(), Some(LossCause::Expired));
-    let error = guard
-        .run(async { panic!("a lost hold runs nothing") })
-        .await
-        .unwrap_err();
-    assert_eq!(error.loss(), Some(LossCause::Expired));
+    let lost = ErrorKind::Lost(LossCause::Expired);
+    assert_fails(guard.run(std::future::pending::<()>()).await, lost);
+    let work = async { panic!("a lost hold runs nothing") };
+    assert_fails::<()>(guard.run(work).await, lost);
 }
 
 async fn ending_comes_before_the_loss_of_a_hold_that_nothing_renews(backend: &Backend) {
@@ -128,21 +116,6 @@ async fn ending_comes_when_the_client_closes(backend: &Backend) {
     assert_eq!(guard.state(), HoldState::Lost(LossCause::Closed));
     drop(guard);
     closing.await.unwrap();
-}
-
-async fn max_hold_ends_renewal(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.lock("x");
-    let guard = lock
-        .lock()
-        .renewed_lease(SECOND)
-        .max_hold(SECOND)
-        .await
-        .unwrap();
-    let start = Instant::now();
-    assert_eq!(guard.lost().await, LossCause::Expired);
-    assert!(start.elapsed() < 3 * SECOND);
-    assert_eq!(client.tables().renewals, 0);
 }
 
 // L10

@@ -4,3 +4,11 @@ pub mod behaviour;
 pub mod loss;
 pub mod waiting;
 pub mod wrong_input;
+
+use redlatch::{Lock, LockGuard};
+use tokio::task::JoinHandle;
+
+/// Starts to wait in a task of its own.
+pub fn waiting(lock: Lock) -> JoinHandle<LockGuard> {
+    tokio::spawn(async move { lock.lock().await.unwrap() })
+}

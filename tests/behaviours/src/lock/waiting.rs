@@ -1,18 +1,15 @@
 //! Waiting for a lock that is held.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
+use futures_util::future::try_join_all;
 use redlatch::{Backoff, Client, ErrorKind, WaitStrategy};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
 
-const MS: Duration = Duration::from_millis(1);
+use super::waiting;
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -27,7 +24,6 @@ behaviours! {
         tasks_of_one_client_are_served_in_order,
         deadline_of_one_waiter_does_not_end_another,
         polling_ends_after_its_attempts,
-        waiters_of_the_holding_owner_do_not_queue,
         unpolled_waiter_does_not_stall_others;
 }
 
@@ -35,17 +31,14 @@ async fn a_release_wakes_a_waiter_of_another_client(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     for _ in 0..20 {
         let guard = a.lock("x").lock().await.unwrap();
-        let lock = b.lock("x");
-        let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+        let waiter = waiting(b.lock("x"));
         registered(&a, "x", 1).await;
         let start = Instant::now();
         drop(guard);
         waiter.await.unwrap().release().await.unwrap();
         if let Backend::Embedded { .. } = backend {
-            assert!(
-                start.elapsed() < 1_000 * MS,
-                "woken by the release and not by its own next look"
-            );
+            // Woken by the release and not by its own next look.
+            assert!(start.elapsed() < 1_000 * MS);
         }
     }
     assert_tables_empty(&b).await;
@@ -67,8 +60,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
     for wait in [0, 50, 300] {
         let wait = wait * MS;
         let start = Instant::now();
-        let guard = b.lock("x").try_lock_for(wait).await;
-        backend.assert_not_granted(guard.map(|guard| guard.is_some()));
+        assert_busy(backend, b.lock("x").try_lock_for(wait).await);
         backend.assert_took(wait, start);
     }
     assert_tables_empty(&b).await;
@@ -78,8 +70,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
 async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
-    let lock = b.lock("x");
-    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    let waiter = waiting(b.lock("x"));
     registered(&a, "x", 1).await;
     let before = backend.script_calls();
     backend.pass(500 * MS).await;
@@ -109,9 +100,7 @@ async fn tasks_of_one_client_are_served_in_order(backend: &Backend) {
         is_queued.await.unwrap();
     }
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(*order.lock().unwrap(), (0..100).collect::<Vec<_>>());
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
@@ -133,17 +122,12 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
                 })
             })
             .collect();
-        for task in tasks {
-            task.await.unwrap();
-        }
+        finished(tasks).await;
         assert_eq!(count.load(Ordering::Relaxed), waiters);
-        let per_acquisition =
-            f64::from(u32::try_from(backend.script_calls() - before).unwrap()) / f64::from(waiters);
-        println!("{waiters} local tasks: {per_acquisition:.2} commands per acquisition");
-        assert!(
-            per_acquisition <= 4.0,
-            "{per_acquisition} commands per acquisition with {waiters} waiters"
-        );
+        let calls = u32::try_from(backend.script_calls() - before).unwrap();
+        let each = f64::from(calls) / f64::from(waiters);
+        println!("{waiters} local tasks: {each:.2} commands per acquisition");
+        assert!(each <= 4.0, "{each} commands with {waiters} waiters");
     }
 }
 
@@ -174,11 +158,7 @@ async fn ten_thousand_names_are_waited_for_at_once(backend: &Backend) {
     );
     let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();
     let holds = names.iter().map(|name| a.lock(name).lock().into_future());
-    let guards: Vec<_> = futures_util::future::join_all(holds)
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
+    let guards = try_join_all(holds).await.unwrap();
     let waiters: Vec<_> = names
         .iter()
         .map(|name| {
@@ -202,8 +182,8 @@ async fn polling_ends_after_its_attempts(backend: &Backend) {
     let guard = a.lock("x").lock().await.unwrap();
     let poll = WaitStrategy::Poll(Backoff::constant(5 * MS).max_attempts(3));
     let calls = backend.script_calls();
-    let error = b.lock("x").lock().strategy(poll).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooManyAttempts);
+    let ended = b.lock("x").lock().strategy(poll).await;
+    assert_fails(ended, ErrorKind::TooManyAttempts);
     b.settled().await;
     // Three requests, and an undo, so that the server refuses copies of them.
     assert_eq!(backend.script_calls() - calls, 4);
@@ -215,26 +195,6 @@ async fn polling_ends_after_its_attempts(backend: &Backend) {
     guard.release().await.unwrap();
 }
 
-async fn waiters_of_the_holding_owner_do_not_queue(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let foreign = a.lock("x").lock().await.unwrap();
-    let lock = b.lock("x");
-    let owner = b.owner();
-    let first = tokio::spawn(lock.lock().owner(&owner).into_future());
-    registered(&a, "x", 1).await;
-    let stranger = tokio::spawn(lock.lock().into_future());
-    let second = tokio::spawn(lock.lock().owner(&owner).into_future());
-    backend.pass(10 * MS).await;
-    foreign.release().await.unwrap();
-    let first = first.await.unwrap().unwrap();
-    let second = second.await.unwrap().unwrap();
-    assert_eq!(second.owner(), first.owner());
-    assert!(!stranger.is_finished());
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    drop(stranger.await.unwrap().unwrap());
-}
-
 async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
@@ -243,8 +203,7 @@ async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
         assert!(futures_util::poll!(stuck.as_mut()).is_pending());
         backend.pass(MS).await;
     }
-    let lock = b.lock("x");
-    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    let waiter = waiting(b.lock("x"));
     drop(guard);
     // The first in line is never polled again, and the second takes its turn after two re-check
     // bounds.
@@ -256,19 +215,10 @@ async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
 
 /// Waits until the server knows of `waiters` waiters.
 async fn registered(client: &Client, name: &str, waiters: u64) {
-    redlatch_tests::wait::eventually(
-        "a waiter to register",
-        redlatch_tests::wait::GENEROUS,
-        async || {
-            client
-                .lock(name)
-                .info()
-                .await
-                .unwrap()
-                .is_some_and(|info| info.waiters == waiters)
-        },
-    )
+    let lock = client.lock(name);
+    eventually("a waiter to register", GENEROUS, async || {
+        let info = lock.info().await.unwrap();
+        info.is_some_and(|info| info.waiters == waiters)
+    })
     .await;
 }
-
-use std::future::IntoFuture;

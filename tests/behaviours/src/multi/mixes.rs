@@ -1,11 +1,12 @@
 //! Several locks of different kinds held as one.
 
-use std::{future::IntoFuture, sync::Arc};
+use std::sync::Arc;
 
 use redlatch::{Client, ErrorKind, HoldState, Lockable, LossCause, MultiLock, Released};
 use tokio::sync::Mutex;
 
-use super::{Fleet, MS, SECOND};
+use super::Fleet;
+use crate::prelude::*;
 
 fleet_behaviours! { 2;
     every_kind_is_held_and_released_as_one,
@@ -19,7 +20,7 @@ fleet_behaviours! { 2;
 }
 
 /// One member of each kind, over two servers.
-fn mix(clients: &[Client]) -> MultiLock {
+pub fn mix(clients: &[Client]) -> MultiLock {
     let rows = clients[0].striped_lock("rows", 4).unwrap();
     clients[0].multi_lock(&[
         &clients[1].read_write_lock("w").write_side(),
@@ -31,10 +32,10 @@ fn mix(clients: &[Client]) -> MultiLock {
 }
 
 /// Checks that nobody holds or waits anywhere, whatever the kind.
-async fn assert_quiet(fleet: &Fleet, clients: &[Client]) {
+pub async fn assert_quiet(fleet: &Fleet, clients: &[Client]) {
     fleet.pass(10 * MS).await;
     for client in clients {
-        redlatch_tests::backend::assert_tables_empty(client).await;
+        assert_tables_empty(client).await;
     }
     for backend in &fleet.0 {
         for key in backend.keys() {
@@ -61,11 +62,9 @@ async fn every_kind_is_held_and_released_as_one(fleet: &Fleet) {
     assert!(mix(&others).try_lock().await.unwrap().is_none());
     assert!(others[0].lock("p").try_lock().await.unwrap().is_none());
     assert!(others[1].fair_lock("f").try_lock().await.unwrap().is_none());
-    let (reads, writes) = (
-        others[0].read_write_lock("r"),
-        others[1].read_write_lock("w"),
-    );
+    let reads = others[0].read_write_lock("r");
     assert!(reads.try_write().await.unwrap().is_none());
+    let writes = others[1].read_write_lock("w");
     assert!(writes.try_read().await.unwrap().is_none());
     let beside = reads.try_read().await.unwrap().unwrap();
     assert_eq!(guard.token("r"), Some(beside.token()));
@@ -140,20 +139,15 @@ async fn one_name_as_two_kinds_is_refused_before_anything_is_sent(fleet: &Fleet)
     let before = fleet.0[0].script_calls();
     let mixes: [&[&dyn Lockable]; 3] = [&[&plain, &fair], &[&read, &plain], &[&fair, &read]];
     for members in mixes {
-        let error = clients[0].multi_lock(members).lock().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WrongKind);
+        let ended = clients[0].multi_lock(members).lock().await;
+        assert_fails(ended, ErrorKind::WrongKind);
     }
     assert_eq!(fleet.0[0].script_calls(), before);
     // On another server it is another name.
     let other = clients[1].fair_lock("x");
     let both = clients[0].multi_lock(&[&plain, &other]);
-    both.try_lock()
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let guard = both.try_lock().await.unwrap().unwrap();
+    guard.release().await.unwrap();
 }
 
 async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
@@ -167,8 +161,7 @@ async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
     let write = others[1].read_write_lock("x").write_side();
     let writing = others[0].multi_lock(&[&others[0].lock("c"), &write]);
     assert!(writing.try_lock().await.unwrap().is_none());
-    let waiting = writing.try_lock_for(100 * MS).await;
-    fleet.0[0].assert_not_granted(waiting.map(|guard| guard.is_some()));
+    assert_busy(&fleet.0[0], writing.try_lock_for(100 * MS).await);
     let waiting = tokio::spawn(writing.lock().into_future());
     fleet.pass(50 * MS).await;
     first.release().await.unwrap();
@@ -184,8 +177,7 @@ async fn reader_that_asks_to_write_takes_no_member(fleet: &Fleet) {
     let owner = clients[0].owner();
     let reads = lock.read().owner(&owner).await.unwrap();
     let all = clients[0].multi_lock(&[&clients[0].lock("a"), &lock.write_side()]);
-    let error = all.lock().owner(&owner).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+    assert_fails(all.lock().owner(&owner).await, ErrorKind::WouldDeadlock);
     clients[0].settled().await;
     assert!(!clients[0].lock("a").is_locked().await.unwrap());
     assert!(reads.check().is_ok());
@@ -214,10 +206,9 @@ async fn loss_of_a_member_of_any_kind_is_loss_of_all(fleet: &Fleet) {
         assert_eq!(kind, ErrorKind::Lost(LossCause::Revoked), "{lost}");
         assert_eq!(guard.lost().await, LossCause::Revoked);
         for (name, released) in guard.release().await.unwrap() {
-            let expected = if name == lost {
-                Released::Revoked
-            } else {
-                Released::Free
+            let expected = match name == lost {
+                true => Released::Revoked,
+                false => Released::Free,
             };
             assert_eq!(released, expected, "{name} after the loss of {lost}");
         }
@@ -256,50 +247,4 @@ async fn mixed_members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
         assert_quiet(fleet, &clients).await;
     }
     assert_eq!(*inside.lock().await, 24);
-}
-
-/// Polls the acquisition of a mix 1, 2, 3, … times and drops it, until it is done before that.
-/// After each drop others get everything at once, and nothing is left. `busy`: another holds each
-/// member for some milliseconds, one longer than the other.
-pub async fn dropped_at_every_await(busy: bool) -> u32 {
-    for polls in 1..10_000 {
-        let fleet = Fleet::embedded(2);
-        let (clients, others) = (fleet.clients().await, fleet.clients().await);
-        let mut held = Vec::new();
-        if busy {
-            let guard = mix(&others).lock().await.unwrap();
-            held.push(tokio::spawn(async move {
-                for (at, member) in guard.into_members().into_iter().enumerate() {
-                    tokio::time::sleep(5 * MS * (at as u32 + 1)).await;
-                    member.release().await.unwrap();
-                }
-            }));
-        }
-        let mut waiting = std::pin::pin!(mix(&clients).lock().into_future());
-        let mut done = false;
-        for _ in 0..polls {
-            if let std::task::Poll::Ready(guard) = futures_util::poll!(waiting.as_mut()) {
-                drop(guard.unwrap());
-                done = true;
-                break;
-            }
-            fleet.pass(MS / 2).await;
-        }
-        waiting.set(mix(&clients).lock().into_future());
-        for held in held {
-            held.await.unwrap();
-        }
-        for client in &clients {
-            client.settled().await;
-        }
-        let again = mix(&others).try_lock().await.unwrap();
-        let again = again.unwrap_or_else(|| panic!("dropped after {polls} polls, all are free"));
-        again.release().await.unwrap();
-        assert_quiet(&fleet, &clients).await;
-        assert_quiet(&fleet, &others).await;
-        if done {
-            return polls;
-        }
-    }
-    panic!("it never ends");
 }

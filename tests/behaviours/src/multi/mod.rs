@@ -5,13 +5,9 @@ pub mod multi_lock;
 pub mod red_lock;
 pub mod striped;
 
-use std::time::Duration;
-
 use redlatch::Client;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-pub const MS: Duration = Duration::from_millis(1);
-pub const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 /// Several servers that know nothing of each other.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! A lock over a quorum of servers that know nothing of each other.
 
-use std::{future::IntoFuture, time::Duration};
-
 use redlatch::{
     Client, ErrorKind, HoldState, Lock, Lockable, NodeOutcome, NodeOutcomes, RedLock,
     RedLockBuilder,
 };
 
-use super::{Fleet, MS, SECOND};
+use super::Fleet;
+use crate::prelude::*;
 
 fleet_behaviours! { 5;
     a_quorum_holds_and_all_are_released,
@@ -86,9 +85,7 @@ async fn two_red_locks_exclude_each_other(fleet: &Fleet) {
             }
         }));
     }
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(*inside.lock().await, 20);
 }
 
@@ -180,14 +177,11 @@ async fn wrong_input_is_refused(fleet: &Fleet) {
         assert!(error.to_string().contains(what), "{error}");
     }
     let few = clients[0].red_lock("x", &clients[1..2]);
-    assert_eq!(
-        few.lock().await.unwrap_err().kind(),
-        ErrorKind::InvalidOption
-    );
+    assert_fails(few.lock().await, ErrorKind::InvalidOption);
     let owned = red(&clients).lock().owner(&clients[0].owner()).await;
-    assert_eq!(owned.unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_fails(owned, ErrorKind::InvalidOption);
     let unnamed = clients[0].red_lock("", &clients[1..]).try_lock().await;
-    assert_eq!(unnamed.unwrap_err().kind(), ErrorKind::InvalidName);
+    assert_fails(unnamed, ErrorKind::InvalidName);
 }
 
 async fn each_attempt_costs_one_command_per_node(fleet: &Fleet) {
@@ -222,8 +216,7 @@ async fn young_nodes_are_not_counted(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let lock = builder(&clients).longest_lease(2 * SECOND);
     let lock = lock.build().unwrap();
-    let error = lock.try_lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    assert_fails(lock.try_lock().await, ErrorKind::InvalidLease);
     let error = lock.try_lock().lease(2 * SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let source = error.reason().unwrap();
@@ -234,7 +227,6 @@ async fn young_nodes_are_not_counted(fleet: &Fleet) {
     // Once they have run for a lease.
     fleet.pass(4 * SECOND).await;
     let guard = lock.lock().lease(2 * SECOND).await.unwrap();
-    let error = guard.extend(3 * SECOND).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    assert_fails(guard.extend(3 * SECOND).await, ErrorKind::InvalidLease);
     guard.release().await.unwrap();
 }

@@ -1,7 +1,8 @@
 //! Locks that stand for many keys.
 
 use redlatch::{ErrorKind, Lockable};
-use redlatch_tests::backend::Backend;
+
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -49,11 +50,9 @@ async fn all_stripes_together_are_every_key(backend: &Backend) {
 
 async fn wrong_stripes_and_names_are_refused(backend: &Backend) {
     let client = backend.client().await;
-    let error = client.striped_lock("rows", 0).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert_fails(client.striped_lock("rows", 0), ErrorKind::InvalidOption);
     for name in [String::new(), "x".repeat(512)] {
         let unnamed = client.striped_lock(&name, 4).unwrap();
-        let error = unnamed.of("a").lock().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidName);
+        assert_fails(unnamed.of("a").lock().await, ErrorKind::InvalidName);
     }
 }

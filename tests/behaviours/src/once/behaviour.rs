@@ -1,18 +1,15 @@
 //! What a single call does.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use redlatch::{
     LossCause,
     once::{Job, JobError, JobOutcome, JobRun, Once, Slot},
 };
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
 use tokio::sync::Notify;
 
 use super::{DAY, daily, day, fail, succeed};
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -21,7 +18,6 @@ behaviours! {
         run_leaves_one_key_with_an_end;
     Single:
         slot_runs_once_and_is_done_for_all,
-        earlier_slot_than_the_last_success_is_done,
         change_of_the_period_neither_blocks_nor_repeats,
         other_process_is_told_of_the_run_under_way,
         failed_slot_is_open_while_retries_remain,
@@ -60,16 +56,6 @@ async fn slot_runs_once_and_is_done_for_all(backend: &Backend) {
         assert_eq!(client.once("x").holder().await.unwrap(), None);
     }
     assert_tables_empty(&clients[0]).await;
-}
-
-async fn earlier_slot_than_the_last_success_is_done(backend: &Backend) {
-    let client = backend.client().await;
-    assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
-    let Once::Done(record) = succeed(&daily(&client, 20_000)).await else {
-        panic!("it has run an earlier slot");
-    };
-    assert_eq!(record.slot, Slot::Time(day(20_001)));
-    assert!(succeed(&daily(&client, 20_002)).await.ran().is_some());
 }
 
 async fn change_of_the_period_neither_blocks_nor_repeats(backend: &Backend) {

@@ -6,13 +6,15 @@ pub mod wrong_input;
 
 use std::{
     convert::Infallible,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use redlatch::{
     Client,
     once::{Job, JobRun, Once, Slot},
 };
+
+use crate::prelude::*;
 
 /// A day.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,14 +1,14 @@
 //! Wrong input gets a typed error that names the job, and nothing is half done.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use redlatch::{
     Error, ErrorKind,
     once::{Job, JobRun},
 };
-use redlatch_tests::backend::Backend;
 
 use super::{DAY, day, succeed};
+use crate::prelude::*;
 
 behaviours! {
     Single:
@@ -65,8 +65,8 @@ async fn closed_client_refuses_jobs(backend: &Backend) {
     let job = client.once("x").every(DAY);
     client.close(Duration::ZERO).await;
     let served = job.serve(async |_: &JobRun| Ok::<_, String>(())).await;
-    assert_eq!(served.unwrap_err().kind(), ErrorKind::Closed);
+    assert_fails(served, ErrorKind::Closed);
     assert_eq!(error_of(&job).await.kind(), ErrorKind::Closed);
-    assert_eq!(job.last().await.unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(job.reset().await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_fails(job.last().await, ErrorKind::Closed);
+    assert_fails(job.reset().await, ErrorKind::Closed);
 }

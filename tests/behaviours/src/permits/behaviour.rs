@@ -1,15 +1,11 @@
 //! What permits with an id do.
 
-use std::time::Duration;
-
 use redlatch::{
     Error, ErrorKind, LossCause, PermitId,
     permits::PermitRelease::{Expired, Released, Unknown},
 };
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::prelude::*;
 
 behaviours! {
     Cluster:

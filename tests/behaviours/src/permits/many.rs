@@ -1,8 +1,8 @@
 //! Many permits.
 
-use std::time::Duration;
+use redlatch_tests::wait::by_night;
 
-use redlatch_tests::{backend::Backend, wait::by_night};
+use crate::prelude::*;
 
 behaviours! {
     Single:

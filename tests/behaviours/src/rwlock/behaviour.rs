@@ -1,16 +1,9 @@
 //! What a read-write lock does when nothing goes wrong, and when a holder dies.
 
-use std::time::Duration;
-
 use redlatch::{Access, ErrorKind, HoldState, LossCause, Owner, Released};
-use redlatch_tests::{
-    backend::Backend,
-    wait::{GENEROUS, eventually},
-};
 
-use super::{assert_quiet, waiting};
-
-const MS: Duration = Duration::from_millis(1);
+use super::{assert_quiet, reads, waiting, writes};
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -39,21 +32,17 @@ async fn readers_share_and_writers_exclude(backend: &Backend) {
     assert!(ours.try_write().await.unwrap().is_none());
     assert_eq!(ours.info().await.unwrap().readers, 2);
     assert_eq!(one.release().await.unwrap(), Released::Free);
-    let waiting = theirs.try_write_for(300 * MS).await;
-    backend.assert_not_granted(waiting.map(|guard| guard.is_some()));
+    assert_busy(backend, theirs.try_write_for(300 * MS).await);
     drop(two);
     let writer = ours.write().await.unwrap();
     assert!(theirs.try_read().await.unwrap().is_none());
     assert!(theirs.try_upgradable_read().await.unwrap().is_none());
-    let waiting = theirs.try_write_for(300 * MS).await;
-    backend.assert_not_granted(waiting.map(|guard| guard.is_some()));
+    assert_busy(backend, theirs.try_write_for(300 * MS).await);
     // Whoever gave up has left the queue.
     b.settled().await;
     assert_eq!(writer.release().await.unwrap(), Released::Free);
     assert!(theirs.try_read().await.unwrap().is_some());
-    for client in [&a, &b] {
-        client.settled().await;
-    }
+    b.settled().await;
     assert_quiet(backend, &a, "x").await;
 }
 
@@ -78,10 +67,7 @@ async fn holders_re_enter_either_side(backend: &Backend) {
     let lock = client.read_write_lock("x");
     let owner = client.owner();
     let reader = lock.read().owner(&owner).await.unwrap();
-    let writing = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.write().await.unwrap() }
-    });
+    let writing = writes(lock.clone());
     waiting(&client, "x", 1, 0).await;
     // A writer waits, and holds back who does not hold yet.
     assert!(lock.try_read().await.unwrap().is_none());
@@ -97,10 +83,7 @@ async fn holders_re_enter_either_side(backend: &Backend) {
     let (write, read) = owner
         .scope(async { (lock.write().await.unwrap(), lock.read().await.unwrap()) })
         .await;
-    assert_eq!(
-        (write.token(), read.token()),
-        (writer.token(), writer.token())
-    );
+    assert_eq!([write.token(), read.token()], [writer.token(); 2]);
     assert_eq!(lock.write_count(&owner).await.unwrap(), 2);
     drop(read);
     drop(write);
@@ -128,7 +111,6 @@ async fn reader_that_asks_to_write_is_refused_at_once(backend: &Backend) {
     }
     assert!(lock.try_read().await.unwrap().is_some(), "nothing waits");
     drop(reader);
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
 
@@ -142,10 +124,9 @@ async fn writer_that_also_reads_is_a_reader_after_its_write(backend: &Backend) {
     assert!(lock.try_write().await.unwrap().is_none());
     let other = lock.try_read().await.unwrap().unwrap();
     assert_eq!(other.token(), reader.token());
-    let error = lock.write().owner(reader.owner()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+    let ended = lock.write().owner(reader.owner()).await;
+    assert_fails(ended, ErrorKind::WouldDeadlock);
     drop((reader, other));
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
 
@@ -153,16 +134,10 @@ async fn writer_that_also_reads_is_a_reader_after_its_write(backend: &Backend) {
 async fn downgrade_wakes_readers_and_admits_no_writer(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let writer = a.read_write_lock("x").write().await.unwrap();
-    let writing = tokio::spawn({
-        let lock = b.read_write_lock("x");
-        async move { lock.write().await.unwrap() }
-    });
+    let writing = writes(b.read_write_lock("x"));
     waiting(&a, "x", 1, 0).await;
     let readers: Vec<_> = (0..5)
-        .map(|n| {
-            let lock = [&a, &b][n % 2].read_write_lock("x");
-            tokio::spawn(async move { lock.read().await.unwrap() })
-        })
+        .map(|n| reads([&a, &b][n % 2].read_write_lock("x")))
         .collect();
     waiting(&a, "x", 1, 5).await;
     let (token, before) = (writer.token(), b.now());
@@ -173,10 +148,8 @@ async fn downgrade_wakes_readers_and_admits_no_writer(backend: &Backend) {
         inside.push(task.await.unwrap());
     }
     if let Backend::Embedded { .. } = backend {
-        assert!(
-            b.now() - before < 100 * MS,
-            "they were told and did not look by the clock"
-        );
+        // A message woke them, and not the clock.
+        assert!(b.now() - before < 100 * MS);
     }
     assert!(inside.iter().all(|other| other.token() == token));
     assert!(!writing.is_finished());
@@ -194,14 +167,14 @@ async fn a_lost_write_cannot_be_downgraded(backend: &Backend) {
     let lock = client.read_write_lock("x");
     let writer = lock.write().await.unwrap();
     assert_eq!(lock.force_release().await.unwrap(), 1);
-    let error = writer.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Revoked));
+    let ended = writer.downgrade().await;
+    assert_fails(ended, ErrorKind::Lost(LossCause::Revoked));
     // Ended from outside, it is the server that says so.
     let writer = lock.write().await.unwrap();
     let other = backend.client().await;
     other.read_write_lock("x").force_release().await.unwrap();
-    let error = writer.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Revoked));
+    let ended = writer.downgrade().await;
+    assert_fails(ended, ErrorKind::Lost(LossCause::Revoked));
     assert!(lock.try_write().await.unwrap().is_some());
     client.settled().await;
 }
@@ -221,10 +194,7 @@ async fn lease_of_a_dead_reader_ends_while_others_read(backend: &Backend) {
     .await;
     assert_eq!(lock.read_count(&owner).await.unwrap(), 0);
     assert_eq!(lock.holders().await.unwrap().len(), 1);
-    let writing = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.write().await.unwrap() }
-    });
+    let writing = writes(lock.clone());
     waiting(&client, "x", 1, 0).await;
     stays.release().await.unwrap();
     writing.await.unwrap().release().await.unwrap();
@@ -253,17 +223,12 @@ async fn tokens_of_readers_tell_stale_data(backend: &Backend) {
     let again = lock.write().await.unwrap();
     assert!(again.token() > written);
     drop(again);
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
 
 async fn holders_show_their_metadata(backend: &Backend) {
-    let client = backend
-        .builder()
-        .application("cache")
-        .connect()
-        .await
-        .unwrap();
+    let client = backend.builder().application("cache").connect();
+    let client = client.await.unwrap();
     let lock = client.read_write_lock("x");
     let look = lock.upgradable_read().await.unwrap();
     let reader = lock.read().await.unwrap();
@@ -273,22 +238,17 @@ async fn holders_show_their_metadata(backend: &Backend) {
     assert_eq!(holders[1].owner, reader.owner().to_string());
     let metadata = holders[0].metadata.as_ref().unwrap();
     assert_eq!(metadata.application, "cache");
-    assert_eq!(
-        lock.info().await.unwrap().upgradable,
-        Some(look.owner().to_string())
-    );
+    let info = lock.info().await.unwrap();
+    assert_eq!(info.upgradable, Some(look.owner().to_string()));
     drop((look, reader));
     client.settled().await;
     let writer = lock.write().await.unwrap();
     let holders = lock.holders().await.unwrap();
     assert_eq!((holders.len(), holders[0].access), (1, Access::Write));
     assert_eq!(holders[0].token, writer.token());
-    assert_eq!(
-        lock.info().await.unwrap().writer,
-        Some(writer.owner().to_string())
-    );
+    let info = lock.info().await.unwrap();
+    assert_eq!(info.writer, Some(writer.owner().to_string()));
     drop(writer);
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
 
@@ -299,10 +259,7 @@ async fn forced_release_ends_one_holder_or_all(backend: &Backend) {
     for _ in 0..3 {
         guards.push(lock.read().await.unwrap());
     }
-    let writing = tokio::spawn({
-        let lock = b.read_write_lock("x");
-        async move { lock.write().await.unwrap() }
-    });
+    let writing = writes(b.read_write_lock("x"));
     waiting(&a, "x", 1, 0).await;
     let holders = lock.holders().await.unwrap();
     assert_eq!(lock.force_release().holder(&holders[0]).await.unwrap(), 1);
@@ -333,10 +290,8 @@ async fn names_with_braces_are_locks_of_their_own(backend: &Backend) {
         assert!(lock.try_read().await.unwrap().is_none());
     }
     for guard in guards {
-        assert_eq!(
-            guard.downgrade().await.unwrap().release().await.unwrap(),
-            Released::Free
-        );
+        let read = guard.downgrade().await.unwrap();
+        assert_eq!(read.release().await.unwrap(), Released::Free);
     }
 }
 
@@ -349,29 +304,18 @@ async fn closing_releases_readers_and_writers(backend: &Backend) {
         let _stays = a.read_write_lock(format!("y{n}")).write().await.unwrap();
         std::mem::forget(_stays);
     }
-    let waiting_writer = tokio::spawn({
-        let lock = a.read_write_lock("x");
-        async move { lock.write().await }
-    });
+    let waiting_writer = tokio::spawn(a.read_write_lock("x").write().into_future());
     waiting(&b, "x", 1, 0).await;
     a.close_now().await;
-    assert_eq!(
-        waiting_writer.await.unwrap().unwrap_err().kind(),
-        ErrorKind::Closed
-    );
+    assert_fails(waiting_writer.await.unwrap(), ErrorKind::Closed);
     let lock = b.read_write_lock("x");
     eventually("the readers to be released", GENEROUS, async || {
         lock.try_write().await.unwrap().is_some()
     })
     .await;
     for n in 0..10 {
-        assert!(
-            b.read_write_lock(format!("y{n}"))
-                .try_write()
-                .await
-                .unwrap()
-                .is_some()
-        );
+        let write = b.read_write_lock(format!("y{n}")).try_write();
+        assert!(write.await.unwrap().is_some());
     }
     assert!(guards.iter().all(|guard| guard.check().is_err()));
 }

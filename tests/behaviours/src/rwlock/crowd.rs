@@ -1,23 +1,14 @@
 //! Many readers: what they cost, and that all of them come and go.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
-use redlatch_tests::{
-    backend::Backend,
-    wait::{GENEROUS, eventually},
-};
 
-use super::{assert_quiet, waiting};
-
-const SECOND: Duration = Duration::from_secs(1);
+use super::{assert_quiet, waiting, writes};
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
         ten_thousand_readers_hold_one_name,
         commands_per_write_stay_flat_as_waiters_grow,
-        lost_message_costs_waiting_readers_one_recheck;
-    Single:
         cost_of_a_waiting_reader_does_not_grow_with_their_number;
 }
 
@@ -52,15 +43,9 @@ async fn ten_thousand_readers_hold_one_name(backend: &Backend) {
     }
     assert_eq!(lock.info().await.unwrap().readers, readers as u64);
     assert_eq!(lock.holders().await.unwrap().len(), readers);
-    assert_eq!(
-        cost_of_a_read(backend, &lock).await,
-        alone,
-        "commands per read hold"
-    );
-    let writing = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.write().await.unwrap() }
-    });
+    // Commands per read hold.
+    assert_eq!(cost_of_a_read(backend, &lock).await, alone);
+    let writing = writes(lock.clone());
     waiting(&client, "x", 1, 0).await;
     // Long enough that each was renewed, and the index knows of none of it.
     if let Backend::Embedded { .. } = backend {
@@ -91,9 +76,7 @@ async fn cost_of_a_waiting_reader_does_not_grow_with_their_number(backend: &Back
         })
         .await;
         writer.release().await.unwrap();
-        for reader in readers {
-            reader.await.unwrap();
-        }
+        finished(readers).await;
         let calls = backend.script_calls() - before;
         costs.push(calls as f64 / crowd as f64);
     }
@@ -106,56 +89,9 @@ async fn cost_of_a_waiting_reader_does_not_grow_with_their_number(backend: &Back
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn lost_message_costs_waiting_readers_one_recheck(backend: &Backend) {
-    let Backend::Embedded { .. } = backend else {
-        return cost_of_a_waiting_reader_does_not_grow_with_their_number(backend).await;
-    };
-    let (a, b) = (backend.client().await, backend.client().await);
-    let writer = a.read_write_lock("x").write().await.unwrap();
-    let readers: Vec<_> = (0..50)
-        .map(|_| {
-            let lock = b.read_write_lock("x");
-            tokio::spawn(async move { lock.read().await.unwrap() })
-        })
-        .collect();
-    eventually("the crowd to wait", GENEROUS, async || {
-        backend.members("redlatch:{x}:r") == 50
-    })
-    .await;
-    // A release that publishes to nobody: the message to all readers is lost.
-    let key = backend
-        .keys()
-        .into_iter()
-        .find(|key| key.ends_with("{x}"))
-        .unwrap();
-    let call = ["o", "h", "u"]
-        .iter()
-        .fold(vec!["HDEL", &key], |mut call, field| {
-            call.push(field);
-            call
-        });
-    backend.command(&call);
-    let before = b.now();
-    let mut inside = Vec::new();
-    for reader in readers {
-        inside.push(reader.await.unwrap());
-    }
-    let waited = b.now() - before;
-    assert!(waited < Duration::from_millis(2_500), "{waited:?}");
-    drop((inside, writer));
-    b.settled().await;
-    a.settled().await;
-    assert_quiet(backend, &a, "x").await;
-}
-
-use std::future::IntoFuture;
-
 // L8
 async fn commands_per_write_stay_flat_as_waiters_grow(backend: &Backend) {
-    let mut clients = Vec::new();
-    for _ in 0..4 {
-        clients.push(backend.patient_client().await);
-    }
+    let clients = join_all((0..4).map(|_| backend.patient_client())).await;
     for waiters in [1_usize, 16, 128, 1_000] {
         let guard = clients[0].read_write_lock("x").write().await.unwrap();
         let before = backend.script_calls();
@@ -169,9 +105,7 @@ async fn commands_per_write_stay_flat_as_waiters_grow(backend: &Backend) {
             .collect();
         backend.pass(Duration::from_millis(50)).await;
         guard.release().await.unwrap();
-        for task in tasks {
-            task.await.unwrap();
-        }
+        finished(tasks).await;
         let calls = u32::try_from(backend.script_calls() - before).unwrap();
         let each = f64::from(calls) / f64::from(u32::try_from(waiters).unwrap());
         println!("{waiters} waiters: {each:.2} commands per write");

@@ -5,11 +5,10 @@ pub mod crowd;
 pub mod fairness;
 pub mod upgrade;
 
-use redlatch::Client;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
+use redlatch::{Client, ReadGuard, ReadWriteLock, WriteGuard};
+use tokio::task::JoinHandle;
+
+use crate::prelude::*;
 
 /// Waits until the server knows of so many waiters.
 pub async fn waiting(client: &Client, name: &str, writers: u64, readers: u64) {
@@ -38,4 +37,14 @@ pub async fn assert_quiet(backend: &Backend, client: &Client, name: &str) {
             assert!(remembered || record, "{key} still has {field}: {value}");
         }
     }
+}
+
+/// Starts to read in a task of its own.
+pub fn reads(lock: ReadWriteLock) -> JoinHandle<ReadGuard> {
+    tokio::spawn(async move { lock.read().await.unwrap() })
+}
+
+/// Starts to write in a task of its own.
+pub fn writes(lock: ReadWriteLock) -> JoinHandle<WriteGuard> {
+    tokio::spawn(async move { lock.write().await.unwrap() })
 }

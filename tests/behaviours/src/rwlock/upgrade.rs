@@ -1,19 +1,14 @@
 //! Becoming the writer out of an upgradable read.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use redlatch::{ErrorKind, HoldState, LossCause, Owner, Released};
-use redlatch_tests::backend::Backend;
 
-use super::{assert_quiet, waiting};
-
-const MS: Duration = Duration::from_millis(1);
+use super::{assert_quiet, reads, waiting, writes};
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -37,15 +32,12 @@ async fn one_upgradable_reader_shares_with_plain_readers(backend: &Backend) {
     let look = ours.upgradable_read().await.unwrap();
     assert!(theirs.try_upgradable_read().await.unwrap().is_none());
     assert!(theirs.try_write().await.unwrap().is_none());
-    let next = tokio::spawn({
-        let theirs = theirs.clone();
-        async move { theirs.upgradable_read().await.unwrap() }
-    });
+    let next = tokio::spawn(theirs.upgradable_read().into_future());
     waiting(&a, "x", 1, 0).await;
     // Who waits for the right to upgrade holds nobody back.
     let reader = theirs.try_read().await.unwrap().unwrap();
     assert_eq!(look.release().await.unwrap(), Released::Free);
-    let look = next.await.unwrap();
+    let look = next.await.unwrap().unwrap();
     assert_eq!(look.token(), reader.token());
     drop((look, reader));
     b.settled().await;
@@ -58,21 +50,15 @@ async fn an_upgrade_waits_for_readers_and_holds_back_new_ones(backend: &Backend)
     let look = ours.upgradable_read().await.unwrap();
     let reader = theirs.read().await.unwrap();
     assert!(look.try_upgrade().await.unwrap().is_none());
-    let upgrade = look.upgrade();
-    let upgrading = tokio::spawn(async move { upgrade.await.unwrap() });
+    let upgrading = tokio::spawn(look.upgrade().into_future());
     waiting(&b, "x", 1, 0).await;
-    assert!(
-        theirs.try_read().await.unwrap().is_none(),
-        "a new one is held back"
-    );
-    let late = tokio::spawn({
-        let theirs = theirs.clone();
-        async move { theirs.read().await.unwrap() }
-    });
+    let new = theirs.try_read().await.unwrap();
+    assert!(new.is_none(), "it is held back");
+    let late = reads(theirs.clone());
     waiting(&b, "x", 1, 1).await;
     let before = a.now();
     reader.release().await.unwrap();
-    let writer = upgrading.await.unwrap();
+    let writer = upgrading.await.unwrap().unwrap();
     if let Backend::Embedded { .. } = backend {
         assert!(a.now() - before < 100 * MS, "it was called");
     }
@@ -93,31 +79,23 @@ async fn timed_out_upgrade_keeps_the_read(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let look = a.read_write_lock("x").upgradable_read().await.unwrap();
     let reader = b.read_write_lock("x").read().await.unwrap();
-    let upgrading = look.try_upgrade_for(300 * MS).await;
-    backend.assert_not_granted(upgrading.map(|guard| guard.is_some()));
+    assert_busy(backend, look.try_upgrade_for(300 * MS).await);
     a.settled().await;
     let another = b.read_write_lock("x").try_read().await.unwrap();
     assert!(another.is_some(), "readers are held back no longer");
-    let upgrade = look.upgrade();
-    let upgrading = tokio::spawn(async move { upgrade.await });
+    let upgrading = tokio::spawn(look.upgrade().into_future());
     waiting(&b, "x", 1, 0).await;
     upgrading.abort();
     waiting(&b, "x", 0, 0).await;
     assert!(b.read_write_lock("x").try_read().await.unwrap().is_some());
     assert_eq!(look.state(), HoldState::Held);
-    assert_eq!(
-        a.read_write_lock("x")
-            .read_count(look.owner())
-            .await
-            .unwrap(),
-        1
-    );
+    let reads = a.read_write_lock("x").read_count(look.owner()).await;
+    assert_eq!(reads.unwrap(), 1);
     drop((reader, another));
     b.settled().await;
     let writer = look.try_upgrade().await.unwrap().unwrap();
     drop(writer);
     drop(look);
-    a.settled().await;
     assert_quiet(backend, &a, "x").await;
 }
 
@@ -127,23 +105,18 @@ async fn upgrade_of_a_lost_hold_fails(backend: &Backend) {
     let look = lock.upgradable_read().lease(200 * MS).await.unwrap();
     assert_eq!(look.lost().await, LossCause::Expired);
     lock.write().await.unwrap().release().await.unwrap();
-    let error = look.upgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Expired));
+    assert_fails(look.upgrade().await, ErrorKind::Lost(LossCause::Expired));
     let live = lock.upgradable_read().await.unwrap();
-    let error = live.upgrade().fresh_owner().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Expired));
+    let ended = live.upgrade().fresh_owner().await;
+    assert_fails(ended, ErrorKind::Lost(LossCause::Expired));
     drop((look, live));
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
 
 async fn an_upgrade_goes_before_waiting_writers(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let look = a.read_write_lock("x").upgradable_read().await.unwrap();
-    let writing = tokio::spawn({
-        let lock = b.read_write_lock("x");
-        async move { lock.write().await.unwrap() }
-    });
+    let writing = writes(b.read_write_lock("x"));
     waiting(&a, "x", 1, 0).await;
     let upgraded = look.upgrade().await.unwrap();
     let token = upgraded.token();
@@ -172,7 +145,6 @@ async fn two_upgrades_of_one_owner_are_one_write(backend: &Backend) {
     assert_eq!(one.release().await.unwrap(), Released::StillHeld(1));
     assert_eq!(two.release().await.unwrap(), Released::Free);
     drop(look);
-    a.settled().await;
     assert_quiet(backend, &a, "x").await;
 }
 
@@ -184,7 +156,6 @@ async fn upgradable_reader_may_ask_to_write(backend: &Backend) {
     let again = lock.upgradable_read().owner(look.owner()).await.unwrap();
     assert_eq!(again.hold_count(), 2);
     drop((writer, look, again));
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
 
@@ -216,7 +187,6 @@ async fn waiting_writer_that_loses_its_read_joins_the_queue(backend: &Backend) {
     first.release().await.unwrap();
     assert!(second.await.unwrap().token() > token);
     drop(look);
-    a.settled().await;
     assert_quiet(backend, &a, "x").await;
 }
 
@@ -233,17 +203,13 @@ async fn upgrade_fails_when_its_hold_expires(backend: &Backend) {
     }
     drop((look, reader));
     b.settled().await;
-    a.settled().await;
     assert_quiet(backend, &a, "x").await;
 }
 
 async fn upgrades_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let look = a.read_write_lock("x").upgradable_read().await.unwrap();
-    let (writes, stop) = (
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicBool::new(false)),
-    );
+    let (writes, stop): (Arc<AtomicU64>, Arc<AtomicBool>) = Default::default();
     let upgrading = tokio::spawn({
         let (writes, stop) = (Arc::clone(&writes), Arc::clone(&stop));
         async move {
@@ -257,10 +223,7 @@ async fn upgrades_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
     });
     let mut most = 0;
     for _ in 0..20 {
-        let reading = tokio::spawn({
-            let lock = b.read_write_lock("x");
-            async move { lock.read().await.unwrap() }
-        });
+        let reading = reads(b.read_write_lock("x"));
         let lock = b.read_write_lock("x");
         while !reading.is_finished() && lock.info().await.unwrap().waiting_readers == 0 {}
         let before = writes.load(Ordering::Relaxed);
@@ -288,8 +251,5 @@ async fn an_upgraded_writer_downgrades(backend: &Backend) {
     client.settled().await;
     assert!(lock.try_read().await.unwrap().is_some());
     drop(reader);
-    client.settled().await;
     assert_quiet(backend, &client, "x").await;
 }
-
-use std::future::IntoFuture;

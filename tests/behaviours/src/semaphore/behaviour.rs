@@ -1,13 +1,9 @@
 //! What a semaphore does when nobody waits and nothing goes wrong.
 
-use std::time::Duration;
-
 use redlatch::{ErrorKind, HoldState, LossCause, Moment, Released};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use super::{KEY, assert_all_back};
-
-const SECOND: Duration = Duration::from_secs(1);
+use super::{KEY, assert_all_back, pool, set_pool};
+use crate::prelude::*;
 
 behaviours! {
     Cluster:
@@ -17,7 +13,6 @@ behaviours! {
         forgotten_permits_are_gone_exactly_once,
         unset_semaphore_is_a_typed_error,
         number_of_permits_can_be_changed,
-        drain_takes_the_available_permits,
         expired_semaphore_takes_its_permits_along,
         deletion_forgets_held_permits,
         holders_show_their_metadata,
@@ -25,26 +20,23 @@ behaviours! {
         acquisitions_inside_of_a_scope_exclude_each_other;
 }
 
+/// Returns how many permits there are, are available, and are out.
+fn numbers(totals: redlatch::semaphore::Totals) -> (u32, u32, u32) {
+    (totals.permits, totals.available, totals.acquired)
+}
+
 async fn permits_are_given_out_and_come_back(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x");
-    semaphore.set_permits(5).await.unwrap();
+    let (client, semaphore) = set_pool(backend, 5).await;
     let one = semaphore.acquire().await.unwrap();
     let three = semaphore.acquire_many(3).await.unwrap();
     assert_eq!((one.num_permits(), three.num_permits()), (1, 3));
     assert_eq!(three.name(), "x");
     assert_eq!(three.state(), HoldState::Held);
     let totals = semaphore.totals().await.unwrap();
-    assert_eq!(
-        (totals.permits, totals.available, totals.acquired),
-        (5, 1, 4)
-    );
+    assert_eq!(numbers(totals), (5, 1, 4));
     assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
-    let none = semaphore
-        .try_acquire_many_for(2, SECOND / 20)
-        .await
-        .unwrap();
-    assert!(none.is_none());
+    let none = semaphore.try_acquire_many_for(2, SECOND / 20).await;
+    assert!(none.unwrap().is_none());
     // Nobody overtakes it while it is still in the queue.
     client.settled().await;
     let last = semaphore.try_acquire().await.unwrap().unwrap();
@@ -58,12 +50,9 @@ async fn permits_are_given_out_and_come_back(backend: &Backend) {
 }
 
 async fn a_guard_is_split_and_merged(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x");
-    semaphore.set_permits(10).await.unwrap();
+    let (client, semaphore) = set_pool(backend, 10).await;
     let mut guard = semaphore.acquire_many(6).await.unwrap();
-    let error = guard.split(7).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert_fails(guard.split(7), ErrorKind::InvalidOption);
     let none = guard.split(0).unwrap();
     assert_eq!(none.num_permits(), 0);
     assert_eq!(none.valid_until(), Moment::FAR_FUTURE);
@@ -97,16 +86,11 @@ async fn a_guard_is_split_and_merged(backend: &Backend) {
 }
 
 async fn forgotten_permits_are_gone_exactly_once(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x");
-    semaphore.set_permits(9).await.unwrap();
+    let (client, semaphore) = set_pool(backend, 9).await;
     let mut guard = semaphore.acquire_many(5).await.unwrap();
     guard.split(1).unwrap().forget().await.unwrap();
     let totals = semaphore.totals().await.unwrap();
-    assert_eq!(
-        (totals.permits, totals.available, totals.acquired),
-        (8, 4, 4)
-    );
+    assert_eq!(numbers(totals), (8, 4, 4));
     guard.split(1).unwrap().release().await.unwrap();
     guard.forget().await.unwrap();
     assert_all_back(backend, &client, &semaphore).await;
@@ -123,14 +107,14 @@ async fn unset_semaphore_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     let unset = ErrorKind::NotSet;
-    assert_eq!(semaphore.acquire().await.unwrap_err().kind(), unset);
-    assert_eq!(semaphore.try_acquire().await.unwrap_err().kind(), unset);
+    assert_fails(semaphore.acquire().await, unset);
+    assert_fails(semaphore.try_acquire().await, unset);
     let error = semaphore.try_acquire_for(SECOND).await.unwrap_err();
     assert_eq!(error.kind(), unset);
     assert!(error.is_not_executed());
-    assert_eq!(semaphore.permits().await.unwrap_err().kind(), unset);
-    assert_eq!(semaphore.add_permits(1).await.unwrap_err().kind(), unset);
-    assert_eq!(semaphore.drain_permits().await.unwrap_err().kind(), unset);
+    assert_fails(semaphore.permits().await, unset);
+    assert_fails(semaphore.add_permits(1).await, unset);
+    assert_fails(semaphore.drain_permits().await, unset);
     assert!(!semaphore.delete().await.unwrap());
     assert!(semaphore.holders().await.unwrap().is_empty());
     assert_tables_empty(&client).await;
@@ -143,10 +127,8 @@ async fn unset_semaphore_is_a_typed_error(backend: &Backend) {
     let guard = named.acquire_many(2).await.unwrap();
     assert_eq!(semaphore.permits().await.unwrap(), 2);
     let other = client.semaphore("x").permits_if_unset(100);
-    assert!(
-        other.try_acquire().await.unwrap().is_none(),
-        "what is set counts"
-    );
+    let taken = other.try_acquire().await.unwrap();
+    assert!(taken.is_none(), "what is set counts");
     drop(guard);
     assert_all_back(backend, &client, &semaphore).await;
 }
@@ -167,37 +149,19 @@ async fn number_of_permits_can_be_changed(backend: &Backend) {
     let guard = semaphore.acquire_many(4).await.unwrap();
     semaphore.set_permits(1).await.unwrap();
     let totals = semaphore.totals().await.unwrap();
-    assert_eq!(
-        (totals.permits, totals.available, totals.acquired),
-        (1, 0, 4)
-    );
+    assert_eq!(numbers(totals), (1, 0, 4));
     assert!(semaphore.try_acquire().await.unwrap().is_none());
-    let error = semaphore.acquire_many(2).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    assert_fails(semaphore.acquire_many(2).await, ErrorKind::OutOfRange);
     drop(guard);
     client.settled().await;
     assert!(semaphore.try_acquire().await.unwrap().is_some());
     semaphore.set_permits(0).await.unwrap();
-    let error = semaphore.acquire().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    assert_fails(semaphore.acquire().await, ErrorKind::OutOfRange);
     semaphore.set_permits(u32::MAX).await.unwrap();
     let all = semaphore.acquire_many(u32::MAX).await.unwrap();
     assert_eq!(all.num_permits(), u32::MAX);
     assert_eq!(semaphore.available_permits().await.unwrap(), 0);
     drop(all);
-    assert_all_back(backend, &client, &semaphore).await;
-}
-
-async fn drain_takes_the_available_permits(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x");
-    semaphore.set_permits(7).await.unwrap();
-    let guard = semaphore.acquire_many(3).await.unwrap();
-    assert_eq!(semaphore.drain_permits().await.unwrap(), 4);
-    assert_eq!(semaphore.permits().await.unwrap(), 3);
-    assert_eq!(semaphore.drain_permits().await.unwrap(), 0);
-    guard.release().await.unwrap();
-    assert_eq!(semaphore.available_permits().await.unwrap(), 3);
     assert_all_back(backend, &client, &semaphore).await;
 }
 
@@ -218,34 +182,25 @@ async fn expired_semaphore_takes_its_permits_along(backend: &Backend) {
     // The server's clock goes on while a script runs, so that a key may end somewhat later than its
     // record says.
     assert!(left < 5 * SECOND, "{left:?}");
-    let error = guard.extend(60 * SECOND).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    assert_fails(guard.extend(60 * SECOND).await, ErrorKind::OutOfRange);
     assert_eq!(guard.lost().await, LossCause::Expired);
     backend.pass(SECOND).await;
-    let error = semaphore.acquire().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotSet);
-    assert!(
-        !backend
-            .keys()
-            .iter()
-            .any(|key| key.starts_with(KEY) && key.ends_with(":d"))
-    );
+    assert_fails(semaphore.acquire().await, ErrorKind::NotSet);
+    let keys = backend.keys();
+    assert!(!keys.contains(&format!("{KEY}:d")), "{keys:?}");
     drop(guard);
     semaphore.set_permits(1).ttl(2 * SECOND).await.unwrap();
     semaphore.set_permits(1).for_ever().await.unwrap();
     assert_eq!(backend.ttl(KEY), None);
     for ttl in [SECOND / 2, Duration::from_secs(366 * 86_400)] {
-        let error = semaphore.set_permits(1).ttl(ttl).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        let ended = semaphore.set_permits(1).ttl(ttl).await;
+        assert_fails(ended, ErrorKind::InvalidOption);
     }
-    client.settled().await;
     assert_all_back(backend, &client, &semaphore).await;
 }
 
 async fn deletion_forgets_held_permits(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x");
-    semaphore.set_permits(2).await.unwrap();
+    let (client, semaphore) = set_pool(backend, 2).await;
     let guard = semaphore.acquire().renewed_lease(SECOND).await.unwrap();
     assert!(semaphore.delete().await.unwrap());
     assert!(!semaphore.delete().await.unwrap());
@@ -256,12 +211,8 @@ async fn deletion_forgets_held_permits(backend: &Backend) {
 }
 
 async fn holders_show_their_metadata(backend: &Backend) {
-    let client = backend
-        .builder()
-        .application("shop")
-        .connect()
-        .await
-        .unwrap();
+    let client = backend.builder().application("shop").connect();
+    let client = client.await.unwrap();
     let semaphore = client.semaphore("x");
     semaphore.set_permits(9).await.unwrap();
     let short = semaphore.acquire_many(2).lease(10 * SECOND).await.unwrap();
@@ -278,8 +229,7 @@ async fn holders_show_their_metadata(backend: &Backend) {
 }
 
 async fn a_lease_is_fixed_renewed_and_extended(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let (client, semaphore) = pool(backend, 2).await;
     let renewed = semaphore.acquire().renewed_lease(SECOND).await.unwrap();
     let fixed = semaphore.acquire().lease(SECOND).await.unwrap();
     fixed.extend(2 * SECOND).await.unwrap();
@@ -289,10 +239,8 @@ async fn a_lease_is_fixed_renewed_and_extended(backend: &Backend) {
     fixed.ending(SECOND / 2).await;
     fixed.check().unwrap();
     assert_eq!(fixed.lost().await, LossCause::Expired);
-    assert_eq!(
-        fixed.run(async {}).await.unwrap_err().loss(),
-        Some(LossCause::Expired)
-    );
+    let ran = fixed.run(async {}).await;
+    assert_fails(ran, ErrorKind::Lost(LossCause::Expired));
     assert!(fixed.extend(SECOND).await.is_err());
     backend.pass_lease(SECOND).await;
     let other = semaphore.try_acquire().await.unwrap();
@@ -306,8 +254,7 @@ async fn a_lease_is_fixed_renewed_and_extended(backend: &Backend) {
 }
 
 async fn acquisitions_inside_of_a_scope_exclude_each_other(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let (client, semaphore) = pool(backend, 2).await;
     let owner = client.owner();
     owner
         .scope(async {

@@ -4,10 +4,8 @@ pub mod behaviour;
 pub mod waiting;
 
 use redlatch::{Client, Semaphore};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
+
+use crate::prelude::*;
 
 /// The key that decides about the semaphore `x`.
 pub const KEY: &str = "redlatch:{x}";
@@ -30,4 +28,19 @@ pub async fn queued(semaphore: &Semaphore, waiters: u64) {
         semaphore.totals().await.unwrap().waiters == waiters
     })
     .await;
+}
+
+/// Connects a client whose first acquisition sets the number of the semaphore `x`.
+pub async fn pool(backend: &Backend, permits: u32) -> (Client, Semaphore) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(permits);
+    (client, semaphore)
+}
+
+/// Connects a client and sets the number of the semaphore `x`.
+pub async fn set_pool(backend: &Backend, permits: u32) -> (Client, Semaphore) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(permits).await.unwrap();
+    (client, semaphore)
 }

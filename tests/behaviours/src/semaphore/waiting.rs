@@ -1,22 +1,16 @@
 //! Waiting for permits: order, sizes, calls.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use futures_util::future::join_all;
 use redlatch::{Backoff, ErrorKind, Semaphore, WaitStrategy};
-use redlatch_tests::{backend::Backend, wait::GENEROUS};
 use tokio::task::JoinHandle;
 
-use super::{assert_all_back, queued};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use super::{assert_all_back, pool, queued, set_pool};
+use crate::prelude::*;
 
 behaviours! {
     Everywhere:
@@ -26,9 +20,7 @@ behaviours! {
         deletion_ends_waits_with_a_typed_error;
     Single:
         waiters_are_served_in_order_whatever_their_sizes,
-        timed_out_waiter_lets_the_next_one_in,
-        a_dropped_waiter_lets_the_next_one_in,
-        bounded_wait_ends_at_its_time,
+        waiter_that_leaves_lets_the_next_one_in,
         a_waiter_for_many_is_served_while_others_come_and_go,
         places_from_before_a_deletion_block_nobody,
         held_permits_never_exceed_their_number;
@@ -50,8 +42,7 @@ fn waiter(semaphore: &Semaphore, n: u32, at: usize, log: &Log, span: Duration) -
 
 // L32
 async fn waiters_are_served_in_order_whatever_their_sizes(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(5);
+    let (client, semaphore) = pool(backend, 5).await;
     let guard = semaphore.acquire_many(5).await.unwrap();
     let (log, mut tasks) = (Log::default(), Vec::new());
     for (at, n) in [5, 4, 3, 5, 4].into_iter().enumerate() {
@@ -60,16 +51,13 @@ async fn waiters_are_served_in_order_whatever_their_sizes(backend: &Backend) {
     }
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(*log.lock().unwrap(), [0, 1, 2, 3, 4]);
     assert_all_back(backend, &client, &semaphore).await;
 }
 
 async fn waiters_of_several_clients_are_served_in_order(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let (client, semaphore) = pool(backend, 2).await;
     let guard = semaphore.acquire_many(2).await.unwrap();
     let (log, mut tasks, mut clients) = (Log::default(), Vec::new(), Vec::new());
     for at in 0..12 {
@@ -81,30 +69,25 @@ async fn waiters_of_several_clients_are_served_in_order(backend: &Backend) {
         queued(&semaphore, at as u64 + 1).await;
     }
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert_eq!(*log.lock().unwrap(), (0..12).collect::<Vec<_>>());
     assert_all_back(backend, &client, &semaphore).await;
 }
 
 async fn raised_number_wakes_waiters_at_once(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(3);
+    let (client, semaphore) = pool(backend, 3).await;
     let guard = semaphore.acquire_many(3).await.unwrap();
     let log = Log::default();
     let more = waiter(&semaphore, 2, 0, &log, Duration::ZERO);
     queued(&semaphore, 1).await;
     let other = backend.client().await;
-    let asking = other.semaphore("x");
-    let many = tokio::spawn(async move { asking.acquire_many(3).await.map(drop) });
+    let many = tokio::spawn(other.semaphore("x").acquire_many(3).into_future());
     queued(&semaphore, 2).await;
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     semaphore.set_permits(5).await.unwrap();
     more.await.unwrap();
     semaphore.set_permits(2).await.unwrap();
-    let error = many.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    assert_fails(many.await.unwrap(), ErrorKind::OutOfRange);
     if let Backend::Embedded { .. } = backend {
         assert!(started.elapsed() < SECOND, "not by the clock");
     }
@@ -114,64 +97,30 @@ async fn raised_number_wakes_waiters_at_once(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn timed_out_waiter_lets_the_next_one_in(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(5);
-    let guard = semaphore.acquire_many(3).await.unwrap();
-    let (all, asking) = (backend.client().await, Log::default());
-    let patient = all.semaphore("x");
-    // Long enough for the second one to come.
-    let first = tokio::spawn(async move { patient.try_acquire_many_for(5, 2 * SECOND).await });
-    queued(&semaphore, 1).await;
-    let second = waiter(&semaphore, 2, 1, &asking, Duration::ZERO);
-    queued(&semaphore, 2).await;
-    backend.assert_not_granted(first.await.unwrap().map(|permits| permits.is_some()));
-    second.await.unwrap();
-    drop(guard);
-    all.settled().await;
-    assert_all_back(backend, &client, &semaphore).await;
-}
-
-async fn a_dropped_waiter_lets_the_next_one_in(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(5);
-    let guard = semaphore.acquire_many(3).await.unwrap();
-    let log = Log::default();
-    let first = waiter(&semaphore, 5, 0, &log, Duration::ZERO);
-    queued(&semaphore, 1).await;
-    let second = waiter(&semaphore, 2, 1, &log, Duration::ZERO);
-    queued(&semaphore, 2).await;
-    first.abort();
-    second.await.unwrap();
-    assert!(first.await.unwrap_err().is_cancelled());
-    drop(guard);
-    assert_all_back(backend, &client, &semaphore).await;
-}
-
-async fn bounded_wait_ends_at_its_time(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(1);
-    let guard = semaphore.acquire().await.unwrap();
-    let waits = [0, 1, 50, 300].map(|ms| semaphore.try_acquire_for(ms * MS));
-    for wait in waits {
-        backend.assert_not_granted(wait.await.map(|permit| permit.is_some()));
+async fn waiter_that_leaves_lets_the_next_one_in(backend: &Backend) {
+    for times_out in [false, true] {
+        let (client, semaphore) = pool(backend, 5).await;
+        let guard = semaphore.acquire_many(3).await.unwrap();
+        // Long enough for the second one to come.
+        let wait = if times_out { 2 * SECOND } else { 60 * SECOND };
+        let first = tokio::spawn(semaphore.try_acquire_many_for(5, wait).into_future());
+        queued(&semaphore, 1).await;
+        let second = waiter(&semaphore, 2, 1, &Log::default(), Duration::ZERO);
+        queued(&semaphore, 2).await;
+        if times_out {
+            assert_busy(backend, first.await.unwrap());
+        } else {
+            first.abort();
+        }
+        second.await.unwrap();
+        drop(guard);
+        assert_all_back(backend, &client, &semaphore).await;
     }
-    drop(guard);
-    client.settled().await;
-    assert!(
-        semaphore
-            .try_acquire_for(backend.at_leisure(MS * 1000))
-            .await
-            .unwrap()
-            .is_some()
-    );
-    assert_all_back(backend, &client, &semaphore).await;
 }
 
 // L32
 async fn a_waiter_for_many_is_served_while_others_come_and_go(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(5);
+    let (client, semaphore) = pool(backend, 5).await;
     let stop = Arc::new(AtomicBool::new(false));
     let busy: Vec<_> = (0..8)
         .map(|_| {
@@ -192,30 +141,23 @@ async fn a_waiter_for_many_is_served_while_others_come_and_go(backend: &Backend)
         five.release().await.unwrap();
     }
     stop.store(true, Relaxed);
-    for task in busy {
-        task.await.unwrap();
-    }
+    finished(busy).await;
     assert_all_back(backend, &client, &semaphore).await;
 }
 
 async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
+    let (client, semaphore) = set_pool(backend, 1).await;
     let other = backend.client().await;
-    let semaphore = client.semaphore("x");
-    semaphore.set_permits(1).await.unwrap();
     let guard = semaphore.acquire().await.unwrap();
     let mut tasks = Vec::new();
     for at in 0..6 {
         let semaphore = [&client, &other][at % 2].semaphore("x");
-        tasks.push(tokio::spawn(
-            async move { semaphore.acquire().await.map(drop) },
-        ));
+        tasks.push(tokio::spawn(semaphore.acquire().into_future()));
     }
     queued(&semaphore, 6).await;
     semaphore.delete().await.unwrap();
     for task in tasks {
-        let error = task.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotSet);
+        assert_fails(task.await.unwrap(), ErrorKind::NotSet);
     }
     drop(guard);
     client.settled().await;
@@ -229,16 +171,12 @@ async fn places_from_before_a_deletion_block_nobody(backend: &Backend) {
     for strategy in [WaitStrategy::Notify, poll] {
         semaphore.set_permits(1).await.unwrap();
         let guard = semaphore.acquire().await.unwrap();
-        let waiters = (0..4).map(|_| {
-            let semaphore = semaphore.clone();
-            tokio::spawn(async move { semaphore.acquire().strategy(strategy).await.map(drop) })
-        });
-        let waiters: Vec<_> = waiters.collect();
+        let waiter = |_| tokio::spawn(semaphore.acquire().strategy(strategy).into_future());
+        let waiters: Vec<_> = (0..4).map(waiter).collect();
         queued(&semaphore, 4).await;
         semaphore.delete().await.unwrap();
         for waiter in waiters {
-            let error = waiter.await.unwrap().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotSet);
+            assert_fails(waiter.await.unwrap(), ErrorKind::NotSet);
         }
         drop(guard);
         client.settled().await;

@@ -5,14 +5,12 @@ use redlatch::{
     compat::{Redisson, SetNx, UnfencedGuard},
     runtime::Value,
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::{REDISSON, SETNX, Source};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
+use redlatch_tests::copies::Copies;
 
-use super::{MS, SECOND, assert_tables_empty_but, bed, java_holds, other};
+use super::{assert_tables_empty_but, bed, java_holds, other};
 
 /// A layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +29,16 @@ impl Layout {
             Self::SetNx => SetNx::new(client, name).lock(),
             Self::Redisson => Redisson::new(client, name).lock(),
         }
+    }
+
+    async fn held(self, client: &Client, name: &str) -> UnfencedGuard {
+        let lock = self.lock(client, name).renewed_lease(3 * SECOND);
+        lock.await.unwrap()
+    }
+
+    /// Acquires the name for the owner of `guard` again.
+    fn enter(self, client: &Client, name: &str, guard: &UnfencedGuard) -> Acquire<UnfencedGuard> {
+        self.lock(client, name).owner(guard.owner())
     }
 
     fn try_lock(self, client: &Client, name: &str) -> TryAcquire<UnfencedGuard> {
@@ -63,12 +71,10 @@ fn is_there(backend: &Backend) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn acquisition_and_release_whose_replies_are_lost_count_once() {
-    for (layout, how) in [
-        (OfSetNx, LostReply::Hangs),
-        (OfSetNx, LostReply::Cuts),
-        (OfRedisson, LostReply::Hangs),
-        (OfRedisson, LostReply::Cuts),
-    ] {
+    for (layout, how) in LAYOUTS
+        .into_iter()
+        .flat_map(|layout| [(layout, LostReply::Hangs), (layout, LostReply::Cuts)])
+    {
         let (backend, client) = bed().await;
         let server = backend.embedded_server();
         let [acquire, _, release] = layout.scripts();
@@ -76,11 +82,7 @@ async fn acquisition_and_release_whose_replies_are_lost_count_once() {
         let first = layout.lock(&client, "x").await.unwrap();
         if layout == OfRedisson {
             server.drop_reply(calls::of_script(acquire.text), how);
-            let second = layout
-                .lock(&client, "x")
-                .owner(first.owner())
-                .await
-                .unwrap();
+            let second = layout.enter(&client, "x", &first).await.unwrap();
             let lock = Redisson::new(&client, "x");
             assert_eq!(lock.info().await.unwrap().unwrap().count, 2);
             server.drop_reply(calls::of_script(release.text), how);
@@ -121,11 +123,7 @@ async fn late_copies_bring_no_hold_back_that_another_program_has_ended() {
     for layout in LAYOUTS {
         let (backend, client) = bed().await;
         let copies = Copies::of_script(backend.embedded_server(), layout.scripts()[0].text);
-        let guard = layout
-            .lock(&client, "x")
-            .renewed_lease(3 * SECOND)
-            .await
-            .unwrap();
+        let guard = layout.held(&client, "x").await;
         other(&backend, &["DEL", "x"]).unwrap();
         assert_eq!(copies.deliver(), ["void"]);
         assert!(!is_there(&backend));
@@ -169,11 +167,7 @@ async fn later_hold_of_an_owner_counts_although_the_clock_was_set_back() {
         let first = layout.lock(&client, "x").await.unwrap();
         other(&backend, &["DEL", "x"]).unwrap();
         backend.embedded_server().set_back(600 * SECOND);
-        let second = layout
-            .lock(&client, "x")
-            .owner(first.owner())
-            .await
-            .unwrap();
+        let second = layout.enter(&client, "x", &first).await.unwrap();
         assert_eq!(first.state(), HoldState::Lost(LossCause::Taken));
         assert_eq!(second.state(), HoldState::Held);
         let expected = match layout {
@@ -190,20 +184,10 @@ async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
     for layout in LAYOUTS {
         let (backend, client) = bed().await;
         let server = backend.embedded_server();
-        let guard = layout
-            .lock(&client, "held")
-            .renewed_lease(3 * SECOND)
-            .await
-            .unwrap();
+        let guard = layout.held(&client, "held").await;
         let again = match layout {
             OfSetNx => None,
-            OfRedisson => Some(
-                layout
-                    .lock(&client, "held")
-                    .owner(guard.owner())
-                    .await
-                    .unwrap(),
-            ),
+            OfRedisson => Some(layout.enter(&client, "held", &guard).await.unwrap()),
         };
         let undone = layout.try_briefly(&client);
         let acquire = layout.scripts()[0].text;
@@ -218,13 +202,7 @@ async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
         let keys = backend.keys();
         let mut refused = vec![layout.lock(&client, "x").await.unwrap_err()];
         if layout == OfRedisson {
-            refused.push(
-                layout
-                    .lock(&client, "held")
-                    .owner(guard.owner())
-                    .await
-                    .unwrap_err(),
-            );
+            refused.push(layout.enter(&client, "held", &guard).await.unwrap_err());
         }
         for refused in refused {
             assert_eq!(refused.kind(), ErrorKind::ServerFull);
@@ -257,11 +235,7 @@ async fn renewal_whose_reply_is_lost_is_sent_again() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         for layout in LAYOUTS {
             let (backend, client) = bed().await;
-            let guard = layout
-                .lock(&client, "x")
-                .renewed_lease(3 * SECOND)
-                .await
-                .unwrap();
+            let guard = layout.held(&client, "x").await;
             let server = backend.embedded_server();
             let renew = layout.scripts()[1].text;
             server.drop_reply(calls::of_script(renew), how);

@@ -1,52 +1,24 @@
 //! Messages that the server refuses are reported.
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-};
-
 use redlatch::compat::{Redisson, SetNx};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::engine::Condition;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tracing::Level;
+use tracing_subscriber::fmt::format::FmtSpan;
 
-/// The events of this thread.
-#[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+use crate::lock::observability::Log;
 
-impl Told {
-    fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
-        let told = Self::default();
-        let writer = told.clone();
-        let subscriber = tracing_subscriber::fmt::Subscriber::builder()
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        (told, tracing::subscriber::set_default(subscriber))
-    }
-
-    /// Returns the events about refused messages since the last call.
-    fn refusals(&self) -> Vec<String> {
-        let text = std::mem::take(&mut *self.0.lock().unwrap());
-        let text = String::from_utf8(text).unwrap();
-        let refusals = text.lines().filter(|line| line.contains("message_refused"));
-        refusals.map(str::to_owned).collect()
-    }
-}
-
-impl io::Write for Told {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Returns the events about refused messages since the last call.
+fn refusals(log: &Log) -> Vec<String> {
+    let text = log.take();
+    let refusals = text.lines().filter(|line| line.contains("message_refused"));
+    refusals.map(str::to_owned).collect()
 }
 
 /// Ends a hold in each way that sends a message.
 #[tokio::test(start_paused = true)]
 async fn refused_message_is_reported_once_for_each_client() {
-    let (told, _guard) = Told::listen();
+    let (log, _listening) = Log::listen(Level::INFO, FmtSpan::NONE);
     for (kind, way) in [
         ("set_nx", Way::Release),
         ("set_nx", Way::Drop),
@@ -54,23 +26,22 @@ async fn refused_message_is_reported_once_for_each_client() {
         ("redisson", Way::Drop),
         ("redisson", Way::Force),
     ] {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         end(&client, kind, way).await;
-        assert!(told.refusals().is_empty(), "{kind}, {way:?}");
+        assert!(refusals(&log).is_empty(), "{kind}, {way:?}");
         let server = backend.embedded_server();
         server.set_condition(Condition::NoChannels, true);
         end(&client, kind, way).await;
-        let refusals = told.refusals();
-        let [refusal] = &refusals[..] else {
-            panic!("{kind}, {way:?}: {refusals:?}");
+        let told = refusals(&log);
+        let [refusal] = &told[..] else {
+            panic!("{kind}, {way:?}: {told:?}");
         };
         for part in ["WARN", kind, "name=x", "NOPERM"] {
             assert!(refusal.contains(part), "{refusal}");
         }
         end(&client, kind, way).await;
         assert!(
-            told.refusals().is_empty(),
+            refusals(&log).is_empty(),
             "it is told once: {kind}, {way:?}"
         );
         assert_tables_empty(&client).await;

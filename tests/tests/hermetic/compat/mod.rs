@@ -5,16 +5,11 @@ mod message;
 mod redisson;
 mod set_nx;
 
-use std::time::Duration;
-
 use redlatch::{
     Client,
     runtime::{Command, Reply},
 };
-use redlatch_tests::backend::Backend;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::prelude::*;
 
 /// A thread of a Java process.
 const JAVA: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";
@@ -46,8 +41,6 @@ async fn assert_tables_empty_but(client: &Client, held: usize) {
 
 /// Returns a backend that knows all scripts, and a client.
 async fn bed() -> (Backend, Client) {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
+    let (backend, [client]) = preloaded().await;
     (backend, client)
 }

@@ -1,14 +1,12 @@
 //! The layout of Redisson's `RLock`.
 
 use redlatch::{HoldState, LossCause, Released, compat::Redisson};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REDISSON;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
+use redlatch_tests::copies::Copies;
 
-use super::{JAVA, MS, SECOND, bed, java_holds};
+use super::{JAVA, bed, java_holds};
 
 const SIDE: &str = "redlatch:redisson?{x}{}";
 
@@ -50,8 +48,7 @@ async fn forced_end_whose_reply_is_lost_ends_one_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn forced_end_by_another_client_is_told_as_revoked() {
-    let backend = Backend::embedded();
-    let (ada, bob) = (backend.client().await, backend.client().await);
+    let (backend, [ada, bob]) = embedded().await;
     let lock = Redisson::new(&ada, "x");
     let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
     let again = lock.lock().owner(guard.owner()).await.unwrap();

@@ -5,10 +5,9 @@ use redlatch::{
     compat::SetNx,
     runtime::{Command, Value},
 };
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
+use redlatch_behaviours::prelude::*;
 
-use super::{MS, SECOND, bed, other};
+use super::{bed, other};
 
 const SIDE: &str = "redlatch:setnx?{x}{}";
 

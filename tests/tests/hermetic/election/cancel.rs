@@ -1,12 +1,10 @@
 //! Every future of the election may be dropped at every await: poll it k times, drop it, look what
 //! is left (L2).
 
-use std::time::Duration;
-
 use redlatch::{Client, OnError, Term};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{MS, polled};
+use crate::cancel::polled;
 
 /// What is polled and dropped.
 struct Task(crate::cancel::Task);
@@ -15,15 +13,13 @@ struct Task(crate::cancel::Task);
 /// the client has nothing afterwards, another candidate leads at once, and nothing is left.
 async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> Task) {
     for polls in 1.. {
-        let backend = Backend::embedded();
-        backend.preload();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = preloaded().await;
         let Task(mut task) = make(&backend, client.clone()).await;
         let done = polled(&backend, &mut task, polls).await.is_some();
         drop(task);
         backend.pass(MS).await;
         assert_tables_empty(&client).await;
-        let start = tokio::time::Instant::now();
+        let start = Instant::now();
         let election = other.election("x").lease(Duration::from_secs(60));
         let lead = election.lead(async |term: &Term| term.check().unwrap());
         lead.await.unwrap();
@@ -85,8 +81,7 @@ async fn cancelled_lead_of_failing_work_leaves_nothing() {
 async fn cancelled_candidate_behind_a_leader_leaves_nothing() {
     for fair in [false, true] {
         for polls in 1..60 {
-            let backend = Backend::embedded();
-            let (client, other) = (backend.client().await, backend.client().await);
+            let (backend, [client, other]) = embedded().await;
             let election = |client: &Client| match fair {
                 true => client.election("x").fair(),
                 false => client.election("x"),

@@ -6,18 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use redlatch::{Election, Error, OnError, Term};
-use redlatch_tests::{
-    backend::Backend,
-    wait::{GENEROUS, eventually},
-};
+use redlatch_behaviours::prelude::*;
 use tokio::select;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// The number of terms that have begun.
 type Terms = Arc<AtomicU32>;
@@ -78,8 +72,7 @@ async fn obey(term: &Term, terms: &AtomicU32) {
 async fn obedience_is_no_resignation() {
     for way in WAYS {
         for silence in [None, Some(6 * SECOND)] {
-            let backend = Backend::embedded();
-            let (client, operator) = (backend.client().await, backend.client().await);
+            let (backend, [client, operator]) = embedded().await;
             let terms = Terms::default();
             let election = client.election("x").lease(8 * SECOND).grace(2 * SECOND);
             let ends = async {

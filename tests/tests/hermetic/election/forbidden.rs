@@ -1,23 +1,18 @@
 //! An operator forbids the renewal of a term: the work has its grace, and nobody else leads before.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use futures_util::future::pending;
 use redlatch::{Term, runtime::Command};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
-use redlatch_tests::backend::Backend;
 use tokio::{
     sync::{Notify, oneshot},
-    time::{Instant, sleep},
+    time::sleep,
 };
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Counts while it lives.
 struct Alive<'a>(&'a AtomicU32);
@@ -37,8 +32,7 @@ impl Drop for Alive<'_> {
 
 #[tokio::test(start_paused = true)]
 async fn work_has_its_grace_when_its_renewal_is_forbidden() {
-    let backend = Backend::embedded();
-    let (client, operator) = (backend.client().await, backend.client().await);
+    let (_backend, [client, operator]) = embedded().await;
     let election = client.election("x").lease(30 * SECOND).grace(5 * SECOND);
     let (begun, force) = (Notify::new(), operator.election("x").force_release());
     let lead = election.lead(async |term: &Term| {
@@ -68,8 +62,7 @@ async fn work_has_its_grace_when_its_renewal_is_forbidden() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_does_not_end_is_dropped_after_its_grace() {
-    let backend = Backend::embedded();
-    let (client, operator) = (backend.client().await, backend.client().await);
+    let (_backend, [client, operator]) = embedded().await;
     for (lease, grace) in [(30, 5), (6, 3)].map(|(a, b)| (a * SECOND, b * SECOND)) {
         let at_work = AtomicU32::new(0);
         let election = client.election("x").fair();
@@ -108,8 +101,7 @@ async fn work_that_does_not_end_is_dropped_after_its_grace() {
 
 #[tokio::test(start_paused = true)]
 async fn work_of_a_term_that_was_ended_at_once_is_not_polled_again() {
-    let backend = Backend::embedded();
-    let (client, operator) = (backend.client().await, backend.client().await);
+    let (_backend, [client, operator]) = embedded().await;
     let election = client.election("x").lease(30 * SECOND).grace(5 * SECOND);
     let (begun, ended) = (Notify::new(), AtomicU32::new(0));
     let lead = election.lead(async |term: &Term| {
@@ -135,8 +127,7 @@ async fn work_of_a_term_that_was_ended_at_once_is_not_polled_again() {
 
 #[tokio::test(start_paused = true)]
 async fn silent_server_leaves_a_forbidden_term_no_longer_than_its_deadline() {
-    let backend = Backend::embedded();
-    let (client, operator) = (backend.client().await, backend.client().await);
+    let (backend, [client, operator]) = embedded().await;
     let election = client.election("x").lease(6 * SECOND).grace(3 * SECOND);
     let (begun, at_work) = (Notify::new(), AtomicU32::new(0));
     let lead = election.lead(async |term: &Term| {

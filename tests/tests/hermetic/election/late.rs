@@ -1,11 +1,8 @@
 //! A leader that was stopped, or is cut off from its server: its work ends in time.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
 };
 
 use futures_util::{future::pending, poll};
@@ -13,14 +10,8 @@ use redlatch::{
     Client, Moment, Term,
     runtime::{BoxFuture, Runtime},
 };
-use redlatch_tests::backend::Backend;
-use tokio::{
-    sync::Notify,
-    time::{Instant, advance},
-};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::prelude::*;
+use tokio::{sync::Notify, time::advance};
 
 /// A runtime that gives the tasks of terms to the test, which polls them when it likes.
 #[derive(Debug)]
@@ -77,8 +68,7 @@ async fn by_hand(backend: &Backend) -> (Client, Arc<ByHand>) {
 
 #[tokio::test(start_paused = true)]
 async fn work_of_a_stopped_leader_is_dropped_before_any_poll() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let election = client.election("x").lease(2 * SECOND);
     let (tick, ticks) = (Notify::new(), AtomicU32::new(0));
     let mut lead = Box::pin(election.lead(async |_: &Term| {
@@ -191,8 +181,7 @@ async fn dropped_call_keeps_the_name_while_a_task_has_not_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn ending_comes_when_renewals_are_not_answered() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let election = client.election("x").lease(10 * SECOND).grace(2 * SECOND);
     let lead = election.lead(async |term: &Term| {
         let early = tokio::time::timeout(30 * SECOND, term.ending()).await;
@@ -213,8 +202,7 @@ async fn ending_comes_when_renewals_are_not_answered() {
 /// Etcd: `Campaign` that succeeds without a lease, and an outage of 12 hours.
 #[tokio::test(start_paused = true)]
 async fn campaign_goes_on_through_an_outage() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     backend.embedded_server().stop_for(3_600 * SECOND);
     let start = Instant::now();
     let election = client.election("x");
@@ -230,8 +218,7 @@ async fn campaign_goes_on_through_an_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn split_leader_has_ended_before_the_next_begins() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let at_work = AtomicU32::new(0);
     let (first, second) = (
         client.election("x").lease(5 * SECOND),

@@ -1,12 +1,7 @@
 //! Every future of the fair lock may be dropped at every await (L2).
 
-use std::future::IntoFuture;
-
 use redlatch::Client;
-use redlatch_tests::{
-    backend::Backend,
-    wait::{GENEROUS, eventually},
-};
+use redlatch_behaviours::{fair::support::ticket, prelude::*};
 use tokio::task::JoinSet;
 
 use crate::cancel::{Fair, Task, dropped_at_every_await, held_by_another};
@@ -18,10 +13,7 @@ async fn cancelled_inspection_leaves_nothing() {
         let (lock, owner) = (client.fair_lock("x"), client.owner());
         let mut waiters = JoinSet::new();
         waiters.spawn(lock.lock().owner(&owner).into_future());
-        eventually("a waiter to queue", GENEROUS, async || {
-            lock.position(&owner).await.unwrap().is_some()
-        })
-        .await;
+        ticket(&lock, &owner).await;
         let task = async move {
             lock.waiters().next().await.unwrap().unwrap();
             lock.position(&owner).await.unwrap().unwrap();

@@ -1,17 +1,12 @@
 //! A fair lock and a server that loses replies, messages and data.
 
-use std::time::Duration;
-
-use redlatch_behaviours::fair::support::{Grants, clients, queued, queued_as};
+use redlatch_behaviours::{
+    fair::support::{Grants, clients, queued, queued_as},
+    prelude::*,
+};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::FAIR;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
+use redlatch_tests::copies::Copies;
 
 /// A copy that comes when its grant is over, and another holds, does not wait.
 #[tokio::test(start_paused = true)]
@@ -81,9 +76,7 @@ async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     // The looks of the first of the line and renewals come on top.
     assert!(asked <= MANY + 10, "{asked} commands");
     guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert!(grants.list().is_sorted(), "they queue again in their order");
     assert_tables_empty(&clients[1]).await;
 }
@@ -103,9 +96,7 @@ async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
     backend.command(&["FLUSHALL"]);
     drop(guard);
     let start = Instant::now();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert!(start.elapsed() < 2_450 * MS, "{:?}", start.elapsed());
 }
 

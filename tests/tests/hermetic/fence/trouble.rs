@@ -1,17 +1,13 @@
 //! Lost replies, late copies and dropped calls: each write is made once or not at all.
 
-use std::time::Duration;
-
 use redlatch::{
     Client, ErrorKind, Token,
     fence::{Fenced, FencedScript},
     runtime::Value,
 };
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{MS, polled};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::cancel::polled;
 
 fn token(number: u64) -> Token {
     Token::from_u64(number)
@@ -28,9 +24,7 @@ fn append() -> FencedScript {
 
 #[tokio::test(start_paused = true)]
 async fn write_whose_reply_is_lost_is_made_once() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
+    let (backend, [client]) = preloaded().await;
     let fence = client.fence("data");
     let written = fence.eval(token(1), append(), &[], &[b"a"]).await.unwrap();
     assert_eq!(written.written().flatten(), Some(Value::Bulk(b"a".into())));
@@ -50,12 +44,10 @@ async fn write_whose_reply_is_lost_is_made_once() {
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_write_is_an_error_that_says_so() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let fence = client.fence("data");
     backend.embedded_server().stop_for(60 * SECOND);
-    let error = fence.set(token(1), "a").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_fails(fence.set(token(1), "a").await, ErrorKind::OutcomeUnknown);
     backend.pass(60 * SECOND).await;
     // The requests are executed long after they may act.
     assert_eq!(backend.string("data"), None);
@@ -64,8 +56,7 @@ async fn unanswered_write_is_an_error_that_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn write_of_a_stopped_holder_is_refused_when_it_arrives() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let early = client.lock("x").lock().lease(SECOND).await.unwrap();
     backend.pass(2 * SECOND).await;
     let late = other.lock("x").lock().await.unwrap();
@@ -81,9 +72,7 @@ async fn write_of_a_stopped_holder_is_refused_when_it_arrives() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_write_is_made_once_or_not_at_all() {
     for polls in 1.. {
-        let backend = Backend::embedded();
-        backend.preload();
-        let client = backend.client().await;
+        let (backend, [client]) = preloaded().await;
         let task = async |client: Client| {
             let fence = client.fence("data");
             let written = fence.eval(token(2), append(), &[], &[b"a"]).await;

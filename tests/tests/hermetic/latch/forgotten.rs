@@ -1,20 +1,18 @@
 //! What a latch does when the server has forgotten it, and what a message about it is worth.
 
-use std::time::Duration;
-
 use redlatch::ErrorKind;
-use redlatch_behaviours::latch::{counting_and_waiting, set_and_count, waiting};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::{
+    latch::{counting_and_waiting, listening, passed, waiting},
+    prelude::*,
+};
 use tokio::task::JoinHandle;
 
-const MS: Duration = Duration::from_millis(1);
+use super::set_latch;
 
 /// A latch is set, counted down and waited for; the server is flushed, and the same happens again.
 #[tokio::test(start_paused = true)]
 async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = preloaded().await;
     let mut random = fastrand::Rng::with_seed(7);
     for round in 0..1_000 {
         let latch = client.count_down_latch("x");
@@ -22,40 +20,40 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
         let waiter = counting_and_waiting(latch);
         backend.pass(random.u32(2..4_000) * MS).await;
         backend.command(&["FLUSHALL"]);
-        set_and_count(&other).await;
+        let next = other.count_down_latch("x");
+        assert!(next.try_set_count(4).await.unwrap());
+        assert_eq!(next.count_down(1).await.unwrap(), 3);
         let told = waiter.await.unwrap().unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
-        assert!(other.count_down_latch("x").delete().await.unwrap());
+        assert!(next.delete().await.unwrap());
     }
     assert_tables_empty(&client).await;
 }
 
-/// The server loses its last writes: it knows an earlier generation, which opened, and not the one
-/// that is waited for.
+/// The server loses its last writes, as one does whose replica lags and takes over: it knows an
+/// earlier generation, which opened, and not the one that is waited for.
 #[tokio::test(start_paused = true)]
 async fn waiter_of_a_generation_that_was_lost_is_told_that_it_is_deleted() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(0).await.unwrap();
-    let earlier = backend.embedded_server().snapshot();
-    latch.try_set_count(2).await.unwrap();
-    let waiter = counting_and_waiting(latch.clone());
-    backend.pass(100 * MS).await;
-    backend.embedded_server().restore(&earlier);
-    latch.try_set_count(2).await.unwrap();
-    let told = waiter.await.unwrap().unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Deleted);
+    for set_again in [false, true] {
+        let (backend, client, latch) = set_latch(0).await;
+        let earlier = backend.embedded_server().snapshot();
+        latch.try_set_count(2).await.unwrap();
+        let waiter = counting_and_waiting(latch.clone());
+        listening(&client, 1).await;
+        backend.embedded_server().restore(&earlier);
+        if set_again {
+            latch.try_set_count(2).await.unwrap();
+        }
+        let told = waiter.await.unwrap().unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Deleted, "set again: {set_again}");
+    }
 }
 
 /// Generations that opened are told apart from those that are unknown, as far back as the record
 /// goes.
 #[tokio::test(start_paused = true)]
 async fn waiter_whose_generation_opened_long_ago_passes() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
+    let (backend, [client]) = preloaded().await;
     for opened in [1, 2, 64, 65] {
         let latch = client.count_down_latch(format!("x-{opened}"));
         latch.try_set_count(1).await.unwrap();
@@ -82,9 +80,7 @@ async fn waiter_whose_generation_opened_long_ago_passes() {
 /// look once, and nobody passes.
 #[tokio::test(start_paused = true)]
 async fn forged_message_makes_each_client_look_once() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let clients = [backend.client().await, backend.client().await];
+    let (backend, clients) = preloaded::<2>().await;
     let latch = clients[0].count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let generation = latch.info().await.unwrap().unwrap().generation;
@@ -102,9 +98,7 @@ async fn forged_message_makes_each_client_look_once() {
     }
     let before = backend.script_calls();
     latch.count_down(1).await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert_eq!(backend.script_calls() - before, 3, "one look per client");
     for client in &clients {
         assert_tables_empty(client).await;
@@ -114,21 +108,15 @@ async fn forged_message_makes_each_client_look_once() {
 /// The answer to the look that a message causes may be lost like any other.
 #[tokio::test(start_paused = true)]
 async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (backend, _client, latch) = set_latch(1).await;
     let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
     backend.pass(100 * MS).await;
     let server = backend.embedded_server();
     let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
     let error = redlatch::runtime::ServerError::parse("LOADING the server is not ready");
     server.fail_next(is_look, error);
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     latch.count_down(1).await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert!(start.elapsed() < 1_000 * MS, "{:?}", start.elapsed());
 }

@@ -1,30 +1,22 @@
 //! A latch and a server that loses replies, stops, restarts and forgets.
 
-use std::time::Duration;
-
 use redlatch::{ErrorKind, runtime::ServerError};
-use redlatch_behaviours::latch::{listening, waiting};
+use redlatch_behaviours::{
+    latch::{listening, passed, waiting},
+    prelude::*,
+};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::LATCH;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
-use tokio::time::Instant;
+use redlatch_tests::copies::Copies;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use super::set_latch;
 
 // L37
 #[tokio::test(start_paused = true)]
 async fn a_count_down_whose_reply_is_lost_counts_once() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        backend.preload();
+        let (backend, _client, latch) = set_latch(10).await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
-        let latch = client.count_down_latch("x");
-        latch.try_set_count(10).await.unwrap();
         let copies = Copies::of_script(server, LATCH.count_down.text);
         for left in (7..10).rev() {
             server.drop_reply(calls::of_script(LATCH.count_down.text), how);
@@ -35,10 +27,8 @@ async fn a_count_down_whose_reply_is_lost_counts_once() {
         assert_eq!(latch.count().await.unwrap(), 7, "copies change nothing");
         backend.pass(6 * SECOND).await;
         let verdicts = copies.deliver();
-        assert!(
-            verdicts.iter().all(|verdict| verdict == "late"),
-            "{verdicts:?}"
-        );
+        let late = verdicts.iter().all(|verdict| verdict == "late");
+        assert!(late, "{verdicts:?}");
         assert_eq!(latch.count().await.unwrap(), 7);
     }
 }
@@ -46,19 +36,14 @@ async fn a_count_down_whose_reply_is_lost_counts_once() {
 // L37
 #[tokio::test(start_paused = true)]
 async fn copies_change_no_later_generation() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, [client]) = preloaded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let latch = client.count_down_latch("x");
     let texts = [&LATCH.set, &LATCH.count_down, &LATCH.delete].map(|source| source.text);
     let copies = texts.map(|text| Copies::of_script(server, text));
     // Told that there is none, that it was set before, and that it was deleted: none of this may
     // come true afterwards.
-    assert_eq!(
-        latch.count_down(1).await.unwrap_err().kind(),
-        ErrorKind::NotSet
-    );
+    assert_fails(latch.count_down(1).await, ErrorKind::NotSet);
     assert!(!latch.delete().await.unwrap());
     latch.try_set_count(2).await.unwrap();
     assert!(!latch.try_set_count(9).await.unwrap());
@@ -81,10 +66,8 @@ async fn copies_change_no_later_generation() {
 #[tokio::test(start_paused = true)]
 async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generation() {
     for deleted in [false, true] {
-        let backend = Backend::embedded();
-        backend.preload();
+        let (backend, [a, b]) = preloaded().await;
         let server = backend.embedded_server();
-        let (a, b) = (backend.client().await, backend.client().await);
         let (here, there) = (a.count_down_latch("x"), b.count_down_latch("x"));
         there.try_set_count(2).await.unwrap();
         server.drop_reply(calls::of_script(LATCH.count_down.text), LostReply::Hangs);
@@ -113,10 +96,8 @@ async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generat
 // L1
 #[tokio::test(start_paused = true)]
 async fn a_set_whose_reply_is_lost_says_that_it_has_set() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, [client]) = preloaded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let latch = client.count_down_latch("x");
     server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
     assert!(latch.try_set_count(2).await.unwrap());
@@ -131,20 +112,8 @@ async fn a_set_whose_reply_is_lost_says_that_it_has_set() {
 // L40, L49
 #[tokio::test(start_paused = true)]
 async fn record_of_operations_expires() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(10_000).await.unwrap();
-    let size = || {
-        let command = redlatch::runtime::Command::new("ZCARD").arg("redlatch:{x}:o");
-        backend
-            .embedded_server()
-            .execute(&command)
-            .unwrap()
-            .as_int()
-            .unwrap()
-    };
+    let (backend, _client, latch) = set_latch(10_000).await;
+    let size = || backend.members("redlatch:{x}:o");
     for _ in 0..40 {
         for _ in 0..20 {
             latch.count_down(1).await.unwrap();
@@ -152,11 +121,8 @@ async fn record_of_operations_expires() {
         backend.pass(SECOND).await;
         assert!(size() <= 20 * 31, "{}", size());
     }
-    assert!(
-        size() >= 20 * 29,
-        "what is young enough is kept: {}",
-        size()
-    );
+    // What is young enough is kept.
+    assert!(size() >= 20 * 29, "{}", size());
     backend.pass(31 * SECOND).await;
     assert_eq!(backend.keys(), ["redlatch:{x}"]);
     assert_eq!(latch.count().await.unwrap(), 10_000 - 800);
@@ -165,12 +131,8 @@ async fn record_of_operations_expires() {
 // L3, L4
 #[tokio::test(start_paused = true)]
 async fn silent_server_bounds_every_call() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, client, latch) = set_latch(3).await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(3).await.unwrap();
     server.stop();
     let start = Instant::now();
     let error = latch.count_down(1).await.unwrap_err();
@@ -196,12 +158,8 @@ async fn silent_server_bounds_every_call() {
 // L3, L4
 #[tokio::test(start_paused = true)]
 async fn waiters_behind_another_learn_of_a_silent_server() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, client, latch) = set_latch(3).await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(3).await.unwrap();
     server.stop();
     let start = Instant::now();
     let waiters: Vec<_> = (0..20)
@@ -231,47 +189,23 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
 // L7
 #[tokio::test(start_paused = true)]
 async fn restart_with_data_costs_one_recheck() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, [a, b]) = preloaded().await;
     let server = backend.embedded_server();
-    let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiters: Vec<_> = (0..10).map(|_| waiting(b.count_down_latch("x"))).collect();
     listening(&b, 10).await;
     server.restart(&server.snapshot());
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert_tables_empty(&b).await;
-}
-
-/// A replica that lags takes over: it knows nothing of the generation that is waited for.
-#[tokio::test(start_paused = true)]
-async fn a_failover_to_older_data_never_opens_too_early() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
-    latch.count_down(1).await.unwrap();
-    let older = server.snapshot();
-    latch.try_set_count(1).await.unwrap();
-    let waiter = waiting(latch.clone());
-    listening(&client, 1).await;
-    server.restore(&older);
-    let error = waiter.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deleted);
 }
 
 // L44
 #[tokio::test(start_paused = true)]
 async fn scripts_are_loaded_again_on_every_path_of_a_latch() {
-    let backend = Backend::embedded();
+    let (backend, [client]) = embedded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let latch = client.count_down_latch("x");
     server.flush_scripts();
     latch.try_set_count(2).await.unwrap();
@@ -286,10 +220,8 @@ async fn scripts_are_loaded_again_on_every_path_of_a_latch() {
 // L45
 #[tokio::test(start_paused = true)]
 async fn requests_refused_for_a_while_are_repeated() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, [client]) = preloaded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let latch = client.count_down_latch("x");
     for error in [
         "LOADING not ready",
@@ -309,19 +241,14 @@ async fn requests_refused_for_a_while_are_repeated() {
         calls::of_script(LATCH.look.text),
         ServerError::parse(refusal),
     );
-    let error = latch.wait().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Permission);
+    assert_fails(latch.wait().await, ErrorKind::Permission);
 }
 
 /// A clock that is set back moves neither generations nor what is remembered the wrong way.
 #[tokio::test(start_paused = true)]
 async fn generations_rise_although_the_clock_is_set_back() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, client, latch) = set_latch(1).await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
     let waiter = waiting(latch.clone());
     listening(&client, 1).await;
     server.set_back(60 * SECOND);

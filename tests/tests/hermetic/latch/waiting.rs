@@ -1,24 +1,18 @@
 //! Waiting for a latch: what it costs, and what lets it end.
 
-use std::{future::IntoFuture, time::Duration};
-
 use redlatch::ErrorKind;
-use redlatch_behaviours::latch::{listening, waiting};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
+use redlatch_behaviours::{
+    latch::{listening, passed, waiting},
+    prelude::*,
+};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use super::set_latch;
 
 /// One that is polled until it has sent its look and never again must not keep the others from
 /// looking.
 #[tokio::test(start_paused = true)]
 async fn unpolled_waiter_does_not_stall_others() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (backend, client, latch) = set_latch(1).await;
     for polls in 1..8 {
         let mut stuck = Box::pin(latch.wait().into_future());
         for _ in 0..polls {
@@ -34,19 +28,13 @@ async fn unpolled_waiter_does_not_stall_others() {
 // L7
 #[tokio::test(start_paused = true)]
 async fn lost_message_costs_one_recheck_for_all_waiters() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (backend, client, latch) = set_latch(1).await;
     let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
     listening(&client, 50).await;
     backend.embedded_server().drop_messages(1);
     let (before, start) = (backend.script_calls(), Instant::now());
     latch.count_down(1).await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert!(start.elapsed() <= 2_400 * MS, "{:?}", start.elapsed());
     assert_eq!(backend.script_calls() - before, 2, "one look for all");
     assert_tables_empty(&client).await;
@@ -55,11 +43,7 @@ async fn lost_message_costs_one_recheck_for_all_waiters() {
 // L37
 #[tokio::test(start_paused = true)]
 async fn lost_message_of_a_deletion_costs_one_recheck() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (backend, client, latch) = set_latch(1).await;
     let waiter = waiting(latch.clone());
     listening(&client, 1).await;
     backend.embedded_server().drop_messages(1);
@@ -69,8 +53,7 @@ async fn lost_message_of_a_deletion_costs_one_recheck() {
     latch.try_set_count(1).await.unwrap();
     backend.embedded_server().drop_messages(1);
     latch.count_down(1).await.unwrap();
-    let error = waiter.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deleted);
+    assert_fails(waiter.await.unwrap(), ErrorKind::Deleted);
     assert!(start.elapsed() <= 2_400 * MS, "{:?}", start.elapsed());
 }
 
@@ -78,11 +61,7 @@ async fn lost_message_of_a_deletion_costs_one_recheck() {
 /// one.
 #[tokio::test(start_paused = true)]
 async fn message_about_another_generation_ends_no_wait() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let (backend, client, latch) = set_latch(1).await;
     let first = latch.info().await.unwrap().unwrap().generation;
     latch.count_down(1).await.unwrap();
     latch.try_set_count(1).await.unwrap();
@@ -129,18 +108,14 @@ async fn waiters_without_a_subscription_recheck_by_the_clock() {
     );
     let start = Instant::now();
     latch.count_down(1).await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap();
-    }
+    passed(waiters).await;
     assert!(start.elapsed() <= 260 * MS, "{:?}", start.elapsed());
 }
 
 /// Whoever comes later counts only what was looked at since: what another has seen may be over.
 #[tokio::test(start_paused = true)]
 async fn new_waiter_does_not_use_an_older_answer() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (backend, [a, b]) = preloaded().await;
     let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let first = waiting(b.count_down_latch("x"));
@@ -161,9 +136,7 @@ async fn new_waiter_does_not_use_an_older_answer() {
 /// came.
 #[tokio::test(start_paused = true)]
 async fn new_waiter_whose_request_fails_does_not_use_an_older_answer() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (backend, [a, b]) = preloaded().await;
     let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let first = waiting(b.count_down_latch("x"));

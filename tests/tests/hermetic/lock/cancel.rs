@@ -1,11 +1,9 @@
 //! Every future of the lock may be dropped at every await (L2).
 
-use std::{future::IntoFuture, time::Duration};
-
 use redlatch::{Client, LockGuard};
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{MS, Plain, Task, dropped_at_every_await, polled};
+use crate::cancel::{Plain, Task, dropped_at_every_await, polled};
 
 fn release(guard: LockGuard) -> Task {
     Box::pin(async move {
@@ -33,8 +31,7 @@ async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_re_entry_undoes_only_its_own_attempt() {
     for polls in 1..12 {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let outer = lock.lock().await.unwrap();
         let mut inner = lock.lock().owner(outer.owner()).into_future();

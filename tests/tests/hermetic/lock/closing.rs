@@ -1,34 +1,19 @@
 //! The end of a client: by `close`, and by itself when the last handle has gone.
 
-use std::{
-    collections::BTreeMap,
-    future::IntoFuture,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-
 use futures_util::poll;
-use metrics::{
-    Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use redlatch::{ErrorKind, LossCause, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::LostReply;
 use redlatch_lua::REENTRANT;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
-use tokio::time::{Instant, timeout};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_tests::copies::Copies;
+use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_and_repeated_close_releases_every_hold() {
     // Once with every number of polls before the first call is dropped, and once undisturbed.
     for polls in (0..40).chain([usize::MAX]) {
-        let backend = Backend::embedded();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = embedded().await;
         let mut guards = Vec::new();
         for i in 0..5 {
             let lock = client.lock(format!("n{i}"));
@@ -62,8 +47,7 @@ async fn cancelled_and_repeated_close_releases_every_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_close_still_ends_holds_after_its_grace() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (_backend, [client, other]) = embedded().await;
     let guard = client.lock("x").lock().await.unwrap();
     assert!(
         timeout(SECOND, client.close(60 * SECOND)).await.is_err(),
@@ -85,8 +69,7 @@ async fn cancelled_close_still_ends_holds_after_its_grace() {
 async fn acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
     for stopped_for in [1, 300, 900, 1_500, 4_000, 4_990, 7_000, 9_900, 15_000] {
         for delivered in [false, true] {
-            let backend = Backend::embedded();
-            let (client, other) = (backend.client().await, backend.client().await);
+            let (backend, [client, other]) = embedded().await;
             let guard = match delivered {
                 true => Some(client.lock("y").lock().await.unwrap()),
                 false => None,
@@ -101,8 +84,7 @@ async fn acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
             backend.pass(MS).await;
             server.stop_for(stopped_for * MS);
             client.close_now().await;
-            let error = flying.await.unwrap().map(drop).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Closed, "{error:?}");
+            assert_fails(flying.await.unwrap(), ErrorKind::Closed);
             backend.pass(30 * SECOND).await;
             let case = format!("stopped for {stopped_for} ms, delivered: {delivered}");
             assert!(!other.lock("x").is_locked().await.unwrap(), "{case}");
@@ -154,10 +136,7 @@ async fn late_copies_of_an_unanswered_acquisition_take_nothing_after_close() {
         "taken, and nobody knows"
     );
     client.close_now().await;
-    assert_eq!(
-        flying.await.unwrap().map(drop).unwrap_err().kind(),
-        ErrorKind::Closed
-    );
+    assert_fails(flying.await.unwrap(), ErrorKind::Closed);
     assert_eq!(copies.deliver(), ["void"]);
     assert!(!other.lock("x").is_locked().await.unwrap());
 }
@@ -192,10 +171,23 @@ async fn release_outlasts_an_outage_within_the_lease_of_its_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn released_hold_counts_no_loss() {
-    let counters = Counters::default();
-    let _installed = metrics::set_default_local_recorder(&counters);
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    // A snapshot of this recorder sets all values to zero.
+    let counted = |wanted: [&str; 2]| {
+        let all = snapshotter.snapshot().into_vec();
+        wanted.map(|name| {
+            let of_name = all.iter().filter(|(key, ..)| key.key().name() == name);
+            let count = |value: &DebugValue| match value {
+                DebugValue::Counter(count) => *count,
+                other => panic!("{other:?}"),
+            };
+            of_name.map(|(.., value)| count(value)).sum::<u64>()
+        })
+    };
+    let names = ["redlatch_acquired_total", "redlatch_lost_total"];
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
     let early = tokio::spawn(guard.lost());
@@ -211,20 +203,18 @@ async fn released_hold_counts_no_loss() {
         assert!(!lost.is_finished());
         lost.abort();
     }
-    assert_eq!(counters.get("redlatch_acquired_total"), 2);
-    assert_eq!(counters.get("redlatch_lost_total"), 0);
+    assert_eq!(counted(names), [2, 0]);
 
     let truly = lock.lock().lease(200 * MS).await.unwrap();
     truly.lost().await;
     drop(truly);
-    assert_eq!(counters.get("redlatch_lost_total"), 1, "told once");
+    assert_eq!(counted(names), [1, 1], "told once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn lost_future_does_not_keep_the_client_alive() {
-    let backend = Backend::embedded();
+    let (backend, [client]) = embedded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();
     let polled = tokio::spawn(guard.lost());
     let mut idle = Box::pin(guard.lost());
@@ -242,51 +232,4 @@ async fn lost_future_does_not_keep_the_client_alive() {
     assert_eq!(server.connection_count(), 0);
     assert!(!polled.is_finished() && poll!(idle.as_mut()).is_pending());
     backend.assert_only_counters_left();
-}
-
-/// Counts what the client counts.
-#[derive(Clone, Default)]
-struct Counters(Arc<Mutex<BTreeMap<String, Arc<Count>>>>);
-
-#[derive(Default)]
-struct Count(std::sync::atomic::AtomicU64);
-
-impl Counters {
-    fn get(&self, name: &str) -> u64 {
-        let counters = self.0.lock().unwrap();
-        let count = |count: &Arc<Count>| count.0.load(std::sync::atomic::Ordering::Relaxed);
-        counters.get(name).map_or(0, count)
-    }
-}
-
-impl CounterFn for Count {
-    fn increment(&self, value: u64) {
-        self.0
-            .fetch_add(value, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    fn absolute(&self, value: u64) {
-        self.0.store(value, std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
-impl Recorder for Counters {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        let mut counters = self.0.lock().unwrap();
-        Counter::from_arc(Arc::clone(
-            counters.entry(key.name().to_owned()).or_default(),
-        ))
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use redlatch::{HoldState, LossCause};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::prelude::*;
 
 /// Two names whose keys agree in the bits of the hash that the client's table of holds has.
 fn colliding(prefix: &str) -> (String, String) {
@@ -24,8 +24,7 @@ fn colliding(prefix: &str) -> (String, String) {
 
 #[tokio::test(start_paused = true)]
 async fn names_with_colliding_hashes_are_held_apart() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let (one, two) = colliding("redlatch");
     let (one, two) = (client.lock(&one), client.lock(&two));
     let owner = client.owner();

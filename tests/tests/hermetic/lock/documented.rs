@@ -1,17 +1,12 @@
 //! What writing the documents has found: promises that the code has to keep.
 
-use std::time::Duration;
-
 use redlatch::HoldState;
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
-use redlatch_tests::backend::Backend;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn re_entry_does_not_outlast_a_hold_whose_renewal_is_forbidden() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (backend, [a, b]) = embedded().await;
     let outer = a.lock("x").lock().lease(5 * SECOND).await.unwrap();
     assert!(b.lock("x").force_release().after_lease().await.unwrap());
     let again = a.lock("x").lock().owner(outer.owner()).lease(60 * SECOND);
@@ -24,8 +19,7 @@ async fn re_entry_does_not_outlast_a_hold_whose_renewal_is_forbidden() {
 
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_after_max_hold_is_renewed_again() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let outer = lock.lock().max_hold(SECOND).await.unwrap();
     backend.pass(12 * SECOND).await;
@@ -36,8 +30,7 @@ async fn a_re_entry_after_max_hold_is_renewed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn repeated_answer_of_a_grant_still_reports_the_dead_holder() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (backend, [a, b]) = embedded().await;
     let dead = a.lock("x").lock().lease(SECOND).await.unwrap();
     backend.pass(2 * SECOND).await;
     let server = backend.embedded_server();

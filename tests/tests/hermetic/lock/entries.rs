@@ -1,7 +1,7 @@
 //! How often one owner may enter its hold.
 
 use redlatch::{ErrorKind, Lockable, Released, compat::Redisson};
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
 macro_rules! bounded {
     ($($test:ident: |$client:ident| $handle:expr, $lock:ident;)+) => {$(
@@ -35,8 +35,7 @@ bounded! {
 
 #[tokio::test(start_paused = true)]
 async fn several_locks_have_a_thousand_guards_at_most() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let (x, y) = (client.lock("x"), client.lock("y"));
     let owner = client.owner();
     let mut guards = Vec::new();
@@ -44,7 +43,6 @@ async fn several_locks_have_a_thousand_guards_at_most() {
         guards.push(x.lock().owner(&owner).await.unwrap());
     }
     let both = client.multi_lock(&[&x as &dyn Lockable, &y]);
-    let error = both.try_lock().owner(&owner).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfRange, "{error}");
+    assert_fails(both.try_lock().owner(&owner).await, ErrorKind::OutOfRange);
     assert!(!y.is_locked().await.unwrap());
 }

@@ -1,16 +1,10 @@
 //! A server that is far away: leases that are not long against a round trip.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use redlatch::Client;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    slow::FarTransport,
-};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::slow::FarTransport;
 
 #[tokio::test(start_paused = true)]
 async fn lease_slightly_longer_than_a_round_trip_is_granted() {

@@ -1,19 +1,13 @@
 //! Things under our prefix that are not ours, patterns that are no patterns, rights that are
 //! missing.
 
-use std::{future::IntoFuture, time::Duration};
-
 use redlatch::runtime::{Command, ServerError};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, calls};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn no_pattern_panics() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let _guard = client.lock("[a").lock().await.unwrap();
     let mut rng = fastrand::Rng::with_seed(1);
     let letters = ['[', ']', '^', '-', '\\', '*', '?', 'a', 'b', '🔒', '{'];
@@ -35,8 +29,7 @@ async fn no_pattern_panics() {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_keys_under_the_prefix_do_not_end_the_search() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let mut guards = Vec::new();
     for i in 0..20 {
         guards.push(client.lock(format!("n{i}")).lock().await.unwrap());

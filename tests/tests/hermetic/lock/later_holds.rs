@@ -1,24 +1,16 @@
 //! Holds that follow each other under one name: the end of an old hold changes no later one, and
 //! its caller gets the right answer.
 
-use std::{future::IntoFuture, time::Duration};
-
 use redlatch::{HoldState, LossCause, Released, runtime::ServerError};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REENTRANT;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
+use redlatch_tests::copies::Copies;
 use tokio::time::timeout;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let old = lock.lock().lease(50 * MS).await.unwrap();
     let owner = old.owner().clone();
@@ -49,8 +41,7 @@ async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() 
 
 #[tokio::test(start_paused = true)]
 async fn forced_release_is_reported_although_another_held_since() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (_backend, [a, b]) = embedded().await;
     let first = a.lock("x").lock().await.unwrap();
     assert!(b.lock("x").force_release().await.unwrap());
     let second = b.lock("x").lock().await.unwrap();
@@ -64,8 +55,7 @@ async fn forced_release_is_reported_although_another_held_since() {
 
 #[tokio::test(start_paused = true)]
 async fn acknowledged_forced_release_is_no_abandonment() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (_backend, [a, b]) = embedded().await;
     let first = a.lock("x").lock().await.unwrap();
     assert!(b.lock("x").force_release().await.unwrap());
     assert_eq!(first.release().await.unwrap(), Released::Revoked);
@@ -74,8 +64,7 @@ async fn acknowledged_forced_release_is_no_abandonment() {
 
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_a_hold_that_has_expired_take_nothing() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let copies = Copies::of_script(backend.embedded_server(), REENTRANT.acquire.text);
     let guard = lock.lock().lease(50 * MS).await.unwrap();
@@ -93,8 +82,7 @@ async fn late_copies_of_a_hold_that_has_expired_take_nothing() {
 #[tokio::test(start_paused = true)]
 async fn repeated_inner_release_reports_the_remaining_guards() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         drop(lock.lock().await.unwrap());
         client.settled().await;

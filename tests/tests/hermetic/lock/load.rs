@@ -1,22 +1,16 @@
 //! Many requests, many waiters, clocks that differ: what one operation costs must not grow with the
 //! others.
 
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use redlatch::{
     Client, ErrorKind,
     runtime::{BoxFuture, Runtime},
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_core::Moment;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    slow::SlowTransport,
-};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_tests::slow::SlowTransport;
 
 /// The findings name ten and twenty thousand; the engine in a test build gets what takes it a
 /// second.
@@ -24,8 +18,7 @@ const SCALE: u32 = if cfg!(feature = "servers") { 10 } else { 1 };
 
 #[tokio::test(start_paused = true)]
 async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (_backend, [a, b]) = embedded().await;
     let tasks = (0..4).map(|i| {
         let lock = if i % 2 == 0 { &a } else { &b }.lock("x");
         tokio::spawn(async move {
@@ -69,9 +62,8 @@ async fn requests_of_clients_with_fast_and_slow_clocks_are_accepted() {
 #[tokio::test(start_paused = true)]
 async fn a_request_after_the_servers_clock_was_set_is_accepted() {
     for step in [4, 5, 6, 60, 3600, 86_400] {
-        let backend = Backend::embedded();
+        let (backend, [client]) = embedded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
         let lock = client.lock("x");
         drop(lock.lock().await.unwrap());
         client.settled().await;
@@ -92,9 +84,7 @@ async fn a_request_after_the_servers_clock_was_set_is_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_ready_together_share_requests() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let client = backend.client().await;
+    let (backend, [client]) = preloaded().await;
     let before = backend.script_calls();
     let tries = (0..64).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
     let tried = join_all(tries).await.into_iter();

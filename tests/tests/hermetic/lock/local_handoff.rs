@@ -1,26 +1,19 @@
 //! Hand-offs within a process: the next local waiter asks right behind the release, and no waiter
 //! of another client loses its turn by that.
 
-use std::{
-    future::IntoFuture,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use redlatch::{Client, Error, Lock, LockGuard, Released, runtime::ServerError};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REENTRANT;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::{
     task::JoinHandle,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 type Waiter = JoinHandle<Result<LockGuard, Error>>;
 
@@ -50,8 +43,7 @@ async fn granted(waiters: &mut Vec<Waiter>) -> LockGuard {
 
 #[tokio::test(start_paused = true)]
 async fn hand_over_within_a_process_sends_no_message() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let (mut guard, mut waiters) = waiters(&backend, &lock, 12).await;
     let published = backend.embedded_server().command_count("publish");
@@ -76,8 +68,7 @@ async fn hand_over_within_a_process_sends_no_message() {
 #[tokio::test(start_paused = true)]
 async fn waiter_of_another_client_is_not_starved_by_local_hand_overs() {
     for tasks in [1, 2, 5, 20] {
-        let backend = Backend::embedded();
-        let (a, b) = (backend.client().await, backend.client().await);
+        let (_backend, [a, b]) = embedded().await;
         let grants = Arc::new(AtomicU64::new(0));
         let busy: Vec<_> = (0..tasks)
             .map(|_| tokio::spawn(take_again_and_again(a.clone(), Arc::clone(&grants))))
@@ -112,8 +103,7 @@ async fn take_again_and_again(client: Client, grants: Arc<AtomicU64>) {
 #[tokio::test(start_paused = true)]
 async fn dropped_next_waiter_passes_the_turn_on() {
     for polls in 0..8 {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
         let release = tokio::spawn(guard.release());
@@ -134,8 +124,7 @@ async fn dropped_next_waiter_passes_the_turn_on() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_guard_hands_over_within_the_process() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let (mut guard, mut waiters) = waiters(&backend, &lock, 6).await;
     let published = backend.embedded_server().command_count("publish");
@@ -154,8 +143,7 @@ async fn dropped_guard_hands_over_within_the_process() {
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_lets_the_next_in() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
         let release = calls::of_script(REENTRANT.release.text);
@@ -176,8 +164,7 @@ async fn release_with_a_lost_reply_lets_the_next_in() {
 #[tokio::test(start_paused = true)]
 async fn repeated_release_lets_the_next_in() {
     for dropped in [false, true] {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
         let loading = ServerError::parse("LOADING the server is not ready");
@@ -201,8 +188,7 @@ async fn repeated_release_lets_the_next_in() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_release_lets_all_waiters_in() {
     for polls in 0..8 {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
         let release = tokio::spawn(guard.release());
@@ -222,8 +208,7 @@ async fn cancelled_release_lets_all_waiters_in() {
 #[tokio::test(start_paused = true)]
 async fn closing_client_leaves_the_name_to_others() {
     for polls in 0..8 {
-        let backend = Backend::embedded();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = embedded().await;
         let lock = client.lock("x");
         let (guard, _waiters) = waiters(&backend, &lock, 3).await;
         let mut elsewhere = vec![tokio::spawn(other.lock("x").lock().into_future())];

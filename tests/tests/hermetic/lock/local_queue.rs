@@ -1,20 +1,14 @@
 //! Waiters of one process for one name: their local queue moves on, whatever the server does.
 
-use std::{future::IntoFuture, time::Duration};
-
 use futures_util::future::join_all;
 use redlatch::LockGuard;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::{Instant, timeout};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::prelude::*;
+use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_one_owner_do_not_deadlock_around_another_waiter() {
     for foreign in [false, true] {
-        let backend = Backend::embedded();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = embedded().await;
         let held = match foreign {
             true => other.lock("x").lock().await.unwrap(),
             false => client.lock("x").lock().await.unwrap(),
@@ -45,8 +39,7 @@ async fn waiters_of_one_owner_do_not_deadlock_around_another_waiter() {
 async fn owners_with_several_waiters_each_do_not_deadlock() {
     for seed in 0..30 {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let held = lock.lock().await.unwrap();
         let mut wishes: Vec<_> = (0..4)
@@ -82,8 +75,7 @@ async fn owners_with_several_waiters_each_do_not_deadlock() {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_behind_an_unanswered_caller_gets_an_error_and_not_none() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     backend.embedded_server().stop();
     let lock = client.lock("x");
     let first = tokio::spawn(lock.lock().into_future());
@@ -99,8 +91,7 @@ async fn waiter_behind_an_unanswered_caller_gets_an_error_and_not_none() {
 #[tokio::test(start_paused = true)]
 async fn silent_server_fails_all_waiters_of_a_client_at_once() {
     for held in [false, true] {
-        let backend = Backend::embedded();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = embedded().await;
         let patience = 10 * SECOND;
         let _guard = match held {
             true => Some(other.lock("x").lock().await.unwrap()),
@@ -133,8 +124,7 @@ async fn silent_server_fails_all_waiters_of_a_client_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_enters_at_once_when_its_owner_acquires_otherwise() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let held = other.lock("x").lock().await.unwrap();
     let (lock, owner) = (client.lock("x"), client.owner());
     let waiter = tokio::spawn(lock.lock().owner(&owner).into_future());

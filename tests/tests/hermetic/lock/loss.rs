@@ -1,63 +1,17 @@
 //! Losing a hold: told in time, whatever happens.
 
-use std::time::Duration;
-
-use redlatch::{ErrorKind, HoldState, LossCause};
+use redlatch::{ErrorKind, HoldState};
+use redlatch_behaviours::{lock::waiting, prelude::*};
 use redlatch_embedded::LostReply;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-
-// L12
-#[tokio::test(start_paused = true)]
-async fn stopped_server_is_reported_as_loss_before_any_key_expires() {
-    let backend = Backend::embedded();
-    let server = backend.embedded_server();
-    let client = backend.client().await;
-    let mut guards = Vec::new();
-    for (i, lease) in [1_000, 2_000, 5_000].into_iter().enumerate() {
-        guards.push(
-            client
-                .lock(format!("n{i}"))
-                .lock()
-                .renewed_lease(lease * MS)
-                .await
-                .unwrap(),
-        );
-    }
-    server.stop();
-    for guard in &guards {
-        let cause = guard.lost().await;
-        assert!([LossCause::Unreachable, LossCause::Expired].contains(&cause));
-    }
-    for (i, guard) in guards.iter().enumerate() {
-        // The server's own clock has not reached the end of any lease: it would still show each
-        // hold.
-        let _ = guard;
-        let key = format!("redlatch:{{n{i}}}");
-        assert!(server.ttl(&key).is_some(), "{key}");
-    }
-    server.resume();
-    drop(guards);
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
-}
 
 // L12
 #[tokio::test(start_paused = true)]
 async fn loss_is_reported_before_the_lease_ends_on_the_server() {
     for lease in [1_000, 3_000, 30_000] {
-        let backend = Backend::embedded();
+        let (backend, [client]) = embedded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
-        let guard = client
-            .lock("x")
-            .lock()
-            .renewed_lease(lease * MS)
-            .await
-            .unwrap();
+        let guard = client.lock("x").lock().renewed_lease(lease * MS);
+        let guard = guard.await.unwrap();
         backend.pass(lease * MS * 2).await;
         guard.check().unwrap();
         server.stop();
@@ -65,25 +19,18 @@ async fn loss_is_reported_before_the_lease_ends_on_the_server() {
         let until: u64 = backend.hash("redlatch:{x}")["u"].parse().unwrap();
         let now = server.now().millis();
         assert!(now < until, "told {} ms after the lease ended", now - until);
-        assert!(
-            until - now < u64::from(lease) * 3 / 100 + 20,
-            "told {} ms too early",
-            until - now
-        );
+        let early = until - now;
+        let most = u64::from(lease) * 3 / 100 + 20;
+        assert!(early < most, "told {early} ms too early");
     }
 }
 
 // L13
 #[tokio::test(start_paused = true)]
 async fn unanswered_renewal_is_no_loss() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
-    let guard = client
-        .lock("x")
-        .lock()
-        .renewed_lease(3 * SECOND)
-        .await
-        .unwrap();
+    let (backend, [client]) = embedded().await;
+    let guard = client.lock("x").lock().renewed_lease(3 * SECOND);
+    let guard = guard.await.unwrap();
     backend.embedded_server().drop_replies(1, LostReply::Hangs);
     let mut unknown = false;
     for _ in 0..3_000 {
@@ -99,8 +46,7 @@ async fn unanswered_renewal_is_no_loss() {
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_reply_is_lost_counts_once() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         // The script is loaded, so that the next EVALSHA is the one that runs.
         lock.lock().await.unwrap().release().await.unwrap();
@@ -117,8 +63,7 @@ async fn an_acquire_whose_reply_is_lost_counts_once() {
 // L9
 #[tokio::test(start_paused = true)]
 async fn reply_after_the_lease_is_no_grant() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     lock.lock().await.unwrap().release().await.unwrap();
     let server = backend.embedded_server().clone();
@@ -134,21 +79,17 @@ async fn reply_after_the_lease_is_no_grant() {
 // L4
 #[tokio::test(start_paused = true)]
 async fn deadline_bounds_calls_to_a_stopped_server() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     backend.embedded_server().stop();
     let start = Instant::now();
-    let error = client.lock("x").try_lock_for(200 * MS).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    let ended = client.lock("x").try_lock_for(200 * MS).await;
+    assert_fails(ended, ErrorKind::OutcomeUnknown);
     assert_eq!(start.elapsed(), 200 * MS);
     let start = Instant::now();
     let error = client.lock("x").lock().await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
-    assert!(
-        start.elapsed() >= 10 * SECOND && start.elapsed() < 12 * SECOND,
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!((10 * SECOND..12 * SECOND).contains(&took), "{took:?}");
     backend.embedded_server().resume();
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
@@ -157,29 +98,22 @@ async fn deadline_bounds_calls_to_a_stopped_server() {
 // L3
 #[tokio::test(start_paused = true)]
 async fn lost_connection_while_waiting_is_an_error_and_not_none() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (backend, [a, b]) = embedded().await;
     let _guard = a.lock("x").lock().await.unwrap();
-    let lock = b.lock("x");
-    let waiter = tokio::spawn(async move { lock.try_lock_for(30 * SECOND).await });
+    let waiter = tokio::spawn(b.lock("x").try_lock_for(30 * SECOND).into_future());
     backend.pass(100 * MS).await;
     backend.embedded_server().refuse_connections(true);
     backend.embedded_server().cut_connections();
     let error = waiter.await.unwrap().unwrap_err();
-    assert!(
-        error.is_transient(),
-        "failure is an error and not None: {error:?}"
-    );
+    assert!(error.is_transient(), "{error:?}");
 }
 
 // L7
 #[tokio::test(start_paused = true)]
 async fn lost_message_costs_one_recheck() {
-    let backend = Backend::embedded();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let (backend, [a, b]) = embedded().await;
     let guard = a.lock("x").lock().await.unwrap();
-    let lock = b.lock("x");
-    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    let waiter = waiting(b.lock("x"));
     backend.pass(100 * MS).await;
     // Somebody takes the waiter out of the list, as if its wake had been sent and lost.
     backend.command(&["DEL", "redlatch:{x}:q"]);
@@ -192,9 +126,8 @@ async fn lost_message_costs_one_recheck() {
 // L44
 #[tokio::test(start_paused = true)]
 async fn scripts_are_loaded_again_on_every_path() {
-    let backend = Backend::embedded();
+    let (backend, [client]) = embedded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let lock = client.lock("x");
     server.flush_scripts();
     let guard = lock.lock().renewed_lease(SECOND).await.unwrap();

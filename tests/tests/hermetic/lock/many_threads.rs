@@ -1,13 +1,13 @@
 //! One hold, many threads: on a real clock and real threads, since nothing else shows a race.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use redlatch::{
     Client,
     runtime::{Address, Login, Runtime, TokioRuntime},
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport};
-use redlatch_tests::backend::assert_tables_empty;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_acquisitions_keep_the_tables_consistent() {
@@ -69,25 +69,13 @@ async fn remaining_guard_is_renewed_after_concurrent_releases() {
             let client = client.clone();
             tokio::spawn(async move {
                 let (lock, owner) = (client.lock(format!("n{i}")), client.owner());
-                let second = Duration::from_secs(1);
-                let mut stays = lock
-                    .lock()
-                    .owner(&owner)
-                    .renewed_lease(second)
-                    .await
-                    .unwrap();
+                let enter = || lock.lock().owner(&owner).renewed_lease(SECOND);
+                let mut stays = enter().await.unwrap();
                 for _ in 0..20 {
-                    let (lock, owner) = (lock.clone(), owner.clone());
-                    let enters = tokio::spawn(async move {
-                        lock.lock()
-                            .owner(&owner)
-                            .renewed_lease(second)
-                            .await
-                            .unwrap()
-                    });
+                    let enters = tokio::spawn(enter().into_future());
                     tokio::task::yield_now().await;
                     drop(stays);
-                    stays = enters.await.unwrap();
+                    stays = enters.await.unwrap().unwrap();
                 }
                 stays
             })

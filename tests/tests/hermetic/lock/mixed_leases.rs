@@ -1,28 +1,17 @@
 //! Guards of one hold with different leases, and what ends the hold's renewal.
 
-use std::time::Duration;
-
 use redlatch::{ErrorKind, HoldState, LossCause, Released};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn short_re_entries_do_not_stop_renewal() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let lock = client.lock("x");
     let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
     for _ in 0..60 {
         backend.pass(500 * MS).await;
-        let inner = lock
-            .lock()
-            .owner(outer.owner())
-            .lease(50 * MS)
-            .await
-            .unwrap();
+        let inner = lock.lock().owner(outer.owner()).lease(50 * MS);
+        let inner = inner.await.unwrap();
         assert_eq!(outer.state(), HoldState::Held);
         assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
         assert!(other.lock("x").try_lock().await.unwrap().is_none());
@@ -33,8 +22,7 @@ async fn short_re_entries_do_not_stop_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn frequent_re_entries_do_not_postpone_renewal() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
     for i in 0..100_u32 {
@@ -53,21 +41,12 @@ async fn frequent_re_entries_do_not_postpone_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn max_hold_of_one_guard_does_not_end_renewal_for_another() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
-    let g1 = lock
-        .lock()
-        .renewed_lease(6 * SECOND)
-        .max_hold(SECOND)
-        .await
-        .unwrap();
-    let g2 = lock
-        .lock()
-        .owner(g1.owner())
-        .renewed_lease(SECOND)
-        .await
-        .unwrap();
+    let g1 = lock.lock().renewed_lease(6 * SECOND).max_hold(SECOND);
+    let g1 = g1.await.unwrap();
+    let g2 = lock.lock().owner(g1.owner()).renewed_lease(SECOND);
+    let g2 = g2.await.unwrap();
     for _ in 0..200 {
         backend.pass(100 * MS).await;
         g2.check().unwrap();
@@ -77,16 +56,14 @@ async fn max_hold_of_one_guard_does_not_end_renewal_for_another() {
     drop(g2);
     let start = Instant::now();
     assert_eq!(g1.lost().await, LossCause::Expired);
-    assert!(
-        start.elapsed() <= 6 * SECOND,
-        "alone, a guard past its max_hold is renewed no more"
-    );
+    // Alone, a guard past its max_hold is renewed no more.
+    assert!(start.elapsed() <= 6 * SECOND);
+    assert_eq!(client.tables().renewals, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_renewal_stays_forbidden() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let outer = lock.lock().renewed_lease(2 * SECOND).await.unwrap();
     let inner = lock.lock().owner(outer.owner()).await.unwrap();
@@ -105,27 +82,17 @@ async fn a_forbidden_renewal_stays_forbidden() {
     let next = client.lock("x").lock().await.unwrap();
     assert!(start.elapsed() >= ends && start.elapsed() < ends + SECOND);
     assert!(next.token() > outer.token());
+    next.extend(60 * SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn last_named_lease_counts() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let lock = client.lock("x");
-    let guard = lock
-        .lock()
-        .lease(10 * MS)
-        .renewed_lease(30 * SECOND)
-        .await
-        .unwrap();
+    let guard = lock.lock().lease(10 * MS).renewed_lease(30 * SECOND);
+    let guard = guard.await.unwrap();
     assert!(guard.remaining() > 29 * SECOND);
     assert_eq!(client.tables().renewals, 1);
-    let error = lock
-        .lock()
-        .renewed_lease(30 * SECOND)
-        .lease(10 * MS)
-        .await
-        .map(drop)
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    let short = lock.lock().renewed_lease(30 * SECOND).lease(10 * MS);
+    assert_fails(short.await, ErrorKind::InvalidLease);
 }

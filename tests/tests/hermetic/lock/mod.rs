@@ -14,6 +14,6 @@ mod local_queue;
 mod loss;
 mod many_threads;
 mod mixed_leases;
-mod observability;
+pub(crate) mod observability;
 mod quiet;
 mod renewals;

@@ -4,15 +4,13 @@ use std::{
     collections::BTreeMap,
     io,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::LostReply;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tracing::{Dispatch, Level, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::format::FmtSpan;
-
-const MS: Duration = Duration::from_millis(1);
 
 /// A workload that makes every metric of the table move.
 async fn everything_happens(backend: &Backend) {
@@ -30,13 +28,8 @@ async fn everything_happens(backend: &Backend) {
     drop(expired);
     client.settled().await;
     backend.embedded_server().drop_replies(1, LostReply::Cuts);
-    lock.try_lock_for(500 * MS)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let late = lock.try_lock_for(500 * MS).await.unwrap().unwrap();
+    late.release().await.unwrap();
     let mut abandoned = Box::pin(lock.lock().into_future());
     assert!(futures_util::poll!(abandoned.as_mut()).is_pending());
     drop(abandoned);
@@ -57,10 +50,8 @@ async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {
         let (name, labels) = key.key().clone().into_parts();
         for label in &labels {
-            assert!(
-                ["kind", "class", "cause", "outcome"].contains(&label.key()),
-                "{label:?}"
-            );
+            let known = ["kind", "class", "cause", "outcome"];
+            assert!(known.contains(&label.key()), "{label:?}");
             assert!(label.key() != "class" || label.value() == "tests");
         }
         match value {
@@ -115,8 +106,7 @@ async fn gauges_show_what_is_held_and_waited_for() {
         let gauge = |name: &str| sums.get(name).copied().unwrap_or_default();
         (gauge("redlatch_held"), gauge("redlatch_waiting"))
     };
-    let backend = Backend::embedded();
-    let (holder, waiter) = (backend.client().await, backend.client().await);
+    let (backend, [holder, waiter]) = embedded().await;
     let held = holder.lock("x").lock().await.unwrap();
     assert_eq!(
         gauges(),
@@ -141,17 +131,7 @@ async fn gauges_show_what_is_held_and_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn long_wait_names_its_holder() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_span_events(FmtSpan::CLOSE)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let second = tracing::Dispatch::new(tracing_subscriber::registry());
-    let guard = tracing::subscriber::set_default(subscriber);
-    tracing::callsite::rebuild_interest_cache();
+    let (log, listening) = Log::listen(Level::DEBUG, FmtSpan::CLOSE);
     let backend = Backend::embedded();
     let holder = backend.builder().application("importer").connect();
     let holder = holder.await.unwrap();
@@ -163,7 +143,7 @@ async fn long_wait_names_its_holder() {
     assert!(!log.text().contains("long_wait"), "{}", log.text());
     assert!(other.try_lock_for(4_000 * MS).await.unwrap().is_none());
     backend.pass(100 * MS).await;
-    drop((guard, second));
+    drop(listening);
     let text = log.text();
     let owner = held.owner();
     assert!(text.contains(&format!("blocked_by=\"{owner}\"")), "{text}");
@@ -176,30 +156,15 @@ async fn long_wait_names_its_holder() {
     assert_eq!(text.matches(&of).count(), 1, "{text}");
     for wrong in [Duration::ZERO, Duration::from_secs(366 * 86_400)] {
         let wrong = backend.builder().long_wait(wrong).connect().await;
-        assert_eq!(
-            wrong.unwrap_err().kind(),
-            redlatch::ErrorKind::InvalidOption
-        );
+        assert_fails(wrong, redlatch::ErrorKind::InvalidOption);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn spans_and_events_have_stable_names_and_fields() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_span_events(FmtSpan::CLOSE)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    // With a single subscriber, tracing asks the one of the thread that comes to a call site first,
-    // which is that of another test. With two it asks all.
-    let second = tracing::Dispatch::new(tracing_subscriber::registry());
-    let guard = tracing::subscriber::set_default(subscriber);
-    tracing::callsite::rebuild_interest_cache();
+    let (log, listening) = Log::listen(Level::DEBUG, FmtSpan::CLOSE);
     everything_happens(&Backend::embedded()).await;
-    drop((guard, second));
+    drop(listening);
 
     let text = log.text();
     for expected in [
@@ -218,12 +183,35 @@ async fn spans_and_events_have_stable_names_and_fields() {
 }
 
 /// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
+    /// Notes the events of this thread until what it returns beside is dropped.
+    pub(crate) fn listen(level: Level, spans: FmtSpan) -> (Self, (DefaultGuard, Dispatch)) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_span_events(spans)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        // With a single subscriber, tracing asks the one of the thread that comes to a call site
+        // first, which is that of another test. With two it asks all.
+        let second = Dispatch::new(tracing_subscriber::registry());
+        let guard = tracing::subscriber::set_default(subscriber);
+        tracing::callsite::rebuild_interest_cache();
+        (log, (guard, second))
+    }
+
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Returns what was logged since the last call.
+    pub(crate) fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
 }
 
@@ -240,17 +228,8 @@ impl io::Write for Log {
 
 #[tokio::test(start_paused = true)]
 async fn long_wait_is_told_where_several_hold() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let second = tracing::Dispatch::new(tracing_subscriber::registry());
-    let guard = tracing::subscriber::set_default(subscriber);
-    tracing::callsite::rebuild_interest_cache();
-    let backend = Backend::embedded();
-    let (holder, waiter) = (backend.client().await, backend.client().await);
+    let (log, listening) = Log::listen(Level::INFO, FmtSpan::NONE);
+    let (backend, [holder, waiter]) = embedded().await;
     let _reader = holder.read_write_lock("a").read().await.unwrap();
     let _permit = holder.semaphore("b").permits_if_unset(1).acquire().await;
     let permits = holder.permit_expirable_semaphore("c").permits_if_unset(1);
@@ -266,7 +245,7 @@ async fn long_wait_is_told_where_several_hold() {
     assert!(waited.0.unwrap().is_none() && waited.1.unwrap().is_none());
     assert!(waited.2.unwrap().is_none());
     backend.pass(100 * MS).await;
-    drop((guard, second));
+    drop(listening);
     let text = log.text();
     for name in ["a", "b", "c"] {
         let told = text.lines().filter(|line| {

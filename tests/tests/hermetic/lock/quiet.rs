@@ -4,14 +4,13 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use redlatch::{
     Client, Moment,
     runtime::{BoxFuture, Runtime},
 };
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 use tokio::task::yield_now;
 
 /// Counts how often each of the client's tasks runs.

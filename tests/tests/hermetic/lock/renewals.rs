@@ -1,17 +1,12 @@
 //! Many holds and a server that is slow or far away: nothing is lost that can be kept.
 
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use redlatch::{Client, Durability, HoldState, LockGuard, LossCause};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::engine::Condition;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    slow::{FarTransport, SlowTransport, Work},
-};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_tests::slow::{FarTransport, SlowTransport, Work};
 
 #[tokio::test(start_paused = true)]
 async fn slow_server_that_keeps_up_loses_no_hold() {

@@ -1,16 +1,19 @@
 //! A lock over a quorum of servers that know nothing of each other.
 
 use redlatch::{ErrorKind, HoldState};
-use redlatch_behaviours::multi::{
-    Fleet, MS, SECOND,
-    red_lock::{hasty, red},
+use redlatch_behaviours::{
+    multi::{
+        Fleet,
+        red_lock::{hasty, red},
+    },
+    prelude::*,
 };
 
 #[tokio::test(start_paused = true)]
 async fn quorum_of_closed_clients_fails_at_once() {
     let clients = Fleet::embedded(5).clients().await;
     let lock = red(&clients);
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     for (at, client) in clients.iter().enumerate().take(3) {
         client.close_now().await;
         match lock.lock().await {
@@ -30,7 +33,7 @@ async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
     let fleet = Fleet::embedded(5);
     let (clients, others) = (fleet.clients().await, fleet.clients().await);
     let guard = red(&others).lock().await.unwrap();
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     let lock = red(&clients);
     assert!(lock.try_lock_for(2 * SECOND).await.unwrap().is_none());
     let took = started.elapsed();
@@ -82,7 +85,7 @@ async fn hold_is_lost_when_a_quorum_cannot_be_renewed() {
     fleet.pass(20 * SECOND).await;
     assert_eq!((guard.nodes_held(), guard.state()), (3, HoldState::Held));
     fleet.0[2].embedded_server().stop();
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     guard.lost().await;
     assert!(started.elapsed() < 3 * SECOND);
     assert!(guard.check().is_err());

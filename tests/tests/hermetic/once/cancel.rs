@@ -1,24 +1,23 @@
 //! Every future of a job may be dropped at every await: poll it k times, drop it, look what is
 //! left (L2).
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use redlatch::{
     Client,
     once::{JobOutcome, JobRun, Once},
 };
-use redlatch_behaviours::once::{daily, succeed};
+use redlatch_behaviours::{
+    once::{daily, succeed},
+    prelude::*,
+};
 use redlatch_embedded::{LostReply, calls::of_script};
 use redlatch_lua::ONCE;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use crate::cancel::{MS, Task, polled};
+use crate::cancel::{Task, polled};
 
 /// How often the work has begun.
 type Begun = Arc<AtomicU32>;
@@ -41,9 +40,7 @@ fn run(client: &Client, begun: &Begun) -> Task {
 /// as work has begun.
 async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task) {
     for polls in 1.. {
-        let backend = Backend::embedded();
-        backend.preload();
-        let client = backend.client().await;
+        let (backend, [client]) = preloaded().await;
         let begun = Begun::default();
         let mut task = make(&backend, &client, &begun);
         let done = polled(&backend, &mut task, polls).await.is_some();
@@ -97,8 +94,7 @@ async fn cancelled_run_with_lost_replies_counts_once_at_most() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_serve_leaves_no_claim() {
     for polls in 1..60 {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let job = client.once("x").every(Duration::from_secs(3600)).retries(9);
         let served = job.clone();
         let mut task: Task = Box::pin(async move {
@@ -123,8 +119,7 @@ async fn cancelled_serve_leaves_no_claim() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_looks_and_resets_leave_nothing() {
     for polls in 1.. {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         assert!(succeed(&daily(&client, 20_000)).await.ran().is_some());
         let job = client.once("x");
         let mut task: Task = Box::pin(async move {

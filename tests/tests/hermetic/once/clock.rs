@@ -2,11 +2,11 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use redlatch::once::JobRun;
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

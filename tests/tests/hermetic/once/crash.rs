@@ -1,18 +1,18 @@
 //! Processes that die during a run, and requests that nobody hears the answer of.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use redlatch::{
     ErrorKind,
     once::{JobOutcome, JobRun, Once, Slot},
     runtime::Command,
 };
-use redlatch_behaviours::once::{daily, day, fail, succeed};
+use redlatch_behaviours::{
+    once::{daily, day, fail, succeed},
+    prelude::*,
+};
 use redlatch_embedded::{LostReply, calls::of_script};
 use redlatch_lua::ONCE;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Claims a slot of `x` for a process that dies at once.
 pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lease: Duration) {
@@ -42,8 +42,7 @@ pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lea
 
 #[tokio::test(start_paused = true)]
 async fn dead_process_costs_its_lease_and_an_attempt() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     claimed_by_a_dead_process(&backend, day(20_000), 10 * SECOND);
     let job = daily(&client, 20_000);
     let Once::UnderWay(holder) = succeed(&job).await else {
@@ -68,8 +67,7 @@ async fn dead_process_costs_its_lease_and_an_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn dead_process_does_not_hold_up_the_next_slot() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     claimed_by_a_dead_process(&backend, day(20_000), SECOND);
     backend.pass(SECOND).await;
     let (slot, _) = succeed(&daily(&client, 20_001)).await.ran().unwrap();
@@ -80,9 +78,7 @@ async fn dead_process_does_not_hold_up_the_next_slot() {
 async fn lost_replies_do_not_count_as_attempts() {
     for script in [&ONCE.look, &ONCE.claim, &ONCE.release] {
         for how in [LostReply::Cuts, LostReply::Hangs] {
-            let backend = Backend::embedded();
-            backend.preload();
-            let client = backend.client().await;
+            let (backend, [client]) = preloaded().await;
             let job = daily(&client, 20_000).retries(1);
             let server = backend.embedded_server();
             server.drop_reply(of_script(script.text), how);
@@ -143,8 +139,7 @@ async fn record_of_a_success_is_sent_until_the_lease_ends() {
         server.stop();
         Ok::<_, String>(())
     };
-    let error = job.run(work).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_fails(job.run(work).await, ErrorKind::OutcomeUnknown);
     server.resume();
     backend.pass(5 * SECOND).await;
     assert!(matches!(succeed(&job).await, Once::Done(_)));

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, UNIX_EPOCH},
+    time::UNIX_EPOCH,
 };
 
 use redlatch::{
@@ -10,11 +10,11 @@ use redlatch::{
     once::JobRun,
     runtime::Runtime,
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{
     EmbeddedServer, SteppedRuntime,
     engine::{Model, ServerTime},
 };
-use redlatch_tests::backend::Backend;
 
 /// Serves an expression in Berlin from an instant on, in ms since 1970, on three replicas. Returns
 /// the minutes after that instant at which slots began.

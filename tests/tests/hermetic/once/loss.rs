@@ -1,21 +1,18 @@
 //! Runs that lose their claim.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use redlatch::{
     LossCause,
     once::{JobOutcome, JobRun, Once},
 };
-use redlatch_behaviours::once::{daily, succeed};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::{
+    once::{daily, succeed},
+    prelude::*,
+};
 
 /// Tells when it is dropped.
 struct Bomb(Arc<AtomicBool>);
@@ -28,12 +25,11 @@ impl Drop for Bomb {
 
 #[tokio::test(start_paused = true)]
 async fn work_is_dropped_before_the_lease_ends_on_a_silent_server() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let job = daily(&client, 20_000).lease(2 * SECOND).retries(1);
     let dropped = Arc::new(AtomicBool::new(false));
     let server = backend.embedded_server();
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     let work = async |_: &JobRun| {
         let _bomb = Bomb(Arc::clone(&dropped));
         server.stop();
@@ -52,38 +48,29 @@ async fn work_is_dropped_before_the_lease_ends_on_a_silent_server() {
     assert_tables_empty(&client).await;
 }
 
+/// Nobody can say that a success was recorded.
 #[tokio::test(start_paused = true)]
-async fn deleted_job_ends_its_run() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
-    let job = daily(&client, 20_000).lease(3 * SECOND);
-    let work = async |_: &JobRun| {
-        backend.embedded_server().delete_key("redlatch:{x}");
-        std::future::pending::<Result<(), String>>().await
-    };
-    let ran = job.run(work).await.unwrap();
-    assert!(matches!(ran, Once::Lost(LossCause::Forgotten)), "{ran:?}");
-    assert!(succeed(&job).await.ran().is_some());
-}
-
-/// Nobody can say that the success was recorded.
-#[tokio::test(start_paused = true)]
-async fn success_under_a_deleted_job_is_lost() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
-    let job = daily(&client, 20_000);
-    let work = async |_: &JobRun| {
-        backend.embedded_server().delete_key("redlatch:{x}");
-        Ok::<_, String>(())
-    };
-    let ran = job.run(work).await.unwrap();
-    assert!(matches!(ran, Once::Lost(LossCause::Forgotten)), "{ran:?}");
+async fn run_of_a_deleted_job_is_lost_even_if_it_succeeds() {
+    for succeeds in [false, true] {
+        let (backend, [client]) = embedded().await;
+        let job = daily(&client, 20_000).lease(3 * SECOND);
+        let work = async |_: &JobRun| {
+            backend.embedded_server().delete_key("redlatch:{x}");
+            if !succeeds {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, String>(())
+        };
+        let ran = job.run(work).await.unwrap();
+        let lost = matches!(ran, Once::Lost(LossCause::Forgotten));
+        assert!(lost, "succeeds: {succeeds}, {ran:?}");
+        assert!(succeed(&job).await.ran().is_some());
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn long_run_is_renewed() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let job = daily(&client, 20_000).lease(SECOND);
     let work = async |run: &JobRun| {
         for _ in 0..3600 {
@@ -95,24 +82,4 @@ async fn long_run_is_renewed() {
     assert!(matches!(job.run(work).await.unwrap(), Once::Ran(())));
     let record = job.last().await.unwrap().unwrap();
     assert!(record.duration() >= 3600 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn close_ends_the_run_under_way() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
-    let job = daily(&client, 20_000);
-    let running = tokio::spawn({
-        let job = job.clone();
-        async move {
-            let work = async |_: &JobRun| std::future::pending::<Result<(), String>>().await;
-            job.run(work).await
-        }
-    });
-    backend.pass(SECOND).await;
-    client.close(SECOND).await;
-    let ran = running.await.unwrap().unwrap();
-    assert!(matches!(ran, Once::Lost(LossCause::Closed)), "{ran:?}");
-    let record = daily(&other, 20_000).last().await.unwrap().unwrap();
-    assert_eq!(record.outcome, JobOutcome::Dropped);
 }

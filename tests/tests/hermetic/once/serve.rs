@@ -2,19 +2,18 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use redlatch::{
     Client, ErrorKind,
     once::{Job, JobRun},
 };
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::prelude::*;
 use tokio::task::JoinHandle;
 
 use super::crash::claimed_by_a_dead_process;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -71,8 +70,7 @@ async fn every_slot_runs_once_over_twenty_replicas() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_slot_costs_few_commands() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let log = Log::default();
     let task = serving(client.once("x").every(24 * HOUR), &log, SECOND);
     backend.pass(24 * HOUR).await;
@@ -86,8 +84,7 @@ async fn waiting_for_a_slot_costs_few_commands() {
 
 #[tokio::test(start_paused = true)]
 async fn run_that_overlaps_slots_delays_the_next_and_skips_the_others() {
-    let backend = Backend::embedded();
-    let (one, two) = (backend.client().await, backend.client().await);
+    let (backend, [one, two]) = embedded().await;
     let log = Log::default();
     let job = |client: &Client| client.once("x").every(MINUTE);
     let tasks = [&one, &two].map(|client| serving(job(client), &log, MINUTE * 5 / 2));
@@ -111,8 +108,7 @@ async fn run_that_overlaps_slots_delays_the_next_and_skips_the_others() {
 #[tokio::test(start_paused = true)]
 async fn missed_slots_are_caught_up_on_as_asked() {
     for (catch_up, expected) in [(0, 1), (3, 4), (64, 10)] {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let log = Log::default();
         let job = client.once("x").every(HOUR).catch_up(catch_up);
         let task = serving(job.clone(), &log, SECOND);
@@ -132,8 +128,7 @@ async fn missed_slots_are_caught_up_on_as_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn server_that_is_away_misses_slots_and_serving_goes_on() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let log = Log::default();
     let task = serving(client.once("x").every(HOUR), &log, SECOND);
     backend.pass(3 * HOUR).await;
@@ -150,8 +145,7 @@ async fn server_that_is_away_misses_slots_and_serving_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn served_slot_of_a_dead_process_runs_when_its_lease_ends() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let log = Log::default();
     let job = client.once("x").every(HOUR).retries(1);
     let task = serving(job.clone(), &log, SECOND);
@@ -225,7 +219,7 @@ async fn failed_slot_waits_for_its_pause() {
         let times = Arc::clone(&times);
         async move {
             let work = async move |_: &JobRun| {
-                times.lock().unwrap().push(tokio::time::Instant::now());
+                times.lock().unwrap().push(Instant::now());
                 Err::<(), _>("no luck")
             };
             job.serve(work).await
@@ -243,8 +237,7 @@ async fn failed_slot_waits_for_its_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn serving_ends_when_the_client_closes_or_the_name_is_of_another_kind() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let log = Log::default();
     let closing = serving(client.once("x").every(HOUR), &log, SECOND);
     let refused = serving(other.once("x").every(HOUR), &log, SECOND);
@@ -260,8 +253,7 @@ async fn serving_ends_when_the_client_closes_or_the_name_is_of_another_kind() {
 /// references in it.
 #[tokio::test(start_paused = true)]
 async fn served_work_owns_what_it_uses_in_a_spawned_future() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let task = tokio::spawn(async move {
         let names = ["a".to_owned(), "b".to_owned()];
         let (mut count, total) = (0, Arc::new(Mutex::new(0)));
@@ -284,8 +276,7 @@ async fn served_work_owns_what_it_uses_in_a_spawned_future() {
 /// In the task itself, it may borrow.
 #[tokio::test(start_paused = true)]
 async fn served_work_may_borrow_outside_of_a_spawned_task() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let (names, mut count) = (["a", "b"], 0);
     let job = client.once("x").every(HOUR);
     let work = async |_: &JobRun| {

@@ -1,16 +1,12 @@
 //! An acquisition of ids may be dropped at every await and leaves nothing; ids that it has given
 //! are the caller's.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    time::Duration,
-};
+use std::pin::Pin;
 
 use redlatch::{Client, PermitExpirableSemaphore, PermitId};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{MS, polled};
+use crate::cancel::polled;
 
 /// What is polled.
 type Task = Pin<Box<dyn Future<Output = Vec<PermitId>>>>;
@@ -20,8 +16,7 @@ async fn dropped_at_every_await(
     make: impl AsyncFn(&Backend, &Client, PermitExpirableSemaphore) -> (Task,),
 ) {
     for polls in 1.. {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let permits = client.permit_expirable_semaphore("x");
         permits.set_permits(3).await.unwrap();
         let (mut task,) = make(&backend, &client, permits.clone()).await;

@@ -1,26 +1,18 @@
 //! Permits and a server that loses replies.
 
-use std::time::Duration;
-
 use redlatch::permits::PermitRelease;
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::POOL;
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    copies::Copies,
-};
-
-const MS: Duration = Duration::from_millis(1);
+use redlatch_tests::copies::Copies;
 
 /// The request that was sent again may come once more after the permits were given back, elsewhere:
 /// the ids tell.
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        backend.preload();
+        let (backend, [client]) = preloaded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
         let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
         let copies = Copies::of_script(server, POOL.acquire.text);
         server.drop_reply(calls::of_script(POOL.acquire.text), how);
@@ -44,10 +36,8 @@ async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_left_to_its_lease() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        backend.preload();
+        let (backend, [client]) = preloaded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
         let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
         let copies = Copies::of_script(server, POOL.acquire.text);
         server.drop_reply(calls::of_script(POOL.acquire.text), how);
@@ -69,10 +59,8 @@ async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_left_to_its_le
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        backend.preload();
+        let (backend, [client]) = preloaded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
         let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
         let ids = permits.acquire_many(2).await.unwrap();
         server.drop_reply(calls::of_script(POOL.release.text), how);

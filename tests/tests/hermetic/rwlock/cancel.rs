@@ -1,11 +1,9 @@
 //! Every future of the lock may be dropped at every await (L2).
 
-use std::future::{Future, IntoFuture};
-
 use redlatch::{Client, ReadWriteLock};
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{MS, Subject, Task, Write, dropped_at_every_await};
+use crate::cancel::{Subject, Task, Write, dropped_at_every_await};
 
 fn lock(client: &Client) -> ReadWriteLock {
     client.read_write_lock("x")

@@ -1,3 +1,4 @@
 //! The read-write lock.
 
 mod cancel;
+mod trouble;

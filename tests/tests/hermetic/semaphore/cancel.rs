@@ -1,13 +1,11 @@
 //! Every future of the semaphore may be dropped at every await: poll it k times, drop it, look what
 //! is left.
 
-use std::time::Duration;
-
 use redlatch::{Client, Semaphore, SemaphorePermit};
+use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::assert_all_back;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use crate::cancel::{MS, Task, polled};
+use crate::cancel::{Task, polled};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
 /// drop all permits come back that the task had, and `left` says how many there may be in all.
@@ -16,8 +14,7 @@ async fn dropped_at_every_await(
     left: &[u32],
 ) {
     for polls in 1.. {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (backend, [client]) = embedded().await;
         let semaphore = client.semaphore("x");
         semaphore.set_permits(3).await.unwrap();
         let (mut task, other) = make(&backend, &client, semaphore.clone()).await;

@@ -4,15 +4,12 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use redlatch::Semaphore;
+use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::assert_all_back;
-use redlatch_tests::backend::Backend;
-use tokio::time::Instant;
 
-const MS: Duration = Duration::from_millis(1);
 const PERMITS: u32 = 8;
 
 /// Who waits, what is out, and what became of each worker, as the workers know it.
@@ -88,10 +85,7 @@ async fn work(semaphore: Semaphore, who: usize, n: u32, book: Arc<Mutex<Book>>) 
 #[tokio::test(start_paused = true)]
 async fn sizes_1_2_and_5_are_served_in_order_of_arrival_for_ten_seconds() {
     let backend = Backend::embedded();
-    let mut clients = Vec::new();
-    for _ in 0..3 {
-        clients.push(backend.client().await);
-    }
+    let clients: [_; 3] = clients(&backend).await;
     let book = Arc::new(Mutex::new(Book::default()));
     let workers = (0..18).map(|who: usize| {
         let semaphore = clients[who / 3 % 3].semaphore("x");

@@ -1,16 +1,10 @@
 //! A number that changes all the time, while many acquire and give back.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use redlatch::{ErrorKind, Semaphore};
+use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::assert_all_back;
-use redlatch_tests::backend::Backend;
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
 
 /// How long an answer may be under way until its caller has it.
 const UNDER_WAY: Duration = Duration::from_millis(20);
@@ -69,8 +63,7 @@ async fn work(semaphore: Semaphore, n: u32, book: Arc<Mutex<Book>>, end: Instant
 
 #[tokio::test(start_paused = true)]
 async fn resizing_under_load_wakes_waiters_at_once() {
-    let backend = Backend::embedded();
-    let clients = [backend.client().await, backend.client().await];
+    let (backend, clients) = embedded::<2>().await;
     let semaphore = clients[0].semaphore("x");
     semaphore.set_permits(6).await.unwrap();
     let book = Arc::new(Mutex::new(Book {
@@ -98,9 +91,7 @@ async fn resizing_under_load_wakes_waiters_at_once() {
     }
     book.lock().unwrap().coming = 12;
     semaphore.set_permits(12).await.unwrap();
-    for worker in workers {
-        worker.await.unwrap();
-    }
+    finished(workers).await;
     {
         let book = book.lock().unwrap();
         let (served, refused) = (book.served, book.refused);

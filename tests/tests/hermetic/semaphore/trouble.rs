@@ -1,36 +1,26 @@
 //! A semaphore and a server that loses replies, stops, restarts and fills up.
 
-use std::{future::IntoFuture, time::Duration};
-
 use futures_util::{
     FutureExt, TryFutureExt,
     future::{BoxFuture, join_all},
 };
 use redlatch::{Error, ErrorKind, HoldState, LossCause};
+use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::{KEY, assert_all_back, queued};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::POOL;
-use redlatch_tests::{backend::Backend, copies::Copies};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_tests::copies::Copies;
 
 #[tokio::test(start_paused = true)]
 async fn abandoned_attempt_is_undone_although_its_copies_come_late() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, [client]) = preloaded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let semaphore = client.semaphore("x");
     semaphore.set_permits(2).await.unwrap();
     let copies = Copies::of_script(server, POOL.acquire.text);
     server.drop_reply(calls::of_script(POOL.acquire.text), LostReply::Hangs);
-    let error = semaphore
-        .try_acquire_many_for(2, 50 * MS)
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    let ended = semaphore.try_acquire_many_for(2, 50 * MS).await;
+    assert_fails(ended, ErrorKind::OutcomeUnknown);
     client.settled().await;
     assert_eq!(copies.deliver(), ["void"]);
     assert_all_back(&backend, &client, &semaphore).await;
@@ -39,8 +29,7 @@ async fn abandoned_attempt_is_undone_although_its_copies_come_late() {
 // L31
 #[tokio::test(start_paused = true)]
 async fn a_dead_client_s_permits_come_back_after_its_lease() {
-    let backend = Backend::embedded();
-    let survivor = backend.client().await;
+    let (backend, [survivor]) = embedded().await;
     let semaphore = survivor.semaphore("x").permits_if_unset(3);
     let dead = backend.client().await;
     let held = dead.semaphore("x").permits_if_unset(3);
@@ -62,9 +51,8 @@ async fn a_dead_client_s_permits_come_back_after_its_lease() {
 // L12
 #[tokio::test(start_paused = true)]
 async fn loss_is_reported_before_the_server_gives_the_permits_away() {
-    let backend = Backend::embedded();
+    let (backend, [client]) = embedded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(1);
     let guard = semaphore.acquire().renewed_lease(2 * SECOND).await.unwrap();
     server.stop_for(5 * SECOND);
@@ -78,8 +66,7 @@ async fn loss_is_reported_before_the_server_gives_the_permits_away() {
 // L21
 #[tokio::test(start_paused = true)]
 async fn lost_notifications_cost_a_recheck_by_the_clock() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let semaphore = client.semaphore("x").permits_if_unset(2);
     let guard = semaphore.acquire_many(2).await.unwrap();
     let tasks: Vec<_> = (0..4)
@@ -92,9 +79,7 @@ async fn lost_notifications_cost_a_recheck_by_the_clock() {
     backend.embedded_server().drop_messages(1);
     guard.release().await.unwrap();
     let started = Instant::now();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    finished(tasks).await;
     assert!(started.elapsed() <= 5 * SECOND, "{:?}", started.elapsed());
     assert_all_back(&backend, &client, &semaphore).await;
 }
@@ -103,8 +88,7 @@ async fn lost_notifications_cost_a_recheck_by_the_clock() {
 /// client, who would else look when each became the first of them.
 #[tokio::test(start_paused = true)]
 async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let semaphore = client.semaphore("x");
     semaphore.set_permits(1).await.unwrap();
     let guard = semaphore.acquire().await.unwrap();
@@ -129,8 +113,7 @@ async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
 #[tokio::test(start_paused = true)]
 async fn deletion_ends_all_waits_of_a_client_at_once() {
     for each in [false, true] {
-        let backend = Backend::embedded();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = embedded().await;
         let semaphore = client.semaphore("x");
         let permits = client.permit_expirable_semaphore("x");
         let waits: Vec<BoxFuture<'static, Result<(), Error>>> = if each {
@@ -165,8 +148,7 @@ async fn deletion_ends_all_waits_of_a_client_at_once() {
 #[tokio::test(start_paused = true)]
 async fn release_of_many_permits_serves_all_waiters_at_once() {
     for waiters in [17, 200] {
-        let backend = Backend::embedded();
-        let (client, other) = (backend.client().await, backend.client().await);
+        let (backend, [client, other]) = embedded().await;
         let semaphore = client.semaphore("x").permits_if_unset(waiters);
         let all = semaphore.acquire_many(waiters).await.unwrap();
         let waits = join_all((0..waiters).map(|_| other.semaphore("x").acquire().into_future()));

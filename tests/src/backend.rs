@@ -12,7 +12,7 @@ use std::{
 
 use redlatch::{
     Client, ClientBuilder, Error, ErrorKind,
-    runtime::{Address, Command, Login, Runtime, Transport},
+    runtime::{Address, Command, Login, Runtime, Transport, Value},
 };
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Model, ServerTime, SteppedRuntime};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -90,12 +90,25 @@ impl Backend {
         }
     }
 
-    /// Returns the real server that serves `key`.
+    /// Returns the shared cluster.
+    ///
+    /// # Panics
+    ///
+    /// Panics if this is something else.
     #[cfg(unix)]
-    fn owner(&self, key: &str) -> &crate::server::Server {
+    pub fn as_cluster(&self) -> &crate::server::Cluster {
         match self {
-            Self::Shared(servers) => servers.owner(key),
-            _ => self.server(),
+            Self::Shared(servers) => servers.as_cluster(),
+            Self::Embedded { .. } | Self::Real(_) => panic!("this needs a cluster"),
+        }
+    }
+
+    /// Returns the real servers that take writes.
+    #[cfg(unix)]
+    fn masters(&self) -> Vec<&crate::server::Server> {
+        match self {
+            Self::Shared(servers) => servers.masters(),
+            _ => vec![self.server()],
         }
     }
 
@@ -229,7 +242,7 @@ impl Backend {
 
     /// Returns all keys except the clients' records.
     pub fn keys(&self) -> Vec<String> {
-        let mut keys = match self {
+        let mut keys: Vec<String> = match self {
             Self::Embedded { server, .. } => {
                 let keys = server.keys();
                 keys.into_iter()
@@ -237,10 +250,8 @@ impl Backend {
                     .collect()
             }
             #[cfg(unix)]
-            Self::Real(server) => server.keys(),
-            #[cfg(unix)]
-            Self::Shared(servers) => {
-                let masters = servers.masters().into_iter();
+            Self::Real(_) | Self::Shared(_) => {
+                let masters = self.masters().into_iter();
                 masters.flat_map(crate::server::Server::keys).collect()
             }
         };
@@ -251,20 +262,8 @@ impl Backend {
 
     /// Returns the fields of the hash at `key`.
     pub fn hash(&self, key: &str) -> BTreeMap<String, String> {
-        let items = match self {
-            Self::Embedded { server, .. } => {
-                let reply = server.execute(&Command::new("HGETALL").arg(key)).unwrap();
-                let items = reply.as_array().unwrap().iter();
-                items
-                    .map(|item| item.as_str().unwrap().to_owned())
-                    .collect::<Vec<_>>()
-            }
-            #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => {
-                let items = self.owner(key).command(&["HGETALL", key]).array();
-                items.into_iter().map(crate::server::Reply::text).collect()
-            }
-        };
+        let reply = self.ask(&["HGETALL", key]);
+        let items: Vec<_> = reply.as_array().unwrap().iter().map(text).collect();
         items
             .chunks(2)
             .map(|pair| (pair[0].clone(), pair[1].clone()))
@@ -273,45 +272,19 @@ impl Backend {
 
     /// Returns the text of the string at `key`; `None` if there is none.
     pub fn string(&self, key: &str) -> Option<String> {
-        match self {
-            Self::Embedded { server, .. } => {
-                let reply = server.execute(&Command::new("GET").arg(key)).unwrap();
-                reply.as_str().map(str::to_owned)
-            }
-            #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => {
-                match self.owner(key).command(&["GET", key]).unwrap() {
-                    crate::server::Reply::Nil => None,
-                    reply => Some(reply.text()),
-                }
-            }
-        }
+        let reply = self.ask(&["GET", key]);
+        (reply != Value::Nil).then(|| text(&reply))
     }
 
     /// Returns how many members the sorted set at `key` has.
     pub fn members(&self, key: &str) -> u64 {
-        let count = match self {
-            Self::Embedded { server, .. } => {
-                let reply = server.execute(&Command::new("ZCARD").arg(key)).unwrap();
-                reply.as_int().unwrap()
-            }
-            #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => self.owner(key).command(&["ZCARD", key]).int(),
-        };
+        let count = self.ask(&["ZCARD", key]).as_int().unwrap();
         u64::try_from(count).unwrap()
     }
 
     /// Returns the remaining time of `key`; `None` if it has no expiry or does not exist.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
-        let millis = match self {
-            Self::Embedded { server, .. } => server
-                .execute(&Command::new("PTTL").arg(key))
-                .unwrap()
-                .as_int()
-                .unwrap(),
-            #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => self.owner(key).command(&["PTTL", key]).int(),
-        };
+        let millis = self.ask(&["PTTL", key]).as_int().unwrap();
         u64::try_from(millis).ok().map(Duration::from_millis)
     }
 
@@ -325,26 +298,28 @@ impl Backend {
     /// argument, or to all servers if it has no argument. An error of the server fails the test.
     pub fn command(&self, args: &[&str]) {
         match self {
-            Self::Embedded { server, .. } => {
-                let command = args
-                    .iter()
-                    .fold(Command::with_capacity(args.len(), 64), |command, arg| {
-                        command.arg(arg)
-                    });
-                server.execute(&command).unwrap();
-            }
             #[cfg(unix)]
-            Self::Real(server) => drop(server.command(args).unwrap()),
-            #[cfg(unix)]
-            Self::Shared(servers) => {
-                let to = match args.get(1) {
-                    Some(key) => vec![servers.owner(key)],
-                    None => servers.masters(),
-                };
-                for server in to {
-                    server.command(args).unwrap();
+            Self::Shared(servers) if args.len() == 1 => {
+                for master in servers.masters() {
+                    master.command(args).unwrap();
                 }
             }
+            _ => drop(self.ask(args)),
+        }
+    }
+
+    /// Sends a command with a key as [`command`](Self::command) does, and returns the reply.
+    fn ask(&self, args: &[&str]) -> Value {
+        match self {
+            Self::Embedded { server, .. } => {
+                let command = Command::new(args[0]);
+                let command = args[1..].iter().fold(command, Command::arg);
+                server.execute(&command).unwrap()
+            }
+            #[cfg(unix)]
+            Self::Real(server) => value(server.command(args).unwrap()),
+            #[cfg(unix)]
+            Self::Shared(servers) => value(servers.owner(args[1]).command(args).unwrap()),
         }
     }
 
@@ -355,27 +330,24 @@ impl Backend {
                 server.command_count("EVALSHA") + server.command_count("EVAL")
             }
             #[cfg(unix)]
-            Self::Real(server) => script_calls(server),
-            #[cfg(unix)]
-            Self::Shared(servers) => servers.masters().into_iter().map(script_calls).sum(),
+            Self::Real(_) | Self::Shared(_) => {
+                let masters = self.masters().into_iter();
+                masters.map(crate::server::Server::script_calls).sum()
+            }
         }
     }
 
     /// Loads all scripts on all masters, so that only the call itself is counted or lost.
     pub fn preload(&self) {
-        let scripts = redlatch_lua::all().map(|script| ["SCRIPT", "LOAD", script.text]);
         match self {
-            Self::Embedded { .. } => scripts.for_each(|load| self.command(&load)),
-            #[cfg(unix)]
-            Self::Real(server) => scripts.for_each(|load| drop(server.command(&load).unwrap())),
-            #[cfg(unix)]
-            Self::Shared(servers) => {
-                let masters = servers.masters();
-                for load in scripts {
-                    for master in &masters {
-                        master.command(&load).unwrap();
-                    }
+            Self::Embedded { .. } => {
+                for script in redlatch_lua::all() {
+                    self.command(&["SCRIPT", "LOAD", script.text]);
                 }
+            }
+            #[cfg(unix)]
+            Self::Real(_) | Self::Shared(_) => {
+                self.masters().into_iter().for_each(crate::fixture::preload);
             }
         }
     }
@@ -384,10 +356,7 @@ impl Backend {
     /// it publishes an empty message to count them.
     pub fn subscribers(&self, channel: &str) -> u64 {
         let count = match self {
-            Self::Embedded { server, .. } => {
-                let command = Command::new("PUBLISH").arg(channel).arg("");
-                server.execute(&command).unwrap().as_int().unwrap()
-            }
+            Self::Embedded { .. } => self.ask(&["PUBLISH", channel, ""]).as_int().unwrap(),
             #[cfg(unix)]
             Self::Real(server) => subscribers(server, channel),
             #[cfg(unix)]
@@ -399,23 +368,13 @@ impl Backend {
         u64::try_from(count).unwrap()
     }
 
-    /// Returns the time of the server of `key`, in milliseconds since 1970.
-    fn server_millis(&self, key: &str) -> u64 {
-        let parts: Vec<u64> = match self {
-            Self::Embedded { server, .. } => {
-                let reply = server.execute(&Command::new("TIME")).unwrap();
-                let parts = reply.as_array().unwrap().iter();
-                parts
-                    .map(|part| part.as_str().unwrap().parse().unwrap())
-                    .collect()
-            }
+    /// Returns the time of the servers, which share a machine, in milliseconds since 1970.
+    fn server_millis(&self) -> u64 {
+        match self {
+            Self::Embedded { server, .. } => server.now().millis(),
             #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => {
-                let parts = self.owner(key).command(&["TIME"]).array().into_iter();
-                parts.map(|part| part.text().parse().unwrap()).collect()
-            }
-        };
-        parts[0] * 1000 + parts[1] / 1000
+            Self::Real(_) | Self::Shared(_) => self.masters()[0].millis(),
+        }
     }
 
     /// Checks that the server holds only four kinds of data, all with an expiry: counters, marks of
@@ -424,7 +383,7 @@ impl Backend {
     pub fn assert_only_counters_left(&self) {
         for key in self.keys() {
             let hash = self.hash(&key);
-            let over = |until: &String| until.parse::<u64>().unwrap() <= self.server_millis(&key);
+            let over = |until: &String| until.parse::<u64>().unwrap() <= self.server_millis();
             let nobody_holds = hash.get("h").is_none_or(|attempts| attempts == " ")
                 || hash.get("u").is_some_and(over);
             let left = hash.keys().filter(|field| match field.as_str() {
@@ -440,11 +399,21 @@ impl Backend {
     }
 }
 
+fn text(reply: &Value) -> String {
+    String::from_utf8_lossy(reply.as_bytes().unwrap()).into_owned()
+}
+
 #[cfg(unix)]
-fn script_calls(server: &crate::server::Server) -> u64 {
-    let stats = server.commandstats();
-    let calls = ["evalsha", "eval"].iter();
-    calls.filter_map(|name| stats.get(*name)).sum()
+fn value(reply: crate::server::Reply) -> Value {
+    use crate::server::Reply;
+    match reply {
+        Reply::Nil => Value::Nil,
+        Reply::Int(number) => Value::Int(number),
+        Reply::Status(text) => Value::Status(text),
+        Reply::Bulk(bytes) => Value::Bulk(bytes),
+        Reply::Array(items) => Value::Array(items.into_iter().map(value).collect()),
+        Reply::Error(error) => panic!("the server answered {error:?}"),
+    }
 }
 
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! Helpers that the fault tests share.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use redlatch::{Client, Lock, LockGuard};
 use redlatch_lua::Source;
@@ -30,12 +30,6 @@ pub fn key(name: &str) -> String {
     format!("redlatch:{{{name}}}")
 }
 
-/// Returns the wall clock of this machine, which its servers read too, in milliseconds.
-pub fn wall_millis() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_millis()).unwrap()
-}
-
 /// Returns the end of the hold of `name`, in milliseconds of the server's clock.
 pub fn held_until(server: &Server, name: &str) -> u64 {
     let until = server.command(&["HGET", &key(name), "u"]).text();
@@ -63,7 +57,17 @@ fn sha(server: &Server, script: &Source) -> String {
 pub async fn registered(backend: &Backend, name: &str) {
     let queue = format!("{}:q", key(name));
     eventually("a waiter to register", GENEROUS, async || {
-        backend.server().command(&["ZCARD", &queue]).unwrap().int() > 0
+        backend.members(&queue) > 0
+    })
+    .await;
+}
+
+/// Checks that connecting has failed and left neither keys nor connections.
+pub async fn assert_untouched(server: &Server) {
+    assert_eq!(server.keys(), [""; 0]);
+    eventually("the connections to go", GENEROUS, async || {
+        // The one that asks.
+        server.info("clients")["connected_clients"] == "1"
     })
     .await;
 }

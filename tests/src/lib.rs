@@ -17,7 +17,6 @@
 //! * [`saboteur`]: a runtime in which one task of a client panics.
 //! * [`split`], [`skewed`]: a client with separate ways for messages and commands, and one with a
 //!   wrong clock.
-//! * [`stall`]: measures how long the machine did not schedule this process.
 //! * [`slow`]: transports to a server that is slow but alive.
 //! * [`wait`]: polls for a condition with a generous limit.
 //!
@@ -56,7 +55,6 @@ pub mod shared;
 pub mod skewed;
 pub mod slow;
 pub mod split;
-pub mod stall;
 pub mod wait;
 
 mod port;

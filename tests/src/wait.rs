@@ -124,9 +124,4 @@ mod tests {
     async fn eventually_panics_at_its_ceiling() {
         eventually("a miracle", Duration::ZERO, || async { false }).await;
     }
-
-    #[test]
-    fn unique_names_differ() {
-        assert_ne!(unique_name("lock"), unique_name("lock"));
-    }
 }

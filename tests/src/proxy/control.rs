@@ -12,6 +12,7 @@ use super::{Direction, Flow, Held, Pick, Request, exchange::Tap};
 /// The state of a proxy.
 #[derive(Debug)]
 pub(super) struct Shared {
+    upstream: SocketAddr,
     signals: watch::Sender<Signals>,
     state: Mutex<State>,
 }
@@ -20,7 +21,6 @@ pub(super) struct Shared {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signals {
     flows: [Flow; 2],
-    half_closes: [u64; 2],
     /// The number of times that all connections were reset.
     pub(super) resets: u64,
     /// The number of times that all connections were closed.
@@ -31,7 +31,6 @@ pub(super) struct Signals {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) accepted: u64,
-    pub(super) open: u64,
     pub(super) requests: u64,
     pub(super) vanished: u64,
 }
@@ -52,19 +51,17 @@ pub(super) enum Action {
     Tap(Tap),
 }
 
-/// The view of the proxy that one connection has. Dropping it counts the connection as closed.
+/// The view of the proxy that one connection has.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) shared: Arc<Shared>,
-    /// The signals at the time of acceptance. The connection ignores resets, closes and half-closes
-    /// up to then.
+    /// The signals at the time of acceptance. The connection ignores resets and closes up to then.
     pub(super) at_accept: Signals,
     pub(super) signals: watch::Receiver<Signals>,
 }
 
 #[derive(Debug)]
 struct State {
-    upstream: SocketAddr,
     rules: Vec<Rule>,
     cuts: [Option<usize>; 2],
     counts: Counts,
@@ -73,12 +70,12 @@ struct State {
 impl Shared {
     pub(super) fn new(upstream: SocketAddr) -> Self {
         let state = State {
-            upstream,
             rules: Vec::new(),
             cuts: [None; 2],
             counts: Counts::default(),
         };
         Self {
+            upstream,
             signals: watch::Sender::new(Signals::default()),
             state: Mutex::new(state),
         }
@@ -91,7 +88,6 @@ impl Shared {
     pub(super) fn open_connection(self: &Arc<Self>) -> Ticket {
         let mut state = self.state();
         state.counts.accepted += 1;
-        state.counts.open += 1;
         let signals = self.signals.subscribe();
         let at_accept = *signals.borrow();
         Ticket {
@@ -101,12 +97,8 @@ impl Shared {
         }
     }
 
-    pub(super) fn upstream(&self) -> SocketAddr {
-        self.state().upstream
-    }
-
-    pub(super) fn set_upstream(&self, upstream: SocketAddr) {
-        self.state().upstream = upstream;
+    pub(super) const fn upstream(&self) -> SocketAddr {
+        self.upstream
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -143,10 +135,8 @@ impl Shared {
     pub(super) fn action_for(&self, request: &Request) -> Option<Action> {
         let mut state = self.state();
         state.rules.retain(|rule| !rule.action.is_withdrawn());
-        let index = state
-            .rules
-            .iter_mut()
-            .position(|rule| rule.pick.picks(request))?;
+        let mut rules = state.rules.iter();
+        let index = rules.position(|rule| rule.pick.picks(request))?;
         Some(state.rules.remove(index).action)
     }
 
@@ -164,25 +154,11 @@ impl Signals {
     pub(super) const fn flow_mut(&mut self, direction: Direction) -> &mut Flow {
         &mut self.flows[direction.index()]
     }
-
-    pub(super) const fn half_closes(&self, direction: Direction) -> u64 {
-        self.half_closes[direction.index()]
-    }
-
-    pub(super) const fn half_closes_mut(&mut self, direction: Direction) -> &mut u64 {
-        &mut self.half_closes[direction.index()]
-    }
 }
 
 impl Action {
     fn is_withdrawn(&self) -> bool {
         matches!(self, Self::Hold(caught) if caught.is_closed())
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.shared.state().counts.open -= 1;
     }
 }
 

@@ -122,11 +122,6 @@ impl Held {
         Self { copy, release }
     }
 
-    /// Returns a copy of the request, to deliver it again, also to another server.
-    pub const fn copy(&self) -> &RequestCopy {
-        &self.copy
-    }
-
     /// Delivers a copy on a new connection and returns the server's raw reply. The original stays
     /// held.
     ///

@@ -184,32 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_resp_pass_unchanged() {
-        let hello = b"\x16\x03\x01\x02\x00+OK\r\n";
-        assert_eq!(
-            frames_by(hello.len(), hello),
-            [Frame::Opaque(hello.to_vec())]
-        );
-        assert_eq!(
-            frames_by(64, b"$x\r\n"),
-            [Frame::Opaque(b"$x\r\n".to_vec())]
-        );
-    }
-
-    #[test]
     fn the_rest_of_a_broken_stream_is_kept() {
         let expected = [
             Frame::Value(b":1\r\n".to_vec()),
             Frame::Opaque(b"$5\r\nab".to_vec()),
         ];
         assert_eq!(frames_by(3, b":1\r\n$5\r\nab"), expected);
-    }
-
-    #[test]
-    fn requests_have_strings() {
-        let request = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
-        assert_eq!(strings(request), Some(vec![&b"GET"[..], b"k"]));
-        assert_eq!(strings(b":1\r\n"), None);
     }
 
     #[test]

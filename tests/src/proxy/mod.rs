@@ -137,11 +137,6 @@ impl Proxy {
         self.set_both(Flow::Pass);
     }
 
-    /// Delays all data by `delay` in each direction.
-    pub fn delay(&self, delay: Duration) {
-        self.set_both(Flow::Delay(delay));
-    }
-
     /// Accepts connections and data, and lets the data wait, in both directions.
     pub fn stall(&self) {
         self.set_both(Flow::Stall);
@@ -167,13 +162,6 @@ impl Proxy {
     /// Closes all open connections (both sides see the end of the stream). Data on the way is lost.
     pub fn close(&self) {
         self.shared().signal(|signals| signals.closes += 1);
-    }
-
-    /// Ends one direction of all open connections, after the data that is being forwarded. The
-    /// other direction stays open.
-    pub fn half_close(&self, direction: Direction) {
-        self.shared()
-            .signal(|signals| *signals.half_closes_mut(direction) += 1);
     }
 
     /// Closes a connection after exactly `bytes` more bytes in `direction`. It is the first
@@ -206,11 +194,6 @@ impl Proxy {
                 Arc::clone(self.shared()),
             )));
         }
-    }
-
-    /// Sends new connections to another server. Open connections keep their server.
-    pub fn redirect(&self, upstream: SocketAddr) {
-        self.shared().set_upstream(upstream);
     }
 
     /// Holds the next request that `pick` matches. It is not delivered, and later requests of its
@@ -264,11 +247,6 @@ impl Proxy {
     /// Returns the number of connections that were accepted so far.
     pub fn connections(&self) -> u64 {
         self.shared().counts().accepted
-    }
-
-    /// Returns the number of open connections.
-    pub fn open_connections(&self) -> u64 {
-        self.shared().counts().open
     }
 
     /// Returns the number of requests that were forwarded so far, over all connections.

@@ -10,11 +10,9 @@ pub struct Request {
     bytes: Vec<u8>,
 }
 
-/// Selects the request of an order: the first that matches, unless [`nth`](Self::nth) says
-/// otherwise.
+/// Selects the request of an order: the first that matches.
 pub struct Pick {
     matches: Box<dyn Fn(&Request) -> bool + Send>,
-    to_pass: usize,
 }
 
 impl Request {
@@ -78,31 +76,11 @@ impl Pick {
     pub fn matching(predicate: impl Fn(&Request) -> bool + Send + 'static) -> Self {
         Self {
             matches: Box::new(predicate),
-            to_pass: 0,
         }
     }
 
-    /// Picks the `n`-th matching request, counted from 1, over all connections.
-    ///
-    /// # Panics
-    ///
-    /// Panics when `n` is zero.
-    #[must_use]
-    pub fn nth(mut self, n: usize) -> Self {
-        assert!(n > 0, "requests are counted from 1");
-        self.to_pass = n - 1;
-        self
-    }
-
-    pub(super) fn picks(&mut self, request: &Request) -> bool {
-        if !(self.matches)(request) {
-            return false;
-        }
-        if self.to_pass == 0 {
-            return true;
-        }
-        self.to_pass -= 1;
-        false
+    pub(super) fn picks(&self, request: &Request) -> bool {
+        (self.matches)(request)
     }
 }
 
@@ -117,33 +95,6 @@ impl fmt::Debug for Request {
 
 impl fmt::Debug for Pick {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pick")
-            .field("to_pass", &self.to_pass)
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn get(key: &str) -> Request {
-        Request::new(format!("*2\r\n$3\r\nget\r\n${}\r\n{key}\r\n", key.len()).into_bytes())
-    }
-
-    #[test]
-    fn requests_are_picked_by_what_they_are() {
-        assert!(Pick::any().picks(&get("k")));
-        assert!(Pick::command("GET").picks(&get("k")));
-        assert!(!Pick::command("SET").picks(&get("k")));
-        assert!(Pick::containing("order:7").picks(&get("order:7:x")));
-        assert!(!Pick::containing("order:7").picks(&get("order:8")));
-    }
-
-    #[test]
-    fn the_nth_match_is_picked() {
-        let mut pick = Pick::containing("b").nth(2);
-        let picked: Vec<_> = ["a", "b", "a", "b"].map(|key| pick.picks(&get(key))).into();
-        assert_eq!(picked, [false, false, false, true]);
+        f.debug_struct("Pick").finish_non_exhaustive()
     }
 }

@@ -41,12 +41,7 @@ async fn requests_and_replies_pass() {
     assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
     assert_eq!(client.ask("b").await.unwrap(), "$1\r\nb\r\n");
     assert_eq!((proxy.requests(), toy.executed()), (2, 2));
-    assert_eq!((proxy.connections(), proxy.open_connections()), (1, 1));
-    drop(client);
-    eventually("the connection to go", GENEROUS, async || {
-        proxy.open_connections() == 0
-    })
-    .await;
+    assert_eq!(proxy.connections(), 1);
 }
 
 #[tokio::test]
@@ -64,7 +59,9 @@ async fn delay_adds_latency() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
     let delay = Duration::from_millis(20);
-    proxy.delay(delay);
+    for way in [Direction::ToServer, Direction::ToClient] {
+        proxy.set_flow(way, Flow::Delay(delay));
+    }
     let start = Instant::now();
     for _ in 0..500 {
         client.send("a").await;
@@ -135,7 +132,7 @@ async fn a_partition_can_be_one_way() {
 async fn a_dropped_reply_stalls_the_connection() {
     let (toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
-    let lost = proxy.drop_reply(Pick::any().nth(2), Then::Stall);
+    let lost = proxy.drop_reply(Pick::containing("second"), Then::Stall);
     client.send("first").await;
     client.send("second").await;
     client.send("third").await;
@@ -235,10 +232,6 @@ async fn a_held_request_outlives_its_client() {
     assert_eq!(held.deliver().await.unwrap(), b"$4\r\nlate\r\n");
     assert_eq!(held.let_go().await.unwrap(), b"$4\r\nlate\r\n");
     assert_eq!(toy.executed(), 3);
-    eventually("the connection to go", GENEROUS, async || {
-        proxy.open_connections() == 0
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -295,23 +288,6 @@ async fn connections_are_cut_and_closed() {
 }
 
 #[tokio::test]
-async fn one_direction_can_end_alone() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
-    client.ask("a").await.unwrap();
-    proxy.half_close(Direction::ToClient);
-    assert_eq!(
-        client.reply().await.unwrap_err().kind(),
-        io::ErrorKind::UnexpectedEof
-    );
-    client.send("b").await;
-    eventually("the request to arrive", GENEROUS, async || {
-        toy.executed() == 2
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_cut_comes_after_exactly_so_many_bytes() {
     let (_toy, proxy) = toy_and_proxy().await;
     for bytes in [0, 1, 5, 6] {
@@ -340,18 +316,6 @@ async fn connections_are_refused_and_accepted_again() {
     proxy.accept();
     assert!(Client::connect(&proxy).await.ask("c").await.is_ok());
     assert_eq!(proxy.connections(), 2);
-}
-
-#[tokio::test]
-async fn new_connections_can_be_redirected() {
-    let (old, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
-    client.ask("a").await.unwrap();
-    let new = Toy::start().await;
-    proxy.redirect(new.address);
-    Client::connect(&proxy).await.ask("b").await.unwrap();
-    client.ask("c").await.unwrap();
-    assert_eq!((old.executed(), new.executed()), (2, 1));
 }
 
 #[tokio::test]

@@ -27,7 +27,6 @@ pub(super) struct Writer<'a> {
     target: WriteHalf<'a>,
     shared: &'a Shared,
     signals: watch::Receiver<Signals>,
-    half_closes: u64,
     expected: &'a Mutex<Expected>,
     session: Vec<Request>,
     /// The number of bytes that may still pass before the connection is closed.
@@ -59,7 +58,6 @@ impl<'a> Writer<'a> {
             target,
             shared: &ticket.shared,
             signals: ticket.signals.clone(),
-            half_closes: ticket.at_accept.half_closes(direction),
             expected,
             session: Vec::new(),
             budget: None,
@@ -70,28 +68,18 @@ impl<'a> Writer<'a> {
     /// Forwards until the source ends or the test ends the connection.
     pub(super) async fn run(mut self, mut arrived: mpsc::UnboundedReceiver<Arrived>) -> Ending {
         loop {
-            let next = tokio::select! {
-                biased;
-                () = half_closed(&mut self.signals, self.direction, self.half_closes) => None,
-                next = arrived.recv() => next,
-            };
-            match next {
-                None => self.half_close().await,
-                Some(Arrived {
-                    at,
-                    what: What::End,
-                }) => {
+            let Arrived { at, what } = arrived.recv().await.expect("an end comes last");
+            match what {
+                What::End => {
                     // A black hole hides the end of a stream, too.
                     while !self.let_through(at).await {
                         changed(&mut self.signals).await;
                     }
-                    self.shut_down().await;
+                    // An error means that the connection is closed already, which is harmless.
+                    let _ = self.target.shutdown().await;
                     return Ending::SourceEnded;
                 }
-                Some(Arrived {
-                    at,
-                    what: What::Piece(frame),
-                }) => {
+                What::Piece(frame) => {
                     if !self.let_through(at).await {
                         self.shared.count_vanished();
                         self.mute = true;
@@ -228,29 +216,8 @@ impl<'a> Writer<'a> {
         ControlFlow::Continue(())
     }
 
-    async fn half_close(&mut self) {
-        self.half_closes = self.signals.borrow().half_closes(self.direction);
-        self.shut_down().await;
-        self.mute = true;
-    }
-
-    async fn shut_down(&mut self) {
-        // An error means that the connection is closed already, which is harmless.
-        let _ = self.target.shutdown().await;
-    }
-
     fn expected(&self) -> MutexGuard<'_, Expected> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-async fn half_closed(signals: &mut watch::Receiver<Signals>, direction: Direction, before: u64) {
-    if signals
-        .wait_for(|now| now.half_closes(direction) != before)
-        .await
-        .is_err()
-    {
-        std::future::pending().await
     }
 }
 

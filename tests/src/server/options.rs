@@ -21,7 +21,6 @@ pub struct ServerOptions {
     pub(super) users: Vec<String>,
     pub(super) lines: Vec<String>,
     pub(super) args: Vec<OsString>,
-    pub(super) environment: Vec<(OsString, OsString)>,
 }
 
 impl ServerOptions {
@@ -132,13 +131,6 @@ impl ServerOptions {
         self
     }
 
-    /// Sets a variable in the server's environment.
-    #[must_use]
-    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.environment.push((name.into(), value.into()));
-        self
-    }
-
     /// Tells whether administration must log in.
     pub(super) fn has_access_control(&self) -> bool {
         self.password.is_some() || !self.users.is_empty()
@@ -199,57 +191,4 @@ pub(super) const ADMIN: &str = "redlatch-harness";
 
 fn quoted(path: &Path) -> String {
     format!("{path:?}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{super::ServerKind, super::Version, *};
-
-    fn rendered(options: &ServerOptions, version: Version) -> String {
-        let binary = ServerBinary {
-            path: "redis-server".into(),
-            kind: ServerKind::Redis,
-            version,
-        };
-        let place = Place {
-            dir: Path::new("/a dir"),
-            port: 7,
-            unix_socket: None,
-            tls: None,
-        };
-        options.render(&binary, &place)
-    }
-
-    #[test]
-    fn nothing_is_kept_unless_asked_for() {
-        let text = rendered(&ServerOptions::new(), Version(6, 2, 14));
-        assert!(text.contains("save \"\"\nappendonly no\n"), "{text}");
-        assert!(text.contains("dir \"/a dir\"\n"), "{text}");
-        assert!(!text.contains("enable-debug-command"), "{text}");
-        assert!(
-            rendered(&ServerOptions::new().append_only(), Version(7, 0, 0))
-                .contains("appendonly yes")
-        );
-    }
-
-    #[test]
-    fn debug_is_allowed_where_it_is_gated() {
-        assert!(
-            rendered(&ServerOptions::new(), Version(7, 0, 0))
-                .contains("enable-debug-command yes\n")
-        );
-    }
-
-    #[test]
-    fn access_control_brings_an_administrator() {
-        let options = ServerOptions::new()
-            .user("alice on >secret ~* +@all")
-            .config("maxmemory 1mb");
-        let text = rendered(&options, Version(7, 0, 0));
-        assert!(text.contains("user redlatch-harness on"), "{text}");
-        assert!(
-            text.ends_with("user alice on >secret ~* +@all\nmaxmemory 1mb\n"),
-            "{text}"
-        );
-    }
 }

@@ -9,13 +9,8 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use super::{ServerBinary, ServerOptions};
-use crate::{
-    child,
-    wait::{GENEROUS, eventually_blocking},
-};
+use crate::child;
 
 /// A running server program. Dropping it kills it.
 #[derive(Debug)]
@@ -40,12 +35,6 @@ impl ServerProcess {
         let mut child = Command::new(&binary.path)
             .arg(config)
             .args(&options.args)
-            .envs(
-                options
-                    .environment
-                    .iter()
-                    .map(|(name, value)| (name, value)),
-            )
             .envs(environment)
             .process_group(0)
             .stdin(Stdio::null())
@@ -62,11 +51,6 @@ impl ServerProcess {
         }
     }
 
-    /// Returns the server's process id.
-    pub(super) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Returns the exit status if the server has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.child
@@ -76,32 +60,22 @@ impl ServerProcess {
 
     /// Suspends the server, and returns when it is suspended.
     pub(super) fn suspend(&mut self) {
-        self.checked_pid();
+        self.assert_runs();
         child::suspend(&self.child);
     }
 
     /// Resumes the server.
     pub(super) fn resume(&mut self) {
-        self.signal(Signal::CONT);
+        self.assert_runs();
+        child::resume(&self.child);
     }
 
-    /// Asks the server to end, and returns when it has ended.
-    pub(super) fn terminate(mut self) {
-        self.signal(Signal::TERM);
-        eventually_blocking("the server to end", GENEROUS, || self.ended());
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        let pid = self.checked_pid();
-        kill_process(pid, signal).expect("a child of this process takes signals");
-    }
-
-    /// Returns the pid. It is the server's as long as its end has not been waited for.
-    fn checked_pid(&mut self) -> Pid {
+    /// Checks that the server has not ended: its pid is its own as long as its end has not been
+    /// waited for.
+    fn assert_runs(&mut self) {
         if let Some(status) = self.ended() {
             panic!("the server has ended by itself: {status}");
         }
-        Pid::from_child(&self.child)
     }
 }
 

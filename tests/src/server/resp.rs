@@ -202,9 +202,4 @@ mod tests {
         assert!(read_reply(&mut &b"hello\r\n"[..]).is_err());
         assert!(read_reply(&mut &b"$5\r\nab"[..]).is_err());
     }
-
-    #[test]
-    fn commands_are_written() {
-        assert_eq!(encode(&["GET", "k"]), b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
-    }
 }

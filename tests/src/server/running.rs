@@ -86,13 +86,6 @@ impl Server {
         drop(self.process().take());
     }
 
-    /// Ends the server as an administrator would (`SIGTERM`), and returns when it is gone.
-    #[track_caller]
-    pub fn terminate(&self) {
-        let process = self.process().take();
-        process.expect(NOT_RUNNING).terminate();
-    }
-
     /// Starts the server again on the same port and directory and returns when it answers. A
     /// running server is killed first.
     ///
@@ -173,16 +166,6 @@ impl Server {
     /// Returns the server's directory: log, configuration, append-only file.
     pub fn dir(&self) -> &Path {
         &self.dir
-    }
-
-    /// Returns the process id.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server has been killed.
-    #[track_caller]
-    pub fn pid(&self) -> u32 {
-        self.process().as_ref().expect(NOT_RUNNING).pid()
     }
 
     /// Returns the server's log so far.

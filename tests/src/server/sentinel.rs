@@ -28,27 +28,12 @@ impl SentinelGroup {
         down_after: Duration,
         options: &ServerOptions,
     ) -> Self {
-        Self::launch(binary, replicas, down_after, options, ServerOptions::new())
+        Self::start_with(binary, replicas, down_after, options, ServerOptions::new())
     }
 
-    /// Starts the servers as [`start`](Self::start) does, with `password` for the sentinels. The
-    /// password of the other servers is in their options.
+    /// Starts the servers as [`start`](Self::start) does, with options for the sentinels too.
     #[track_caller]
-    pub fn start_with_password(
-        binary: &ServerBinary,
-        replicas: usize,
-        down_after: Duration,
-        options: &ServerOptions,
-        password: &str,
-    ) -> Self {
-        let sentinel = ServerOptions::new()
-            .password(password)
-            .config(format!("sentinel sentinel-pass {password}"));
-        Self::launch(binary, replicas, down_after, options, sentinel)
-    }
-
-    #[track_caller]
-    fn launch(
+    pub fn start_with(
         binary: &ServerBinary,
         replicas: usize,
         down_after: Duration,

@@ -1,6 +1,8 @@
 //! Ways to a server: unix socket, TLS, database number, and the name that it shows.
 
-use redlatch::{Client, ClientBuilder, ErrorKind, Released, runtime::TlsOptions};
+use redlatch::{
+    Client, ClientBuilder, ErrorKind, Lockable, RedLock, Released, runtime::TlsOptions,
+};
 use redlatch_tests::{
     backend::Backend,
     fixture::{MS, assert_nothing_left, key, waiting},
@@ -10,6 +12,7 @@ use redlatch_tests::{
 redlatch_tests::on_every_server!(
     locks_work_over_a_unix_socket,
     a_database_number_is_respected,
+    databases_of_one_server_hold_apart_and_make_no_quorum,
     connections_are_named,
 );
 
@@ -90,6 +93,26 @@ async fn a_database_number_is_respected(binary: ServerBinary) {
     let outside = format!("{}/99", backend.server().url());
     let error = Client::connect(&outside).await.map(drop).unwrap_err();
     assert!(!error.is_transient(), "{error:?}");
+}
+
+async fn databases_of_one_server_hold_apart_and_make_no_quorum(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let mut clients = Vec::new();
+    for database in 0..3 {
+        let url = format!("{}/{database}", backend.server().url());
+        clients.push(Client::connect(&url).await.unwrap());
+    }
+    let locks: Vec<_> = clients.iter().map(|client| client.lock("x")).collect();
+    let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+    let all = clients[0].multi_lock(&members);
+    assert_eq!(all.len(), 3);
+    let guard = all.lock().await.unwrap();
+    for lock in &locks {
+        assert!(lock.is_locked().await.unwrap());
+    }
+    guard.release().await.unwrap();
+    let error = RedLock::builder(&members).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }
 
 async fn connections_are_named(binary: ServerBinary) {

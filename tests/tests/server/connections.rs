@@ -12,7 +12,6 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     a_killed_subscription_wakes_its_waiters_again,
-    next_renewal_reports_lost_data,
     next_renewal_reports_an_evicted_hold,
     pause_of_writes_delays_and_loses_nothing,
 );
@@ -43,37 +42,6 @@ async fn a_killed_subscription_wakes_its_waiters_again(binary: ServerBinary) {
     })
     .await;
     assert_nothing_left(&backend, &[&a, &b]).await;
-}
-
-// L14
-async fn next_renewal_reports_lost_data(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let server = backend.server();
-    let client = backend.client().await;
-    for flush in [true, false] {
-        let guard = client
-            .lock("x")
-            .lock()
-            .renewed_lease(3 * SECOND)
-            .await
-            .unwrap();
-        let gone = Instant::now();
-        if flush {
-            server.flushall();
-        } else {
-            server.command(&["DEL", &key("x")]).unwrap();
-        }
-        assert_eq!(guard.lost().await, LossCause::Forgotten);
-        let told = gone.elapsed();
-        println!("{binary}: told {told:?} after the data went, lease 3 s");
-        assert!(told < SECOND + 500 * MS, "{told:?}");
-        assert!(
-            !backend.keys().contains(&key("x")),
-            "renewal creates nothing"
-        );
-        assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
-    }
-    assert_nothing_left(&backend, &[&client]).await;
 }
 
 /// With any policy but `noeviction`, a server that is full makes room for others with our holds.

@@ -6,11 +6,13 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     thread,
+    time::Instant,
 };
 
 use redlatch::{Client, Error, ErrorKind, Forgotten};
 use redlatch_tests::{
     backend::Backend,
+    fixture::{SECOND, assert_untouched},
     server::{Replicated, Server, ServerBinary, ServerOptions},
 };
 
@@ -55,10 +57,24 @@ async fn wrong_and_missing_passwords_are_told_apart(binary: ServerBinary) {
         ("", "demands a password, and the address has none"),
         (":wrong@", "refuses the user `default` or its password"),
         ("app:wrong@", "refuses the user `app` or its password"),
+        (
+            "nobody:secret@",
+            "refuses the user `nobody` or its password",
+        ),
+        ("app@", ""),
     ] {
+        let started = Instant::now();
         let error = refused(&format!("redis://{login}{address}")).await;
+        assert!(started.elapsed() < 3 * SECOND, "not after the time-out");
         assert_says(&error, ErrorKind::Auth, &[&address, words]);
-        assert!(!error.to_string().contains("wrong@"), "{error}");
+        assert!(!error.is_transient(), "{login:?}: {error:?}");
+        let shown = format!("{error} {error:#?}");
+        assert!(!shown.contains("wrong@") && !shown.contains("secret"));
+    }
+    assert_untouched(&server).await;
+    for login in [":right@", "app:secret@"] {
+        let client = Client::connect(&format!("redis://{login}{address}")).await;
+        drop(client.unwrap().lock("x").lock().await.unwrap());
     }
 }
 
@@ -68,6 +84,8 @@ async fn server_of_another_role_than_the_address_says_so(binary: ServerBinary) {
     let plain = servers.master().address();
     let replica = servers.servers()[1].address();
     let sentinel = sentinel.address();
+    let cluster = Server::start(&binary, ServerOptions::new().cluster());
+    let node = cluster.address();
     let unsupported = ErrorKind::UnsupportedServer;
     for (url, kind, words) in [
         (
@@ -105,6 +123,14 @@ async fn server_of_another_role_than_the_address_says_so(binary: ServerBinary) {
             [format!("{plain} belongs to no cluster"), "redis://".into()],
         ),
         (
+            format!("redis://{node}"),
+            unsupported,
+            [
+                format!("{node} belongs to a cluster"),
+                "redis+cluster://".into(),
+            ],
+        ),
+        (
             format!("rediss://{plain}"),
             ErrorKind::Unavailable,
             [
@@ -116,6 +142,8 @@ async fn server_of_another_role_than_the_address_says_so(binary: ServerBinary) {
         let words = words.each_ref().map(String::as_str);
         assert_says(&refused(&url).await, kind, &words);
     }
+    assert_eq!(cluster.keys(), [""; 0]);
+    assert_eq!(servers.master().keys(), [""; 0]);
 }
 
 async fn missing_rights_are_told_with_the_line_to_paste(binary: ServerBinary) {

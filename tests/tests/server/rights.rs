@@ -10,7 +10,9 @@ use redlatch_lua::REDISSON;
 use redlatch_tests::{
     backend::Backend,
     calls::{self, Call, Wait},
-    fixture::{MS, SECOND, assert_nothing_left, documented_rights, registered, waiting},
+    fixture::{
+        MS, SECOND, assert_nothing_left, assert_untouched, documented_rights, registered, waiting,
+    },
     proxy::{Pick, Proxy, Then},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
@@ -18,7 +20,6 @@ use redlatch_tests::{
 use tokio::time::timeout;
 
 redlatch_tests::on_every_server!(
-    wrong_credentials_are_reported_when_connecting,
     missing_rights_are_reported_when_connecting,
     optional_rights_can_be_missing,
     the_minimal_user_can_do_everything,
@@ -46,42 +47,6 @@ fn as_app(backend: &Backend) -> ClientBuilder {
         "redis://app:secret@{}",
         backend.server().address()
     ))
-}
-
-/// Connecting failed and left neither keys nor connections.
-async fn assert_untouched(backend: &Backend) {
-    assert_eq!(backend.server().keys(), [""; 0]);
-    eventually("the connections to go", GENEROUS, async || {
-        // The one that asks.
-        backend.server().info("clients")["connected_clients"] == "1"
-    })
-    .await;
-}
-
-async fn wrong_credentials_are_reported_when_connecting(binary: ServerBinary) {
-    let options = ServerOptions::new()
-        .password("right")
-        .user("app on >secret ~* &* +@all");
-    let backend = Backend::Real(Server::start(&binary, options));
-    let address = backend.server().address();
-    for credentials in ["", ":wrong@", "app:wrong@", "nobody:secret@", "app@"] {
-        let started = Instant::now();
-        let url = format!("redis://{credentials}{address}");
-        let error = Client::connect(&url).await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Auth, "{credentials:?}: {error:?}");
-        assert!(!error.is_transient() && !format!("{error:#?}").contains("secret"));
-        assert!(
-            started.elapsed() < 3 * SECOND,
-            "told at once, not after the time-out"
-        );
-    }
-    assert_untouched(&backend).await;
-    for credentials in [":right@", "app:secret@"] {
-        let url = format!("redis://{credentials}{address}");
-        let client = Client::connect(&url).await.unwrap();
-        drop(client.lock("x").lock().await.unwrap());
-        assert_nothing_left(&backend, &[&client]).await;
-    }
 }
 
 async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
@@ -141,7 +106,7 @@ async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
             backend.server().keys().is_empty()
         })
         .await;
-        assert_untouched(&backend).await;
+        assert_untouched(backend.server()).await;
         admin(&minimal());
     }
     as_app(&backend).connect().await.unwrap();

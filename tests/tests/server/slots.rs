@@ -1,26 +1,14 @@
 //! The slot of a key, as a server computes it.
 
-use redlatch::Client;
 use redlatch_core::family::{Key, Name, Prefix, slot_of};
-use redlatch_tests::{
-    backend::Backend,
-    server::{Connection, Server, ServerBinary, ServerOptions},
-};
+use redlatch_tests::server::{Connection, Server, ServerBinary, ServerOptions};
 
-redlatch_tests::on_every_server!(
-    computed_slots_are_those_of_the_server,
-    a_node_of_a_cluster_is_refused_as_a_single_server,
-);
-
-fn cluster(binary: &ServerBinary) -> Backend {
-    let options = ServerOptions::new().cluster();
-    Backend::Real(Server::start(binary, options))
-}
+redlatch_tests::on_every_server!(computed_slots_are_those_of_the_server,);
 
 // L50
 async fn computed_slots_are_those_of_the_server(binary: ServerBinary) {
-    let backend = cluster(&binary);
-    let mut server = backend.server().connect().unwrap();
+    let node = Server::start(&binary, ServerOptions::new().cluster());
+    let mut server = node.connect().unwrap();
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -49,18 +37,6 @@ async fn computed_slots_are_those_of_the_server(binary: ServerBinary) {
 fn key_slot(server: &mut Connection, key: &str) -> u16 {
     let slot = server.command(&["CLUSTER", "KEYSLOT", key]).unwrap();
     slot.int().try_into().unwrap()
-}
-
-async fn a_node_of_a_cluster_is_refused_as_a_single_server(binary: ServerBinary) {
-    let backend = cluster(&binary);
-    let error = Client::connect(&backend.server().url()).await.unwrap_err();
-    assert_eq!(
-        error.kind(),
-        redlatch::ErrorKind::UnsupportedServer,
-        "{error:?}"
-    );
-    assert!(format!("{error}").contains("redis+cluster://"), "{error}");
-    assert_eq!(backend.server().keys(), [""; 0]);
 }
 
 const ALPHABET: &[char] = &[

@@ -5,12 +5,12 @@ use std::{fs, path::PathBuf};
 use redlatch::{Client, ErrorKind, runtime::TlsOptions};
 use redlatch_tests::{
     backend::assert_tables_empty,
-    fixture::{MS, SECOND, documented_rights, key, waiting},
+    fixture::{MS, SECOND, documented_rights, key},
     server::{Certificates, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually, unique_name},
 };
 
-use super::support::{first_waiter, has_shards, registered, take_and_free};
+use super::support::{contended, first_waiter, hand_over, has_shards, name_on, take_and_free};
 
 redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
 
@@ -113,17 +113,12 @@ async fn rights_named_in_the_readme_suffice_in_a_cluster(binary: ServerBinary) {
 async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> Vec<String> {
     let mut verbs = Vec::new();
     for node in cluster.nodes() {
-        let mut names = (0..).map(|n| format!("n{n}"));
-        let name = names.find(|name| cluster.owner(&key(name)).port() == node.port());
-        let name = name.unwrap();
-        let guard = a.lock(&name).lock().await.unwrap();
-        let waiter = waiting(b.lock(&name));
-        registered(|| node, &name).await;
+        let name = name_on(cluster, node, "n");
+        let (guard, waiter) = contended(cluster, [a, b], &name).await;
         let address = first_waiter(node, &name);
         verbs.push(address.split(' ').next().unwrap().to_owned());
         guard.extend(60 * SECOND).await.unwrap();
-        guard.release().await.unwrap();
-        waiter.await.unwrap().release().await.unwrap();
+        hand_over(guard, waiter).await;
     }
     assert_tables_empty(a).await;
     assert_tables_empty(b).await;

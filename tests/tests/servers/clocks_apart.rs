@@ -12,7 +12,7 @@ use redlatch_tests::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::support::{await_copy, registered};
+use super::support::{await_copy, names_on, registered};
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;
@@ -70,9 +70,8 @@ async fn nobody_gets_a_name_early_when_its_slot_moves_to_a_server_whose_clock_is
     };
     target.set_clock(APART);
     let clients = clients(&cluster.url()).await;
-    let names = (0..).map(|n| format!("n{n}"));
-    let mut names = names.filter(|name| cluster.owner(&key(name)).port() == source.port());
-    let names = std::array::from_fn(|_| names.next().expect("there is no end of names"));
+    let mut names = names_on(&cluster, source, "n");
+    let names = std::array::from_fn(|_| names.next().unwrap());
     let held = Held::take(&clients.0, &names).await;
     let waiting = waiting(&clients.1, &names);
     for name in &names {

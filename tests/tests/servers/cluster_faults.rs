@@ -2,19 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use redlatch::{Client, Error, HoldState, LockGuard, LossCause, Released};
+use redlatch::{Client, Error, HoldState, LockGuard, LossCause};
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, key, waiting},
+    fixture::{MS, SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
-use super::support::{registered, take_and_free, three_and_three};
+use super::support::{contended, hand_over, name_on, take_and_free, three_and_three};
 
 redlatch_tests::on_every_server!(
-    scripts_are_loaded_again_after_a_failover,
     one_stopped_shard_holds_up_no_other,
     notifications_arrive_over_another_node_when_one_dies,
     unserved_slot_is_retried_with_pauses,
@@ -29,32 +28,6 @@ fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
         ..ClusterOptions::default()
     };
     Cluster::start(binary, &options)
-}
-
-// L44
-async fn scripts_are_loaded_again_after_a_failover(binary: ServerBinary) {
-    let cluster = three_and_three(&binary);
-    let client = Client::connect(&cluster.url()).await.unwrap();
-    take_and_free(&client.lock("x"), 1).await;
-    let before = cluster.owner(&key("x"));
-    cluster.fail_over_to(cluster.replicas_of(before)[0]);
-    cluster.await_agreement();
-    let after = cluster.owner(&key("x"));
-    after.script_flush();
-    after.reset_stats();
-    take_and_free(&client.lock("x"), 2).await;
-    let stats = after.commandstats();
-    // Acquire and release, once each; and a look at the queue, if the connection was made while the
-    // name was asked for.
-    let evals = stats.get("eval").copied().unwrap_or(0);
-    assert!((2..=3).contains(&evals), "{stats:?}");
-    let guard = client.lock("x").lock().await.unwrap();
-    after.script_flush();
-    guard.extend(60 * SECOND).await.unwrap();
-    after.script_flush();
-    drop(guard);
-    assert_tables_empty(&client).await;
-    assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
 // L11
@@ -75,7 +48,7 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     }
     let masters = cluster.masters();
     let (stopped, others) = masters.split_first().unwrap();
-    let names = [0, 1].map(|at| spare_name(&cluster, others[at]));
+    let names = [0, 1].map(|at| name_on(&cluster, others[at], "spare"));
     let on_stopped = |port: u16| port == stopped.port();
     let before = pairs_within(&client, &names).await;
     stopped.stop();
@@ -132,7 +105,7 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
     };
     let subscribed = cluster.nodes().iter().find(|node| hears(node)).unwrap();
     // By shard, it is this one's waiters that are told by another node then; else those of all.
-    let name = spare_name(&cluster, subscribed);
+    let name = name_on(&cluster, subscribed, "spare");
     let replicas = cluster.replicas_of(subscribed);
     subscribed.kill();
     cluster.await_successor(&replicas);
@@ -144,11 +117,8 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
         cluster.nodes().iter().any(&hears)
     })
     .await;
-    let guard = client.lock(&name).lock().await.unwrap();
-    let waiter = waiting(other.lock(&name));
-    registered(|| cluster.owner(&key(&name)), &name).await;
-    guard.release().await.unwrap();
-    waiter.await.unwrap().release().await.unwrap();
+    let (guard, waiter) = contended(&cluster, [&client, &other], &name).await;
+    hand_over(guard, waiter).await;
     assert_tables_empty(&client).await;
     assert_tables_empty(&other).await;
 }
@@ -156,15 +126,11 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
 // L45
 async fn unserved_slot_is_retried_with_pauses(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
+    let cluster = backend.as_cluster();
     let (a, b) = (backend.client().await, backend.client().await);
     let c = backend.client().await;
-    let guard = a.lock("x").lock().await.unwrap();
-    let waiter = waiting(b.lock("x"));
-    let owner = servers.owner(&key("x"));
-    registered(|| owner, "x").await;
+    let (guard, waiter) = contended(cluster, [&a, &b], "x").await;
+    let owner = cluster.owner(&key("x"));
     let slot = slot_of(key("x").as_bytes()).to_string();
     owner.command(&["CLUSTER", "DELSLOTS", &slot]).unwrap();
     owner.reset_stats();
@@ -176,11 +142,10 @@ async fn unserved_slot_is_retried_with_pauses(binary: ServerBinary) {
     assert!((1..60).contains(&refused), "{refused} in half a second");
     guard.check().unwrap();
     owner.command(&["CLUSTER", "ADDSLOTS", &slot]).unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    waiter.await.unwrap().release().await.unwrap();
+    hand_over(guard, waiter).await;
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
-    servers.as_cluster().await_agreement();
+    cluster.await_agreement();
 }
 
 /// Takes and frees each of two names for a while, beside each other; returns how often.
@@ -198,14 +163,6 @@ async fn pairs_within(client: &Client, names: &[String; 2]) -> [usize; 2] {
     [one, other]
 }
 
-/// Returns a name that `node` is in charge of and nothing else uses.
-fn spare_name(cluster: &Cluster, node: &Server) -> String {
-    let mut names = (0..).map(|n| format!("spare{n}"));
-    names
-        .find(|name| cluster.owner(&key(name)).port() == node.port())
-        .unwrap()
-}
-
 const LEASE: Duration = Duration::from_secs(2);
 
 const SPAN: Duration = Duration::from_millis(1_500);
@@ -215,7 +172,7 @@ async fn taken(cluster: &Cluster) -> (Vec<String>, Vec<LockGuard>) {
     let client = Client::connect(&cluster.url()).await.unwrap();
     let (mut names, mut guards) = (Vec::new(), Vec::new());
     for master in cluster.masters() {
-        let name = spare_name(cluster, master);
+        let name = name_on(cluster, master, "spare");
         guards.push(client.lock(&name).lock().lease(600 * SECOND).await.unwrap());
         names.push(name);
     }
@@ -260,8 +217,7 @@ async fn dead_master_keeps_no_new_client_away(binary: ServerBinary) {
         let (names, _guards) = taken(&cluster).await;
         let masters = cluster.masters();
         let dead = masters[0];
-        let on_living = |name: &String| cluster.owner(&key(name)).port() == masters[1].port();
-        let living = (0..).map(|n| format!("free{n}")).find(on_living).unwrap();
+        let living = name_on(&cluster, masters[1], "free");
         stops(dead);
         for self_check in [true, false] {
             let began = Instant::now();

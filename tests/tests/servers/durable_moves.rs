@@ -10,6 +10,8 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
+use super::support::other_master;
+
 redlatch_tests::on_every_server!(
     a_moved_slot_is_confirmed_by_replicas_of_its_new_master,
     a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master,
@@ -29,9 +31,7 @@ async fn start(binary: &ServerBinary) -> (Cluster, Client) {
 
 /// Returns a master that is not in charge of `name`, and its replica.
 fn other<'a>(cluster: &'a Cluster, name: &str) -> (&'a Server, &'a Server) {
-    let owner = cluster.owner(&key(name)).port();
-    let mut masters = cluster.masters().into_iter();
-    let other = masters.find(|master| master.port() != owner).unwrap();
+    let other = other_master(cluster, cluster.owner(&key(name)));
     (other, cluster.replicas_of(other)[0])
 }
 

@@ -12,7 +12,6 @@ mod durability;
 mod durable_moves;
 mod every_kind;
 mod history;
-mod independent;
 mod migration;
 mod panics;
 mod partition;

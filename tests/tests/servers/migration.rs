@@ -12,12 +12,13 @@ use redlatch::{Client, HoldState, Lock, LockGuard, Released};
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, key, waiting},
+    fixture::{MS, SECOND, key},
     server::{Server, ServerBinary, ServerKind, Version},
     wait::{GENEROUS, by_night, eventually},
 };
+use tokio::task::JoinHandle;
 
-use super::support::registered;
+use super::support::{contended, other_master};
 
 redlatch_tests::on_every_server!(
     moving_a_slot_of_many_keys_loses_no_hold,
@@ -26,38 +27,69 @@ redlatch_tests::on_every_server!(
     calls_that_merge_go_on_while_their_slot_moves,
 );
 
-/// All names have the tag `s`, so that they move together. Of a slot on the move a script with one
-/// key always runs somewhere; one that names two is refused until both are in one place. So
-/// renewals and releases go on, and whoever acquires waits.
+/// Holds of the tag `s`, which move together, with a client that acquires meanwhile. Of a slot on
+/// the move a script with one key always runs somewhere; one that names two is refused until both
+/// are in one place. So renewals and releases go on, and whoever acquires waits.
+struct Load {
+    clients: [Client; 2],
+    guards: Arc<Vec<LockGuard>>,
+    moved: Arc<AtomicBool>,
+    looker: JoinHandle<(u32, Duration)>,
+    settled: Arc<AtomicBool>,
+    watcher: JoinHandle<(String, Duration)>,
+}
+
+impl Load {
+    /// Fills the slot, which `source` is in charge of, and begins.
+    async fn start(backend: &Backend, source: &Server) -> Self {
+        let fill = "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, 'x') end";
+        let fill = ["EVAL", fill, "1", "{s}filler", &many().to_string()];
+        source.command(&fill).unwrap();
+        let clients = [backend.client().await, backend.client().await];
+        let mut guards = Vec::new();
+        for n in 0..HOLDS {
+            let lock = clients[0].lock(format!("{{s}}{n}"));
+            guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
+        }
+        let (guards, moved, settled) = (Arc::new(guards), Arc::default(), Arc::default());
+        Self {
+            looker: tokio::spawn(look(clients[1].clone(), Arc::clone(&moved))),
+            watcher: tokio::spawn(watch(Arc::clone(&guards), Arc::clone(&settled))),
+            clients,
+            guards,
+            moved,
+            settled,
+        }
+    }
+
+    /// Checks after the move that no hold was lost, and ends.
+    async fn end(self, binary: &ServerBinary) {
+        self.moved.store(true, Ordering::Relaxed);
+        let (taken, longest) = self.looker.await.unwrap();
+        println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
+        tokio::time::sleep(LEASE).await;
+        self.settled.store(true, Ordering::Relaxed);
+        let (name, gap) = self.watcher.await.unwrap();
+        println!("{binary}: the longest time between two renewals was {gap:?}, of {name}");
+        for guard in Arc::into_inner(self.guards).expect("nobody watches them now") {
+            assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
+            assert_eq!(guard.release().await.unwrap(), Released::Free);
+        }
+        for client in &self.clients {
+            assert_tables_empty(client).await;
+        }
+    }
+}
+
 async fn moving_a_slot_of_many_keys_loses_no_hold(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let cluster = servers.as_cluster();
-    let (a, b) = (backend.client().await, backend.client().await);
+    let cluster = backend.as_cluster();
     let slot = slot_of(b"{s}");
     let source = cluster.owner("{s}");
-    let fill = "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, 'x') end";
-    let many = by_night(5_000, 20_000);
-    let fill = ["EVAL", fill, "1", "{s}filler", &many.to_string()];
-    source.command(&fill).unwrap();
-    let mut guards = Vec::new();
-    for n in 0..HOLDS {
-        let lock = a.lock(format!("{{s}}{n}"));
-        guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
-    }
-    let moved = Arc::new(AtomicBool::new(false));
-    let looker = tokio::spawn(load(b.clone(), Arc::clone(&moved)));
-    let target = *cluster
-        .masters()
-        .iter()
-        .find(|master| master.port() != source.port())
-        .unwrap();
-    let first = guards.pop().unwrap();
-    let guards = Arc::new(guards);
-    let settled = Arc::new(AtomicBool::new(false));
-    let watcher = tokio::spawn(watch(Arc::clone(&guards), Arc::clone(&settled)));
+    let target = other_master(cluster, source);
+    let load = Load::start(&backend, source).await;
+    let first = load.clients[0].lock("{s}first").lock();
+    let first = first.renewed_lease(LEASE).await.unwrap();
     let began = Instant::now();
     let (released, shortest) = tokio::join!(
         async {
@@ -67,30 +99,20 @@ async fn moving_a_slot_of_many_keys_loses_no_hold(binary: ServerBinary) {
         },
         async {
             tokio::task::block_in_place(|| cluster.migrate(slot, target, 20));
-            moved.store(true, Ordering::Relaxed);
-            guards.iter().map(|guard| guard.remaining()).min().unwrap()
+            let left = load.guards.iter().map(|guard| guard.remaining());
+            left.min().unwrap()
         }
     );
     println!(
-        "{binary}: {many} keys moved in {:?}; the hold next to its end had {shortest:?} of {LEASE:?} left",
+        "{binary}: {} keys moved in {:?}; the hold next to its end had {shortest:?} of {LEASE:?} left",
+        many(),
         began.elapsed()
     );
     assert_eq!(released, Released::Free);
     assert_eq!(cluster.owner("{s}").port(), target.port());
-    let (taken, longest) = looker.await.unwrap();
-    println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
-    tokio::time::sleep(LEASE).await;
-    settled.store(true, Ordering::Relaxed);
-    let (name, gap) = watcher.await.unwrap();
-    println!("{binary}: the longest time between two renewals was {gap:?}, of {name}");
-    for guard in Arc::into_inner(guards).expect("nobody watches them now") {
-        assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
-        assert_eq!(guard.release().await.unwrap(), Released::Free);
-    }
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    load.end(&binary).await;
     let keys = target.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
-    assert!(keys.int() >= many);
+    assert!(keys.int() >= many());
     // Others want the cluster as it was, and empty.
     target.flushall();
     cluster.migrate(slot, source, 20);
@@ -101,18 +123,11 @@ async fn moving_a_slot_of_many_keys_loses_no_hold(binary: ServerBinary) {
 /// hold goes on.
 async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let cluster = servers.as_cluster();
+    let cluster = backend.as_cluster();
     let (a, b) = (backend.client().await, backend.client().await);
-    let guard = a.lock("x").lock().await.unwrap();
-    let waiter = waiting(b.lock("x"));
-    registered(|| cluster.owner(&key("x")), "x").await;
+    let (guard, waiter) = contended(cluster, [&a, &b], "x").await;
     let slot = slot_of(key("x").as_bytes());
-    let port = cluster.owner(&key("x")).port();
-    let masters = cluster.masters();
-    let target = *masters.iter().find(|master| master.port() != port).unwrap();
+    let target = other_master(cluster, cluster.owner(&key("x")));
     let source = cluster.begin_to_move(slot, target);
     cluster.move_key(&format!("{}:q", key("x")), source, target);
     guard.extend(60 * SECOND).await.unwrap();
@@ -136,10 +151,7 @@ async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
 /// after the move they merge again.
 async fn calls_that_merge_go_on_while_their_slot_moves(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let cluster = servers.as_cluster();
+    let cluster = backend.as_cluster();
     let client = backend.client().await;
     let slot = slot_of(b"{m}");
     let source = cluster.owner("{m}");
@@ -154,9 +166,7 @@ async fn calls_that_merge_go_on_while_their_slot_moves(binary: ServerBinary) {
         })
         .collect();
     let before = merging(&backend, &taken).await;
-    let masters = cluster.masters();
-    let mut others = masters.iter();
-    let target = *others.find(|node| node.port() != source.port()).unwrap();
+    let target = other_master(cluster, source);
     tokio::task::block_in_place(|| cluster.migrate(slot, target, 50));
     let meanwhile = taken.load(Ordering::Relaxed) - before;
     let after = merging(&backend, &taken).await;
@@ -202,17 +212,10 @@ async fn merging(backend: &Backend, taken: &AtomicU64) -> u64 {
 /// Valkey 9 and later copy a slot to another node and hand it over in one moment.
 async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let cluster = servers.as_cluster();
+    let cluster = backend.as_cluster();
     let slot = slot_of(b"{s}").to_string();
     let source = cluster.owner("{s}");
-    let masters = cluster.masters();
-    let others = masters
-        .iter()
-        .filter(|master| master.port() != source.port());
-    let target = *others.clone().next().unwrap();
+    let target = other_master(cluster, source);
     let migrate = |from: &Server, to: &Server| {
         let id = to.command(&["CLUSTER", "MYID"]).text();
         let range = [
@@ -233,21 +236,7 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
         assert!(unknown.iter().any(|words| error.contains(words)), "{error}");
         return;
     }
-    let (a, b) = (backend.client().await, backend.client().await);
-    let fill = "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, 'x') end";
-    let many = by_night(5_000, 20_000);
-    let fill = ["EVAL", fill, "1", "{s}filler", &many.to_string()];
-    source.command(&fill).unwrap();
-    let mut guards = Vec::new();
-    for n in 0..HOLDS {
-        let lock = a.lock(format!("{{s}}{n}"));
-        guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
-    }
-    let moved = Arc::new(AtomicBool::new(false));
-    let looker = tokio::spawn(load(b.clone(), Arc::clone(&moved)));
-    let guards = Arc::new(guards);
-    let settled = Arc::new(AtomicBool::new(false));
-    let watcher = tokio::spawn(watch(Arc::clone(&guards), Arc::clone(&settled)));
+    let load = Load::start(&backend, source).await;
     let began = Instant::now();
     migrate(source, target).unwrap();
     eventually("the slot to have moved", GENEROUS, async || {
@@ -255,22 +244,11 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     })
     .await;
     println!(
-        "{binary}: {many} keys moved as a whole in {:?}",
+        "{binary}: {} keys moved as a whole in {:?}",
+        many(),
         began.elapsed()
     );
-    moved.store(true, Ordering::Relaxed);
-    let (taken, longest) = looker.await.unwrap();
-    println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
-    tokio::time::sleep(LEASE).await;
-    settled.store(true, Ordering::Relaxed);
-    let (name, gap) = watcher.await.unwrap();
-    println!("{binary}: the longest time between two renewals was {gap:?}, of {name}");
-    for guard in Arc::into_inner(guards).expect("nobody watches them now") {
-        assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
-        assert_eq!(guard.release().await.unwrap(), Released::Free);
-    }
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    load.end(&binary).await;
     // Others want the cluster as it was, and empty.
     cluster.await_agreement();
     target.flushall();
@@ -302,7 +280,7 @@ async fn watch(guards: Arc<Vec<LockGuard>>, settled: Arc<AtomicBool>) -> (String
 
 /// Takes and frees a name until the slot has moved; returns how often, and how long the longest
 /// acquisition took.
-async fn load(client: Client, moved: Arc<AtomicBool>) -> (u32, Duration) {
+async fn look(client: Client, moved: Arc<AtomicBool>) -> (u32, Duration) {
     let lock = client.lock("{s}load");
     let (mut taken, mut longest) = (0, Duration::ZERO);
     while !moved.load(Ordering::Relaxed) {
@@ -314,6 +292,11 @@ async fn load(client: Client, moved: Arc<AtomicBool>) -> (u32, Duration) {
         tokio::time::sleep(MS).await;
     }
     (taken, longest)
+}
+
+/// The number of keys that fill the slot.
+fn many() -> i64 {
+    by_night(5_000, 20_000)
 }
 
 const HOLDS: usize = 50;

@@ -8,7 +8,7 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually_blocking},
 };
 
-use super::support::{await_copy, script_calls, take_and_free};
+use super::support::{await_copy, take_and_free};
 
 redlatch_tests::on_every_server!(a_master_cut_off_from_its_sentinels_is_left_when_they_tell);
 
@@ -50,10 +50,10 @@ async fn a_master_cut_off_from_its_sentinels_is_left_when_they_tell(binary: Serv
         .command(&["CONFIG", "SET", "requirepass", ""])
         .unwrap()
         .unwrap();
-    let before = script_calls(old);
+    let before = old.script_calls();
     take_and_free(&a.lock("x"), 10).await;
     take_and_free(&b.lock("z"), 10).await;
-    assert_eq!(script_calls(old), before);
+    assert_eq!(old.script_calls(), before);
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
 }

@@ -11,7 +11,7 @@ use redlatch_tests::{
     server::ServerBinary,
 };
 
-use super::support::take_and_free;
+use super::support::{name_on, take_and_free};
 
 redlatch_tests::on_every_server!(
     replies_of_a_cluster_that_are_lost_count_once,
@@ -22,10 +22,7 @@ redlatch_tests::on_every_server!(
 /// A client with a proxy of its own before each node: nodes tell of each other, and it knows the
 /// way round.
 async fn behind_proxies(backend: &Backend) -> (Client, Vec<Proxy>) {
-    let Backend::Shared(servers) = backend else {
-        panic!("it is shared")
-    };
-    let nodes = servers.servers();
+    let nodes = backend.as_cluster().nodes();
     let proxies: Vec<_> = nodes
         .iter()
         .map(|node| Proxy::start(node.address()))
@@ -44,15 +41,11 @@ async fn behind_proxies(backend: &Backend) -> (Client, Vec<Proxy>) {
 // L1
 async fn replies_of_a_cluster_that_are_lost_count_once(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
+    let cluster = backend.as_cluster();
     let (client, proxies) = behind_proxies(&backend).await;
-    for (at, node) in servers.servers().iter().enumerate() {
+    for (at, node) in cluster.nodes().iter().enumerate() {
         preload(node);
-        let mut names = (0..).map(|n| format!("n{n}"));
-        let name = names.find(|name| servers.owner(&key(name)).port() == node.port());
-        let name = name.unwrap();
+        let name = name_on(cluster, node, "n");
         for then in [Then::Cut, Then::Stall] {
             let acquire = proxies[at].drop_reply(call(node, &REENTRANT.acquire, &name), then);
             // A request waits for a sixth of the lease.
@@ -73,15 +66,11 @@ async fn replies_of_a_cluster_that_are_lost_count_once(binary: ServerBinary) {
 // L45
 async fn redirects_to_an_absent_node_only_delay(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
+    let cluster = backend.as_cluster();
     let (client, proxies) = behind_proxies(&backend).await;
-    let node = &servers.servers()[0];
+    let node = &cluster.nodes()[0];
     preload(node);
-    let mut names = (0..).map(|n| format!("n{n}"));
-    let name = names.find(|name| servers.owner(&key(name)).port() == node.port());
-    let name = name.unwrap();
+    let name = name_on(cluster, node, "n");
     let (slot, itself) = (slot_of(key(&name).as_bytes()), node.address());
     let lock = client.lock(&name);
     for to in [
@@ -111,17 +100,10 @@ async fn redirects_to_an_absent_node_only_delay(binary: ServerBinary) {
 // L11
 async fn node_that_is_silent_for_one_client_does_not_affect_others(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
+    let cluster = backend.as_cluster();
     let (client, proxies) = behind_proxies(&backend).await;
     let other = backend.client().await;
-    let on = |at: usize, stem: &str| {
-        let port = servers.servers()[at].port();
-        let mut names = (0..).map(|n| format!("{stem}{n}"));
-        let name = names.find(|name| servers.owner(&key(name)).port() == port);
-        name.unwrap()
-    };
+    let on = |at: usize, stem: &str| name_on(cluster, &cluster.nodes()[at], stem);
     let names = [0, 1, 2].map(|at| on(at, "n"));
     let mut guards = Vec::new();
     for name in &names {

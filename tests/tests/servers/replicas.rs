@@ -8,7 +8,7 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
-use super::support::{await_copy, script_calls, take_and_free};
+use super::support::{await_copy, take_and_free};
 
 redlatch_tests::on_every_server!(
     the_master_is_found_among_its_replicas,
@@ -25,7 +25,7 @@ async fn the_master_is_found_among_its_replicas(binary: ServerBinary) {
     let client = Client::connect(&servers.url()).await.unwrap();
     let guard = client.lock("x").lock().await.unwrap();
     assert!(servers.servers()[1].keys().contains(&key("x")));
-    assert_eq!(script_calls(&servers.servers()[0]), 0);
+    assert_eq!(servers.servers()[0].script_calls(), 0);
     guard.release().await.unwrap();
     assert_tables_empty(&client).await;
     // A replica alone is none to lock on.
@@ -46,7 +46,7 @@ async fn read_only_master_is_left_for_another(binary: ServerBinary) {
     servers.await_in_step();
     servers.servers()[0].reset_stats();
     take_and_free(&client.lock("y"), 20).await;
-    assert_eq!(script_calls(&servers.servers()[0]), 0);
+    assert_eq!(servers.servers()[0].script_calls(), 0);
     // The other way round, by a crash.
     await_copy(&servers.servers()[0], "x");
     servers.servers()[1].kill();

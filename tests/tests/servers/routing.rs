@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use redlatch::{Client, ErrorKind, Released};
-use redlatch_core::family::slot_of;
+use redlatch::{Client, Released};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{SECOND, key, waiting},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
@@ -14,18 +12,14 @@ use redlatch_tests::{
 redlatch_tests::on_every_server!(
     names_of_all_slots_are_held_through_any_node,
     topology_is_asked_on_change_only,
-    client_follows_a_moved_slot,
-    server_without_cluster_mode_is_reported,
     announced_addresses_are_mapped,
 );
 
 // L17
 async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let port = servers.masters()[1].port();
+    let cluster = backend.as_cluster();
+    let port = cluster.masters()[1].port();
     let client = Client::connect(&format!("redis+cluster://127.0.0.1:{port}"))
         .await
         .unwrap();
@@ -33,7 +27,7 @@ async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
     for n in 0..300 {
         guards.push(client.lock(format!("name {n}")).lock().await.unwrap());
     }
-    let held: Vec<_> = servers
+    let held: Vec<_> = cluster
         .masters()
         .iter()
         .map(|master| master.keys().len())
@@ -49,16 +43,14 @@ async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
 // L46
 async fn topology_is_asked_on_change_only(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
+    let cluster = backend.as_cluster();
     let client = backend.client().await;
     // The first call on each node puts the script there.
     for n in 0..100 {
         let guard = client.lock(format!("name {n}")).lock().await.unwrap();
         guard.release().await.unwrap();
     }
-    for master in servers.masters() {
+    for master in cluster.masters() {
         master.reset_stats();
     }
     for n in 0..100 {
@@ -66,7 +58,7 @@ async fn topology_is_asked_on_change_only(binary: ServerBinary) {
         guard.release().await.unwrap();
     }
     let mut calls: BTreeMap<String, u64> = BTreeMap::new();
-    for master in servers.masters() {
+    for master in cluster.masters() {
         for (command, count) in master.commandstats() {
             *calls.entry(command).or_default() += count;
         }
@@ -78,51 +70,6 @@ async fn topology_is_asked_on_change_only(binary: ServerBinary) {
     // zero.
     let asked: Vec<_> = calls.keys().filter(asked).map(|name| calls[name]).collect();
     assert!(asked.iter().sum::<u64>() <= 2, "{calls:?}");
-}
-
-async fn client_follows_a_moved_slot(binary: ServerBinary) {
-    let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let cluster = servers.as_cluster();
-    let (a, b) = (backend.client().await, backend.client().await);
-    let guard = a.lock("x").lock().await.unwrap();
-    let waiter = waiting(b.lock("x"));
-    registered(cluster, "x").await;
-    let slot = slot_of(key("x").as_bytes());
-    let source = cluster.owner(&key("x")).port();
-    let target = *cluster
-        .masters()
-        .iter()
-        .find(|master| master.port() != source)
-        .unwrap();
-    cluster.migrate(slot, target, 10);
-    assert_eq!(cluster.owner(&key("x")).port(), target.port());
-    guard.extend(60 * SECOND).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    let next = waiter.await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Released::Free);
-    assert!(target.keys().contains(&key("x")));
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
-    backend.assert_only_counters_left();
-    // Others want the cluster as it was.
-    let source = cluster
-        .nodes()
-        .iter()
-        .find(|node| node.port() == source)
-        .unwrap();
-    cluster.migrate(slot, source, 10);
-    cluster.await_agreement();
-}
-
-async fn server_without_cluster_mode_is_reported(binary: ServerBinary) {
-    let server = Server::start(&binary, ServerOptions::new());
-    let url = format!("redis+cluster://{}", server.address());
-    let error = Client::connect(&url).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnsupportedServer, "{error:?}");
-    assert_eq!(server.keys(), [""; 0]);
 }
 
 /// The servers call themselves by a name that nobody resolves.
@@ -171,13 +118,4 @@ fn refuses_names_of_nodes(binary: &ServerBinary) {
     let error = server.command(&set).error().map(str::to_owned);
     let error = error.expect("it has no names for nodes");
     assert!(error.contains("Unsupported CONFIG parameter"), "{error}");
-}
-
-/// Waits until the cluster knows that somebody waits for `name`.
-async fn registered(cluster: &Cluster, name: &str) {
-    let queue = format!("{}:q", key(name));
-    eventually("a waiter to register", GENEROUS, async || {
-        cluster.command(&["ZCARD", &queue]).unwrap().int() > 0
-    })
-    .await;
 }

@@ -5,7 +5,6 @@ use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND},
     server::{SentinelGroup, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
 };
 
 use super::support::{group, take_and_free};
@@ -30,13 +29,7 @@ async fn locks_work_while_all_sentinels_are_away(binary: ServerBinary) {
     for sentinel in group.sentinels() {
         sentinel.restart();
     }
-    let before = group.master().port();
-    eventually("the sentinels to fail over", GENEROUS, async || {
-        let order = ["SENTINEL", "FAILOVER", SentinelGroup::SERVICE];
-        group.sentinels()[0].command(&order).error().is_none()
-    })
-    .await;
-    group.await_other_than(before);
+    group.fail_over();
     guard.extend(60 * SECOND).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     take_and_free(&client.lock("y"), 20).await;
@@ -55,7 +48,10 @@ async fn servers_and_sentinels_have_credentials_of_their_own(binary: ServerBinar
     let options = ServerOptions::new()
         .password("server")
         .config("masterauth server");
-    let group = SentinelGroup::start_with_password(&binary, 1, 1_000 * MS, &options, "sentinel");
+    let sentinel = ServerOptions::new()
+        .password("sentinel")
+        .config("sentinel sentinel-pass sentinel");
+    let group = SentinelGroup::start_with(&binary, 1, 1_000 * MS, &options, sentinel);
     let client = Client::connect(&group.url()).await.unwrap_err();
     assert_eq!(client.kind(), ErrorKind::Auth, "{client:?}");
     let url = group.url().replace("://", "://:server@") + "?sentinel_password=sentinel";

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use redlatch::{Client, Released};
+use redlatch::Client;
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
-    fixture::{MS, SECOND, key, waiting},
+    fixture::{MS, SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
-use super::support::{await_copy, first_waiter, has_shards, registered, take_and_free};
+use super::support::{
+    await_copy, contended, first_waiter, hand_over, has_shards, other_master, take_and_free,
+};
 
 redlatch_tests::on_every_server!(
     notifications_stay_within_their_shard,
@@ -46,13 +48,10 @@ fn names(cluster: &Cluster) -> Vec<String> {
 }
 
 /// Lets `b` wait for what `a` holds, and returns the address it waits under once it has got it.
-async fn hand_over(cluster: &Cluster, a: &Client, b: &Client, name: &str) -> String {
-    let guard = a.lock(name).lock().await.unwrap();
-    let waiter = waiting(b.lock(name));
-    registered(|| cluster.owner(&key(name)), name).await;
+async fn address_of_waiter(cluster: &Cluster, a: &Client, b: &Client, name: &str) -> String {
+    let (guard, waiter) = contended(cluster, [a, b], name).await;
     let address = first_waiter(cluster.owner(&key(name)), name);
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    waiter.await.unwrap().release().await.unwrap();
+    hand_over(guard, waiter).await;
     address
 }
 
@@ -88,7 +87,7 @@ async fn notifications_stay_within_their_shard(binary: ServerBinary) {
     let before = sent_to_everybody(&cluster);
     for name in names(&cluster) {
         for _ in 0..PAIRS {
-            let address = hand_over(&cluster, &a, &b, &name).await;
+            let address = address_of_waiter(&cluster, &a, &b, &name).await;
             assert_eq!(
                 address.starts_with("SPUBLISH "),
                 has_shards(&binary),
@@ -125,43 +124,35 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
     let name = names(&cluster).remove(0);
-    let guard = a.lock(&name).lock().await.unwrap();
-    let waiter = waiting(b.lock(&name));
-    registered(|| cluster.owner(&key(&name)), &name).await;
+    let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let old = first_waiter(cluster.owner(&key(&name)), &name);
     let slot = slot_of(old.split(' ').nth(1).unwrap().as_bytes());
     let owner = cluster.owner(&key(&name));
-    let masters = cluster.masters();
-    let other = masters.iter().find(|node| node.port() != owner.port());
     if has_shards(&binary) {
         assert_ne!(
             slot,
             slot_of(key(&name).as_bytes()),
             "the name's own slot stays"
         );
-        cluster.migrate(slot, other.unwrap(), 10);
+        cluster.migrate(slot, other_master(&cluster, owner), 10);
     } else {
         assert!(!old.contains('{'), "a channel for all slots: {old}");
     }
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    waiter.await.unwrap().release().await.unwrap();
+    hand_over(guard, waiter).await;
     // The client hears of the new owner when a message or a request goes astray.
     eventually("another channel", GENEROUS, async || {
-        let new = hand_over(&cluster, &a, &b, &name).await;
+        let new = address_of_waiter(&cluster, &a, &b, &name).await;
         (new.split(' ').nth(1) != old.split(' ').nth(1)) == has_shards(&binary)
     })
     .await;
     if has_shards(&binary) {
-        let guard = a.lock(&name).lock().await.unwrap();
-        let waiter = waiting(b.lock(&name));
-        registered(|| cluster.owner(&key(&name)), &name).await;
+        let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
         let new = first_waiter(cluster.owner(&key(&name)), &name);
         eventually("the new channel to be heard", GENEROUS, async || {
             heard_at(owner, &new) == 1
         })
         .await;
-        assert_eq!(guard.release().await.unwrap(), Released::Free);
-        waiter.await.unwrap().release().await.unwrap();
+        hand_over(guard, waiter).await;
     }
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
@@ -174,14 +165,10 @@ async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: 
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
     let name = names(&cluster).remove(0);
-    let guard = a.lock(&name).lock().await.unwrap();
-    let waiter = waiting(b.lock(&name));
-    registered(|| cluster.owner(&key(&name)), &name).await;
+    let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let owner = cluster.owner(&key(&name));
     let old = first_waiter(owner, &name);
-    let masters = cluster.masters();
-    let other = masters.iter().find(|node| node.port() != owner.port());
-    let other = *other.unwrap();
+    let other = other_master(&cluster, owner);
     cluster.migrate(slot_of(key(&name).as_bytes()), other, 10);
     if has_shards(&binary) {
         eventually("the new channel to be heard", GENEROUS, async || {
@@ -194,8 +181,7 @@ async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: 
     } else {
         assert!(!old.contains('{'), "a channel for all slots: {old}");
     }
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    waiter.await.unwrap().release().await.unwrap();
+    hand_over(guard, waiter).await;
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
 }
@@ -205,9 +191,7 @@ async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
     let name = names(&cluster).remove(0);
-    let guard = a.lock(&name).lock().await.unwrap();
-    let waiter = waiting(b.lock(&name));
-    registered(|| cluster.owner(&key(&name)), &name).await;
+    let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let before = first_waiter(cluster.owner(&key(&name)), &name);
     let master = cluster.owner(&key(&name));
     let replicas = cluster.replicas_of(master);
@@ -223,10 +207,12 @@ async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
         )
         .await;
     }
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    waiter.await.unwrap().release().await.unwrap();
+    hand_over(guard, waiter).await;
     assert_eq!(
-        hand_over(&cluster, &a, &b, &name).await.split(' ').nth(1),
+        address_of_waiter(&cluster, &a, &b, &name)
+            .await
+            .split(' ')
+            .nth(1),
         before.split(' ').nth(1),
         "who comes then waits under the same channel"
     );
@@ -258,7 +244,7 @@ async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinar
         let a = connect(&url).await;
         let b = connect(&url).await;
         for name in &names {
-            let address = hand_over(&cluster, &a, &b, name).await;
+            let address = address_of_waiter(&cluster, &a, &b, name).await;
             assert!(address.starts_with("PUBLISH "), "{rules}: {address}");
         }
         take_and_free(&a.lock(&names[0]), 5).await;

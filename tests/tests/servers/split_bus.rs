@@ -12,7 +12,7 @@ use redlatch_tests::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::support::{await_copy, registered, script_calls, take_and_free};
+use super::support::{await_copy, names_on, registered, take_and_free};
 
 redlatch_tests::on_every_server!(master_in_the_minority_is_left_and_durable_holds_exclude);
 
@@ -22,7 +22,8 @@ async fn master_in_the_minority_is_left_and_durable_holds_exclude(binary: Server
     let cluster = with_two_replicas(&binary);
     let old = &cluster.nodes()[0];
     let replicas = cluster.replicas_of(old);
-    let [kept, all, plain, other] = names_of(&cluster, old);
+    let mut names = names_on(&cluster, old, "n");
+    let [kept, all, plain, other] = std::array::from_fn(|_| names.next().unwrap());
     let url = cluster.url();
     let connect = || Client::connect(&url);
     let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
@@ -106,11 +107,11 @@ async fn stays_left(cluster: &Cluster, old: &Server, new: &Server, of: [&Client;
         take_and_free(&client.lock(name), 5).await;
         client.settled().await;
     }
-    let before = script_calls(old);
+    let before = old.script_calls();
     for client in of {
         take_and_free(&client.lock(name), 5).await;
     }
-    assert_eq!(script_calls(old), before);
+    assert_eq!(old.script_calls(), before);
     cluster.heal();
     eventually_blocking("the old master to be a replica", GENEROUS, || {
         (old.info("replication")["role"] == "slave").then_some(())
@@ -121,7 +122,7 @@ async fn stays_left(cluster: &Cluster, old: &Server, new: &Server, of: [&Client;
         take_and_free(&client.lock(name), 5).await;
         assert_tables_empty(client).await;
     }
-    assert_eq!(script_calls(old), before);
+    assert_eq!(old.script_calls(), before);
 }
 
 /// Three masters, the first with two replicas: when one has taken over, the other confirms.
@@ -141,13 +142,6 @@ fn with_two_replicas(binary: &ServerBinary) -> Cluster {
     });
     cluster.await_agreement();
     cluster
-}
-
-/// Returns names that `node` is in charge of.
-fn names_of<const N: usize>(cluster: &Cluster, node: &Server) -> [String; N] {
-    let names = (0..).map(|n| format!("n{n}"));
-    let mut names = names.filter(|name| cluster.owner(&key(name)).port() == node.port());
-    std::array::from_fn(|_| names.next().expect("there is no end of names"))
 }
 
 /// Waits for the name of `guard` in a task of its own, and says when it was had.

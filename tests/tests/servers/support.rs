@@ -1,14 +1,15 @@
 //! What the tests with several servers have in common.
 
-use redlatch::{Client, Lock};
+use redlatch::{Client, Lock, LockGuard, Released};
 use redlatch_tests::{
-    fixture::{MS, key},
+    fixture::{MS, key, waiting},
     server::{
         ClientType, Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerKind,
         ServerOptions, Version,
     },
     wait::{GENEROUS, eventually, eventually_blocking},
 };
+use tokio::task::JoinHandle;
 
 /// Starts a cluster of three masters with a replica each, which takes over soon.
 pub(crate) fn three_and_three(binary: &ServerBinary) -> Cluster {
@@ -34,14 +35,55 @@ pub(crate) fn other<'a>(group: &'a SentinelGroup, than: &Server) -> &'a Server {
         .unwrap()
 }
 
+/// Returns names that begin with `stem` and that `node` is in charge of.
+pub(super) fn names_on<'a>(
+    cluster: &'a Cluster,
+    node: &'a Server,
+    stem: &'a str,
+) -> impl Iterator<Item = String> + 'a {
+    let names = (0..).map(move |n| format!("{stem}{n}"));
+    names.filter(move |name| cluster.owner(&key(name)).port() == node.port())
+}
+
+/// Returns the first of [`names_on`].
+pub(super) fn name_on(cluster: &Cluster, node: &Server, stem: &str) -> String {
+    let mut names = names_on(cluster, node, stem);
+    names.next().expect("there is no end of names")
+}
+
+/// Returns a master other than `node`.
+pub(super) fn other_master<'a>(cluster: &'a Cluster, node: &Server) -> &'a Server {
+    let mut masters = cluster.masters().into_iter();
+    masters.find(|master| master.port() != node.port()).unwrap()
+}
+
+/// Lets `a` hold `name`, and `b` wait for it.
+pub(super) async fn contended(
+    cluster: &Cluster,
+    [a, b]: [&Client; 2],
+    name: &str,
+) -> (LockGuard, JoinHandle<LockGuard>) {
+    let guard = a.lock(name).lock().await.unwrap();
+    let waiter = waiting(b.lock(name));
+    registered(|| cluster.owner(&key(name)), name).await;
+    (guard, waiter)
+}
+
+/// Releases `guard`, and checks that the waiter gets the name.
+pub(super) async fn hand_over(guard: LockGuard, waiter: JoinHandle<LockGuard>) {
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let next = waiter.await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Released::Free);
+}
+
 /// Waits until `clients` ask `old` for nothing any more.
 pub(crate) async fn have_left(old: &Server, clients: [&Client; 2]) {
     eventually("both clients to have left", GENEROUS, async || {
-        let before = script_calls(old);
+        let before = old.script_calls();
         for client in clients {
             take_and_free(&client.lock("elsewhere"), 1).await;
         }
-        script_calls(old) == before
+        old.script_calls() == before
     })
     .await;
 }
@@ -84,13 +126,6 @@ pub(super) fn first_waiter(owner: &Server, name: &str) -> String {
 pub(super) fn cut_off(master: &Server, replica: &Server) {
     replica.stop();
     master.client_kill(ClientType::Replica);
-}
-
-/// Returns how many scripts clients have called.
-pub(super) fn script_calls(server: &Server) -> u64 {
-    let stats = server.commandstats();
-    let calls = ["evalsha", "eval"].iter();
-    calls.filter_map(|name| stats.get(*name)).sum()
 }
 
 /// Takes and frees a lock so many times.

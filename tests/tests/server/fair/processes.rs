@@ -1,5 +1,4 @@
-//! A hundred waiters, or by night a thousand, in twenty processes, of which some are killed; and
-//! clients with wrong clocks.
+//! A hundred waiters, or by night a thousand, in twenty processes, of which some are killed.
 
 use std::{
     collections::BTreeMap,
@@ -7,23 +6,18 @@ use std::{
     future::IntoFuture,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
-    sync::{Arc, mpsc},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
 use redlatch::{Client, FairLock};
-use redlatch_behaviours::fair::support::{Grants, queued_as};
 use redlatch_tests::{
     backend::Backend,
     server::ServerBinary,
-    skewed::SkewedRuntime,
     wait::{GENEROUS, by_night, eventually},
 };
 
-redlatch_tests::on_every_server!(
-    waiters_are_served_although_a_third_of_their_processes_are_killed,
-    wrong_clocks_of_clients_do_not_change_the_order,
-);
+redlatch_tests::on_every_server!(waiters_are_served_although_a_third_of_their_processes_are_killed);
 
 /// One grant as a waiter tells it.
 #[derive(Debug)]
@@ -165,35 +159,7 @@ async fn waiters_are_served_although_a_third_of_their_processes_are_killed(binar
     .await;
 }
 
-async fn wrong_clocks_of_clients_do_not_change_the_order(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let mut clients = vec![backend.client().await];
-    for (origin, rate) in [
-        (99_400, 0.99),
-        (99_400, 1.01),
-        (100_600, 0.99),
-        (100_600, 1.01),
-    ] {
-        let runtime = Arc::new(SkewedRuntime::new(Duration::from_secs(origin), rate));
-        clients.push(backend.builder().runtime(runtime).connect().await.unwrap());
-    }
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let grants = Grants::default();
-    let mut tasks = Vec::new();
-    for who in 0..40 {
-        let lock = clients[who * who / 3 % 5].fair_lock("x");
-        tasks.push(queued_as(who, &lock, &grants).await);
-    }
-    // Longer than anybody counts as alive without a word.
-    backend.pass(Duration::from_secs(6)).await;
-    guard.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(grants.list(), (0..40).collect::<Vec<_>>());
-}
-
-/// Part of the tests above: does something only when they start it.
+/// Part of the test above: does something only when that one starts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn run_as_a_worker_process() {
     let (Ok(waiters), Ok(url)) = (env::var(WAITERS), env::var(URL)) else {

@@ -12,7 +12,6 @@ use super::{
     kind::{Object, Party, stem},
     kinds,
 };
-use crate::support::script_calls;
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;
@@ -30,7 +29,7 @@ async fn requests_after_the_servers_clock_was_set_are_accepted(binary: ServerBin
         let mut seen = Vec::new();
         for (at, ahead) in [0, 60, 0, -120, 0].into_iter().enumerate() {
             server.set_clock(ahead);
-            let before = script_calls(&server);
+            let before = server.script_calls();
             // Each time another name, since a clock that is set changes what is left of the last.
             let object = Object::new(kind, &format!("{}{at}", stem(kind)), &party);
             let hold = object.take(30 * SECOND).await.unwrap();
@@ -39,7 +38,7 @@ async fn requests_after_the_servers_clock_was_set_are_accepted(binary: ServerBin
             assert_eq!(outcome, ReleaseOutcome::Ended, "{kind:?}");
             object.delete().await.unwrap();
             party.client.settled().await;
-            seen.push(script_calls(&server) - before);
+            seen.push(server.script_calls() - before);
         }
         let calls = seen[0];
         let step = u64::from(!kind.looks_first());

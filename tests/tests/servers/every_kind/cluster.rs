@@ -11,7 +11,7 @@ use super::{
     parties,
     scene::{Leases, Scene},
 };
-use crate::support::{script_calls, three_and_three};
+use crate::support::{other_master, three_and_three};
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_planned_failover,
@@ -30,7 +30,7 @@ async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
     scene.renewed().await;
     before.reset_stats();
     println!("{binary}, failed over: {}", scene.hand_over().await);
-    assert_eq!(script_calls(before), 0, "the old master is asked no more");
+    assert_eq!(before.script_calls(), 0, "the old master is asked no more");
     scene.end(&cluster.masters()).await;
 }
 
@@ -59,10 +59,7 @@ async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
 // L37
 async fn every_kind_follows_its_slot_under_load(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
-    let Backend::Shared(servers) = &backend else {
-        panic!("it is shared")
-    };
-    let cluster = servers.as_cluster();
+    let cluster = backend.as_cluster();
     let (slot, source) = (slot_of(TAG.as_bytes()), cluster.owner(TAG));
     let fill = "for i = 1, 400 do redis.call('SET', KEYS[1] .. i, 'x', 'EX', 3600) end";
     let fill = ["EVAL", fill, "1", &format!("{TAG}filler")];
@@ -70,11 +67,7 @@ async fn every_kind_follows_its_slot_under_load(binary: ServerBinary) {
     let parties = parties(&cluster.url()).await;
     let load = Load::start(&parties, TAG).await;
     let mut scene = Scene::begin(&kinds::on_one(), parties, TAG, Leases::renewed(9 * SECOND)).await;
-    let masters = cluster.masters();
-    let mut others = masters
-        .iter()
-        .filter(|master| master.port() != source.port());
-    for target in [*others.next().unwrap(), source] {
+    for target in [other_master(cluster, source), source] {
         let (began, before) = (Instant::now(), load.rounds());
         tokio::task::block_in_place(|| cluster.migrate(slot, target, 1));
         assert_eq!(cluster.owner(TAG).port(), target.port());

@@ -8,7 +8,7 @@ use super::{
     TAG, kinds, parties,
     scene::{Leases, Scene},
 };
-use crate::support::{group, have_left, other, script_calls};
+use crate::support::{group, have_left, other};
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_failover_by_order,
@@ -30,7 +30,7 @@ async fn every_kind_outlives_a_failover_by_order(binary: ServerBinary) {
     before.reset_stats();
     scene.prolong(60 * SECOND).await;
     println!("{binary}, failed over: {}", scene.hand_over().await);
-    assert_eq!(script_calls(before), 0, "the old master is asked no more");
+    assert_eq!(before.script_calls(), 0, "the old master is asked no more");
     scene.end(&[group.master()]).await;
 }
 

@@ -15,6 +15,7 @@ use redlatch_tests::{
 redlatch_tests::on_every_server!(
     an_uncontended_lock_costs_two_commands,
     idle_waiter_sends_nothing_between_rechecks,
+    thousand_tasks_cost_few_commands_per_acquisition,
 );
 
 /// A client of which the proxy sees the commands.
@@ -90,4 +91,28 @@ async fn idle_waiter_sends_nothing_between_rechecks(binary: ServerBinary) {
         waiter.await.unwrap();
     }
     assert_nothing_left(&backend, &[&holder, &client]).await;
+}
+
+// L8
+async fn thousand_tasks_cost_few_commands_per_acquisition(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    preload(backend.server());
+    let (client, proxy) = counted(&backend).await;
+    let before = proxy.requests();
+    let waiters: Vec<_> = (0..1_000)
+        .map(|_| {
+            let lock = client.lock("x");
+            tokio::spawn(async move {
+                let guard = lock.lock().await.unwrap();
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    let each = f64::from(u32::try_from(proxy.requests() - before).unwrap()) / 1_000.0;
+    println!("{binary}: {each:.3} commands per acquisition of 1,000 local tasks");
+    assert!(each <= 3.0, "{each}");
+    assert_nothing_left(&backend, &[&client]).await;
 }

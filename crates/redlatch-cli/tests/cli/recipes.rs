@@ -222,7 +222,13 @@ async fn recording_of_a_test_becomes_a_page() {
     finished(watch).await;
     succeeds(&world, draw).await;
     let page = fs::read_to_string(world.file("holds.html")).unwrap();
-    assert!(page.contains(&token) && page.contains("orders:42"));
+    assert!(page.contains(&format!("\"token\":\"{token}\"")) && page.contains("orders:42"));
+    for foreign in ["src=", "href=", "url(", "fetch(", "import "] {
+        assert!(
+            !page.contains(foreign),
+            "the page needs another file: {foreign}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

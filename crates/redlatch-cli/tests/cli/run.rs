@@ -33,17 +33,6 @@ async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_runs_when_the_holder_has_ended() {
-    let world = World::new().await;
-    let client = world.client().await;
-    let held = client.lock("a").lock().await.unwrap();
-    let child = world.start("run -w 100s a -- echo mine");
-    world.awaited("a").await;
-    held.release().await.unwrap();
-    assert_eq!(finished(child).await.stdout, "mine\n");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn permits_that_were_waited_for_last_as_long_as_others() {
     let world = World::new().await;
     let client = world.client().await;

@@ -192,7 +192,7 @@ a doubled local hour is one slot
 30 2 * * *|Europe/Berlin|2026-10-24T12:00|2026-10-26T12:00|25T00:30 26T01:30
 2:00 the first time, then 3:00 and 4:00, where only some hours are named
 0 2-23 * * *|Europe/Berlin|2026-10-24T22:30|2026-10-25T03:30|25T00:00 25T02:00 25T03:00
-a job of each hour has its slots in both passes of a doubled half hour
+a job of every 20 minutes has its slots in both passes of a doubled half hour
 */20 * * * *|Australia/Lord_Howe|2026-04-04T14:20|2026-04-04T15:40|04T14:40 04T15:10 04T15:30
 a slot in a skipped half hour begins behind it
 15 2 * * *|Australia/Lord_Howe|2026-10-02T20:00|2026-10-05T00:00|03T15:30 04T15:15

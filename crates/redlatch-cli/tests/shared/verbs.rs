@@ -81,8 +81,8 @@ pub(crate) async fn all_schedules_run_their_present_slot_once(world: World) {
 pub(crate) async fn observers_see_who_leads(world: World) {
     let mut child = world.start("elect boss --observe");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let nobody = json!({"v": 1, "name": "boss", "leads": false});
-    assert_eq!(event(&mut lines).await, nobody);
+    let vacant = json!({"v": 1, "name": "boss", "leads": false});
+    assert_eq!(event(&mut lines).await, vacant);
     let leader = world.start(&sh("elect boss --value h:9", LEADS));
     let mut seen = event(&mut lines).await;
     while seen["value"].is_null() {

@@ -10,16 +10,14 @@ pub(crate) fn name(stem: &str, number: usize) -> String {
 
 /// Returns all names.
 pub(crate) fn all() -> Vec<String> {
-    let kinds = KINDS.iter();
-    kinds
-        .flat_map(|kind| (0..kind.names()).map(|at| name(kind.stem(), at)))
-        .collect()
+    let of_kind = |&(stem, names, _)| (0..names).map(move |at| name(stem, at));
+    KINDS.iter().flat_map(of_kind).collect()
 }
 
 /// Returns the number of names of a stem.
 pub(crate) fn count(stem: &str) -> usize {
-    let found = KINDS.iter().find(|kind| kind.stem() == stem);
-    found.map_or(0, |kind| kind.names())
+    let found = KINDS.iter().find(|(other, ..)| *other == stem);
+    found.map_or(0, |(_, names, _)| *names)
 }
 
 /// Tells whether a waiter for one name may depend on a waiter for the other: the names are the

@@ -51,7 +51,7 @@ pub(crate) struct Fault {
 }
 
 /// A period in which two servers may have been active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Takeover {
     /// The time until which only the old server was active.
     pub(crate) began: u64,
@@ -145,56 +145,48 @@ impl FromStr for Record {
     }
 }
 
-impl Hold {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "hold id={} kind={} name={} units={} limit={} token={} asked={} from={} until={} gone={} durable={}",
-            self.id,
-            self.kind,
-            self.name,
-            self.units,
-            self.limit,
-            self.token,
-            self.asked,
-            self.from,
-            self.until,
-            self.gone,
-            self.durable,
-        )
-    }
+/// Writes a record as its word and `field=value` for each field, and reads it by the same names.
+macro_rules! fields {
+    ($record:ident $word:literal $($field:ident)+) => {
+        impl $record {
+            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($word)?;
+                $(write!(f, concat!(" ", stringify!($field), "={}"), self.$field)?;)+
+                Ok(())
+            }
 
-    fn read(fields: &Fields<'_>) -> Result<Self, String> {
-        Ok(Self {
-            id: fields.get("id")?,
-            kind: fields.get("kind")?,
-            name: fields.get("name")?,
-            units: fields.get("units")?,
-            limit: fields.get("limit")?,
-            token: fields.get("token")?,
-            asked: fields.get("asked")?,
-            from: fields.get("from")?,
-            until: fields.get("until")?,
-            gone: fields.get("gone")?,
-            durable: fields.get("durable")?,
-        })
-    }
+            fn read(fields: &Fields<'_>) -> Result<Self, String> {
+                Ok(Self { $($field: fields.get(stringify!($field))?,)+ })
+            }
+        }
+    };
 }
+
+fields!(Hold "hold" id kind name units limit token asked from until gone durable);
+fields!(Write "write" name token asked read at accepted valid lost);
+fields!(Round "round" name from until count begun counted first last opened passed stuck);
 
 impl Fault {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            from,
+            until,
+            names,
+            takeover,
+        } = self;
+        let names = names.join(",");
+        let Takeover {
+            began,
+            died,
+            back,
+            ended,
+        } = takeover.unwrap_or_default();
         write!(
             f,
-            "fault kind={} from={} until={} names={} began={} died={} back={} ended={}",
-            self.kind,
-            self.from,
-            self.until,
-            self.names.join(","),
-            self.takeover.map_or(0, |takeover| takeover.began),
-            self.takeover.map_or(0, |takeover| takeover.died),
-            self.takeover.map_or(0, |takeover| takeover.back),
-            self.takeover.map_or(0, |takeover| takeover.ended),
-        )
+            "fault kind={kind} from={from} until={until} names={names}"
+        )?;
+        write!(f, " began={began} died={died} back={back} ended={ended}")
     }
 
     fn read(fields: &Fields<'_>) -> Result<Self, String> {
@@ -214,81 +206,18 @@ impl Fault {
     }
 }
 
-impl Write {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "write name={} token={} asked={} read={} at={} accepted={} valid={} lost={}",
-            self.name,
-            self.token,
-            self.asked,
-            self.read,
-            self.at,
-            self.accepted,
-            self.valid,
-            self.lost,
-        )
-    }
-
-    fn read(fields: &Fields<'_>) -> Result<Self, String> {
-        Ok(Self {
-            name: fields.get("name")?,
-            token: fields.get("token")?,
-            asked: fields.get("asked")?,
-            read: fields.get("read")?,
-            at: fields.get("at")?,
-            accepted: fields.get("accepted")?,
-            valid: fields.get("valid")?,
-            lost: fields.get("lost")?,
-        })
-    }
-}
-
-impl Round {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "round name={} from={} until={} count={} begun={} counted={} first={} last={} opened={} passed={} stuck={}",
-            self.name,
-            self.from,
-            self.until,
-            self.count,
-            self.begun,
-            self.counted,
-            self.first,
-            self.last,
-            self.opened,
-            self.passed,
-            self.stuck,
-        )
-    }
-
-    fn read(fields: &Fields<'_>) -> Result<Self, String> {
-        Ok(Self {
-            name: fields.get("name")?,
-            from: fields.get("from")?,
-            until: fields.get("until")?,
-            count: fields.get("count")?,
-            begun: fields.get("begun")?,
-            counted: fields.get("counted")?,
-            first: fields.get("first")?,
-            last: fields.get("last")?,
-            opened: fields.get("opened")?,
-            passed: fields.get("passed")?,
-            stuck: fields.get("stuck")?,
-        })
-    }
-}
-
 impl Wait {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            names,
+            from,
+            until,
+        } = self;
+        let names = names.join(",");
         write!(
             f,
-            "wait kind={} names={} from={} until={}",
-            self.kind,
-            self.names.join(","),
-            self.from,
-            self.until,
+            "wait kind={kind} names={names} from={from} until={until}"
         )
     }
 
@@ -322,74 +251,24 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
+    const FLUSH: &str = "fault kind=flush from=1 until=2 names= began=0 died=0 back=0 ended=0";
+
     #[test]
-    fn records_are_read_as_written() {
-        let records = [
-            Record::Hold(Hold {
-                id: 7,
-                kind: "lock".to_owned(),
-                name: "a".to_owned(),
-                units: 1,
-                limit: 1,
-                token: 1_790_000_000_000_001,
-                asked: 1,
-                from: 2,
-                until: 3,
-                gone: 4,
-                durable: true,
-            }),
-            Record::Fault(Fault {
-                kind: "crash".to_owned(),
-                from: 1,
-                until: 2,
-                names: vec!["a".to_owned(), "b".to_owned()],
-                takeover: Some(Takeover {
-                    began: 1,
-                    died: 2,
-                    back: 3,
-                    ended: 4,
-                }),
-            }),
-            Record::Fault(Fault {
-                kind: "flush".to_owned(),
-                from: 1,
-                until: 2,
-                names: Vec::new(),
-                takeover: None,
-            }),
-            Record::Write(Write {
-                name: "set".to_owned(),
-                token: 5,
-                asked: 7,
-                read: 1,
-                at: 2,
-                accepted: false,
-                valid: true,
-                lost: 3,
-            }),
-            Record::Round(Round {
-                name: "latch".to_owned(),
-                from: 1,
-                until: 2,
-                count: 3,
-                begun: 3,
-                counted: 3,
-                first: 4,
-                last: 5,
-                opened: 6,
-                passed: 2,
-                stuck: 0,
-            }),
-            Record::Wait(Wait {
-                kind: "multi".to_owned(),
-                names: vec!["a".to_owned(), "b".to_owned()],
-                from: 1,
-                until: 2,
-            }),
-        ];
-        for record in records {
-            assert_eq!(record.to_string().parse(), Ok(record));
+    fn records_are_written_as_read() {
+        for line in [
+            "hold id=7 kind=lock name=a units=1 limit=2 token=1790000000000001 asked=3 from=4 \
+             until=5 gone=6 durable=true",
+            "fault kind=crash from=1 until=2 names=a,b began=3 died=4 back=5 ended=6",
+            FLUSH,
+            "write name=set token=5 asked=7 read=1 at=2 accepted=false valid=true lost=3",
+            "round name=latch from=1 until=2 count=3 begun=4 counted=5 first=6 last=7 opened=8 \
+             passed=9 stuck=0",
+            "wait kind=multi names=a,b from=1 until=2",
+        ] {
+            assert_eq!(line.parse::<Record>().unwrap().to_string(), line);
         }
+        let flush: Record = FLUSH.parse().unwrap();
+        assert!(matches!(flush, Record::Fault(fault) if fault.takeover.is_none()));
         assert!("nonsense a=1".parse::<Record>().is_err());
         assert!("hold id=x".parse::<Record>().is_err());
     }

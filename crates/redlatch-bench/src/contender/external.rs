@@ -266,16 +266,9 @@ mod tests {
         };
         let mut read = Answer::default();
         let text = answer(&done);
-        let (last, lines) = text
-            .lines()
-            .collect::<Vec<_>>()
-            .split_last()
-            .map(|(l, r)| (*l, r.to_vec()))
-            .unwrap();
-        for line in lines {
-            assert!(!read.read(line).unwrap(), "{line}");
-        }
-        assert!(read.read(last).unwrap());
+        let ends: Vec<_> = text.lines().map(|line| read.read(line).unwrap()).collect();
+        let (last, others) = ends.split_last().unwrap();
+        assert!(*last && !others.contains(&true), "{ends:?}");
         assert_eq!(format!("{:?}", read.done), format!("{done:?}"));
         assert!(read.read("hold 1 2").is_err());
         assert!(read.read("what").is_err());

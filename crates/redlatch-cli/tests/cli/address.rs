@@ -10,22 +10,16 @@ use crate::support::{Args, World, all_end_with, finished, output, sh};
 async fn no_address_is_an_error_that_names_the_variables() {
     let world = World::new().await;
     let mut command = world.command("run a -- true");
-    output(command.env_remove("REDLATCH_URL"))
-        .await
-        .ends(78)
-        .says("REDLATCH_URL");
+    let ended = output(command.env_remove("REDLATCH_URL")).await;
+    ended.ends(78).says("REDLATCH_URL");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_address_is_a_code_of_its_own() {
     let world = World::new().await;
-    for url in [
-        "localhost:6379",
-        "http://localhost",
-        "redis://localhost:99999",
-    ] {
-        let ended = output(&mut world.command_at(url, "run a -- true")).await;
-        assert_eq!(ended.code, 78, "{url}: {}", ended.stderr);
+    let wrong = "localhost:6379 http://localhost redis://localhost:99999";
+    for url in wrong.split(' ') {
+        let ended = world.ends_at(url, 78, "run a -- true").await;
         let is_missing = ended.stderr.contains("redis:// is missing");
         assert_eq!(is_missing, !url.contains("://"), "{}", ended.stderr);
     }
@@ -47,40 +41,30 @@ async fn the_address_comes_from_the_first_place_that_has_one() {
     fs::write(world.file("url"), format!("{}\n", world.url())).unwrap();
     let wrong = "redis://127.0.0.1:1";
     let from_file = ["run", "--url-file", "url", "a", "--", "true"];
-    output(&mut world.command_at(wrong, &from_file))
-        .await
-        .ends(0);
+    world.ends_at(wrong, 0, &from_file).await;
     let url = world.url();
     let from_option = ["run", "--url", &url, "a", "--", "true"];
-    output(&mut world.command_at(wrong, &from_option))
-        .await
-        .ends(0);
+    world.ends_at(wrong, 0, &from_option).await;
     let mut from_redis_url = world.command("run a -- true");
-    from_redis_url
-        .env_remove("REDLATCH_URL")
-        .env("REDIS_URL", &url);
-    output(&mut from_redis_url).await.ends(0);
-    world
-        .ends(78, "run --url-file none a -- true")
-        .await
-        .says("none");
+    from_redis_url.env_remove("REDLATCH_URL");
+    output(from_redis_url.env("REDIS_URL", &url)).await.ends(0);
+    let missing = "run --url-file none a -- true";
+    world.ends(78, missing).await.says("none");
 }
 
 /// The options of the client, by their doors: the address, and above it the command line.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_address_counts_unless_an_option_is_given() {
     let world = World::new().await;
-    let url = format!(
-        "{}?prefix=shop&lease=100s&application=till&odd=x",
-        world.url()
-    );
+    let options = "prefix=shop&lease=100s&application=till&odd=x";
+    let url = format!("{}?{options}", world.url());
     let client = Client::connect(&url).await.unwrap();
     let script = "echo up >> up; while [ ! -e stop ]; do sleep 0.05; done";
-    for (number, (verb, application, lease)) in [
-        ("run a", "till", 100),
-        ("elect b", "till", 100),
-        ("once c --slot 1", "till", 100),
-        ("run d --lease 50s", "till", 50),
+    for (number, (verb, lease)) in [
+        ("run a", 100),
+        ("elect b", 100),
+        ("once c --slot 1", 100),
+        ("run d --lease 50s", 50),
     ]
     .into_iter()
     .enumerate()
@@ -89,16 +73,14 @@ async fn the_address_counts_unless_an_option_is_given() {
         world.lines("up", number + 1).await;
         let held = client.object(verb.args()[1]).await.unwrap().unwrap();
         let holder = &held.holders[0];
-        assert_eq!(holder.metadata.as_ref().unwrap().application, application);
+        assert_eq!(holder.metadata.as_ref().unwrap().application, "till");
         let remaining = holder.remaining.as_secs();
-        assert!(
-            (lease / 2..=lease).contains(&remaining),
-            "{verb}: {remaining}"
-        );
-        let seen = output(&mut world.command_at(&url, "ls")).await;
-        seen.shows(verb.args()[1])
-            .says("of the address, and ignores them: odd");
-        fs::write(world.file("stop"), "").unwrap();
+        let is_right = (lease / 2..=lease).contains(&remaining);
+        assert!(is_right, "{verb}: {remaining}");
+        let seen = world.ends_at(&url, 0, "ls").await;
+        seen.says("of the address, and ignores them: odd");
+        seen.shows(verb.args()[1]);
+        world.stop();
         let ended = finished(child).await;
         ended.ends(0);
         assert_eq!(ended.stderr.matches('\n').count(), 1, "{ended:?}");
@@ -106,19 +88,18 @@ async fn the_address_counts_unless_an_option_is_given() {
     }
     let _held = client.lock("order").lock().await.unwrap();
     let other = ["run", "-n", "order", "--prefix", "bank", "--", "true"];
-    output(&mut world.command_at(&url, &other)).await.ends(0);
+    world.ends_at(&url, 0, &other).await;
     let wrong = format!("{}?lease=10s", world.url());
     let run = "run --kill-after 6s a -- true";
-    output(&mut world.command_at(&wrong, run)).await.ends(64);
+    world.ends_at(&wrong, 64, run).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_on_the_command_line_is_warned_of() {
     let world = World::new().await;
     let url = world.url().replace("redis://", "redis://app:secret@");
-    let ended = world
-        .redlatch(&["run", "--url", &url, "a", "--", "true"])
-        .await;
+    let run = format!("run --url {url} a -- true");
+    let ended = world.redlatch(&run).await;
     ended.says("visible to other users");
     assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
 }
@@ -167,11 +148,7 @@ async fn help_and_version_are_no_errors() {
     let world = World::new().await;
     for args in [&["--help"][..], &["run", "--help"], &["--version"]] {
         let ended = world.ends(0, args).await;
-        assert!(
-            ended.stdout.contains("redlatch"),
-            "{args:?}: {}",
-            ended.stdout
-        );
+        ended.shows("redlatch");
         assert!(!ended.stdout.contains("__"), "{args:?}: {}", ended.stdout);
     }
 }

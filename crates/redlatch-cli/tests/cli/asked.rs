@@ -15,19 +15,12 @@ async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {
     listed.is_silent();
     let lines: Vec<_> = listed.stdout.lines().collect();
     assert!(lines[1].starts_with("a "), "{lines:?}");
-    assert!(
-        lines[2].contains("unreadable: a value of another program"),
-        "{lines:?}"
-    );
-    let listed = world.redlatch("ls --json b").await;
-    let object = json(&listed.stdout);
+    let told = "unreadable: a value of another program";
+    assert!(lines[2].contains(told), "{lines:?}");
+    let object = json(&world.redlatch("ls --json b").await.stdout);
     assert_eq!(object["kind"], "unknown");
-    assert!(
-        object["unreadable"]
-            .as_str()
-            .unwrap()
-            .contains("another program")
-    );
+    let told = object["unreadable"].as_str().unwrap();
+    assert!(told.contains("another program"), "{told}");
     for verb in ["show", "wait"] {
         world.ends(64, &[verb, "b"]).await.says("another program");
     }
@@ -36,10 +29,8 @@ async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_that_is_not_set_is_not_open() {
     let world = World::new().await;
-    world
-        .ends(75, "wait --latch ready -w 0s")
-        .await
-        .says("latch ready is not set");
+    let unset = world.ends(75, "wait --latch ready -w 0s").await;
+    unset.says("latch ready is not set");
     let looks = world.server.command_count("EVALSHA");
     let mut child = world.start("wait --latch ready");
     let server = world.server.clone();

@@ -1,8 +1,8 @@
 //! `redlatch doctor` without a real server. `tests/servers/doctor.rs` has the faults of servers.
 
-use serde_json::Value;
+use serde_json::json;
 
-use crate::support::{World, output};
+use crate::support::{World, has, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fit_server_has_no_fault_and_nothing_is_left_held() {
@@ -10,20 +10,8 @@ async fn a_fit_server_has_no_fault_and_nothing_is_left_held() {
     let well = world.ends(0, "doctor").await;
     well.is_silent();
     assert!(!well.stdout.contains("FAULT"), "{}", well.stdout);
-    for check in [
-        "address",
-        "reach",
-        "version",
-        "round trip",
-        "clock",
-        "rights",
-        "pair",
-    ] {
-        assert!(
-            well.stdout.contains(&format!("  {check} ")),
-            "{check}: {}",
-            well.stdout
-        );
+    for check in "address,reach,version,round trip,clock,rights,pair".split(',') {
+        well.shows(&format!("  {check} "));
     }
     let listed = world.redlatch("ls").await;
     assert_eq!(listed.stdout, "");
@@ -37,20 +25,14 @@ async fn faults_have_the_code_that_other_verbs_end_with() {
         ("localhost:6379", 78, "address"),
         ("redis://127.0.0.1:99999", 78, "address"),
     ] {
-        let mut command = world.command_at(url, "doctor --json");
-        let told = output(&mut command).await;
-        assert_eq!(told.code, code, "{url}: {}", told.stdout);
+        let told = world.ends_at(url, code, "doctor --json").await;
         assert!(!told.stdout.contains("secret"), "{}", told.stdout);
-        let report: Value = serde_json::from_str(&told.stdout).unwrap();
-        assert_eq!((&report["v"], &report["code"]), (&1.into(), &code.into()));
+        let report = json(&told.stdout);
+        has(&report, json!({"v": 1, "code": code}));
         let last = report["checks"].as_array().unwrap().last().unwrap();
-        assert_eq!(
-            (&last["check"], &last["state"]),
-            (&check.into(), &"fault".into())
-        );
+        has(last, json!({"check": check, "state": "fault"}));
         assert!(!last["advice"].as_str().unwrap().is_empty());
-        let mut command = world.command_at(url, "ls");
-        assert_eq!(output(&mut command).await.code, code, "{url}");
+        world.ends_at(url, code, "ls").await;
     }
 }
 
@@ -59,20 +41,13 @@ async fn faults_have_the_code_that_other_verbs_end_with() {
 async fn unknown_parameters_are_named_without_their_values_and_once() {
     let world = World::new().await;
     let url = format!("{}?api_token=hush&prefix=shop", world.url());
-    let told = output(&mut world.command_at(&url, "doctor")).await;
-    told.ends(0).is_silent().shows("api_token=***&prefix=shop");
+    let told = world.ends_at(&url, 0, "doctor").await;
+    told.is_silent().shows("api_token=***&prefix=shop");
     assert!(!told.stdout.contains("hush"), "{}", told.stdout);
-    assert_eq!(
-        told.stdout.matches("ignores them").count(),
-        1,
-        "{}",
-        told.stdout
-    );
+    let count = told.stdout.matches("ignores them").count();
+    assert_eq!(count, 1, "{}", told.stdout);
     let secret = world.url().replace("//", "//app:secret@");
     let told = world.redlatch(&["doctor", "--url", &secret]).await;
-    assert_eq!(
-        told.stderr.matches("visible to other users").count(),
-        1,
-        "{told:?}"
-    );
+    let count = told.stderr.matches("visible to other users").count();
+    assert_eq!(count, 1, "{told:?}");
 }

@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use crate::{
-    support::{World, finished, pid_of, read_lines, sh, signal},
+    support::{World, finished, json, pid_of, read_lines, sh, signal},
     verbs::LEADS,
     world::is_alive,
 };
@@ -21,7 +21,7 @@ async fn one_candidate_leads_and_the_next_follows_when_its_command_has_ended() {
     let info = world.client().await.election("boss").info().await.unwrap();
     assert!(info.is_some());
     assert_eq!(read_lines(&world.file("started")).len(), 1);
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     assert_eq!((finished(a).await.code, finished(b).await.code), (0, 0));
     assert_eq!(read_lines(&world.file("started")).len(), 2);
 }
@@ -32,17 +32,11 @@ async fn a_command_that_fails_leads_again_after_a_pause() {
     let script = "echo $REDLATCH_TOKEN >> terms; [ $(wc -l < terms) -ge 3 ]";
     let args = ["elect", "boss", "--pause", "10ms", "--", "sh", "-c", script];
     let led = world.ends(0, &args).await;
-    assert!(
-        led.stderr.contains("exit code 1; the name is given back"),
-        "{}",
-        led.stderr
-    );
+    led.says("exit code 1; the name is given back");
     let terms = read_lines(&world.file("terms"));
     let tokens: Vec<u64> = terms.iter().map(|token| token.parse().unwrap()).collect();
-    assert!(
-        tokens.is_sorted_by(|a, b| a < b) && tokens.len() == 3,
-        "{tokens:?}"
-    );
+    let rise = tokens.is_sorted_by(|a, b| a < b);
+    assert!(rise && tokens.len() == 3, "{tokens:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,17 +47,7 @@ async fn a_signal_ends_the_wait_or_the_command_and_gives_the_name_back() {
     let group = world.lines("started", 1).await.remove(0);
     let candidate = world.start(&args);
     let client = world.client().await;
-    while client
-        .election("boss")
-        .info()
-        .await
-        .unwrap()
-        .unwrap()
-        .waiters
-        == 0
-    {
-        tokio::task::yield_now().await;
-    }
+    world.awaited("boss").await;
     signal(pid_of(&candidate), "TERM");
     finished(candidate).await.ends(128 + 15);
     signal(pid_of(&leader), "TERM");
@@ -84,7 +68,7 @@ async fn a_term_that_is_ended_by_force_ends_the_command() {
     // It leads again, and the first command is dead by then.
     world.lines("started", 2).await;
     assert!(!is_alive(&first));
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(child).await.ends(0);
 }
 
@@ -96,8 +80,7 @@ async fn a_forbidden_renewal_gives_the_leader_time_to_end() {
     let args = sh("elect boss --lease 12s --pause 10ms --note reindex", polite);
     let child = world.start(&args);
     world.lines("started", 1).await;
-    let shown = world.redlatch("show boss --json").await;
-    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let shown = json(&world.redlatch("show boss --json").await.stdout);
     let holder = &shown["holders"][0];
     assert_eq!(holder["note"], "reindex");
     let token = holder["token"].to_string();
@@ -105,7 +88,7 @@ async fn a_forbidden_renewal_gives_the_leader_time_to_end() {
     // It leads again once the command has ended.
     world.lines("started", 2).await;
     assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(child).await.ends(0).says("exit code 0");
 }
 
@@ -122,17 +105,13 @@ async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
     let taken: u64 = next.await.stdout.trim().parse().unwrap();
     // The first candidate may lead again by now, with another process.
     let beats = read_lines(&world.file("beats"));
-    let of = |beat: &str| {
-        let (pid, at) = beat.split_once(' ').unwrap();
-        (pid.to_owned(), at.parse::<u64>().unwrap())
-    };
-    let first = of(&beats[0]).0;
-    let last = beats
+    let beats: Vec<_> = beats
         .iter()
-        .map(|beat| of(beat))
-        .filter(|(pid, _)| *pid == first);
-    let last = last.map(|(_, at)| at).max().unwrap();
-    assert!(last < taken, "alive {} ns after that", last - taken);
+        .map(|beat| beat.split_once(' ').unwrap())
+        .collect();
+    let of_first = beats.iter().filter(|(pid, _)| *pid == beats[0].0);
+    let last = of_first.map(|(_, at)| at.parse::<u64>().unwrap()).max();
+    assert!(last < Some(taken), "alive at {last:?}, after {taken}");
     signal(pid_of(&child), "KILL");
 }
 
@@ -180,9 +159,7 @@ async fn http_tells_who_leads_and_that_both_are_ready() {
     let candidate = world.start(&["elect", "boss", "--http", &other]);
     let client = world.client().await;
     let election = client.election("boss");
-    while election.info().await.unwrap().unwrap().waiters == 0 {
-        tokio::task::yield_now().await;
-    }
+    world.awaited("boss").await;
     let token = election.info().await.unwrap().unwrap().token.as_u64();
     let leads = serde_json::json!({"v": 1, "name": "boss", "leads": true, "token": token});
     let follows = serde_json::json!({"v": 1, "name": "boss", "leads": false});
@@ -191,19 +168,19 @@ async fn http_tells_who_leads_and_that_both_are_ready() {
     assert_eq!(get(&one, "/").await, (404, leads));
     assert_eq!(get(&other, "/leader").await, (503, follows.clone()));
     assert_eq!(get(&other, "/ready").await, (200, follows));
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(leader).await.ends(0);
-    let mut now = get(&other, "/leader").await;
-    while now.0 != 200 {
-        now = get(&other, "/leader").await;
-    }
-    assert!(now.1["token"].as_u64().unwrap() > token);
+    let now = loop {
+        match get(&other, "/leader").await {
+            (200, now) => break now,
+            (status, _) => assert_eq!(status, 503),
+        }
+    };
+    assert!(now["token"].as_u64().unwrap() > token);
     signal(pid_of(&candidate), "TERM");
     finished(candidate).await.ends(128 + 15);
     assert_eq!(election.leader().await.unwrap(), None);
 
-    world
-        .ends(64, "elect boss --http nowhere")
-        .await
-        .says("--http cannot use nowhere");
+    let wrong = world.ends(64, "elect boss --http nowhere").await;
+    wrong.says("--http cannot use nowhere");
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    support::{GENEROUS, World, eventually, finished, json, pid_of, read_lines, sh, signal},
+    support::{GENEROUS, World, eventually, finished, has, pid_of, read_lines, sh, signal},
     wire::Wire,
-    world::is_alive,
+    world::{is_alive, suspend},
 };
 
 /// Ignores TERM, and writes the time, in ns, all the time. `date` is a process of its own, so it is
@@ -53,7 +54,7 @@ async fn is_killed_by_silence(verb: &str, of_next: &str, code: i32) {
         signal(pid_of(&child), "INT");
     }
     let ended = finished(child).await;
-    assert_eq!(ended.code, code, "{verb:?}: {}", ended.stderr);
+    ended.ends(code);
     assert!(code != 76 || ended.stderr.contains("lost: "), "{ended:?}");
 }
 
@@ -76,12 +77,7 @@ async fn a_silent_server_gives_command_and_job_time_to_end() {
         wire.cut();
         finished(child).await.ends(76);
         assert_eq!(read_lines(&world.file("told")), ["told"]);
-        let report = json(&std::fs::read_to_string(world.file("report")).unwrap());
-        assert_eq!(
-            (&report["outcome"], &report["exit"]),
-            (&"lost".into(), &0.into()),
-            "{line}"
-        );
+        has(&world.report(), json!({"outcome": "lost", "exit": 0}));
         if line.starts_with("once") {
             let last = world.client().await.once("a").last().await.unwrap();
             assert_ne!(last.unwrap().outcome, redlatch::once::JobOutcome::Done);
@@ -96,8 +92,7 @@ async fn a_silent_server_gives_command_and_job_time_to_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_ended_by_force_kills_the_command() {
     let world = World::new().await;
-    let run = ["run", "--lease", "3s", "a", "--", "sh", "-c", STUBBORN];
-    let child = world.start(&run);
+    let child = world.start(&sh("run --lease 3s a", STUBBORN));
     world.lines("beats", 1).await;
     let client = world.client().await;
     assert!(client.lock("a").force_release().await.unwrap());
@@ -135,8 +130,7 @@ async fn a_forbidden_renewal_kills_a_command_that_does_not_end_before_anybody_ha
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_hold_outlives_its_lease() {
     let world = World::new().await;
-    let script = "sleep 4; echo done";
-    let run = sh("run --lease 3s a", script);
+    let run = sh("run --lease 3s a", "sleep 4; echo done");
     assert_eq!(world.ends(0, &run).await.stdout, "done\n");
 }
 
@@ -220,12 +214,7 @@ async fn a_command_that_was_suspended_beyond_the_deadline_does_nothing_more() {
     let command = world.lines("pids", 1).await.remove(0);
     let (wrapper, guardian) = (pid_of(&child), guardian_of(&pid_of(&child)).unwrap());
     for pid in [&command, &wrapper, &guardian] {
-        signal(pid, "STOP");
-        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        eventually("the process to be stopped", || {
-            state().contains(") T ").then_some(())
-        })
-        .await;
+        suspend(pid).await;
     }
     let next = world.redlatch("run a -- echo mine").await;
     assert_eq!(next.stdout, "mine\n");
@@ -239,10 +228,8 @@ async fn a_command_that_was_suspended_beyond_the_deadline_does_nothing_more() {
     }
     finished(child).await.ends(76).says("signal 9");
     assert!(!world.file("told").exists(), "KILL comes first");
-    println!(
-        "beats after that: {}",
-        read_lines(&world.file("beats")).len() - beats
-    );
+    let after = read_lines(&world.file("beats")).len() - beats;
+    println!("beats after that: {after}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,21 +260,14 @@ async fn a_guardian_that_was_stopped_kills_by_no_outdated_deadline() {
     signal(&guardian, "CONT");
     let before = read_lines(&world.file("beats")).len();
     world.lines("beats", before + 10).await;
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(child).await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guardian_outlives_signals_to_everything() {
     let world = World::new().await;
-    let child = world.start(&[
-        "run",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        &format!("trap '' TERM; {FAMILY}"),
-    ]);
+    let child = world.start(&sh("run a", &format!("trap '' TERM; {FAMILY}")));
     let pids = world.lines("pids", 3).await;
     let guardian = guardian_of(&pid_of(&child)).unwrap();
     for name in ["TERM", "HUP", "INT", "QUIT"] {

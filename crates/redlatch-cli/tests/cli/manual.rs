@@ -15,14 +15,10 @@ async fn the_manual_names_all_verbs_and_each_has_a_page() {
     let page = world.redlatch("man").await;
     assert!(page.stdout.starts_with(".ie"), "{}", page.stdout);
     for verb in VERBS {
-        assert!(
-            page.stdout.contains(&format!("redlatch\\-{verb}(1)")),
-            "{verb}"
-        );
+        page.shows(&format!("redlatch\\-{verb}(1)"));
         let own = world.redlatch(&["man", verb]).await;
-        let title = format!(".TH redlatch-{verb} 1");
-        own.shows(&title);
-        assert!(own.stdout.contains(".SH OPTIONS"), "{verb}");
+        own.shows(&format!(".TH redlatch-{verb} 1"))
+            .shows(".SH OPTIONS");
     }
     assert!(!page.stdout.contains("__guardian"));
     for wrong in ["nix", "__guardian"] {
@@ -47,13 +43,13 @@ async fn bash_completes_verbs_and_options() {
             .current_dir(world.file(""));
         String::from_utf8(bash.output().unwrap().stdout).unwrap()
     };
-    assert_eq!(ask("redlatch br").trim(), "break");
-    assert_eq!(ask("redlatch ls --wa").trim(), "--watch");
-    assert_eq!(
-        ask("redlatch __").trim(),
-        "",
-        "hidden verbs are not offered"
-    );
+    for (words, completed) in [("br", "break"), ("ls --wa", "--watch"), ("__", "")] {
+        assert_eq!(
+            ask(&format!("redlatch {words}")).trim(),
+            completed,
+            "{words}"
+        );
+    }
     for shell in ["zsh", "fish"] {
         let script = world.redlatch(&["completions", shell]).await.stdout;
         assert!(VERBS.iter().all(|verb| script.contains(verb)), "{shell}");

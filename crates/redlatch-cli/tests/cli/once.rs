@@ -1,8 +1,8 @@
 //! `redlatch once`.
 
-use serde_json::Value;
+use serde_json::json;
 
-use crate::support::{World, finished, read_lines, sh};
+use crate::support::{World, finished, has, read_lines, sh};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_runs_once_and_the_command_is_told_about_it() {
@@ -17,31 +17,17 @@ async fn a_slot_runs_once_and_the_command_is_told_about_it() {
     world
         .ends(3, "once job --slot w48 --skipped 3 -- true")
         .await;
-    let last = world
-        .client()
-        .await
-        .once("job")
-        .last()
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(last.slot.key(), Some("w48"));
+    assert_eq!(world.last_run().await.unwrap().slot.key(), Some("w48"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_leaves_the_slot_open_while_retries_remain() {
     let world = World::new().await;
-    let args = ["once", "job", "--slot", "a", "--retries", "1"];
-    let job = |script| {
-        let mut args = args.to_vec();
-        args.extend(["--", "sh", "-c", script]);
-        args
-    };
+    let job = |script| sh("once job --slot a --retries 1", script);
     world.ends(3, &job("exit 3")).await;
     world.ends(128 + 10, &job("kill -USR1 $$")).await;
-    world
-        .ends(70, &job("echo ran > runs"))
-        .await
+    let used_up = world.ends(70, &job("echo ran > runs")).await;
+    used_up
         .says("has used up its attempts")
         .says("signal 10 ended the command");
     assert!(!world.file("runs").exists());
@@ -55,19 +41,12 @@ async fn another_run_is_not_waited_for_and_the_report_tells_it() {
         .status()
         .unwrap();
     let script = "echo $$ > started; read line < gate";
-    let child = world.start(&["once", "job", "--slot", "a", "--", "sh", "-c", script]);
+    let child = world.start(&sh("once job --slot a", script));
     world.lines("started", 1).await;
-    let report = world.file("report");
-    let report = report.to_str().unwrap();
-    let second = [
-        "once", "job", "--slot", "a", "--report", report, "--", "true",
-    ];
-    world.ends(0, &second).await;
-    let told: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
-    assert_eq!(
-        (&told["outcome"], &told["code"]),
-        (&"under_way".into(), &0.into())
-    );
+    world
+        .ends(0, "once job --slot a --report report -- true")
+        .await;
+    has(&world.report(), json!({"outcome": "under_way", "code": 0}));
     std::fs::write(world.file("gate"), "done\n").unwrap();
     finished(child).await.ends(0);
 }
@@ -79,14 +58,7 @@ async fn a_command_that_takes_too_long_is_told_to_end_and_has_failed() {
     let args = sh("once job --slot a --max-run 3s", script);
     world.ends(124, &args).await;
     assert_eq!(read_lines(&world.file("told")), ["TERM"]);
-    let last = world
-        .client()
-        .await
-        .once("job")
-        .last()
-        .await
-        .unwrap()
-        .unwrap();
+    let last = world.last_run().await.unwrap();
     assert!(last.error.unwrap().contains("--max-run"));
 }
 
@@ -101,20 +73,10 @@ async fn wrong_schedules_are_refused() {
         &["once", "job", "--cron", "0 3 * * *", "--tz", "Mars/Olympus"],
         &["once", "job", "--cron", "whenever", "--tz", "UTC"],
     ] {
-        let mut args = wrong.to_vec();
-        args.extend(["--", "true"]);
-        world.ends(64, &args).await;
+        world.ends(64, &[wrong, &["--", "true"]].concat()).await;
     }
-    let missing = ["once", "job", "--slot", "a", "--", "no-such-command"];
-    world.ends(127, &missing).await;
-    assert!(
-        world
-            .client()
-            .await
-            .once("job")
-            .last()
-            .await
-            .unwrap()
-            .is_none()
-    );
+    world
+        .ends(127, "once job --slot a -- no-such-command")
+        .await;
+    assert!(world.last_run().await.is_none());
 }

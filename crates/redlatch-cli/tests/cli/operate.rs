@@ -5,9 +5,7 @@ use std::time::Duration;
 use redlatch::{ErrorKind, HoldState, LossCause};
 
 use crate::{
-    support::{
-        Args, REDLATCH, World, eventually, finished, json, output, pid_of, read_lines, sh, signal,
-    },
+    support::{Args, World, finished, json, output, pid_of, sh, signal},
     terminal::Terminal,
 };
 
@@ -29,17 +27,12 @@ async fn a_note_of_run_is_shown_by_all_who_look() {
         .ends(75, "run -n a -- true")
         .await
         .says("): release 7");
-    let long = ["run", "-w", "1s", "--long-wait", "10ms", "a", "--", "true"];
-    let long = world.ends(75, &long).await;
-    let told = "waiting for 0.0s already; a is held by sh (pid ";
-    long.says(told);
-    std::fs::write(world.file("stop"), "").unwrap();
+    let long = world.ends(75, "run -w 1s --long-wait 10ms a -- true").await;
+    long.says("waiting for 0.0s already; a is held by sh (pid ");
+    world.stop();
     finished(child).await.ends(0);
-    let note = "x".repeat(257);
-    world
-        .ends(64, &["run", "--note", &note, "a", "--", "true"])
-        .await
-        .says("1 to 256 bytes");
+    let long = format!("run --note {} a -- true", "x".repeat(257));
+    world.ends(64, &long).await.says("1 to 256 bytes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,10 +43,8 @@ async fn a_handle_releases_no_later_hold() {
     let client = world.client().await;
     assert!(client.lock("a").force_release().await.unwrap());
     let other = client.lock("a").lock().await.unwrap();
-    world
-        .ends(66, &["release", &handle])
-        .await
-        .says("is over already");
+    let over = world.ends(66, &["release", &handle]).await;
+    over.says("is over already");
     assert!(matches!(other.state(), HoldState::Held));
     for wrong in ["a", "x@a", "@a", ""] {
         world.ends(64, &["release", wrong]).await;
@@ -83,10 +74,8 @@ async fn a_reader_has_not_the_handle_of_the_write_before_it() {
     let reader = client.read_write_lock("a").read().await.unwrap();
     world.ends(66, &["release", &handle]).await;
     let token = handle.split('@').next().unwrap();
-    world
-        .ends(66, &["break", "a", "--token", token, "--now"])
-        .await
-        .says("nothing to break");
+    let now = ["break", "a", "--token", token, "--now"];
+    world.ends(66, &now).await.says("nothing to break");
     reader.extend(Duration::from_secs(60)).await.unwrap();
 }
 
@@ -98,16 +87,11 @@ async fn breaking_tells_the_holder_and_keeps_exclusion() {
     let held = client.lock("a").lock().renewed_lease(lease).await.unwrap();
     let token = held.token().to_string();
     let broken = world.ends(0, &["break", "a", "--token", &token]).await;
-    assert!(
-        broken
-            .stdout
-            .starts_with("a is not renewed any more for other (pid")
-    );
+    let told = "a is not renewed any more for other (pid";
+    assert!(broken.stdout.starts_with(told), "{broken:?}");
     assert_eq!(held.lost().await, LossCause::Revoked);
-    world
-        .ends(66, "break a --token 1")
-        .await
-        .says("nothing to break");
+    let wrong = world.ends(66, "break a --token 1").await;
+    wrong.says("nothing to break");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,13 +101,10 @@ async fn one_of_several_readers_can_be_broken() {
     let kept = client.read_write_lock("a").read().await.unwrap();
     let lost = other.read_write_lock("a").read().await.unwrap();
     let owner = lost.owner().to_string();
-    world
-        .ends(64, "break a --now")
-        .await
-        .says("several hold it");
-    world
-        .ends(0, &["break", "a", "--now", "--owner", &owner])
-        .await;
+    let both = world.ends(64, "break a --now").await;
+    both.says("several hold it");
+    let one = ["break", "a", "--now", "--owner", &owner];
+    world.ends(0, &one).await;
     let info = client.read_write_lock("a").info().await.unwrap();
     assert_eq!(info.readers, 1);
     assert!(matches!(kept.state(), HoldState::Held));
@@ -134,20 +115,14 @@ async fn nothing_is_broken_without_a_token_or_a_terminal() {
     let world = World::new().await;
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
-    world
-        .ends(64, "break a")
-        .await
+    let refused = world.ends(64, "break a").await;
+    refused
         .says("without a terminal")
         .says(&held.token().to_string());
-    world
-        .ends(66, "break nix")
-        .await
-        .says("nobody holds nix: nothing to break\n");
-    client
-        .count_down_latch("latch")
-        .try_set_count(1)
-        .await
-        .unwrap();
+    let free = world.ends(66, "break nix").await;
+    free.says("nobody holds nix: nothing to break\n");
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(1).await.unwrap();
     world.ends(64, "break latch").await;
     held.release().await.unwrap();
 }
@@ -162,7 +137,7 @@ async fn the_terminal_is_asked_and_no_is_the_default() {
         ("yes\n", "who may still be at work"),
     ] {
         assert!(client.lock("a").is_locked().await.unwrap());
-        let mut terminal = Terminal::start(&world, REDLATCH, &["break", "a", "--now"]);
+        let mut terminal = Terminal::redlatch(&world, "break a --now");
         terminal.until(&held.token().to_string()).await;
         terminal.until("[y/N] ").await;
         terminal.press(answer).await;
@@ -213,8 +188,8 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
         if how.is_empty() {
             for look in ["ls", "show"] {
                 let shown = world.redlatch(&[look, &name]).await;
-                shown.shows(&format!("not renewed any more, by {why}"));
-                shown.shows(": release 7");
+                let told = format!("not renewed any more, by {why}");
+                shown.shows(&told).shows(": release 7");
             }
             let shown = json(&world.redlatch(&["show", "--json", &name]).await.stdout);
             let by = shown["holders"][0]["broken"].as_str().unwrap();
@@ -222,10 +197,7 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
         }
         if verb == "elect" {
             // The command would campaign for ever.
-            eventually("its end", || {
-                (read_lines(&world.file(&name)).len() > 1).then_some(())
-            })
-            .await;
+            world.lines(&name, 2).await;
             signal(pid_of(&child), "TERM");
             finished(child).await.says(why);
             continue;
@@ -241,10 +213,8 @@ async fn the_number_of_permits_is_set_and_a_different_wish_is_told() {
     let run = "run --permits 1 --of 8 s -- true";
     world.ends(0, run).await.is_silent();
     world.ends(0, "resize s 5").await.shows("s has 5 permits");
-    world
-        .ends(0, run)
-        .await
-        .says("s has 5 permits, and --of 8 does not change that");
+    let changed = world.ends(0, run).await;
+    changed.says("s has 5 permits, and --of 8 does not change that");
     let client = world.client().await;
     assert_eq!(client.semaphore("s").permits().await.unwrap(), 5);
     let ids = client.permit_expirable_semaphore("ids");
@@ -264,10 +234,8 @@ async fn the_number_of_permits_is_set_and_a_different_wish_is_told() {
     ] {
         let ended = world.ends(64, line).await;
         ended.says(advice);
-        let of_programs = ["Client::", "set_permits", "permits_if_unset"];
-        assert!(
-            !of_programs.iter().any(|word| ended.stderr.contains(word)),
-            "{ended:?}"
-        );
+        for of_programs in ["Client::", "set_permits", "permits_if_unset"] {
+            assert!(!ended.stderr.contains(of_programs), "{ended:?}");
+        }
     }
 }

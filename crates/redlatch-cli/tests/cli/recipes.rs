@@ -5,13 +5,34 @@ use std::{fs, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use crate::support::{GENEROUS, World, finished, output, pid_of, read_lines, signal};
+use crate::support::{
+    GENEROUS, Output, World, eventually, finished, output, pid_of, read_lines, signal,
+};
 
 const PAGE: &str = include_str!("../../../../docs/book/src/operate/recipes.md");
 
 /// A job that notes its start, and ends when the file `go` is there.
 const WAITS: &str =
     "echo started >> log; while [ ! -e go ]; do sleep 0.02; done; echo ended >> log";
+
+/// A job that notes its first argument at its start and at its end.
+const TAKES_TIME: &str = "echo \"$1 starts\" >> log; sleep 0.1; echo \"$1 ended\" >> log";
+
+/// Runs the script below a heading in several processes, and expects each to succeed.
+async fn side_by_side(world: &World, heading: &str, processes: usize) {
+    let script = block(world, heading);
+    let start = |_| world.shell(&script).spawn().unwrap();
+    for process in (0..processes).map(start).collect::<Vec<_>>() {
+        finished(process).await.ends(0);
+    }
+}
+
+/// Runs a script to its end, and expects it to succeed.
+async fn succeeds(world: &World, script: &str) -> Output {
+    let ended = output(&mut world.shell(script)).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended
+}
 
 /// Returns the blocks of code below a heading, for this world.
 fn blocks(world: &World, heading: &str) -> Vec<String> {
@@ -76,17 +97,16 @@ async fn job_of_a_crontab_runs_on_one_machine() {
     let line = of_crontab(&lines[0]);
     let first = world.shell(line).spawn().unwrap();
     world.lines("log", 1).await;
-    let other = output(&mut world.shell(line)).await;
-    assert_eq!(other.code, 0, "{other:?}");
+    succeeds(&world, line).await;
     go(&world);
     finished(first).await.ends(0);
     assert_eq!(log(&world), ["started", "ended"]);
     // A machine that comes late runs it again; the second line does not.
-    output(&mut world.shell(line)).await.ends(0);
+    succeeds(&world, line).await;
     assert_eq!(log(&world).len(), 4);
     let line = of_crontab(&lines[1]);
     for _ in 0..2 {
-        output(&mut world.shell(line)).await.ends(0);
+        succeeds(&world, line).await;
         assert_eq!(log(&world).len(), 6);
     }
 }
@@ -100,15 +120,11 @@ async fn unit_of_systemd_passes_the_signal_on_and_frees_the_name() {
     let unit = block(&world, "Run one instance of a service");
     let value = |key: &str| {
         let found = unit.lines().find_map(|line| line.strip_prefix(key));
-        found
-            .unwrap_or_else(|| panic!("{key} in {unit}"))
-            .to_owned()
+        found.unwrap_or_else(|| panic!("{key} in {unit}"))
     };
     assert_eq!(value("KillMode="), "mixed");
-    assert_eq!(
-        value("Environment="),
-        format!("REDLATCH_URL={}", world.url())
-    );
+    let environment = format!("REDLATCH_URL={}", world.url());
+    assert_eq!(value("Environment="), environment);
     let start = format!("exec {}", value("ExecStart="));
     let first = world.shell(&start).spawn().unwrap();
     world.lines("log", 1).await;
@@ -124,19 +140,9 @@ async fn unit_of_systemd_passes_the_signal_on_and_frees_the_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_migrate_one_after_the_other_and_then_serve() {
     let world = World::new().await;
-    world.program(
-        "manage",
-        "echo \"$1 starts\" >> log; sleep 0.1; echo \"$1 ended\" >> log",
-    );
+    world.program("manage", TAKES_TIME);
     world.program("serve", "echo serves >> served");
-    let script = block(&world, "Migrate when a container starts");
-    let replicas: Vec<_> = (0..3)
-        .map(|_| world.shell(&script).spawn().unwrap())
-        .collect();
-    for replica in replicas {
-        let output = finished(replica).await;
-        assert_eq!(output.code, 0, "{output:?}");
-    }
+    side_by_side(&world, "Migrate when a container starts", 3).await;
     assert_eq!(log(&world), ["migrate starts", "migrate ended"].repeat(3));
     assert_eq!(read_lines(&world.file("served")).len(), 3);
 }
@@ -144,17 +150,8 @@ async fn replicas_migrate_one_after_the_other_and_then_serve() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deployments_of_one_environment_run_one_after_the_other() {
     let world = World::new().await;
-    world.program(
-        "deploy",
-        "echo \"$1 starts\" >> log; sleep 0.1; echo \"$1 ended\" >> log",
-    );
-    let script = block(&world, "Deploy in CI");
-    let jobs: Vec<_> = (0..2)
-        .map(|_| world.shell(&script).spawn().unwrap())
-        .collect();
-    for job in jobs {
-        finished(job).await.ends(0);
-    }
+    world.program("deploy", TAKES_TIME);
+    side_by_side(&world, "Deploy in CI", 2).await;
     assert_eq!(log(&world), ["staging starts", "staging ended"].repeat(2));
 }
 
@@ -163,10 +160,9 @@ async fn operator_sees_who_holds_a_name_up() {
     let world = World::new().await;
     let client = world.client().await;
     let _held = client.lock("orders:42").lock().await.unwrap();
-    let seen = output(&mut world.shell(&block(&world, "See the holder"))).await;
-    assert_eq!(seen.code, 0, "{seen:?}");
+    let seen = succeeds(&world, &block(&world, "See the holder")).await;
     assert!(seen.stdout.matches("orders:42").count() > 1, "{seen:?}");
-    assert!(seen.stdout.contains("other"), "{seen:?}");
+    seen.shows("other");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,9 +171,7 @@ async fn operator_keeps_a_service_from_working_during_maintenance() {
     let script = block(&world, "Stop a service during maintenance");
     let during = script.replace("# … maintenance …", "redlatch show indexer");
     assert_ne!(during, script);
-    let held = output(&mut world.shell(&during)).await;
-    assert_eq!(held.code, 0, "{held:?}");
-    assert!(held.stdout.contains("db upgrade"), "{held:?}");
+    succeeds(&world, &during).await.shows("db upgrade");
     world.free("indexer").await;
 }
 
@@ -205,8 +199,7 @@ async fn operator_takes_a_lock_from_a_process_that_hangs() {
     let script = block(&world, "Take a lock from a process that hangs");
     let ours = script.replace("1795536759021873", &token);
     assert_ne!(ours, script);
-    let broken = output(&mut world.shell(&ours)).await;
-    assert_eq!(broken.code, 0, "{broken:?}");
+    succeeds(&world, &ours).await;
     finished(hangs).await.ends(76);
     world.free("nightly-import").await;
 }
@@ -220,17 +213,22 @@ async fn recording_of_a_test_becomes_a_page() {
     let client = world.client().await;
     let held = client.lock("orders:42").lock().await.unwrap();
     let token = held.token().to_string();
-    let end = Instant::now() + GENEROUS;
-    while !fs::read_to_string(world.file("holds.jsonl")).is_ok_and(|text| text.contains(&token)) {
-        assert!(Instant::now() < end, "the hold is not recorded");
-        sleep(Duration::from_millis(20)).await;
-    }
+    eventually("a record of the hold", || {
+        let text = fs::read_to_string(world.file("holds.jsonl")).ok()?;
+        text.contains(&token).then_some(())
+    })
+    .await;
     signal(pid_of(&watch), "INT");
     finished(watch).await;
-    let drawn = output(&mut world.shell(draw)).await;
-    assert_eq!(drawn.code, 0, "{drawn:?}");
+    succeeds(&world, draw).await;
     let page = fs::read_to_string(world.file("holds.html")).unwrap();
-    assert!(page.contains(&token) && page.contains("orders:42"));
+    assert!(page.contains(&format!("\"token\":\"{token}\"")) && page.contains("orders:42"));
+    for foreign in ["src=", "href=", "url(", "fetch(", "import "] {
+        assert!(
+            !page.contains(foreign),
+            "the page needs another file: {foreign}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,8 +239,10 @@ async fn note_says_why_a_name_is_held() {
     let mut shell = world.shell(&script);
     let deployment = shell.env("CI_COMMIT_SHA", "3f9c1d").spawn().unwrap();
     world.lines("log", 1).await;
-    let seen = world.redlatch("show deploy-production").await;
-    assert!(seen.stdout.contains("release 3f9c1d"), "{seen:?}");
+    world
+        .redlatch("show deploy-production")
+        .await
+        .shows("release 3f9c1d");
     go(&world);
     finished(deployment).await.ends(0);
 }
@@ -251,7 +251,6 @@ async fn note_says_why_a_name_is_held() {
 async fn doctor_lets_a_deployment_go_on() {
     let world = World::new().await;
     let script = block(&world, "Check a new environment");
-    let checked = output(&mut world.shell(&format!("{script}\necho goes on"))).await;
-    assert_eq!(checked.code, 0, "{checked:?}");
+    let checked = succeeds(&world, &format!("{script}\necho goes on")).await;
     assert!(checked.stdout.ends_with("goes on\n"), "{checked:?}");
 }

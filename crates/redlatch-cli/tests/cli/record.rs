@@ -9,7 +9,7 @@ use tracing_subscriber::{
     registry,
 };
 
-use crate::support::{Args, World, eventually, finished, pid_of, read_lines, signal};
+use crate::support::{Args, World, eventually, finished, pid_of, read_lines, sh, signal};
 
 /// One thread: what the client does in the background is then recorded as well.
 #[tokio::test]
@@ -36,9 +36,7 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
         let lines = read_lines(&world.file("holds.jsonl"));
         lines.iter().any(|line| line.contains(&event))
     };
-    while !has("renewed") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    recorded(&has, "renewed").await;
     let (kept, gone) = (renewed.token(), lost.token());
     renewed.release().await.unwrap();
     drop(lost);
@@ -46,15 +44,11 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
 
     let lines = read_lines(&world.file("holds.jsonl"));
     let of = |token: redlatch::Token, event: &str| {
-        let (token, event) = (
-            format!("\"token\":{token}"),
-            format!("\"event\":\"{event}\""),
-        );
-        let is_it = |line: &&String| line.contains(&token) && line.contains(&event);
-        lines
-            .iter()
-            .find(is_it)
-            .unwrap_or_else(|| panic!("{event} of {token} in {lines:#?}"))
+        let token = format!("\"token\":{token}");
+        let event = format!("\"event\":\"{event}\"");
+        let mut found = lines.iter().filter(|line| line.contains(&token));
+        let found = found.find(|line| line.contains(&event));
+        found.unwrap_or_else(|| panic!("{event} of {token} in {lines:#?}"))
     };
     for event in ["held", "renewed", "gone"] {
         let line = of(kept, event);
@@ -64,10 +58,8 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
     assert!(of(gone, "lost").contains("\"cause\":\"expired\""));
     of(gone, "gone");
 
-    world
-        .ends(0, "timeline holds.jsonl -o page.html")
-        .await
-        .is_silent();
+    let drawn = world.ends(0, "timeline holds.jsonl -o page.html").await;
+    drawn.is_silent();
     let page = std::fs::read_to_string(world.file("page.html")).unwrap();
     for token in [kept, gone] {
         assert!(page.contains(&format!("\"token\":\"{token}\"")), "{token}");
@@ -85,9 +77,8 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
         let verb = line.args();
         let name = format!("n-{}", verb[0]);
         let file = format!("{name}.jsonl");
-        let mut args = verb.clone();
-        args.extend(["--record", &file, &name, "--", "sh", "-c", script]);
-        let child = world.start(&args);
+        let line = format!("{line} --record {file} {name}");
+        let child = world.start(&sh(&line, script));
         world.lines("log", 1).await;
         let has = |event: &str| {
             let event = format!("\"{event}\"");
@@ -124,8 +115,8 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
         is_recorded("elect --lease 3s"),
     );
     let world = World::new().await;
-    let wrong = ["run", "--record", "no/such/folder", "a", "--", "true"];
-    world.ends(64, &wrong).await.says("no/such/folder");
+    let wrong = "run --record no/such/folder a -- true";
+    world.ends(64, wrong).await.says("no/such/folder");
 }
 
 /// Waits until there is a line with `event`.

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::json;
 
 use crate::{
-    support::{World, finished, output, pid_of, sh, signal},
+    support::{World, finished, has, output, pid_of, sh, signal},
     wire::Wire,
 };
 
@@ -17,37 +17,19 @@ async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
         .arg(world.file("gate"))
         .status()
         .unwrap();
-    let child = world.start(&["run", "a", "--", "sh", "-c", script]);
+    let child = world.start(&sh("run a", script));
     world.lines("started", 1).await;
     let client = world.client().await;
     let held = client.lock("a").holders().await.unwrap();
-    assert_eq!(held[0].metadata.as_ref().unwrap().application, "sh");
-    assert_eq!(
-        held[0].metadata.as_ref().unwrap().pid.to_string(),
-        pid_of(&child)
-    );
-    world
-        .ends(75, "run -n a -- true")
-        .await
-        .says("a is held by sh (pid");
+    let holder = held[0].metadata.as_ref().unwrap();
+    assert_eq!(holder.application, "sh");
+    assert_eq!(holder.pid.to_string(), pid_of(&child));
+    let busy = world.ends(75, "run -n a -- true").await;
+    busy.says("a is held by sh (pid");
     world.ends(3, "run -w 1s -E 3 a -- true").await;
     fs::write(world.file("gate"), "done\n").unwrap();
     finished(child).await.ends(0).prints("done\n");
     assert!(!client.lock("a").is_locked().await.unwrap());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_runs_when_the_holder_has_ended() {
-    let world = World::new().await;
-    let client = world.client().await;
-    let held = client.lock("a").lock().await.unwrap();
-    let child = world.start("run -w 100s a -- echo mine");
-    let waits = async || client.lock("a").info().await.unwrap().unwrap().waiters > 0;
-    while !waits().await {
-        tokio::task::yield_now().await;
-    }
-    held.release().await.unwrap();
-    assert_eq!(finished(child).await.stdout, "mine\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,13 +40,9 @@ async fn permits_that_were_waited_for_last_as_long_as_others() {
     semaphore.set_permits(1).await.unwrap();
     for waits in ["", "-w 100s"] {
         let held = semaphore.acquire().await.unwrap();
-        let child = world.start(&sh(
-            &format!("run --permits 1 {waits} s"),
-            "sleep 0.3; echo mine",
-        ));
-        while semaphore.totals().await.unwrap().waiters == 0 {
-            tokio::task::yield_now().await;
-        }
+        let line = format!("run --permits 1 {waits} s");
+        let child = world.start(&sh(&line, "sleep 0.3; echo mine"));
+        world.awaited("s").await;
         held.release().await.unwrap();
         finished(child).await.ends(0).prints("mine\n");
     }
@@ -73,13 +51,9 @@ async fn permits_that_were_waited_for_last_as_long_as_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_exit_code_is_that_of_the_command() {
     let world = World::new().await;
-    world
-        .ends(7, &["run", "a", "--", "sh", "-c", "exit 7"])
-        .await;
-    world
-        .ends(128 + 10, &["run", "a", "--", "sh", "-c", "kill -USR1 $$"])
-        .await
-        .is_silent();
+    world.ends(7, &sh("run a", "exit 7")).await;
+    let killed = sh("run a", "kill -USR1 $$");
+    world.ends(128 + 10, &killed).await.is_silent();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,62 +61,47 @@ async fn a_missing_command_is_found_out_before_anything_is_acquired() {
     let world = World::new().await;
     // No server: had it looked there first, the code would be another one.
     let nowhere = "redis://127.0.0.1:1";
-    let at = async |command: &str| {
-        output(&mut world.command_at(nowhere, &["run", "a", "--", command])).await
-    };
-    let missing = at("no-such-command").await;
-    missing.ends(127).says("no-such-command");
-    assert_eq!(at("./none").await.code, 127);
     fs::write(world.file("data"), "x").unwrap();
-    assert_eq!(at("./data").await.code, 126);
-    assert_eq!(at("/").await.code, 126);
-    assert_eq!(at("").await.code, 64);
+    for (command, code) in [
+        ("no-such-command", 127),
+        ("./none", 127),
+        ("./data", 126),
+        ("/", 126),
+        ("", 64),
+    ] {
+        let run = ["run", "a", "--", command];
+        world.ends_at(nowhere, code, &run).await.says(command);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_is_told_name_token_and_owner() {
     let world = World::new().await;
     let print = "echo \"$REDLATCH_NAME/$REDLATCH_TOKEN/$REDLATCH_OWNER\"";
-    let first = world
-        .redlatch(&["run", "a", "--", "sh", "-c", print])
-        .await
-        .stdout;
-    let second = world
-        .redlatch(&["run", "a", "--", "sh", "-c", print])
-        .await
-        .stdout;
-    let token = |line: &str| {
+    let token = async || {
+        let line = world.redlatch(&sh("run a", print)).await.stdout;
         let words: Vec<_> = line.trim().split('/').collect();
         assert_eq!(words[0], "a");
         assert!(words[2].contains(':'), "{line}");
         words[1].parse::<u64>().unwrap()
     };
-    assert!(token(&second) > token(&first));
+    assert!(token().await < token().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_report_tells_what_happened() {
     let world = World::new().await;
-    let report = || -> Value {
-        serde_json::from_str(&fs::read_to_string(world.file("report")).unwrap()).unwrap()
-    };
-    world
-        .redlatch(&["run", "--report", "report", "a", "--", "sh", "-c", "exit 7"])
-        .await;
-    let told = report();
-    assert_eq!(
-        (&told["outcome"], &told["code"]),
-        (&"ended".into(), &7.into())
+    world.redlatch(&sh("run --report report a", "exit 7")).await;
+    let told = world.report();
+    has(
+        &told,
+        json!({"outcome": "ended", "code": 7, "exit": 7, "names": ["a"]}),
     );
-    assert_eq!((&told["names"][0], &told["exit"]), (&"a".into(), &7.into()));
     assert!(told["tokens"][0].as_u64().unwrap() > 0);
     let client = world.client().await;
     let _held = client.lock("a").lock().await.unwrap();
     world.redlatch("run --report report -n a -- true").await;
-    assert_eq!(
-        (&report()["outcome"], &report()["code"]),
-        (&"busy".into(), &75.into())
-    );
+    has(&world.report(), json!({"outcome": "busy", "code": 75}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,9 +129,7 @@ async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
     let held = client.fair_lock("a").lock().await.unwrap();
     let child = world.start("run --fair a -- true");
     let waiters = async || client.fair_lock("a").info().await.unwrap().unwrap().waiters;
-    while waiters().await == 0 {
-        tokio::task::yield_now().await;
-    }
+    world.awaited("a").await;
     signal(pid_of(&child), "TERM");
     finished(child).await.ends(128 + 15);
     while waiters().await > 0 {
@@ -185,10 +142,7 @@ async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
 async fn what_the_command_leaves_in_its_group_ends_before_the_name_is_given_back() {
     let world = World::new().await;
     let script = "sleep 1000 & echo $! > left; exit 0";
-    world
-        .ends(0, &["run", "a", "--", "sh", "-c", script])
-        .await
-        .is_silent();
+    world.ends(0, &sh("run a", script)).await.is_silent();
     let left = world.lines("left", 1).await;
     assert!(!crate::world::is_alive(&left[0]));
 }
@@ -205,25 +159,14 @@ async fn a_taken_name_is_told_unless_it_is_quiet() {
         ("wait -w 0s a", 75),
     ] {
         world.ends(code, line).await.says("busy: a is held by");
-        world
-            .ends(
-                code,
-                &format!("{line} -q").replace("-- true -q", "-q -- true"),
-            )
-            .await
-            .is_silent();
+        let quiet = format!("{line} -q").replace("-- true -q", "-q -- true");
+        world.ends(code, &quiet).await.is_silent();
     }
-    let mut shown = world.command("run -v -n a -- true");
-    output(&mut shown)
-        .await
-        .ends(75)
-        .says("event=\"connected\"");
+    let shown = world.ends(75, "run -v -n a -- true").await;
+    shown.says("event=\"connected\"");
     let mut chosen = world.command("run -n a -- true");
-    chosen.env("RUST_LOG", "redlatch=info");
-    output(&mut chosen)
-        .await
-        .ends(75)
-        .says("event=\"connected\"");
+    let chosen = output(chosen.env("RUST_LOG", "redlatch=info")).await;
+    chosen.ends(75).says("event=\"connected\"");
 }
 
 /// The bound covers the start of the program, the connection and the wait.
@@ -237,7 +180,7 @@ async fn a_bounded_wait_bounds_the_connection_as_well() {
         "wait -w 1s a",
         "hold a --for 1h -w 1s",
     ] {
-        let ended = output(&mut world.command_at(&wire.url, line)).await;
-        ended.ends(69).says("no server answers within 1.0s");
+        let ended = world.ends_at(&wire.url, 69, line).await;
+        ended.says("no server answers within 1.0s");
     }
 }

@@ -1,8 +1,8 @@
 //! Signals to the wrapper and to the command.
 
 use crate::{
-    support::{World, eventually, finished, output, pid_of, read_lines, signal},
-    world::is_alive,
+    support::{World, finished, output, pid_of, read_lines, sh, signal},
+    world::{is_alive, suspend},
 };
 
 /// Writes the signals that it gets. `wait` returns for each.
@@ -28,7 +28,7 @@ async fn term_int_and_hup_are_forwarded() {
         let got = world.lines("got", count + 1).await;
         assert_eq!(got[count], name);
     }
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(child).await.ends(5);
     assert_eq!(read_lines(&world.file("got")).len(), 3);
 }
@@ -41,17 +41,12 @@ async fn a_short_stop_of_wrapper_or_command_ends_nothing() {
     let child = world.start(&["run", "a", "--", "sh", "-c", beats]);
     let command = world.lines("started", 1).await.remove(0);
     for pid in [&command, &pid_of(&child)] {
-        signal(pid, "STOP");
-        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        eventually("the process to be stopped", || {
-            state().contains(") T ").then_some(())
-        })
-        .await;
+        suspend(pid).await;
         signal(pid, "CONT");
         let before = read_lines(&world.file("beats")).len();
         world.lines("beats", before + 2).await;
     }
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(child).await.ends(5).is_silent();
 }
 
@@ -59,7 +54,7 @@ async fn a_short_stop_of_wrapper_or_command_ends_nothing() {
 async fn term_ends_a_stopped_command() {
     let world = World::new().await;
     let script = "echo $$ > started; exec sleep 1000";
-    let child = world.start(&["run", "a", "--", "sh", "-c", script]);
+    let child = world.start(&sh("run a", script));
     let command = world.lines("started", 1).await.remove(0);
     signal(&command, "STOP");
     signal(pid_of(&child), "TERM");
@@ -84,33 +79,15 @@ async fn signals_that_were_ignored_at_the_start_stay_ignored() {
     let script = "trap '' HUP; exec \"$@\"";
     let inner = "grep SigIgn /proc/self/status >> mask; echo $$ > started; \
          while [ ! -e stop ]; do sleep 0.05; done";
-    let mut command = tokio::process::Command::new("sh");
-    command.args([
-        "-c",
-        script,
-        "sh",
-        crate::support::REDLATCH,
-        "run",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        inner,
-    ]);
-    command
-        .env("REDLATCH_URL", world.url())
-        .current_dir(world.file(""));
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let child = command.kill_on_drop(true).spawn().unwrap();
+    let mut command = world.command_through(&["sh", "-c", script, "sh"]);
+    let child = command.args(sh("run a", inner)).spawn().unwrap();
     world.lines("started", 1).await;
     let mask = read_lines(&world.file("mask"))[0].clone();
     let mask = u64::from_str_radix(mask.rsplit(|c: char| c.is_whitespace()).next().unwrap(), 16);
     assert_eq!(mask.unwrap() & 1, 1, "HUP is signal 1");
     signal(pid_of(&child), "HUP");
     signal(pid_of(&child), "HUP");
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     finished(child).await.ends(0);
 }
 

@@ -81,16 +81,8 @@ async fn a_full_output_does_not_change_the_code() {
     let mut command = world.command(&run);
     output(command.stdout(full()).stderr(full())).await.ends(7);
     for report in ["/", "/nowhere/report", ""] {
-        let args = [
-            "run",
-            "--report",
-            report,
-            "a",
-            "--",
-            "sh",
-            "-c",
-            "echo >> ran",
-        ];
+        let command = sh("a", "echo >> ran");
+        let args = [&["run", "--report", report], &command[..]].concat();
         world.ends(64, &args).await;
     }
     assert!(!world.file("ran").exists());
@@ -101,25 +93,14 @@ async fn odd_names_are_held_as_they_are() {
     let world = World::new().await;
     let client = world.client().await;
     let longest = "n".repeat(512);
-    for name in [
-        "a b",
-        "größe",
-        "a\nb",
-        "\u{1b}[2J",
-        "{a}",
-        "a*b",
-        "-x",
-        "=",
-        "🔒",
-        &longest,
-    ] {
+    let odd = "a b,größe,a\nb,\u{1b}[2J,{a},a*b,-x,=,🔒";
+    for name in odd.split(',').chain([longest.as_str()]) {
         let held = client.lock(name).lock().await.unwrap();
         // An option would begin like -x.
-        let mut args = vec!["run", "-n", "--", name];
-        if !name.starts_with('-') {
-            args.remove(2);
-        }
-        args.extend(["--", "sh", "-c", "printf %s \"$REDLATCH_NAME\""]);
+        let is_like_one = name.starts_with('-');
+        let mut args = if is_like_one { "run -n --" } else { "run -n" }.args();
+        args.push(name);
+        args.extend(sh("", "printf %s \"$REDLATCH_NAME\""));
         let busy = world.ends(75, &args).await;
         assert!(!busy.stderr.contains('\u{1b}'), "{:?}", busy.stderr);
         assert_eq!(busy.stderr.matches('\n').count(), 1, "{:?}", busy.stderr);
@@ -154,11 +135,8 @@ async fn data_pass_the_standard_input_and_output_unchanged() {
 async fn as_process_1_it_forwards_signals_and_reaps_orphans() {
     let world = World::new().await;
     let new = "--user --map-root-user --pid --fork --kill-child --mount-proc".args();
-    let possible = Command::new("unshare")
-        .args(&new)
-        .arg("true")
-        .status()
-        .await;
+    let mut possible = Command::new("unshare");
+    let possible = possible.args(&new).arg("true").status().await;
     if !possible.is_ok_and(|status| status.success()) {
         eprintln!("this machine grants no namespaces: there can be no second process 1");
         return;

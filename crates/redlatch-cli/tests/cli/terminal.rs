@@ -15,15 +15,25 @@ pub(crate) struct Terminal {
     writer: OwnedWritePty,
     child: Child,
     shown: String,
+    screen: vt100::Parser,
 }
 
 impl Terminal {
-    pub(crate) fn start(world: &World, program: &str, args: &[&str]) -> Self {
-        Self::start_sized(world, program, args, (24, 80))
+    /// Starts the command.
+    pub(crate) fn redlatch(world: &World, args: &(impl Args + ?Sized)) -> Self {
+        Self::start(world, REDLATCH, &args.args(), (24, 80))
+    }
+
+    /// Starts a shell with job control, and waits for its prompt.
+    async fn shell(world: &World) -> Self {
+        let args = ["--norc", "--noprofile", "-i"];
+        let mut shell = Self::start(world, "bash", &args, (24, 80));
+        shell.until("ready> ").await;
+        shell
     }
 
     /// Starts a program on a terminal of so many rows and columns.
-    pub(crate) fn start_sized(
+    pub(crate) fn start(
         world: &World,
         program: &str,
         args: &[&str],
@@ -44,6 +54,7 @@ impl Terminal {
             writer,
             child,
             shown: String::new(),
+            screen: vt100::Parser::new(rows, columns, 0),
         }
     }
 
@@ -66,44 +77,43 @@ impl Terminal {
         self.shown.drain(..end);
     }
 
-    /// Reads until the picture on `screen` has `text`.
-    pub(crate) async fn until_seen(&mut self, screen: &mut vt100::Parser, text: &str) {
+    /// Returns the picture that [`Self::until_seen`] has read.
+    pub(crate) fn seen(&self) -> String {
+        self.screen.screen().contents()
+    }
+
+    /// Reads until the picture has `text`.
+    pub(crate) async fn until_seen(&mut self, text: &str) {
         let reading = async {
             let mut bytes = [0; 1024];
-            while !screen.screen().contents().contains(text) {
+            while !self.seen().contains(text) {
                 let n = self.reader.read(&mut bytes).await.unwrap();
-                screen.process(&bytes[..n]);
+                self.screen.process(&bytes[..n]);
             }
         };
         let found = timeout(GENEROUS, reading).await;
-        assert!(
-            found.is_ok(),
-            "no {text:?} in\n{}",
-            screen.screen().contents()
-        );
+        assert!(found.is_ok(), "no {text:?} in\n{}", self.seen());
     }
 
-    /// Reads into the picture on `screen` until the program ends, and returns its exit code.
-    pub(crate) async fn rest(mut self, screen: &mut vt100::Parser) -> Option<i32> {
+    /// Reads until the program ends. Returns its exit code and the last picture.
+    pub(crate) async fn rest(mut self) -> (Option<i32>, String) {
         let reading = async {
             let mut bytes = [0; 1024];
             // A terminal without a program fails to be read.
             while let Ok(n @ 1..) = self.reader.read(&mut bytes).await {
                 // The picture before the other screen is left.
                 let shown = String::from_utf8_lossy(&bytes[..n]).replace("\x1b[?1049l", "");
-                screen.process(shown.as_bytes());
+                self.screen.process(shown.as_bytes());
             }
         };
         timeout(GENEROUS, reading).await.unwrap();
-        self.code().await
+        let seen = self.seen();
+        (self.code().await, seen)
     }
 
     pub(crate) async fn code(mut self) -> Option<i32> {
-        timeout(GENEROUS, self.child.wait())
-            .await
-            .unwrap()
-            .unwrap()
-            .code()
+        let ended = timeout(GENEROUS, self.child.wait()).await;
+        ended.unwrap().unwrap().code()
     }
 }
 
@@ -113,11 +123,11 @@ const LISTENER: &str = "trap 'echo INT >> got' INT; echo started; \
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_press_signal_is_delivered_once() {
     let world = World::new().await;
-    let mut terminal = Terminal::start(&world, REDLATCH, &["run", "a", "--", "sh", "-c", LISTENER]);
+    let mut terminal = Terminal::redlatch(&world, &sh("run a", LISTENER));
     terminal.until("started").await;
     terminal.press("\x03").await;
     world.lines("got", 1).await;
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     terminal.until("over").await;
     assert_eq!(terminal.code().await, Some(0));
     assert_eq!(read_lines(&world.file("got")), ["INT"]);
@@ -127,11 +137,11 @@ async fn a_key_press_signal_is_delivered_once() {
 async fn a_key_press_signal_is_delivered_once_in_a_pipeline() {
     let world = World::new().await;
     let line = format!("{REDLATCH} run a -- sh -c \"$0\" | cat; exit 0");
-    let mut terminal = Terminal::start(&world, "bash", &["-mc", &line, LISTENER]);
+    let mut terminal = Terminal::start(&world, "bash", &["-mc", &line, LISTENER], (24, 80));
     terminal.until("started").await;
     terminal.press("\x03").await;
     world.lines("got", 1).await;
-    std::fs::write(world.file("stop"), "").unwrap();
+    world.stop();
     world.free("a").await;
     assert_eq!(read_lines(&world.file("got")), ["INT"]);
 }
@@ -140,7 +150,7 @@ async fn a_key_press_signal_is_delivered_once_in_a_pipeline() {
 async fn a_key_press_ends_the_command_and_the_code_tells_it() {
     let world = World::new().await;
     let wait = sh("run a", "echo started; exec sleep 1000");
-    let mut terminal = Terminal::start(&world, REDLATCH, &wait);
+    let mut terminal = Terminal::redlatch(&world, &wait);
     terminal.until("started").await;
     terminal.press("\x03").await;
     assert_eq!(terminal.code().await, Some(128 + 2));
@@ -150,13 +160,9 @@ async fn a_key_press_ends_the_command_and_the_code_tells_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_reads_the_terminal_and_gives_it_back() {
     let world = World::new().await;
-    let mut shell = Terminal::start(&world, "bash", &["--norc", "--noprofile", "-i"]);
-    shell.until("ready> ").await;
-    shell
-        .press(&format!(
-            "{REDLATCH} run a -- sh -c 'read line; echo =$line='\n"
-        ))
-        .await;
+    let mut shell = Terminal::shell(&world).await;
+    let line = format!("{REDLATCH} run a -- sh -c 'read line; echo =$line='\n");
+    shell.press(&line).await;
     shell.until("echo =").await;
     shell.press("typed\n").await;
     shell.until("=typed=").await;
@@ -168,12 +174,10 @@ async fn the_command_reads_the_terminal_and_gives_it_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_key_stops_the_command_and_fg_continues_it() {
     let world = World::new().await;
-    let mut shell = Terminal::start(&world, "bash", &["--norc", "--noprofile", "-i"]);
-    shell.until("ready> ").await;
+    let mut shell = Terminal::shell(&world).await;
     let script = "echo up; read line; echo =$line=";
-    shell
-        .press(&format!("{REDLATCH} run a -- sh -c '{script}'\n"))
-        .await;
+    let line = format!("{REDLATCH} run a -- sh -c '{script}'\n");
+    shell.press(&line).await;
     shell.until("up\r\n").await;
     shell.press("\x1a").await;
     shell.until("Stopped").await;
@@ -197,10 +201,9 @@ async fn a_wait_on_a_terminal_says_who_has_the_name() {
         "wait -w 3s a",
         "hold a --for 1h -w 3s",
     ] {
-        let mut terminal = Terminal::start(&world, REDLATCH, &line.args());
-        terminal
-            .until("waiting for 2.0s already; a is held by other (pid")
-            .await;
+        let mut terminal = Terminal::redlatch(&world, line);
+        let told = "waiting for 2.0s already; a is held by other (pid";
+        terminal.until(told).await;
         assert_eq!(terminal.code().await, Some(75));
     }
 }
@@ -208,9 +211,8 @@ async fn a_wait_on_a_terminal_says_who_has_the_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_list_says_so_on_a_terminal() {
     let world = World::new().await;
-    let mut terminal = Terminal::start(&world, REDLATCH, &["ls", "orders"]);
-    terminal
-        .until("nothing matches orders (prefix redlatch); try a * at its end")
-        .await;
+    let mut terminal = Terminal::redlatch(&world, "ls orders");
+    let told = "nothing matches orders (prefix redlatch); try a * at its end";
+    terminal.until(told).await;
     assert_eq!(terminal.code().await, Some(0));
 }

@@ -18,10 +18,10 @@ async fn top_shows_filters_and_breaks_after_asking() {
     let lock = client.lock("alpha");
     let held = lock.lock().renewed_lease(lease).await.unwrap();
     let _other = client.fair_lock("omega").lock().await.unwrap();
-    let mut screen = vt100::Parser::new(24, 140, 0);
-    let mut top = Terminal::start_sized(&world, REDLATCH, &["top", "--every", "100ms"], (24, 140));
+    let args = ["top", "--every", "100ms"];
+    let mut top = Terminal::start(&world, REDLATCH, &args, (24, 140));
     for text in ["2 objects, 2 holds", "alpha", "█", "omega", "q quit"] {
-        top.until_seen(&mut screen, text).await;
+        top.until_seen(text).await;
     }
     for (keys, text) in [
         ("/alp\r", "showing \"alp\""),
@@ -31,11 +31,8 @@ async fn top_shows_filters_and_breaks_after_asking() {
         ("y", "alpha is not renewed any more"),
     ] {
         top.press(keys).await;
-        top.until_seen(&mut screen, text).await;
-        assert!(
-            !screen.screen().contents().contains("omega"),
-            "it is filtered out"
-        );
+        top.until_seen(text).await;
+        assert!(!top.seen().contains("omega"), "it is filtered out");
     }
     assert_eq!(held.lost().await, LossCause::Revoked);
     top.press("q").await;
@@ -56,16 +53,13 @@ async fn holds_come_first_and_are_shown_with_their_holder_at_any_width() {
     client.semaphore("idle").set_permits(1).await.unwrap();
     let pid = std::process::id();
     for width in [46, 80, 100, 160] {
-        let mut screen = vt100::Parser::new(12, width, 0);
-        let mut top = Terminal::start_sized(&world, REDLATCH, &["top"], (12, width));
-        top.until_seen(&mut screen, "a-job").await;
-        let seen = screen.screen().contents();
+        let mut top = Terminal::start(&world, REDLATCH, &["top"], (12, width));
+        top.until_seen("a-job").await;
+        let seen = top.seen();
         println!("{width}\n{seen}\n");
         let lines: Vec<_> = seen.lines().skip(1).collect();
-        assert!(
-            lines[0].starts_with("NAME") && lines[0].contains("HELD BY"),
-            "{seen}"
-        );
+        let has_titles = lines[0].starts_with("NAME") && lines[0].contains("HELD BY");
+        assert!(has_titles, "{seen}");
         assert_eq!(lines[0].contains("FOR"), width >= 100, "{seen}");
         assert_eq!(seen.contains('█'), width == 160, "{seen}");
         let names = ["deploy-production", "catalogue", "crawler", "a-job", "idle"];
@@ -75,11 +69,11 @@ async fn holds_come_first_and_are_shown_with_their_holder_at_any_width() {
             assert_eq!(is_held, !["a-job", "idle"].contains(&name), "{seen}");
         }
         top.press("h").await;
-        top.until_seen(&mut screen, "h all").await;
-        assert!(!screen.screen().contents().contains("a-job"));
+        top.until_seen("h all").await;
+        assert!(!top.seen().contains("a-job"));
         top.press("\r").await;
-        top.until_seen(&mut screen, "enter back").await;
-        let details = screen.screen().contents();
+        top.until_seen("enter back").await;
+        let details = top.seen();
         println!("{details}\n");
         for text in ["NAME     deploy-production", "release 7", "TOKEN", "OWNER"] {
             assert!(details.contains(text), "{text}: {details}");
@@ -87,10 +81,9 @@ async fn holds_come_first_and_are_shown_with_their_holder_at_any_width() {
         top.press("qq").await;
         assert_eq!(top.code().await, Some(0));
     }
-    let mut screen = vt100::Parser::new(12, 80, 0);
-    let mut top = Terminal::start_sized(&world, REDLATCH, &["top", "--held"], (12, 80));
-    top.until_seen(&mut screen, "catalogue").await;
-    assert!(!screen.screen().contents().contains("a-job"));
+    let mut top = Terminal::start(&world, REDLATCH, &["top", "--held"], (12, 80));
+    top.until_seen("catalogue").await;
+    assert!(!top.seen().contains("a-job"));
     top.press("q").await;
     assert_eq!(top.code().await, Some(0));
 }
@@ -99,19 +92,18 @@ async fn holds_come_first_and_are_shown_with_their_holder_at_any_width() {
 async fn keys_act_while_a_look_is_not_answered() {
     let world = World::new().await;
     let wire = Wire::to(&world).await;
-    let mut screen = vt100::Parser::new(24, 140, 0);
     let top = ["top", "--every", "100ms", "--url", &wire.url];
-    let mut top = Terminal::start_sized(&world, REDLATCH, &top, (24, 140));
-    top.until_seen(&mut screen, "q quit").await;
+    let mut top = Terminal::start(&world, REDLATCH, &top, (24, 140));
+    top.until_seen("q quit").await;
     wire.cut();
     wire.asked().await;
     top.press("/alp").await;
-    top.until_seen(&mut screen, "/alp").await;
+    top.until_seen("/alp").await;
     top.press("\r").await;
     // The key ends the display, and not the end of the look, which would be shown first.
     top.press("q").await;
-    assert_eq!(top.rest(&mut screen).await, Some(0));
-    let seen = screen.screen().contents();
+    let (code, seen) = top.rest().await;
+    assert_eq!(code, Some(0));
     assert!(!seen.contains("server"), "{seen}");
 }
 
@@ -122,7 +114,7 @@ async fn a_signal_gives_the_terminal_back() {
         "sh -c 'echo $$ > pid; exec {REDLATCH} top'; echo code $?; \
          stty -a | tr ' ;' '\\n\\n' | grep -x -e icanon -e -icanon"
     );
-    let mut shell = Terminal::start_sized(&world, "sh", &["-c", &script], (24, 140));
+    let mut shell = Terminal::start(&world, "sh", &["-c", &script], (24, 140));
     // Spaces are drawn by moves of the cursor.
     shell.until("quit").await;
     let pid = world.lines("pid", 1).await.remove(0);

@@ -2,6 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
+use redlatch::once::JobRecord;
+use serde_json::Value;
 use tokio::{
     process::Command,
     time::{Duration, Instant, sleep},
@@ -9,12 +11,39 @@ use tokio::{
 
 use crate::{
     server::Server,
-    support::{GENEROUS, REDLATCH, World},
+    support::{Args, GENEROUS, Output, REDLATCH, World, eventually, json, output, signal},
 };
 
 impl World {
     pub(crate) async fn new() -> Self {
         Self::on(Server::start().await)
+    }
+
+    /// Runs the command to its end with the server at `url`, and asserts its exit code.
+    pub(crate) async fn ends_at(
+        &self,
+        url: &str,
+        code: i32,
+        args: &(impl Args + ?Sized),
+    ) -> Output {
+        let ended = output(&mut self.command_at(url, args)).await;
+        assert_eq!(ended.code, code, "{url} {:?}: {ended:?}", args.args());
+        ended
+    }
+
+    /// Lets the command end that waits for the file `stop`.
+    pub(crate) fn stop(&self) {
+        fs::write(self.file("stop"), "").unwrap();
+    }
+
+    /// Returns the record of the last run of `job`.
+    pub(crate) async fn last_run(&self) -> Option<JobRecord> {
+        self.client().await.once("job").last().await.unwrap()
+    }
+
+    /// Returns the JSON in the file `report`.
+    pub(crate) fn report(&self) -> Value {
+        json(&fs::read_to_string(self.file("report")).unwrap())
     }
 
     /// Builds a call of the command by a program that becomes it. Its arguments are still missing.
@@ -52,6 +81,16 @@ impl World {
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// Stops a process, and waits until it stands still.
+pub(crate) async fn suspend(pid: &str) {
+    signal(pid, "STOP");
+    let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    eventually("the process to be stopped", || {
+        state().contains(") T ").then_some(())
+    })
+    .await;
 }
 
 /// Tells whether a process is there and no zombie.

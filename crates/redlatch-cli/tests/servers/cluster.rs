@@ -64,9 +64,6 @@ async fn held_when_told(world: &World, url: &str, names: &[&String]) {
     }
     for child in releasing {
         let released = finished(child).await;
-        assert_eq!(
-            released.code, 0,
-            "it was over when it was told: {released:?}"
-        );
+        assert_eq!(released.code, 0, "it was over when told: {released:?}");
     }
 }

@@ -41,15 +41,23 @@ fn assert_told(url: &str, code: i32, found: &str, advice: &str) {
     assert!(after.contains(advice), "{advice:?} is not in {after:?}");
 }
 
+/// Starts every server, one after the other, and returns each with its address.
+fn every(options: impl Fn() -> ServerOptions) -> impl Iterator<Item = (Server, String)> {
+    ServerBinary::all().into_iter().map(move |binary| {
+        let server = Server::start(&binary, options());
+        let url = format!("redis://{}", server.address());
+        (server, url)
+    })
+}
+
 /// A user that was made for locking only, and one that may do anything else as well.
 const OWN: &str = "~redlatch:* resetchannels &redlatch:* +@all";
 const ALL: &str = "~* &* +@all";
 
 #[test]
 fn a_fit_server_has_no_fault() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new());
-        let (code, told) = doctor(&format!("redis://{}", server.address()));
+    for (_server, url) in every(ServerOptions::new) {
+        let (code, told) = doctor(&url);
         assert_eq!(code, 0, "{told}");
         // A busy machine may be slow.
         let fit = |line: &str| line.starts_with("ok ") || line.contains("round trip");
@@ -59,10 +67,8 @@ fn a_fit_server_has_no_fault() {
 
 #[test]
 fn wrong_passwords_are_told() {
-    for binary in ServerBinary::all() {
-        let user = format!("app on >right {ALL}");
-        let server = Server::start(&binary, ServerOptions::new().user(user));
-        let url = format!("redis://app:wrong@{}", server.address());
+    for (_server, url) in every(|| ServerOptions::new().user(format!("app on >right {ALL}"))) {
+        let url = url.replace("//", "//app:wrong@");
         assert_told(&url, 77, "FAULT    login", "check user and password");
         assert!(!doctor(&url).1.contains("wrong@"));
     }
@@ -70,29 +76,24 @@ fn wrong_passwords_are_told() {
 
 #[test]
 fn missing_rights_are_told_with_a_line_that_grants_them() {
-    for binary in ServerBinary::all() {
-        for (rights, missing) in [
-            (OWN, "-zadd"),
-            (OWN, "-evalsha"),
-            (OWN, "-publish"),
-            (OWN, "resetkeys"),
-            (OWN, "resetchannels"),
-            (ALL, "-zadd -hset"),
-        ] {
-            let user = format!("app on >secret {rights} {missing}");
-            let server = Server::start(&binary, ServerOptions::new().user(user));
-            let url = format!("redis://app:secret@{}", server.address());
+    for (rights, missing) in [
+        (OWN, "-zadd"),
+        (OWN, "-evalsha"),
+        (OWN, "-publish"),
+        (OWN, "resetkeys"),
+        (OWN, "resetchannels"),
+        (ALL, "-zadd -hset"),
+    ] {
+        let user = || format!("app on >secret {rights} {missing}");
+        for (server, url) in every(|| ServerOptions::new().user(user())) {
+            let url = url.replace("//", "//app:secret@");
             assert_told(&url, 77, "FAULT    rights", "ACL SETUSER app +eval");
             let (_, told) = doctor(&url);
-            let line = told
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("do: ACL"));
-            let words: Vec<_> = line.unwrap().split_whitespace().collect();
-            assert!(
-                !words
-                    .iter()
-                    .any(|word| word.starts_with(['-']) || word.contains("reset"))
-            );
+            let mut lines = told.lines().map(str::trim);
+            let line = lines.find_map(|line| line.strip_prefix("do: ACL")).unwrap();
+            let words: Vec<_> = line.split_whitespace().collect();
+            let takes = |word: &&str| word.starts_with('-') || word.contains("reset");
+            assert!(!words.iter().any(takes), "{line}");
             server.command(&[&["ACL"], &words[..]].concat()).unwrap();
             let (code, told) = doctor(&url);
             assert_eq!(code, 0, "{missing}: {told}");
@@ -103,11 +104,9 @@ fn missing_rights_are_told_with_a_line_that_grants_them() {
 /// No rule of the user helps.
 #[test]
 fn renamed_commands_are_told_with_what_helps() {
-    for binary in ServerBinary::all() {
-        for command in ["EVAL", "EVALSHA", "SUBSCRIBE", "HSET", "ZADD", "TIME"] {
-            let options = ServerOptions::new().config(format!("rename-command {command} \"\""));
-            let server = Server::start(&binary, options);
-            let url = format!("redis://{}", server.address());
+    for command in ["EVAL", "EVALSHA", "SUBSCRIBE", "HSET", "ZADD", "TIME"] {
+        let options = || ServerOptions::new().config(format!("rename-command {command} \"\""));
+        for (_server, url) in every(options) {
             assert_told(&url, 77, "FAULT    rights", "remove its rename-command");
             let (_, told) = doctor(&url);
             assert!(told.contains(command) && !told.contains("ACL"), "{told}");
@@ -117,10 +116,8 @@ fn renamed_commands_are_told_with_what_helps() {
 
 #[test]
 fn eviction_is_a_warning() {
-    for binary in ServerBinary::all() {
-        let options = ServerOptions::new().config("maxmemory-policy allkeys-lru");
-        let server = Server::start(&binary, options);
-        let url = format!("redis://{}", server.address());
+    let options = || ServerOptions::new().config("maxmemory-policy allkeys-lru");
+    for (_server, url) in every(options) {
         assert_told(&url, 0, "WARNING  eviction", "maxmemory-policy noeviction");
     }
 }
@@ -160,11 +157,8 @@ fn a_replica_is_told_with_its_master() {
 
 #[test]
 fn a_node_of_a_cluster_is_told_with_the_address_to_write() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new().cluster());
-        let address = server.address();
-        let url = format!("redis://{address}");
-        let advice = format!("redis+cluster://{address}");
+    for (_server, url) in every(|| ServerOptions::new().cluster()) {
+        let advice = url.replace("redis:", "redis+cluster:");
         assert_told(&url, 69, "FAULT    topology", &advice);
     }
 }

@@ -204,6 +204,15 @@ impl World {
         ended
     }
 
+    /// Waits until another client waits for `name`.
+    pub(crate) async fn awaited(&self, name: &str) {
+        let client = self.client().await;
+        let waiters = async || client.object(name).await.unwrap().unwrap().waiters;
+        while waiters().await == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     pub(crate) fn start(&self, args: &(impl Args + ?Sized)) -> Child {
         self.command(args).spawn().unwrap()
     }
@@ -315,6 +324,14 @@ pub(crate) fn signal(pid: impl AsRef<OsStr>, name: &str) {
 
 pub(crate) fn pid_of(child: &Child) -> String {
     child.id().unwrap().to_string()
+}
+
+/// Asserts that the object `value` has all fields of the object `fields`.
+#[track_caller]
+pub(crate) fn has(value: &Value, fields: Value) {
+    for (name, field) in fields.as_object().unwrap() {
+        assert_eq!(&value[name], field, "{name} in {value}");
+    }
 }
 
 pub(crate) fn json(text: &str) -> Value {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use redlatch::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::support::{Args, World, event, finished, json, read_lines, sh};
+use crate::support::{Args, World, event, finished, has, json, read_lines, sh};
 
 /// Leads until the file `stop` is there.
 pub(crate) const LEADS: &str = "echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
@@ -40,9 +40,7 @@ pub(crate) async fn several_names_are_all_held_or_none(world: World) {
     assert!(!client.lock("a").is_locked().await.unwrap());
     held.release().await.unwrap();
     let print = "printf %s \"$REDLATCH_NAME\"; exec redlatch_is_not_there 2>/dev/null";
-    let ended = world
-        .redlatch(&["run", "-n", "b", "a", "--", "sh", "-c", print])
-        .await;
+    let ended = world.redlatch(&sh("run -n b a", print)).await;
     assert_eq!(ended.stdout, "b\na");
 }
 
@@ -65,16 +63,16 @@ pub(crate) async fn other_kinds_are_held_by_their_options(world: World) {
 }
 
 pub(crate) async fn all_schedules_run_their_present_slot_once(world: World) {
-    for (name, schedule) in [
-        ("every", &["--every", "365d+1h"][..]),
-        ("gap", &["--gap", "365d"]),
-        ("cron", &["--cron", "0 3 1 1 *", "--tz", "Europe/Berlin"]),
+    for schedule in [
+        &["every", "--every", "365d+1h"][..],
+        &["gap", "--gap", "365d"],
+        &["cron", "--cron", "0 3 1 1 *", "--tz", "Europe/Berlin"],
     ] {
-        let mut args = vec!["once", name];
-        args.extend(schedule);
-        args.extend(["--", "sh", "-c", "echo ran >> runs"]);
+        let script = sh("", "echo ran >> runs");
         for _ in 0..2 {
-            world.ends(0, &args).await;
+            world
+                .ends(0, &[&["once"], schedule, &script].concat())
+                .await;
         }
     }
     assert_eq!(read_lines(&world.file("runs")).len(), 3);
@@ -83,20 +81,14 @@ pub(crate) async fn all_schedules_run_their_present_slot_once(world: World) {
 pub(crate) async fn observers_see_who_leads(world: World) {
     let mut child = world.start("elect boss --observe");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let first = event(&mut lines).await;
-    assert_eq!(
-        first,
-        serde_json::json!({"v": 1, "name": "boss", "leads": false})
-    );
+    let vacant = json!({"v": 1, "name": "boss", "leads": false});
+    assert_eq!(event(&mut lines).await, vacant);
     let leader = world.start(&sh("elect boss --value h:9", LEADS));
     let mut seen = event(&mut lines).await;
     while seen["value"].is_null() {
         seen = event(&mut lines).await;
     }
-    assert_eq!(
-        (&seen["leads"], &seen["value"]),
-        (&true.into(), &"h:9".into())
-    );
+    has(&seen, json!({"leads": true, "value": "h:9"}));
     assert!(
         seen["token"].is_u64() && seen["since_ms"].is_u64(),
         "{seen}"
@@ -133,29 +125,22 @@ pub(crate) async fn all_kinds_are_listed_by_name_and_a_free_lock_is_not(world: W
     let listed = world.ends(0, "ls").await;
     listed.is_silent();
     let lines: Vec<_> = listed.stdout.lines().collect();
-    let found: Vec<_> = lines
-        .iter()
-        .map(|line| line.args()[..2].join(" "))
-        .collect();
+    let own = format!(" other (pid {} on ", std::process::id());
     let all = [
-        "NAME KIND",
-        "fair fair",
-        "ids permits",
-        "job once",
-        "latch latch",
-        "lock lock",
-        "pool semaphore",
-        "rw rw",
+        ("NAME KIND", " "),
+        ("fair fair", own.as_str()),
+        ("ids permits", " "),
+        ("job once", " "),
+        ("latch latch", "2 of 2 to go"),
+        ("lock lock", &own),
+        ("pool semaphore", "has 2, 3 of 5 free"),
+        ("rw rw", &own),
     ];
-    assert_eq!(found, all);
-    let pid = std::process::id();
-    assert!(
-        lines[5].contains(&format!("other (pid {pid} on ")),
-        "{}",
-        lines[5]
-    );
-    assert!(lines[6].ends_with("has 2, 3 of 5 free"), "{}", lines[6]);
-    assert!(lines[4].ends_with("2 of 2 to go"), "{}", lines[4]);
+    assert_eq!(lines.len(), all.len(), "{listed:?}");
+    for (line, (begin, rest)) in lines.iter().zip(all) {
+        assert_eq!(line.args()[..2].join(" "), begin, "{listed:?}");
+        assert!(line.contains(rest), "{rest}: {listed:?}");
+    }
 
     let some = world.redlatch("ls --kind rw --kind latch").await;
     assert_eq!(some.stdout.lines().count(), 3, "{}", some.stdout);
@@ -178,24 +163,18 @@ pub(crate) async fn json_has_what_the_page_says(world: World) {
     assert_eq!(holder["pid"], std::process::id());
     assert!(holder["remaining_ms"].as_u64().unwrap() > 1000);
     assert_eq!(of("rw")["holders"][0]["access"], "write");
-    assert_eq!(
-        of("pool")["permits"],
-        serde_json::json!({"total": 5, "available": 3})
-    );
+    let permits = json!({"total": 5, "available": 3});
+    assert_eq!(of("pool")["permits"], permits);
     assert_eq!(of("latch")["latch"]["count"], 2);
-    assert_eq!(of("job")["last"]["slot"], "w47");
-    assert_eq!(of("job")["last"]["outcome"], "done");
+    has(
+        &of("job")["last"],
+        json!({"slot": "w47", "outcome": "done"}),
+    );
 
-    let shown = world.redlatch("show a --json").await;
-    assert_eq!(
-        json(&shown.stdout)["holders"][0]["token"],
-        held.token().as_u64()
-    );
-    let absent = world.redlatch("show nix --json").await;
-    assert_eq!(
-        (absent.code, &json(&absent.stdout)["kind"]),
-        (0, &Value::Null)
-    );
+    let shown = json(&world.redlatch("show a --json").await.stdout);
+    assert_eq!(shown["holders"][0]["token"], held.token().as_u64());
+    let absent = world.ends(0, "show nix --json").await;
+    assert_eq!(json(&absent.stdout)["kind"], Value::Null);
 }
 
 pub(crate) async fn show_lists_the_queue_of_a_fair_lock(world: World) {
@@ -203,16 +182,10 @@ pub(crate) async fn show_lists_the_queue_of_a_fair_lock(world: World) {
     let lock = client.fair_lock("line");
     let held = lock.lock().await.unwrap();
     let first = world.start("run --fair line -- true");
-    while lock.info().await.unwrap().unwrap().waiters < 1 {
-        tokio::task::yield_now().await;
-    }
+    world.awaited("line").await;
     let shown = world.redlatch("show line").await;
     let lines: Vec<_> = shown.stdout.lines().collect();
-    assert!(
-        lines[3].starts_with("1      true (pid "),
-        "{}",
-        shown.stdout
-    );
+    assert!(lines[3].starts_with("1      true (pid "), "{shown:?}");
     let free = world.redlatch("show nix").await;
     assert_eq!(free.stdout, "nobody holds nix (prefix redlatch)\n");
     held.release().await.unwrap();
@@ -226,22 +199,18 @@ pub(crate) async fn watching_tells_each_change(world: World) {
     let mut child = world.start(&args);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let seen = event(&mut lines).await;
-    assert_eq!(
-        (&seen["event"], &seen["name"]),
-        (&"held".into(), &"a".into())
-    );
+    has(&seen, json!({"event": "held", "name": "a"}));
     let token = first.token().as_u64();
     assert_eq!(seen["holder"]["token"], token);
     first.release().await.unwrap();
     let seen = event(&mut lines).await;
     assert_eq!(
         (&seen["event"], &seen["holder"]["token"]),
-        (&"gone".into(), &token.into())
+        (&json!("gone"), &json!(token))
     );
     let short = Duration::from_secs(5);
     let second = client.lock("a").lock().lease(short).await.unwrap();
-    let seen = event(&mut lines).await;
-    assert_eq!((&seen["event"], &seen["v"]), (&"held".into(), &1.into()));
+    has(&event(&mut lines).await, json!({"event": "held", "v": 1}));
     second.extend(Duration::from_secs(60)).await.unwrap();
     assert_eq!(event(&mut lines).await["event"], "renewed");
     child.kill().await.unwrap();
@@ -282,10 +251,8 @@ pub(crate) async fn a_hold_lasts_without_its_process_until_its_handle_releases_i
         let object = client.object(name).await.unwrap().unwrap();
         let holder = &object.holders[0];
         assert_eq!(handle, format!("{}@{name}", holder.token.unwrap()));
-        assert!(
-            holder.remaining > Duration::from_secs(4 * 3600 - 600),
-            "{holder:?}"
-        );
+        let most = Duration::from_secs(4 * 3600 - 600);
+        assert!(holder.remaining > most, "{holder:?}");
         let of = holder.metadata.as_ref().unwrap();
         assert!(of.application.starts_with("redlatch hold"), "{of}");
         assert_eq!(holder.note.as_deref(), Some("db upgrade"));
@@ -301,48 +268,41 @@ pub(crate) async fn breaking_now_frees_the_name_at_once(world: World) {
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
     let token = held.token().to_string();
-    world
-        .redlatch(&["break", "a", "--now", "--token", &token])
-        .await
-        .shows("who may still be at work");
+    let now = ["break", "a", "--now", "--token", &token];
+    world.ends(0, &now).await.shows("who may still be at work");
     assert!(!client.lock("a").is_locked().await.unwrap());
 
     let pool = client.semaphore("pool").permits_if_unset(2);
     let (_one, two) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     two.release().await.unwrap();
     let id = pool.holders().await.unwrap()[0].id.clone();
-    world
-        .ends(64, &["break", "pool", "--owner", &id])
-        .await
-        .says("add --now");
+    let mut args = vec!["break", "pool", "--owner", &id];
+    world.ends(64, &args).await.says("add --now");
     assert_eq!(pool.available_permits().await.unwrap(), 1);
-    world
-        .ends(0, &["break", "pool", "--now", "--owner", &id])
-        .await;
+    args.push("--now");
+    world.ends(0, &args).await;
     assert_eq!(pool.available_permits().await.unwrap(), 2);
 }
 
 pub(crate) async fn a_name_that_changes_its_kind_is_forgotten_once_it_is_free(world: World) {
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
-    let refused = world.redlatch("forget a").await;
-    assert_eq!((refused.code, refused.stdout.as_str()), (75, ""));
+    let refused = world.ends(75, "forget a").await;
+    let told = "redlatch: a: somebody holds it; redlatch show says who, redlatch break ends it\n";
     assert_eq!(
-        refused.stderr,
-        "redlatch: a: somebody holds it; redlatch show says who, redlatch break ends it\n"
+        (refused.stdout.as_str(), refused.stderr.as_str()),
+        ("", told)
     );
     held.release().await.unwrap();
     let fair = ["run", "--fair", "a", "--", "true"];
     let wrong = world.ends(64, &fair).await;
     let told = "belongs to a lock, not to a fair lock";
     wrong.says(told).says("redlatch forget NAME");
-    let forgotten = world.redlatch("forget a").await;
     let told = "a is forgotten; it may be of any kind now\n";
-    assert_eq!((forgotten.code, forgotten.stdout.as_str()), (0, told));
+    assert_eq!(world.ends(0, "forget a").await.stdout, told);
     world.ends(0, &fair).await;
-    let unknown = world.redlatch("forget b").await;
     let told = "the server knows nothing of b: nothing to forget\n";
-    assert_eq!((unknown.code, unknown.stdout.as_str()), (0, told));
+    assert_eq!(world.ends(0, "forget b").await.stdout, told);
     let latch = client.count_down_latch("latch");
     latch.try_set_count(1).await.unwrap();
     world.ends(75, "forget latch").await.says("to delete it");

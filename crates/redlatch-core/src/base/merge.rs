@@ -201,13 +201,12 @@ mod tests {
     use redlatch_lua::REENTRANT;
 
     use super::*;
-    use crate::protocol::name::{Key, Name, Prefix};
+    use crate::protocol::name::key;
 
     static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.renew));
 
     fn call(name: &str, lease: u32, token: u64) -> ScriptCall {
-        let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
-        let call = ScriptCall::new(&RENEW, &key).dated().key(name);
+        let call = ScriptCall::new(&RENEW, &key(name)).dated().key(name);
         call.arg("c").arg(lease).arg("ttl").arg(":1").arg(token)
     }
 
@@ -219,16 +218,11 @@ mod tests {
         merged.add(&Part::of(call, act_before, slots).unwrap())
     }
 
-    fn words(command: &Command) -> Vec<String> {
-        let words = command.args().map(String::from_utf8_lossy);
-        words.map(String::from).collect()
-    }
-
     #[test]
     fn calls_merge_with_the_earliest_limit_and_the_shared_arguments_once() {
         let one = call("x", 9, 5);
         let mut merged = merged(&one, 70, Slots::Any);
-        assert_eq!(words(&merged.evalsha()), words(&one.evalsha(70)));
+        assert_eq!(merged.evalsha().words(), one.evalsha(70).words());
         assert!(add(&mut merged, &call("y", 9, 6), 50, Slots::Any));
         assert!(add(&mut merged, &call("z", 9, 7), 60, Slots::Any));
         let digest = RENEW.digest();
@@ -236,7 +230,7 @@ mod tests {
             "EVALSHA", digest, "3", "x", "y", "z", "50", "c", "9", "ttl", //
             ":1", "5", ":1", "6", ":1", "7",
         ];
-        assert_eq!(words(&merged.evalsha()), expected);
+        assert_eq!(merged.evalsha().words(), expected);
         assert_eq!(merged.first_keys().collect::<Vec<_>>(), [b"x", b"y", b"z"]);
         for n in 3..32 {
             assert!(!merged.is_full() && add(&mut merged, &call("w", 9, n), 70, Slots::Any));
@@ -269,10 +263,7 @@ mod tests {
         );
         assert!(add(&mut merged, &call("y", 9, 6), 50, Slots::Any));
         let replies = merged.replies(&text("-OOM no room\n1 busy")).unwrap();
-        let error = ServerError {
-            code: "OOM".to_owned(),
-            message: "no room".to_owned(),
-        };
+        let error = ServerError::parse("OOM no room");
         assert_eq!(replies, [Err(error), Ok(text("1 busy"))]);
         let late = Value::Array(vec![text("1"), text("late")]);
         assert_eq!(merged.replies(&late).unwrap(), vec![Ok(late); 2]);

@@ -314,26 +314,20 @@ mod tests {
     use redlatch_lua::REENTRANT;
 
     use super::*;
-    use crate::protocol::name::{Name, Prefix};
+    use crate::protocol::name::key;
 
     static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
 
     #[test]
     fn call_consists_of_keys_deadline_and_arguments() {
-        let key = Key::new(&Prefix::default(), &Name::parse("x").unwrap());
-        let call = ScriptCall::new(&SCRIPT, &key).dated().can_do_with(1);
+        let call = ScriptCall::new(&SCRIPT, &key("x")).dated().can_do_with(1);
         let call = call.key("k").key("part").arg("").arg(7).maybe(Some("z"));
         let call = call.maybe(None::<u8>);
         let digest = SCRIPT.digest.as_str();
-        let words = |call: &ScriptCall| {
-            let command = call.evalsha(9);
-            let words = command.args().map(String::from_utf8_lossy);
-            words.map(String::from).collect::<Vec<_>>()
-        };
         let all = ["EVALSHA", digest, "2", "k", "part", "9", "", "7", "z", ""];
-        assert_eq!(words(&call), all);
+        assert_eq!(call.evalsha(9).words(), all);
         let bare = ["EVALSHA", digest, "1", "k", "9", "", "7", "z", ""];
-        assert_eq!(words(&call.bare().unwrap()), bare);
+        assert_eq!(call.bare().unwrap().evalsha(9).words(), bare);
         assert!(call.bare().unwrap().bare().is_none());
     }
 }

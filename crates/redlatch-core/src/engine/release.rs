@@ -197,30 +197,3 @@ impl Drop for Handover<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_release_never_sent_before_may_say_that_it_held_nothing() {
-        assert_eq!(Released::of(ReleaseReply::Gone, false), Released::Forgotten);
-        assert_eq!(
-            Released::of(ReleaseReply::Gone, true),
-            Released::Unconfirmed
-        );
-        assert_eq!(
-            Released::of(ReleaseReply::Taken, false),
-            Released::TakenOver
-        );
-        assert_eq!(
-            Released::of(ReleaseReply::Taken, true),
-            Released::Unconfirmed
-        );
-        assert_eq!(Released::of(ReleaseReply::Already(0), true), Released::Free);
-        assert_eq!(
-            Released::of(ReleaseReply::Released(2), true),
-            Released::StillHeld(2)
-        );
-    }
-}

@@ -40,16 +40,11 @@ const MOST: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::name::{Name, Prefix};
+    use crate::protocol::name::key;
 
     #[test]
     fn a_name_is_taken_once_and_their_number_is_bounded() {
-        let key = |n: usize| {
-            Key::new(
-                &Prefix::default(),
-                &Name::parse(&format!("name-{n}")).unwrap(),
-            )
-        };
+        let key = |n: usize| key(&format!("name-{n}"));
         let uncontended = Uncontended::default();
         uncontended.put(&key(0), "lock");
         assert!(!uncontended.take(&key(0), "semaphore"));

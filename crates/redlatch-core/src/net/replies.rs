@@ -158,58 +158,18 @@ mod tests {
         Value::Array(items)
     }
 
-    fn read(ranges: Vec<Value>) -> Option<Vec<(u16, u16, String, u32)>> {
-        let shards = slots(&Value::Array(ranges), |host, port| {
-            Some(Address::Tcp {
-                host: if host.is_empty() { "asked" } else { host }.to_owned(),
-                port,
-            })
-        })?;
-        let shards = shards.into_iter();
-        Some(
-            shards
-                .map(|shard| {
-                    (
-                        shard.first,
-                        shard.last,
-                        shard.master.to_string(),
-                        shard.replicas,
-                    )
-                })
-                .collect(),
-        )
-    }
-
+    /// A node without a host is the one that was asked.
     #[test]
-    fn slots_are_read() {
-        let reply = vec![
-            range(5461, 16383, vec![entry(bulk("b"), 2)]),
-            range(0, 5460, vec![entry(Value::Nil, 1), entry(bulk("c"), 3)]),
-        ];
-        assert_eq!(
-            read(reply).unwrap(),
-            [
-                (0, 5460, "asked:1".to_owned(), 1),
-                (5461, 16383, "b:2".to_owned(), 0)
-            ]
-        );
-    }
-
-    #[test]
-    fn replicas_are_read() {
-        let nodes = vec![
-            entry(bulk("a"), 1),
-            entry(bulk("b"), 2),
-            entry(bulk("c"), 3),
-        ];
-        let more = vec![entry(bulk("d"), 4), entry(bulk("b"), 2)];
-        let reply = Value::Array(vec![range(0, 9, nodes), range(10, 19, more)]);
-        let read = replicas(&reply, |host, port| {
-            let host = host.to_owned();
-            Some(Address::Tcp { host, port })
-        });
-        let replicas: Vec<_> = read.iter().map(ToString::to_string).collect();
-        assert_eq!(replicas, ["b:2", "c:3"]);
+    fn empty_host_stands_for_the_node_that_was_asked() {
+        let nodes = vec![entry(Value::Nil, 1), entry(Value::Nil, 3)];
+        let reply = Value::Array(vec![range(0, 9, nodes)]);
+        let asked = |host: &str, port| {
+            assert_eq!(host, "");
+            tcp("asked", port)
+        };
+        let shards = slots(&reply, asked).unwrap();
+        assert_eq!(shards[0].master, tcp("asked", 1).unwrap());
+        assert_eq!(replicas(&reply, asked), [tcp("asked", 3).unwrap()]);
     }
 
     #[test]
@@ -224,7 +184,11 @@ mod tests {
             vec![range(0, 10, vec![entry(bulk("a"), 70_000)])],
             vec![range(0, 10, vec![entry(Value::Int(7), 1)])],
         ] {
-            assert_eq!(read(ranges.clone()), None, "{ranges:?}");
+            assert_eq!(
+                slots(&Value::Array(ranges.clone()), tcp),
+                None,
+                "{ranges:?}"
+            );
         }
     }
 
@@ -235,37 +199,13 @@ mod tests {
             range(10, 19, vec![entry(bulk("a b"), 1)]),
             range(20, 29, vec![entry(bulk("c"), 1), entry(bulk("d"), 0)]),
         ];
+        let reply = Value::Array(ranges);
+        let shards = slots(&reply, tcp).unwrap();
         assert_eq!(
-            read(ranges.clone()).unwrap(),
-            [(20, 29, "c:1".to_owned(), 1)]
+            (shards.len(), shards[0].first, shards[0].replicas),
+            (1, 20, 1)
         );
-        assert_eq!(replicas(&Value::Array(ranges), tcp), []);
-    }
-
-    #[test]
-    fn what_a_sentinel_says_is_read() {
-        let master = list(&["10.0.0.7", "6380"]);
-        let state = list(&["name", "main", "config-epoch", "4", "num-slaves", "2"]);
-        let expected = Watched {
-            master: ("10.0.0.7".into(), 6380),
-            epoch: 4,
-            replicas: 2,
-            followers: Vec::new(),
-        };
-        assert_eq!(watched(&master, &state), Some(expected));
-        for master in [&["x"][..], &["", "6380"], &["a", "0"], &["a b", "6380"]] {
-            assert_eq!(watched(&list(master), &state), None, "{master:?}");
-        }
-        assert_eq!(watched(&master, &Value::Nil), None);
-    }
-
-    #[test]
-    fn the_replicas_a_sentinel_names_are_read() {
-        let one = list(&["name", "x", "ip", "10.0.0.8", "port", "6381"]);
-        let portless = list(&["ip", "10.0.0.9", "port", "0"]);
-        let reply = Value::Array(vec![one, list(&["ip", "10.0.0.9"]), portless]);
-        assert_eq!(followers(&reply), [("10.0.0.8".to_owned(), 6381)]);
-        assert_eq!(followers(&Value::Nil), []);
+        assert_eq!(replicas(&reply, tcp), []);
     }
 
     #[test]
@@ -294,7 +234,7 @@ mod tests {
     }
 
     fn host_and_port() -> impl Strategy<Value = HostPort> {
-        ("[a-z0-9.:-]{1,12}", 1_u16..)
+        ("[a-z0-9.:-]{1,12}|a", prop_oneof![1_u16.., Just(7)])
     }
 
     /// Returns the reply to `CLUSTER SLOTS`, with the last shard first.
@@ -317,18 +257,9 @@ mod tests {
     /// Returns the reply to `SENTINEL MASTER`, or one entry of the reply to `SENTINEL REPLICAS`.
     fn state(host: &str, port: u16, epoch: u32, replicas: u32) -> Value {
         let (port, epoch, replicas) = (port.to_string(), epoch.to_string(), replicas.to_string());
-        list(&[
-            "name",
-            "ip",
-            "ip",
-            host,
-            "port",
-            &port,
-            "config-epoch",
-            &epoch,
-            "num-slaves",
-            &replicas,
-        ])
+        let address = ["name", "ip", "ip", host, "port", &port];
+        let rest = ["config-epoch", &epoch, "num-slaves", &replicas];
+        list(&[&address[..], &rest].concat())
     }
 
     const WORDS: &[&str] = &[
@@ -399,7 +330,9 @@ mod tests {
             };
             prop_assert_eq!(watched(&master, &state(&host, port, epoch, count)), Some(expected));
             let entries = nodes.iter().map(|(host, port)| state(host, *port, epoch, 0));
-            prop_assert_eq!(followers(&Value::Array(entries.collect())), nodes);
+            let portless = [list(&["ip", "a"]), state("a", 0, epoch, 0)];
+            let entries = entries.chain(portless).collect();
+            prop_assert_eq!(followers(&Value::Array(entries)), nodes);
         }
 
         #[test]
@@ -408,6 +341,7 @@ mod tests {
             entry in prop_oneof![any_value(WORDS), damaged(Just(state("a", 7, 1, 1)), WORDS)],
         ) {
             let read = watched(&master, &entry);
+            prop_assert!(read.is_none() || entry.as_array().is_some());
             if let Some(read) = &read {
                 prop_assert_eq!(Some(read.master.0.as_str()), master.as_array().unwrap()[0].as_str());
             }

@@ -75,11 +75,11 @@ const ENTRIES: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::time::at;
 
     #[test]
     fn name_stays_for_a_moment() {
         let table = Apart::default();
-        let at = |millis| Moment::from_origin(Duration::from_millis(millis));
         assert!(!table.contains(b"a", at(0)));
         table.add(b"a", at(5_000));
         assert!(table.contains(b"a", at(5_000)) && table.contains(b"a", at(5_999)));

@@ -104,10 +104,7 @@ impl Dated {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
+    use crate::protocol::time::at;
 
     #[test]
     fn order_is_written_as_the_scripts_read_it() {

@@ -173,12 +173,9 @@ impl LocalLease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::time::at;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
 
     fn local_lease() -> LocalLease {
         // 1,000 ms less 2 % and 4 ms: valid for 976 ms, reported as lost at 974 ms.

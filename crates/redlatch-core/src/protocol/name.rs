@@ -341,15 +341,17 @@ fn unescape(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(name))
 }
 
+/// Returns the key of `name` under the default prefix.
+#[cfg(test)]
+pub(crate) fn key(name: &str) -> Key {
+    Key::new(&Prefix::default(), &Name::parse(name).unwrap())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn key(name: &str) -> Key {
-        Key::new(&Prefix::default(), &Name::parse(name).unwrap())
-    }
 
     fn foreign(name: &str) -> Result<Key, NameError> {
         Key::foreign(&Prefix::default(), &Name::parse(name).unwrap())
@@ -417,11 +419,6 @@ mod tests {
         ] {
             assert_eq!(foreign(name), Err(NameError::Reserved), "{name}");
         }
-    }
-
-    #[test]
-    fn a_tag_of_the_user_decides_the_slot() {
-        assert_eq!(key("{t}x").slot(), key("y{t}").slot());
     }
 
     #[test]

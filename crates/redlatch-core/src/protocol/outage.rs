@@ -95,10 +95,7 @@ const LIVES: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
+    use crate::protocol::time::at;
 
     #[test]
     fn outage_is_reported_at_its_begin_every_ten_seconds_and_at_its_end() {

@@ -282,11 +282,10 @@ impl<E> Watcher<E> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use PhaseState::{Gone, Over, UnderWay};
 
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
+    use super::*;
+    use crate::protocol::time::at;
 
     fn snapshot(states: &[(u64, PhaseState)], present: Option<(u64, PhaseState)>) -> Snapshot {
         Snapshot {
@@ -299,29 +298,25 @@ mod tests {
     fn phase_watch() -> (PhaseWatch<&'static str>, u64, u64) {
         let mut phase_watch = PhaseWatch::default();
         let (a, b) = (phase_watch.join(None), phase_watch.join(None));
+        phase_watch.want(a, phase_watch.begun());
         (phase_watch, a, b)
     }
 
     #[test]
     fn one_request_answers_all_waiters_that_came_before() {
         let (mut it, a, b) = phase_watch();
-        it.want(a, it.begun());
         it.want(b, it.begun());
         let (number, phases) = it.begin(at(0), at(9)).unwrap();
         assert!(phases.is_empty());
         assert_eq!(it.begin(at(1), at(9)), None, "one at a time");
-        let woken = it.saw(
-            number,
-            at(0),
-            snapshot(&[], Some((7, PhaseState::UnderWay))),
-        );
+        let woken = it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
         assert_eq!(woken, [a, b]);
         assert_eq!(it.take_result(a), Some(WatchResult::UnderWay));
         assert_eq!(it.take_result(a), None);
         assert_eq!((it.phase(a), it.phase(b)), (Some(7), Some(7)));
         let (number, phases) = it.begin(at(2), at(9)).unwrap();
         assert_eq!(phases, [7]);
-        let over = snapshot(&[(7, PhaseState::Over)], Some((8, PhaseState::UnderWay)));
+        let over = snapshot(&[(7, Over)], Some((8, UnderWay)));
         assert_eq!(it.saw(number, at(2), over), [a, b], "they need not ask");
         assert_eq!(it.take_result(b), Some(WatchResult::Over));
     }
@@ -329,18 +324,13 @@ mod tests {
     #[test]
     fn waiter_that_comes_during_a_request_needs_the_next() {
         let (mut it, a, b) = phase_watch();
-        it.want(a, it.begun());
         let (number, _) = it.begin(at(0), at(9)).unwrap();
         it.want(b, it.begun());
-        let woken = it.saw(
-            number,
-            at(0),
-            snapshot(&[], Some((7, PhaseState::UnderWay))),
-        );
+        let woken = it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
         assert_eq!(woken, [a, b], "b is to look itself");
         assert_eq!((it.take_result(b), it.phase(b)), (None, None));
         let (number, _) = it.begin(at(1), at(9)).unwrap();
-        it.saw(number, at(1), snapshot(&[(7, PhaseState::Gone)], None));
+        it.saw(number, at(1), snapshot(&[(7, Gone)], None));
         assert_eq!(it.take_result(a), Some(WatchResult::Gone));
         assert_eq!(it.take_result(b), Some(WatchResult::Absent));
     }
@@ -348,67 +338,48 @@ mod tests {
     #[test]
     fn one_request_answers_all_that_hear_one_message() {
         let (mut it, a, b) = phase_watch();
-        for id in [a, b] {
-            it.want(id, 0);
-        }
+        it.want(b, 0);
         let (number, _) = it.begin(at(0), at(9)).unwrap();
-        it.saw(
-            number,
-            at(0),
-            snapshot(&[], Some((7, PhaseState::UnderWay))),
-        );
-        for id in [a, b] {
-            assert_eq!(it.take_result(id), Some(WatchResult::UnderWay));
-        }
+        it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
+        let both = |it: &mut PhaseWatch<_>| [a, b].map(|id| it.take_result(id));
+        let under_way = || Some(WatchResult::UnderWay);
+        assert_eq!(both(&mut it), [under_way(), under_way()]);
         it.hear(a, 1);
         let (number, _) = it.begin(at(1), at(9)).unwrap();
         it.hear(b, 1);
-        let still = snapshot(
-            &[(7, PhaseState::UnderWay)],
-            Some((7, PhaseState::UnderWay)),
-        );
+        let still = snapshot(&[(7, UnderWay)], Some((7, UnderWay)));
         assert_eq!(it.saw(number, at(1), still.clone()), [a, b]);
-        for id in [a, b] {
-            assert_eq!(it.take_result(id), Some(WatchResult::UnderWay));
-        }
+        assert_eq!(both(&mut it), [under_way(), under_way()]);
         // A message during a look may be about a later event than the look shows.
         it.hear(a, 2);
         let (number, _) = it.begin(at(2), at(9)).unwrap();
         it.hear(b, 3);
         it.saw(number, at(2), still);
-        assert_eq!(
-            (it.take_result(a), it.take_result(b)),
-            (Some(WatchResult::UnderWay), None)
-        );
+        assert_eq!(both(&mut it), [under_way(), None]);
         let (number, _) = it.begin(at(3), at(9)).unwrap();
-        let over = snapshot(&[(7, PhaseState::Over)], Some((7, PhaseState::Over)));
+        let over = snapshot(&[(7, Over)], Some((7, Over)));
         assert_eq!(it.saw(number, at(3), over), [a, b]);
     }
 
     #[test]
     fn announced_phase_is_requested() {
-        let (mut it, _, _) = phase_watch();
+        let mut it = PhaseWatch::<&str>::default();
         let c = it.join(Some(5));
         it.want(c, it.begun());
         let (number, phases) = it.begin(at(0), at(9)).unwrap();
         assert_eq!(phases, [5]);
-        it.saw(
-            number,
-            at(0),
-            snapshot(&[(5, PhaseState::Over)], Some((6, PhaseState::UnderWay))),
-        );
+        it.saw(number, at(0), snapshot(&[(5, Over)], Some((6, UnderWay))));
         assert_eq!(it.take_result(c), Some(WatchResult::Over));
     }
 
     #[test]
     fn waiter_that_asks_is_replaced_when_it_leaves_or_stalls() {
         let (mut it, a, b) = phase_watch();
-        it.want(a, it.begun());
         it.want(b, it.begun());
         let (number, _) = it.begin(at(0), at(9)).unwrap();
         assert_eq!(it.leave(a), None, "its look is under way");
         assert_eq!(it.gave_up(number), Some(b));
-        let (_, _) = it.begin(at(1), at(9)).unwrap();
+        it.begin(at(1), at(9)).unwrap();
         assert_eq!(it.begin(at(8), at(9)), None);
         let (late, _) = it.begin(at(9), at(20)).unwrap();
         assert_eq!(late, 3, "the second was forgotten");

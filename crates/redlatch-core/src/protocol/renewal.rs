@@ -209,12 +209,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::protocol::time::at;
 
     const LEASE: Duration = Duration::from_secs(30);
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
 
     #[test]
     fn a_hold_is_renewed_every_third_and_sooner_after_a_failure() {

@@ -153,12 +153,9 @@ const MOST: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::time::at;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
 
     fn window(waiting: u64) -> RenewalWindow<()> {
         let mut window = RenewalWindow::new(usize::MAX);

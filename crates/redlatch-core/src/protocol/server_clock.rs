@@ -56,18 +56,18 @@ pub(crate) fn whole_millis(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::time::at;
 
     #[test]
     fn advances_with_our_clock_and_follows_the_server() {
-        let t = |ms| Moment::from_origin(Duration::from_millis(ms));
-        let mut clock = ServerClock::new(t(100), 1_000_000);
-        assert_eq!(clock.millis(t(150)), 1_000_050);
-        assert_eq!(clock.act_before(t(150)), 1_005_050);
-        clock.observe(t(90), 5);
-        assert_eq!(clock.millis(t(150)), 1_000_050);
-        clock.observe(t(200), 900_000);
+        let mut clock = ServerClock::new(at(100), 1_000_000);
+        assert_eq!(clock.millis(at(150)), 1_000_050);
+        assert_eq!(clock.act_before(at(150)), 1_005_050);
+        clock.observe(at(90), 5);
+        assert_eq!(clock.millis(at(150)), 1_000_050);
+        clock.observe(at(200), 900_000);
         assert_eq!(
-            clock.millis(t(200)),
+            clock.millis(at(200)),
             900_000,
             "a clock that was set back is followed"
         );

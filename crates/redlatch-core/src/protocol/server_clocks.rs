@@ -120,47 +120,44 @@ const DRIFT: f64 = 0.001;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::time::at;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn t(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
 
     #[test]
     fn one_server_does_not_differ() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(5), 1_000_000);
-        clocks.read("a", t(10), t(15), 9_000_000);
+        clocks.read("a", at(0), at(5), 1_000_000);
+        clocks.read("a", at(10), at(15), 9_000_000);
         assert_eq!(clocks.difference(), Duration::ZERO);
     }
 
     #[test]
     fn only_differences_beyond_the_round_trip_count() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(100), 1_000_000);
-        clocks.read("b", t(0), t(100), 1_000_090);
+        clocks.read("a", at(0), at(100), 1_000_000);
+        clocks.read("b", at(0), at(100), 1_000_090);
         let none = clocks.difference();
         assert_eq!(
             none,
             Duration::ZERO,
             "the answers may have been under way for as long"
         );
-        clocks.read("c", t(100), t(110), 1_008_100);
+        clocks.read("c", at(100), at(110), 1_008_100);
         let grown = clocks.difference();
         assert!(grown > 7_800 * MS && grown < 8_000 * MS, "{grown:?}");
-        clocks.read("d", t(200), t(210), 1_004_200);
+        clocks.read("d", at(200), at(210), 1_004_200);
         assert_eq!(clocks.difference(), grown, "it is the largest that counts");
     }
 
     #[test]
     fn a_server_that_is_behind_differs_as_well() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(0), 10_000_000);
-        clocks.read("b", t(0), t(0), 9_992_000);
+        clocks.read("a", at(0), at(0), 10_000_000);
+        clocks.read("b", at(0), at(0), 9_992_000);
         let grown = clocks.difference();
         assert!(grown > 7_990 * MS && grown <= 8_000 * MS, "{grown:?}");
-        clocks.read("c", t(0), t(0), 0);
+        clocks.read("c", at(0), at(0), 0);
         assert_eq!(
             clocks.difference(),
             MOST,
@@ -171,8 +168,8 @@ mod tests {
     #[test]
     fn readings_of_different_times_are_not_compared() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(0), 1_000_000);
-        clocks.read("b", t(31_000), t(31_000), 9_000_000);
+        clocks.read("a", at(0), at(0), 1_000_000);
+        clocks.read("b", at(31_000), at(31_000), 9_000_000);
         assert_eq!(clocks.difference(), Duration::ZERO);
     }
 
@@ -180,23 +177,24 @@ mod tests {
     #[test]
     fn pause_of_the_own_clock_makes_no_difference() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(0), 1_000_000);
-        clocks.read("b", t(0), t(0), 1_000_000);
-        clocks.read("a", t(1_000), t(1_000), 4_600_000);
-        clocks.read("b", t(1_000), t(1_000), 4_600_000);
+        clocks.read("a", at(0), at(0), 1_000_000);
+        clocks.read("b", at(0), at(0), 1_000_000);
+        clocks.read("a", at(1_000), at(1_000), 4_600_000);
+        clocks.read("b", at(1_000), at(1_000), 4_600_000);
         assert_eq!(clocks.difference(), Duration::ZERO);
     }
 
     #[test]
     fn corrected_difference_is_forgotten_after_a_while() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(0), 0);
-        clocks.read("b", t(0), t(0), 8_000);
+        clocks.read("a", at(0), at(0), 0);
+        clocks.read("b", at(0), at(0), 8_000);
         assert!(clocks.difference() > 7_000 * MS);
         for minute in 1..20 {
-            let at = minute * 60_000;
-            clocks.read("a", t(at), t(at), at);
-            clocks.read("b", t(at), t(at), at);
+            let millis = minute * 60_000;
+            for server in ["a", "b"] {
+                clocks.read(server, at(millis), at(millis), millis);
+            }
             assert_eq!(clocks.difference() > 7_000 * MS, minute <= 15, "{minute}");
         }
         assert!(clocks.difference() < 100 * MS);

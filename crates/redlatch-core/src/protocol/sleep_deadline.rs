@@ -44,23 +44,8 @@ impl SleepDeadline {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
-
-    #[test]
-    fn only_what_is_sooner_wakes_the_task() {
-        let mut sleep_deadline = SleepDeadline::endless();
-        assert!(sleep_deadline.is_cut_short(at(1_000)));
-        assert!(!sleep_deadline.is_cut_short(at(1_000)));
-        assert!(!sleep_deadline.is_cut_short(at(1_001)));
-        assert!(sleep_deadline.is_cut_short(at(500)));
-        assert!(!sleep_deadline.is_cut_short(at(600)));
-    }
+    use crate::protocol::time::at;
 
     #[test]
     fn task_woken_for_a_removed_deadline_keeps_its_time() {

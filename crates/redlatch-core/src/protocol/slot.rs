@@ -96,16 +96,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_stands_around_a_tag_does_not_matter(
-            before in "[a-z}]{0,6}", tag in "[a-z{]{1,6}", behind in "[a-z{}]{0,6}",
+            before in "[^{]{0,6}", tag in "[^}]{1,6}", behind in "\\PC{0,6}",
         ) {
             let key = format!("{before}{{{tag}}}{behind}");
             prop_assert_eq!(slot_of(key.as_bytes()), slot_of(format!("{{{tag}}}").as_bytes()));
             prop_assert!(slot_of(key.as_bytes()) < SLOTS);
-        }
-
-        #[test]
-        fn any_bytes_have_a_slot(key in prop::collection::vec(any::<u8>(), 0..40)) {
-            prop_assert!(slot_of(&key) < SLOTS);
         }
     }
 }

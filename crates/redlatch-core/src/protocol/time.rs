@@ -83,6 +83,12 @@ impl Moment {
     }
 }
 
+/// Returns the instant `ms` milliseconds after the origin.
+#[cfg(test)]
+pub(crate) const fn at(ms: u64) -> Moment {
+    Moment::from_origin(Duration::from_millis(ms))
+}
+
 impl fmt::Debug for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -143,10 +143,7 @@ impl TurnQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(ms))
-    }
+    use crate::protocol::time::at;
 
     fn queue() -> TurnQueue {
         let mut queue = TurnQueue::default();

@@ -27,6 +27,13 @@ impl Command {
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.args.iter()
     }
+
+    /// Returns the arguments as texts.
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> Vec<String> {
+        let words = self.args().map(String::from_utf8_lossy);
+        words.map(String::from).collect()
+    }
 }
 
 /// For the crates of this family.

@@ -1,6 +1,6 @@
 //! Clients, connections and trouble.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use redlatch_core::runtime::{
     Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Outcome, Purpose, Push,
@@ -43,6 +43,28 @@ async fn send(conn: &dyn Conn, line: &str) -> Outcome {
     conn.send(vec![command(&args)]).await.remove(0)
 }
 
+/// Tells whether a call has no answer within a time. The call is dropped then.
+async fn hangs(call: impl Future<Output = Outcome>, millis: u64) -> bool {
+    let span = Duration::from_millis(millis);
+    tokio::time::timeout(span, call).await.is_err()
+}
+
+/// A subscriber to the channel `c`, whose subscription is confirmed.
+async fn subscriber(world: &World) -> Dialed {
+    let mut listener = world.dial(Purpose::PubSub).await;
+    send(&*listener.conn, "SUBSCRIBE c").await;
+    let confirmed = listener.pushes.next().await;
+    assert_eq!(confirmed, Some(Push::Subscribed(b"c".to_vec())));
+    listener
+}
+
+fn message(payload: &str) -> Option<Push> {
+    Some(Push::Message {
+        channel: b"c".to_vec(),
+        payload: payload.into(),
+    })
+}
+
 fn int(value: i64) -> Outcome {
     Outcome::Replied(Ok(Value::Int(value)))
 }
@@ -78,24 +100,13 @@ async fn keys_expire_by_the_servers_clock() {
 async fn pushes_reach_subscribers() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
-    let mut listener = world.dial(Purpose::PubSub).await;
-    send(&*listener.conn, "SUBSCRIBE c").await;
-    assert_eq!(
-        listener.pushes.next().await,
-        Some(Push::Subscribed(b"c".to_vec()))
-    );
+    let mut listener = subscriber(&world).await;
     assert_eq!(send(&*client.conn, "PUBLISH c m").await, int(1));
-    let message = Push::Message {
-        channel: b"c".to_vec(),
-        payload: b"m".to_vec(),
-    };
-    assert_eq!(listener.pushes.next().await, Some(message));
+    assert_eq!(listener.pushes.next().await, message("m"));
     world.server.cut_connections();
     assert_eq!(listener.pushes.next().await, None);
-    assert!(matches!(
-        send(&*client.conn, "PING").await,
-        Outcome::NotSent(_)
-    ));
+    let late = send(&*client.conn, "PING").await;
+    assert!(matches!(late, Outcome::NotSent(_)), "{late:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,12 +114,7 @@ async fn a_stopped_server_runs_what_was_sent_even_if_the_sender_has_gone() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     world.server.stop_for(Duration::from_secs(1));
-    let call = send(&*client.conn, "SET k v");
-    assert!(
-        tokio::time::timeout(Duration::from_millis(500), call)
-            .await
-            .is_err()
-    );
+    assert!(hangs(send(&*client.conn, "SET k v"), 500).await);
     drop(client);
     assert!(world.server.keys().is_empty());
     let start = tokio::time::Instant::now();
@@ -122,21 +128,11 @@ async fn a_dropped_call_still_runs() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     {
-        let mut call = std::pin::pin!(send(&*client.conn, "SET k v"));
-        assert!(futures_poll_once(call.as_mut()).await.is_none());
+        let mut call = pin!(send(&*client.conn, "SET k v"));
+        let once = poll_fn(|context| Poll::Ready(call.as_mut().poll(context)));
+        assert!(once.await.is_pending());
     }
     assert_eq!(send(&*client.conn, "EXISTS k").await, int(1));
-}
-
-async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
-    std::future::poll_fn(|context| {
-        let polled = std::pin::Pin::new(&mut future).poll(context);
-        std::task::Poll::Ready(match polled {
-            std::task::Poll::Ready(output) => Some(output),
-            std::task::Poll::Pending => None,
-        })
-    })
-    .await
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,27 +140,17 @@ async fn lost_replies_hang_or_cut_after_the_command_ran() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     world.server.drop_next_reply();
-    let call = send(&*client.conn, "INCR a");
-    assert!(
-        tokio::time::timeout(Duration::from_secs(9), call)
-            .await
-            .is_err()
-    );
-    let call = send(&*client.conn, "INCR a");
-    let hanging = tokio::time::timeout(Duration::from_secs(9), call);
-    assert!(hanging.await.is_err(), "after a lost reply none can follow");
+    assert!(hangs(send(&*client.conn, "INCR a"), 9_000).await);
+    let next = hangs(send(&*client.conn, "INCR a"), 9_000).await;
+    assert!(next, "after a lost reply none can follow");
     let client = world.dial(Purpose::Command).await;
     let is_incr = calls::named("incr");
     world.server.drop_reply(is_incr, LostReply::Cuts);
     assert_eq!(send(&*client.conn, "STRLEN a").await, int(1));
-    assert!(matches!(
-        send(&*client.conn, "INCR a").await,
-        Outcome::Unknown(_)
-    ));
-    assert!(matches!(
-        send(&*client.conn, "INCR a").await,
-        Outcome::NotSent(_)
-    ));
+    let cut = send(&*client.conn, "INCR a").await;
+    assert!(matches!(cut, Outcome::Unknown(_)), "{cut:?}");
+    let late = send(&*client.conn, "INCR a").await;
+    assert!(matches!(late, Outcome::NotSent(_)), "{late:?}");
     let again = world.dial(Purpose::Command).await;
     assert_eq!(send(&*again.conn, "INCR a").await, int(4));
 }
@@ -174,9 +160,8 @@ async fn planned_failures_happen_once() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     let error = ServerError::parse("BUSY wait");
-    world
-        .server
-        .fail_next(calls::of_script("return 1"), error.clone());
+    let script = calls::of_script("return 1");
+    world.server.fail_next(script, error.clone());
     assert_eq!(send(&*client.conn, "INCR a").await, int(1));
     let eval = || client.conn.send(vec![command(&["EVAL", "return 1", "0"])]);
     assert_eq!(eval().await, [Outcome::Replied(Err(error))]);
@@ -211,20 +196,11 @@ async fn a_restart_ends_connections_and_forgets() {
 async fn lost_messages_reach_nobody() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
-    let mut listener = world.dial(Purpose::PubSub).await;
-    send(&*listener.conn, "SUBSCRIBE c").await;
+    let mut listener = subscriber(&world).await;
     world.server.drop_messages(1);
     assert_eq!(send(&*client.conn, "PUBLISH c lost").await, int(1));
     assert_eq!(send(&*client.conn, "PUBLISH c kept").await, int(1));
-    assert_eq!(
-        listener.pushes.next().await,
-        Some(Push::Subscribed(b"c".to_vec()))
-    );
-    let kept = Push::Message {
-        channel: b"c".to_vec(),
-        payload: b"kept".to_vec(),
-    };
-    assert_eq!(listener.pushes.next().await, Some(kept));
+    assert_eq!(listener.pushes.next().await, message("kept"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,12 +222,7 @@ async fn requests_to_a_stopped_server_end_with_its_process() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     world.server.stop();
-    let call = send(&*client.conn, "SET k v");
-    assert!(
-        tokio::time::timeout(Duration::from_secs(1), call)
-            .await
-            .is_err()
-    );
+    assert!(hangs(send(&*client.conn, "SET k v"), 1_000).await);
     world.server.restart_empty();
     assert!(world.server.keys().is_empty());
     let again = world.dial(Purpose::Command).await;

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::*;
 
 fn hold(token: u64, from: u64, until: u64) -> Hold {
@@ -16,23 +18,74 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
     }
 }
 
+impl Hold {
+    fn asked(self, asked: u64) -> Self {
+        Self { asked, ..self }
+    }
+
+    fn kind(self, kind: &str) -> Self {
+        let kind = kind.to_owned();
+        Self { kind, ..self }
+    }
+
+    fn name(self, name: &str) -> Self {
+        let name = name.to_owned();
+        Self { name, ..self }
+    }
+
+    /// Makes a hold of permits, which has no token.
+    fn permits(self, units: u32, limit: u32) -> Self {
+        Self {
+            units,
+            limit,
+            token: 0,
+            ..self
+        }
+    }
+}
+
+fn fault(kind: &str, names: &[&str], from: u64, until: u64) -> Fault {
+    Fault {
+        kind: kind.to_owned(),
+        from,
+        until,
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        takeover: None,
+    }
+}
+
 /// Returns a fault that lasts from 0.1 s before another server may be active until long after the
 /// old one is no longer active.
 fn gap(began: u64, ended: u64) -> Record {
+    gap_of("a", began, ended, 0..0)
+}
+
+/// Returns a gap of one name, in which the old server was dead for a while.
+fn gap_of(name: &str, began: u64, ended: u64, dead: Range<u64>) -> Record {
+    let (from, until) = (began.saturating_sub(100_000), ended + 9_000_000);
+    let takeover = Some(Takeover {
+        began,
+        died: dead.start,
+        back: dead.end,
+        ended,
+    });
     Record::Fault(Fault {
-        kind: "crash".to_owned(),
-        from: began.saturating_sub(100_000),
-        until: ended + 9_000_000,
-        names: vec!["a".to_owned()],
-        takeover: Some(Takeover {
-            began,
-            died: 0,
-            back: 0,
-            ended,
-        }),
+        takeover,
+        ..fault("crash", &[name], from, until)
     })
 }
 
+/// A call that waits for 20 s.
+fn wait(kind: &str, names: &[&str]) -> Record {
+    Record::Wait(Wait {
+        kind: kind.to_owned(),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        from: 1_000_000,
+        until: 21_000_000,
+    })
+}
+
+/// Returns the numbers of violations and of expected ones.
 fn counts(records: Vec<Record>) -> (usize, usize) {
     let verdict = check(&records);
     (verdict.violations.len(), verdict.expected.len())
@@ -68,95 +121,55 @@ fn two_servers_explain_two_holders_and_one_does_not() {
         (1, 0),
         "both had it before another was in charge"
     );
-    let Record::Fault(fault) = gap(12, 14) else {
-        unreachable!()
-    };
-    let elsewhere = Fault {
-        names: vec!["b".to_owned()],
-        ..fault.clone()
-    };
-    assert_eq!(with(Record::Fault(elsewhere)), (1, 0));
-    let remembering = Fault {
-        takeover: None,
-        ..fault
-    };
+    assert_eq!(with(gap_of("b", 12, 14, 0..0)), (1, 0));
+    let remembering = fault("crash", &["a"], 0, 9_000_014);
     assert_eq!(with(Record::Fault(remembering)), (1, 0));
 }
 
 #[test]
 fn two_holders_of_the_new_server_are_found() {
-    let late = |token, from| Hold {
-        asked: 200,
-        ..hold(token, from, 9_000)
-    };
+    let late = |token, from| hold(token, from, 9_000).asked(200);
     let two = holds([late(1, 210), late(2, 220)]);
     assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (1, 0));
     // It was requested while the old server was active, and answered long after that server's last
     // reply.
-    let waited = Hold {
-        asked: 120,
-        ..hold(1, 5_000_000, 9_000_000)
-    };
-    let two = || holds([waited.clone(), hold(2, 6_000_000, 9_000_000)]);
-    assert_eq!(counts([two(), vec![gap(100, 150)]].concat()), (1, 0));
-    let of_many = Hold {
-        kind: "multi".to_owned(),
-        ..waited.clone()
-    };
-    let two = holds([of_many, hold(2, 6_000_000, 9_000_000)]);
-    assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (0, 1));
+    let waited = |kind| hold(1, 5_000_000, 9_000_000).asked(120).kind(kind);
+    for (kind, expected) in [("lock", (1, 0)), ("multi", (0, 1))] {
+        let two = holds([waited(kind), hold(2, 6_000_000, 9_000_000)]);
+        let found = counts([two, vec![gap(100, 150)]].concat());
+        assert_eq!(found, expected, "{kind}");
+    }
 }
 
 #[test]
 fn grants_while_a_server_was_dead_are_not_explained() {
-    let two = |asked, from| {
-        let asked_later = Hold {
-            asked,
-            token: 0,
-            ..hold(1, from, 9_000_000)
-        };
-        let mut gap = gap(5, 8_000_000);
-        if let Record::Fault(Fault {
-            takeover: Some(takeover),
-            ..
-        }) = &mut gap
-        {
-            (takeover.died, takeover.back) = (10, 5_000_000);
-        }
-        let other = Hold {
-            asked: 3_000_000,
-            token: 0,
-            ..hold(2, 4_000_000, 9_000_000)
-        };
-        counts([holds([asked_later, other]), vec![gap]].concat())
-    };
-    assert_eq!(two(9, 2_000_000), (0, 1), "granted before it died");
-    assert_eq!(
-        two(10, 4_000_000),
-        (1, 0),
-        "asked for and granted while it was dead"
-    );
-    assert_eq!(two(9, 4_500_000), (1, 0), "granted long after it died");
-    assert_eq!(two(10, 5_000_001), (0, 1), "granted after it was back");
-    assert_eq!(two(8_000_000, 8_000_001), (1, 0), "asked for when it knew");
+    for (asked, from, expected, why) in [
+        (9, 2_000_000, (0, 1), "granted before it died"),
+        (
+            10,
+            4_000_000,
+            (1, 0),
+            "asked for and granted while it was dead",
+        ),
+        (9, 4_500_000, (1, 0), "granted long after it died"),
+        (10, 5_000_001, (0, 1), "granted after it was back"),
+        (8_000_000, 8_000_001, (1, 0), "asked for when it knew"),
+    ] {
+        let one = hold(1, from, 9_000_000).asked(asked).permits(1, 1);
+        let other = hold(2, 4_000_000, 9_000_000).asked(3_000_000).permits(1, 1);
+        let gap = gap_of("a", 5, 8_000_000, 10..5_000_000);
+        let found = counts([holds([one, other]), vec![gap]].concat());
+        assert_eq!(found, expected, "{why}");
+    }
 }
 
 #[test]
 fn two_servers_explain_no_three_holders() {
-    let early = |token| Hold {
-        asked: 5,
-        ..hold(token, 10, 20)
-    };
-    let three = holds([early(1), hold(2, 15, 30), hold(3, 16, 30)]);
+    let early = hold(1, 10, 20).asked(5);
+    let three = holds([early, hold(2, 15, 30), hold(3, 16, 30)]);
     // The first two, one from each server, are expected. The third exceeds the limit of either.
     assert_eq!(counts([three, vec![gap(12, 14)]].concat()), (1, 1));
-    let permits = |id, from| Hold {
-        units: 2,
-        limit: 3,
-        token: 0,
-        id,
-        ..hold(1, from, 30)
-    };
+    let permits = |id, from| hold(id, from, 30).permits(2, 3);
     let two = || vec![permits(1, 10), permits(2, 15)];
     assert_eq!(counts([holds(two()), vec![gap(12, 14)]].concat()), (0, 1));
     let three = [two(), vec![permits(3, 16)]].concat();
@@ -196,20 +209,13 @@ fn a_takeover_explains_tokens_that_go_back_and_no_other_does() {
 fn tokens_that_go_back_are_found() {
     assert_eq!(counts(holds([hold(2, 10, 20), hold(1, 30, 40)])), (1, 0));
     // It was requested before the other was known.
-    let early = Hold {
-        asked: 9,
-        ..hold(1, 30, 40)
-    };
+    let early = hold(1, 30, 40).asked(9);
     assert_eq!(counts(holds([hold(2, 10, 20), early])), (0, 0));
 }
 
 #[test]
 fn readers_share_and_writers_do_not() {
-    let reader = |from, until| Hold {
-        limit: 1000,
-        token: 0,
-        ..hold(1, from, until)
-    };
+    let reader = |from, until| hold(1, from, until).permits(1, 1000);
     let writer = |token, from, until| Hold {
         units: 1000,
         limit: 1000,
@@ -223,28 +229,18 @@ fn readers_share_and_writers_do_not() {
 
 #[test]
 fn permits_are_counted() {
-    let permits = |units, from, until| Hold {
-        units,
-        limit: 3,
-        token: 0,
-        ..hold(1, from, until)
-    };
-    assert_eq!(
-        counts(holds([permits(2, 10, 20), permits(1, 11, 20)])),
-        (0, 0)
-    );
-    assert_eq!(
-        counts(holds([permits(2, 10, 20), permits(2, 11, 20)])),
-        (1, 0)
-    );
+    for (second, violations) in [(1, 0), (2, 1)] {
+        let permits = [
+            hold(1, 10, 20).permits(2, 3),
+            hold(1, 11, 20).permits(second, 3),
+        ];
+        assert_eq!(counts(holds(permits)), (violations, 0), "{second}");
+    }
 }
 
 #[test]
 fn handoffs_are_measured_for_who_was_waiting() {
-    let waiting = Hold {
-        asked: 12,
-        ..hold(2, 50, 60)
-    };
+    let waiting = hold(2, 50, 60).asked(12);
     let verdict = check(&holds([hold(1, 10, 20), waiting]));
     assert_eq!(verdict.handoffs.len(), 1);
     assert_eq!(verdict.handoffs[0].took, Duration::from_micros(50 - 21));
@@ -374,21 +370,8 @@ fn a_takeover_explains_latches_that_were_forgotten_and_no_other_does() {
 
 #[test]
 fn whoever_waits_without_trouble_was_forgotten() {
-    let wait = Record::Wait(Wait {
-        kind: "multi".to_owned(),
-        names: vec!["a".to_owned(), "c".to_owned()],
-        from: 1_000_000,
-        until: 21_000_000,
-    });
-    let trouble = |name: &str, from, until| {
-        Record::Fault(Fault {
-            kind: "stop".to_owned(),
-            from,
-            until,
-            names: vec![name.to_owned()],
-            takeover: None,
-        })
-    };
+    let wait = wait("multi", &["a", "c"]);
+    let trouble = |name: &str, from, until| Record::Fault(fault("stop", &[name], from, until));
     // A holder has the name nearly all the time. That alone is no excuse.
     let held = Record::Hold(hold(1, 4_000_000, 20_000_000));
     let waits = vec![wait, held];
@@ -406,22 +389,8 @@ fn whoever_waits_without_trouble_was_forgotten() {
 
 #[test]
 fn whoever_waits_for_what_nobody_has_was_forgotten_in_spite_of_trouble() {
-    let wait = Record::Wait(Wait {
-        kind: "lock".to_owned(),
-        names: vec!["a".to_owned()],
-        from: 1_000_000,
-        until: 21_000_000,
-    });
-    let trouble = |from, until| {
-        Record::Fault(Fault {
-            kind: "stop".to_owned(),
-            from,
-            until,
-            names: vec!["a".to_owned()],
-            takeover: None,
-        })
-    };
-    let with = |others: Vec<Record>| counts([vec![wait.clone()], others].concat());
+    let trouble = |from, until| Record::Fault(fault("stop", &["a"], from, until));
+    let with = |others: Vec<Record>| counts([vec![wait("lock", &["a"])], others].concat());
     assert_eq!(with(vec![trouble(0, 8_000_000)]), (1, 0), "13 s of nothing");
     assert_eq!(with(vec![trouble(0, 9_500_000)]), (0, 0));
     assert_eq!(with(vec![trouble(14_000_000, 22_000_000)]), (1, 0));
@@ -433,34 +402,16 @@ fn whoever_waits_for_what_nobody_has_was_forgotten_in_spite_of_trouble() {
         (0, 0),
         "somebody had it"
     );
-    let elsewhere = Record::Hold(Hold {
-        name: "b".to_owned(),
-        ..hold(1, 9_000_000, 9_500_000)
-    });
+    let elsewhere = Record::Hold(hold(1, 9_000_000, 9_500_000).name("b"));
     assert_eq!(with(vec![trouble(0, 8_000_000), elsewhere]), (1, 0));
 }
 
 #[test]
 fn whoever_has_one_lock_may_wait_for_another() {
     let waits = |kind: &str, name: &str| {
-        let wait = Record::Wait(Wait {
-            kind: kind.to_owned(),
-            names: vec![name.to_owned()],
-            from: 1_000_000,
-            until: 21_000_000,
-        });
-        let fault = Record::Fault(Fault {
-            kind: "stop".to_owned(),
-            from: 2_000_000,
-            until: 4_000_000,
-            names: vec!["lock-1".to_owned()],
-            takeover: None,
-        });
-        let held = Record::Hold(Hold {
-            name: "lock-1".to_owned(),
-            ..hold(1, 4_000_000, 20_000_000)
-        });
-        counts(vec![wait, fault, held])
+        let fault = Record::Fault(fault("stop", &["lock-1"], 2_000_000, 4_000_000));
+        let held = Record::Hold(hold(1, 4_000_000, 20_000_000).name("lock-1"));
+        counts(vec![wait(kind, &[name]), fault, held])
     };
     assert_eq!(waits("multi", "lock-0"), (0, 0));
     assert_eq!(waits("lock", "lock-0"), (0, 0));

@@ -9,14 +9,6 @@ use super::{Bench, Crew, Entry, Kind, Visit, Wanted, any, given, visit_lock};
 pub(super) struct Durable;
 
 impl Kind for Durable {
-    fn stem(&self) -> &'static str {
-        "durable"
-    }
-
-    fn names(&self) -> usize {
-        2
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         if crew.bench.replicas > 0 {
             crew.repeat(4, round);

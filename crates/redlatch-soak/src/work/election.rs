@@ -16,14 +16,6 @@ use crate::{
 pub(super) struct Leaders;
 
 impl Kind for Leaders {
-    fn stem(&self) -> &'static str {
-        "election"
-    }
-
-    fn names(&self) -> usize {
-        2
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(4, round);
     }

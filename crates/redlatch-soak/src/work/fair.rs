@@ -10,27 +10,14 @@ use crate::any_guard::any_guards;
 pub(super) struct Fair;
 
 impl Kind for Fair {
-    fn stem(&self) -> &'static str {
-        "fair"
-    }
-
-    fn names(&self) -> usize {
-        3
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(6, round);
     }
 
     fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
         Box::pin(async move {
-            client
-                .fair_lock(name)
-                .lock()
-                .await?
-                .release()
-                .await
-                .map(drop)
+            let guard = client.fair_lock(name).lock().await?;
+            guard.release().await.map(drop)
         })
     }
 }

@@ -20,31 +20,23 @@ use crate::{
 
 /// A set that is guarded by a lock of its own.
 pub(super) struct Guarded {
-    stem: &'static str,
+    pub(super) stem: &'static str,
     fenced: bool,
 }
 
 /// The set that compares tokens.
-pub(super) static FENCED: Guarded = Guarded {
+pub(super) const FENCED: Guarded = Guarded {
     stem: "fenced",
     fenced: true,
 };
 
 /// The set that compares nothing.
-pub(super) static CHECKED: Guarded = Guarded {
+pub(super) const CHECKED: Guarded = Guarded {
     stem: "checked",
     fenced: false,
 };
 
 impl Kind for Guarded {
-    fn stem(&self) -> &'static str {
-        self.stem
-    }
-
-    fn names(&self) -> usize {
-        1
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         let set = Arc::new(Set {
             name: names::name(self.stem, 0),

@@ -24,18 +24,10 @@ use crate::{
 pub(super) struct CountDown;
 
 impl Kind for CountDown {
-    fn stem(&self) -> &'static str {
-        "latch"
-    }
-
-    fn names(&self) -> usize {
-        2
-    }
-
     /// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
     fn start(&self, crew: &mut Crew<'_>) {
-        for at in 0..self.names() {
-            let name = names::name(self.stem(), at);
+        for at in 0..names::count("latch") {
+            let name = names::name("latch", at);
             crew.spawn(|bench, mut random| async move {
                 while bench.goes_on() {
                     round(&bench, &name, &mut random).await;

@@ -10,14 +10,6 @@ use crate::any_guard::any_guards;
 pub(super) struct Plain;
 
 impl Kind for Plain {
-    fn stem(&self) -> &'static str {
-        "lock"
-    }
-
-    fn names(&self) -> usize {
-        4
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(8, round);
     }

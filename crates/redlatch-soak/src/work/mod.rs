@@ -30,31 +30,26 @@ pub(crate) use self::{
 };
 use crate::names;
 
-/// All kinds.
-pub(crate) static KINDS: &[&dyn Kind] = &[
-    &lock::Plain,
-    &fair::Fair,
-    &rwlock::ReadWrite,
-    &semaphore::Permits,
-    &permits::Ids,
-    &multi::Several,
-    &durable::Durable,
-    &red::Quorum,
-    &guarded::FENCED,
-    &guarded::CHECKED,
-    &latch::CountDown,
-    &once::Jobs,
-    &election::Leaders,
+/// All kinds, each with the stem and the number of its names. The number is 0 if it uses those of
+/// another kind.
+pub(crate) static KINDS: &[(&str, usize, &dyn Kind)] = &[
+    ("lock", 4, &lock::Plain),
+    ("fair", 3, &fair::Fair),
+    ("rw", 3, &rwlock::ReadWrite),
+    ("semaphore", 2, &semaphore::Permits),
+    ("permits", 2, &permits::Ids),
+    ("multi", 0, &multi::Several),
+    ("durable", 2, &durable::Durable),
+    ("red", 1, &red::Quorum),
+    (guarded::FENCED.stem, 1, &guarded::FENCED),
+    (guarded::CHECKED.stem, 1, &guarded::CHECKED),
+    ("latch", 2, &latch::CountDown),
+    ("once", 2, &once::Jobs),
+    ("election", 2, &election::Leaders),
 ];
 
 /// A primitive, or a way to use one, with its own names.
 pub(crate) trait Kind: Sync {
-    /// Returns the stem of its names.
-    fn stem(&self) -> &'static str;
-
-    /// Returns the number of its names; 0 if it uses those of another kind.
-    fn names(&self) -> usize;
-
     /// Starts its workers, if it can run here.
     fn start(&self, crew: &mut Crew<'_>);
 
@@ -111,7 +106,7 @@ pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
         random,
         workers: JoinSet::new(),
     };
-    for kind in KINDS {
+    for (_, _, kind) in KINDS {
         kind.start(&mut crew);
     }
     crew.workers
@@ -133,8 +128,8 @@ pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
 /// Returns the kind that uses `name`.
 fn of(name: &str) -> &'static dyn Kind {
     let stem = name.split('-').next().unwrap_or(name);
-    let found = KINDS.iter().find(|kind| kind.stem() == stem);
-    *found.unwrap_or_else(|| panic!("no kind uses {name}"))
+    let found = KINDS.iter().find(|(other, ..)| *other == stem);
+    found.unwrap_or_else(|| panic!("no kind uses {name}")).2
 }
 
 /// Takes a plain lock and returns it.

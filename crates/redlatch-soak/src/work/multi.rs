@@ -12,14 +12,6 @@ use crate::{any_guard::AnyGuard, names};
 pub(super) struct Several;
 
 impl Kind for Several {
-    fn stem(&self) -> &'static str {
-        "multi"
-    }
-
-    fn names(&self) -> usize {
-        0
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(3, round);
     }

@@ -16,14 +16,6 @@ use crate::any_guard::AnyGuard;
 pub(super) struct Jobs;
 
 impl Kind for Jobs {
-    fn stem(&self) -> &'static str {
-        "once"
-    }
-
-    fn names(&self) -> usize {
-        2
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(4, round);
     }

@@ -15,14 +15,6 @@ use crate::{
 pub(super) struct Ids;
 
 impl Kind for Ids {
-    fn stem(&self) -> &'static str {
-        "permits"
-    }
-
-    fn names(&self) -> usize {
-        2
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(4, round);
     }
@@ -38,11 +30,8 @@ impl Kind for Ids {
 
     fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
         Box::pin(async move {
-            client
-                .permit_expirable_semaphore(name)
-                .delete()
-                .await
-                .map(drop)
+            let permits = client.permit_expirable_semaphore(name);
+            permits.delete().await.map(drop)
         })
     }
 }

@@ -12,14 +12,6 @@ use crate::any_guard::AnyGuard;
 pub(super) struct Quorum;
 
 impl Kind for Quorum {
-    fn stem(&self) -> &'static str {
-        "red"
-    }
-
-    fn names(&self) -> usize {
-        1
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         if !crew.bench.nodes.is_empty() {
             crew.repeat(3, round);

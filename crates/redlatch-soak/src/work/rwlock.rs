@@ -10,14 +10,6 @@ use crate::any_guard::any_guards;
 pub(super) struct ReadWrite;
 
 impl Kind for ReadWrite {
-    fn stem(&self) -> &'static str {
-        "rw"
-    }
-
-    fn names(&self) -> usize {
-        3
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(8, round);
     }

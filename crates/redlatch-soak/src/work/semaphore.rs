@@ -10,14 +10,6 @@ use crate::any_guard::any_guards;
 pub(super) struct Permits;
 
 impl Kind for Permits {
-    fn stem(&self) -> &'static str {
-        "semaphore"
-    }
-
-    fn names(&self) -> usize {
-        2
-    }
-
     fn start(&self, crew: &mut Crew<'_>) {
         crew.repeat(6, round);
     }
@@ -25,12 +17,8 @@ impl Kind for Permits {
     fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
         Box::pin(async move {
             let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
-            semaphore
-                .acquire_many(PERMITS)
-                .await?
-                .release()
-                .await
-                .map(drop)
+            let guard = semaphore.acquire_many(PERMITS).await?;
+            guard.release().await.map(drop)
         })
     }
 

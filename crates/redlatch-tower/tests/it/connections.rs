@@ -21,7 +21,7 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use super::{REFUSE, available, eventually_available, limit, slow};
+use super::{REFUSE, all_taken, eventually_available, limit, slow};
 
 /// Serves in the background.
 async fn serve(router: Router) -> SocketAddr {
@@ -63,14 +63,7 @@ async fn client_that_hangs_up_gives_its_permit_back() {
         let go_on = Arc::default();
         let address = serve(slow(&go_on).layer(layer)).await;
         let stream = connect(address).await;
-        while client
-            .semaphore("limit")
-            .totals()
-            .await
-            .is_ok_and(|totals| totals.available > 0)
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        all_taken(&client).await;
         drop(stream);
         eventually_available(&client, 1).await;
     }
@@ -103,9 +96,7 @@ async fn many_connections_hold_no_permit_and_are_answered() {
 
     // One of ten works, and all of them hang up.
     clients.order("ask slow").await;
-    while available(&client).await > 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    all_taken(&client).await;
     clients.order("hang up").await;
     eventually_available(&client, 1).await;
 

@@ -12,7 +12,6 @@ use axum::{
     body::{Body, Bytes},
     extract::Request,
     http::{Response, StatusCode, request::Parts},
-    response::IntoResponse,
     routing::get,
 };
 use http_body_util::BodyExt;
@@ -21,12 +20,25 @@ use redlatch_tower::{
     Decided, LimitLayer, LockLayer, Refusal, Unavailable, Until, path_parameters,
 };
 use tokio::sync::Notify;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt};
 
 const REFUSE: Unavailable = Unavailable::Refuse(StatusCode::BAD_GATEWAY);
 
 fn request(path: &str) -> Request {
     Request::builder().uri(path).body(Body::empty()).unwrap()
+}
+
+/// Sends a request for `path`, and returns the response.
+async fn ask<S, B>(service: S, path: &str) -> Response<B>
+where
+    S: Service<Request, Response = Response<B>, Error: std::fmt::Debug>,
+{
+    service.oneshot(request(path)).await.unwrap()
+}
+
+/// A service that answers at once.
+fn works() -> Router {
+    Router::new().fallback(get(async || "worked"))
 }
 
 /// Returns the lock of the path of a request; `/free` has none.
@@ -55,6 +67,31 @@ async fn eventually_available(client: &Client, permits: u32) {
     };
     let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, all).await.expect("all permits");
+}
+
+/// Waits until the limit has no permit.
+async fn all_taken(client: &Client) {
+    let semaphore = client.semaphore("limit");
+    let left = async || semaphore.totals().await.map(|totals| totals.available);
+    // The first acquisition sets the number.
+    while left().await.ok() != Some(0) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until a lock is held.
+async fn locked(lock: &redlatch::Lock) {
+    while !lock.is_locked().await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Returns why a request was refused for a reason of the server or the client.
+fn reason<B>(refused: &Response<B>) -> &redlatch::Error {
+    match refused.extensions().get() {
+        Some(Refusal::Unavailable(error)) => error,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A service that works until it is told to go on.
@@ -97,34 +134,22 @@ async fn limit_refuses_what_is_too_much_and_says_why() {
     let working: Vec<_> = (0..2)
         .map(|_| tokio::spawn(service.clone().oneshot(request("/"))))
         .collect();
-    while available(&client).await > 0 {
-        tokio::task::yield_now().await;
-    }
-    let refused = service.clone().oneshot(request("/")).await.unwrap();
+    all_taken(&client).await;
+    let refused = ask(service, "/").await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(matches!(refused.extensions().get(), Some(Refusal::Busy)));
     assert_eq!(refused.headers()["retry-after"], "1");
-    assert_eq!(
-        refused.headers()["content-type"],
-        "text/plain; charset=utf-8"
-    );
-    assert_eq!(
-        text(refused).await,
-        "Others are at work on this. Try again.\n"
-    );
-    let other = limit(&client, 2)
-        .on_busy(StatusCode::TOO_MANY_REQUESTS)
-        .on_unavailable(REFUSE);
-    let refused = other
-        .layer(slow(&go_on))
-        .oneshot(request("/"))
-        .await
-        .unwrap();
+    let content = &refused.headers()["content-type"];
+    assert_eq!(content, "text/plain; charset=utf-8");
+    let told = "Others are at work on this. Try again.\n";
+    assert_eq!(text(refused).await, told);
+    let other = limit(&client, 2).on_busy(StatusCode::TOO_MANY_REQUESTS);
+    let other = other.on_unavailable(REFUSE);
+    let refused = ask(other.layer(slow(&go_on)), "/").await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     // One that waits gets the permit of one that ends.
-    let waits = limit(&client, 2)
-        .wait(Duration::from_secs(5))
-        .on_unavailable(REFUSE);
+    let waits = limit(&client, 2).wait(Duration::from_secs(5));
+    let waits = waits.on_unavailable(REFUSE);
     let waits = tokio::spawn(waits.layer(slow(&go_on)).oneshot(request("/")));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!waits.is_finished());
@@ -147,17 +172,15 @@ async fn lock_is_per_name_and_its_token_is_in_the_request() {
         token.map_or_else(|| "none".to_owned(), |token| token.0.to_string())
     };
     let service = layer.layer(Router::new().fallback(get(handler)));
-    let refused = service.clone().oneshot(request("/orders/1")).await.unwrap();
+    let refused = ask(service.clone(), "/orders/1").await;
     assert_eq!(refused.status(), StatusCode::CONFLICT);
-    let other = service.clone().oneshot(request("/orders/2")).await.unwrap();
+    let other = ask(service.clone(), "/orders/2").await;
     assert_eq!(other.status(), StatusCode::OK);
     assert!(text(other).await.parse::<u64>().unwrap() > 0);
-    let free = service.clone().oneshot(request("/free")).await.unwrap();
-    assert_eq!(text(free).await, "none");
+    assert_eq!(text(ask(service.clone(), "/free").await).await, "none");
     let first = guard.token().to_string();
     guard.release().await.unwrap();
-    let later = service.oneshot(request("/orders/1")).await.unwrap();
-    assert!(text(later).await > first);
+    assert!(text(ask(service, "/orders/1").await).await > first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,23 +189,16 @@ async fn server_that_is_gone_is_answered_as_the_program_has_chosen() {
     let builder = server.builder().patience(Duration::from_secs(1));
     let client = builder.connect().await.unwrap();
     server.engine().stop();
-    let router = || Router::new().fallback(get(async || "worked"));
     let refusing = LockLayer::new(by_path(&client)).on_unavailable(REFUSE);
-    let refused = refusing
-        .layer(router())
-        .oneshot(request("/"))
-        .await
-        .unwrap();
+    let refused = ask(refusing.layer(works()), "/").await;
     assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
-    let Some(Refusal::Unavailable(error)) = refused.extensions().get() else {
-        panic!("no reason");
-    };
+    let error = reason(&refused);
     assert!(error.is_transient(), "{error}");
     let passing = LockLayer::new(by_path(&client)).on_unavailable(Unavailable::PassThrough);
-    let passed = passing.layer(router()).oneshot(request("/")).await.unwrap();
+    let passed = ask(passing.layer(works()), "/").await;
     assert_eq!(text(passed).await, "worked");
     let passing = limit(&client, 1).on_unavailable(Unavailable::PassThrough);
-    let passed = passing.layer(router()).oneshot(request("/")).await.unwrap();
+    let passed = ask(passing.layer(works()), "/").await;
     assert_eq!(text(passed).await, "worked");
 }
 
@@ -209,12 +225,9 @@ async fn two_spellings_of_one_path_have_one_lock() {
     let go_on = Arc::default();
     let service = orders(&client, &go_on);
     let working = tokio::spawn(service.clone().oneshot(request("/orders/a%20b")));
-    let lock = client.lock("orders:a b");
-    while !lock.is_locked().await.unwrap() {
-        tokio::task::yield_now().await;
-    }
+    locked(&client.lock("orders:a b")).await;
     for same in ["/orders/a%20b", "/orders/%61%20b", "/orders/a%20%62"] {
-        let refused = service.clone().oneshot(request(same)).await.unwrap();
+        let refused = ask(service.clone(), same).await;
         assert_eq!(refused.status(), StatusCode::CONFLICT, "{same}");
     }
     go_on.notify_one();
@@ -226,20 +239,18 @@ async fn two_spellings_of_one_path_have_one_lock() {
 fn parameters_are_decoded_and_the_rest_of_the_path_is_not() {
     let parts = |path: &str| request(path).into_parts().0;
     let one = |path: &str| path_parameters(&parts(path), "/orders/{id}").map(|[id]| id);
-    assert_eq!(one("/orders/%34%32?x=/1").as_deref(), Some("42"));
-    assert_eq!(one("/orders/a%2Fb").as_deref(), Some("a/b"));
-    assert_eq!(one("/orders/100%").as_deref(), Some("100%"));
-    assert_eq!(one("/orders/%f").as_deref(), Some("%f"));
-    assert_eq!(one("/orders/%C3%A9").as_deref(), Some("é"));
-    assert_eq!(one("/orders/%FF").as_deref(), Some("\u{fffd}"));
-    for other in [
-        "/orders",
-        "/orders/",
-        "/orders/1/",
-        "/orders/1/2",
-        "/%6Frders/1",
-        "/",
+    for (path, parameter) in [
+        ("/orders/%34%32?x=/1", "42"),
+        ("/orders/a%2Fb", "a/b"),
+        ("/orders/100%", "100%"),
+        ("/orders/%f", "%f"),
+        ("/orders/%C3%A9", "é"),
+        ("/orders/%FF", "\u{fffd}"),
     ] {
+        assert_eq!(one(path).as_deref(), Some(parameter), "{path}");
+    }
+    let others = "/orders /orders/ /orders/1/ /orders/1/2 /%6Frders/1 /";
+    for other in others.split(' ') {
         assert_eq!(one(other), None, "{other}");
     }
     let rest = path_parameters(&parts("/a/1/b/2/3"), "/a/{id}/b/{*rest}");
@@ -258,13 +269,11 @@ fn wrong_number_of_parameters_is_found_by_the_first_request() {
 async fn nobody_gets_through_by_an_invalid_name() {
     let client = Client::embedded().await.unwrap();
     client.semaphore("/taken").set_permits(1).await.unwrap();
-    let router = || Router::new().fallback(get(async || "worked"));
     for unavailable in [Unavailable::PassThrough, REFUSE] {
         let layer = LockLayer::new(by_path(&client)).on_unavailable(unavailable);
         let long = format!("/{}", "x".repeat(512));
         for path in [long.as_str(), "/taken"] {
-            let service = layer.layer(router());
-            let refused = service.oneshot(request(path)).await.unwrap();
+            let refused = ask(layer.layer(works()), path).await;
             assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{path}");
             let refusal = refused.extensions().get();
             assert!(matches!(refusal, Some(Refusal::Invalid(_))), "{refusal:?}");
@@ -276,27 +285,22 @@ async fn nobody_gets_through_by_an_invalid_name() {
 async fn errors_of_the_program_and_crowds_do_not_pass() {
     let server = Server::start();
     let client = server.builder().max_waiters(1).connect().await.unwrap();
-    let router = || Router::new().fallback(get(async || "worked"));
     // A semaphore without a number of permits.
     let unset = LimitLayer::new(client.semaphore("unset")).on_unavailable(Unavailable::PassThrough);
-    let refused = unset.layer(router()).oneshot(request("/")).await.unwrap();
+    let refused = ask(unset.layer(works()), "/").await;
     assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
     // One request waits, and a second one may not.
     let guard = client.lock("/a").lock().await.unwrap();
     let layer = LockLayer::new(by_path(&client))
         .wait(Duration::from_secs(3600))
         .on_unavailable(Unavailable::PassThrough);
-    let waiting = tokio::spawn(layer.layer(router()).oneshot(request("/a")));
+    let waiting = tokio::spawn(layer.layer(works()).oneshot(request("/a")));
     while client.tables().waiters == 0 {
         tokio::task::yield_now().await;
     }
-    let refused = layer.layer(router()).oneshot(request("/a")).await.unwrap();
+    let refused = ask(layer.layer(works()), "/a").await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    let refusal = refused.extensions().get();
-    let Some(Refusal::Unavailable(error)) = refusal else {
-        panic!("{refusal:?}");
-    };
-    assert_eq!(error.kind(), redlatch::ErrorKind::TooManyWaiters);
+    assert_eq!(reason(&refused).kind(), redlatch::ErrorKind::TooManyWaiters);
     guard.release().await.unwrap();
     assert_eq!(text(waiting.await.unwrap().unwrap()).await, "worked");
 }
@@ -312,9 +316,7 @@ async fn lost_hold_drops_the_work_unless_it_may_pass() {
         let go_on = Arc::default();
         let layer = LockLayer::new(by_path(&client)).on_unavailable(unavailable);
         let working = tokio::spawn(layer.layer(slow(&go_on)).oneshot(request("/a")));
-        while !client.lock("/a").is_locked().await.unwrap() {
-            tokio::task::yield_now().await;
-        }
+        locked(&client.lock("/a")).await;
         assert!(server.lose("/a"));
         // The next renewal finds it out.
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -322,50 +324,39 @@ async fn lost_hold_drops_the_work_unless_it_may_pass() {
         let response = working.await.unwrap().unwrap();
         assert_eq!(response.status(), status);
         if status == StatusCode::BAD_GATEWAY {
-            let refusal = response.extensions().get();
-            let Some(Refusal::Unavailable(error)) = refusal else {
-                panic!("{refusal:?}");
-            };
-            assert_eq!(error.loss(), Some(LossCause::Forgotten));
+            assert_eq!(reason(&response).loss(), Some(LossCause::Forgotten));
             assert_eq!(Arc::strong_count(&go_on), 1, "the work is dropped");
         }
     }
 }
 
-/// A response whose body has two parts, the second of which waits.
-fn streamed(go_on: Arc<Notify>) -> Response<Body> {
-    let (tell, parts) = tokio::sync::mpsc::channel::<Bytes>(1);
-    tokio::spawn(async move {
-        tell.send("one".into()).await.unwrap();
-        go_on.notified().await;
-        let _ = tell.send("two".into()).await;
-    });
-    let stream = futures_stream(parts);
-    Body::from_stream(stream).into_response()
-}
-
-fn futures_stream(
-    parts: tokio::sync::mpsc::Receiver<Bytes>,
-) -> impl futures_core::Stream<Item = Result<Bytes, std::io::Error>> {
-    futures_util::stream::unfold(parts, async |mut parts| {
-        let part = parts.recv().await?;
-        Some((Ok(part), parts))
-    })
+/// A service whose body has two parts, the second of which waits.
+fn streams(go_on: &Arc<Notify>) -> Router {
+    let go_on = Arc::clone(go_on);
+    let handler = async move || {
+        let parts = futures_util::stream::unfold(["two", "one"].to_vec(), move |mut left| {
+            let go_on = Arc::clone(&go_on);
+            async move {
+                let part = left.pop()?;
+                if part == "two" {
+                    go_on.notified().await;
+                }
+                Some((Ok::<_, std::io::Error>(part), left))
+            }
+        });
+        Body::from_stream(parts)
+    };
+    Router::new().fallback(get(handler))
 }
 
 #[tokio::test(start_paused = true)]
 async fn permit_is_kept_until_the_head_or_the_end_of_the_body() {
     let client = Client::embedded().await.unwrap();
     for (until, kept) in [(Until::Head, 1), (Until::Body, 0)] {
-        let go_on = Arc::new(Notify::new());
-        let inner = Arc::clone(&go_on);
+        let go_on = Arc::default();
         let layer: LimitLayer<Decided> = limit(&client, 1).until(until).on_unavailable(REFUSE);
-        let service = layer.layer(service_fn(move |_: Request| {
-            let go_on = Arc::clone(&inner);
-            async move { Ok::<_, std::convert::Infallible>(streamed(go_on)) }
-        }));
-        let response = service.clone().oneshot(request("/")).await.unwrap();
-        let mut body = response.into_body();
+        let service = layer.layer(streams(&go_on));
+        let mut body = ask(service.clone(), "/").await.into_body();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(first, "one");
         client.settled().await;
@@ -377,8 +368,7 @@ async fn permit_is_kept_until_the_head_or_the_end_of_the_body() {
         client.settled().await;
         assert_eq!(available(&client).await, 1, "{until:?}");
         // A body that is dropped half-way gives it back, too.
-        let response = service.oneshot(request("/")).await.unwrap();
-        drop(response);
+        drop(ask(service, "/").await);
         client.settled().await;
         assert_eq!(available(&client).await, 1, "{until:?}");
     }
@@ -388,16 +378,11 @@ async fn permit_is_kept_until_the_head_or_the_end_of_the_body() {
 async fn body_of_a_lost_hold_ends_with_an_error() {
     let server = Server::start();
     let client = server.client().await.unwrap();
-    let go_on = Arc::new(Notify::new());
-    let layer = LockLayer::new(by_path(&client))
-        .until(Until::Body)
-        .on_unavailable(REFUSE);
-    let service = layer.layer(service_fn(move |_: Request| {
-        let go_on = Arc::clone(&go_on);
-        async move { Ok::<_, std::convert::Infallible>(streamed(go_on)) }
-    }));
-    let response = service.oneshot(request("/a")).await.unwrap();
-    let mut body = response.into_body();
+    let layer = LockLayer::new(by_path(&client)).until(Until::Body);
+    let layer = layer.on_unavailable(REFUSE);
+    let mut body = ask(layer.layer(streams(&Arc::default())), "/a")
+        .await
+        .into_body();
     assert!(body.frame().await.unwrap().is_ok());
     assert!(server.lose("/a"));
     let error = body.frame().await.unwrap().unwrap_err();
@@ -414,7 +399,7 @@ async fn dropped_request_gives_its_permit_back() {
     tokio::select! {
         biased;
         _ = &mut working => panic!("it does not end"),
-        () = async { while available(&client).await > 0 { tokio::task::yield_now().await } } => {}
+        () = all_taken(&client) => {}
     }
     drop(working);
     client.settled().await;

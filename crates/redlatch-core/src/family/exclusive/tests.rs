@@ -10,7 +10,7 @@ use super::Kind;
 use crate::{family::replies::decodes_anything, protocol::waiter::Discipline};
 
 static PLAIN: LazyLock<Kind> =
-    LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &[], &REENTRANT));
+    LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &["q"], &REENTRANT));
 
 static FAIR_LOCK: LazyLock<Kind> = LazyLock::new(|| {
     let parts = &["q", "l"];

@@ -180,7 +180,7 @@ mod tests {
             merge::Slots,
             script::{Script, ScriptCall},
         },
-        protocol::name::{Key, Name, Prefix},
+        protocol::name::key,
     };
 
     static TAKE: LazyLock<Script> = LazyLock::new(|| script("test/take", 3, 3));
@@ -205,8 +205,7 @@ mod tests {
     const NEAR: Duration = Duration::ZERO;
 
     fn of(script: &'static Script, name: &str, lease: u32) -> ScriptCall {
-        let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
-        let call = ScriptCall::new(script, &key).key(name);
+        let call = ScriptCall::new(script, &key(name)).key(name);
         call.arg("c").arg(lease).arg(":1")
     }
 
@@ -333,9 +332,7 @@ mod tests {
             // All tasks of a full call wait for the server, and one more does.
             let names = (0..FULL).map(|n| format!("n{n}"));
             for name in names.chain(["last".to_owned()]) {
-                let one = of(&TAKE_MANY, &name, 9).dated();
-                let part = Part::of(&one, 9, Slots::Any).unwrap();
-                queue.join(&part).unwrap();
+                join(&mut queue, &of(&TAKE_MANY, &name, 9).dated());
             }
             let _full = send(&mut queue, FULL);
             assert_eq!(queue.next().is_some(), goes);
@@ -350,10 +347,7 @@ mod tests {
         }
         assert_eq!(queue.end().count(), 2);
         let one = call("x", 9);
-        assert!(
-            queue
-                .join(&Part::of(&one, 9, Slots::Any).unwrap())
-                .is_none()
-        );
+        let late = Part::of(&one, 9, Slots::Any).unwrap();
+        assert!(queue.join(&late).is_none());
     }
 }

@@ -1,13 +1,9 @@
 mod table;
 
 use super::*;
-use crate::protocol::backoff::Backoff;
+use crate::protocol::{backoff::Backoff, time::at};
 
 const MS: Duration = Duration::from_millis(1);
-
-fn at(ms: u64) -> Moment {
-    Moment::from_origin(Duration::from_millis(ms))
-}
 
 fn plan() -> Plan {
     Plan {
@@ -77,52 +73,24 @@ fn queued_waiter_takes_its_ticket_before_it_subscribes() {
 }
 
 #[test]
-fn after_subscribing_it_tries_again_before_it_waits() {
-    let mut it = Waiter::new(plan(), at(0), Subscription::Inactive);
-    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
-    busy(&mut it, 1, 30_000 * MS, Subscription::Inactive);
-    assert_eq!(step(&mut it, 1), Step::Subscribe);
-    it.on_subscribed();
-    assert_eq!(step(&mut it, 2), Step::Send(Registration::Notified));
-    busy(&mut it, 3, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 3), wait(at(1603)));
-    it.on_notified();
-    assert_eq!(step(&mut it, 4), Step::Send(Registration::Notified));
-}
-
-#[test]
-fn subscribed_client_registers_with_its_first_try() {
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    assert_eq!(step(&mut it, 0), Step::Send(Registration::Notified));
-    busy(&mut it, 1, 100 * MS, Subscription::Active);
-    assert_eq!(
-        step(&mut it, 1),
-        wait(at(103)),
-        "the holder's time and 2 ms"
-    );
-}
-
-#[test]
-fn booked_recheck_is_kept_through_an_interruption() {
-    let mut limiter = RateLimiter::new(10);
-    limiter.book(at(0));
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    it.step(at(0), &QueueView::NONE, 0, &mut limiter);
-    busy(&mut it, 0, Duration::MAX, Subscription::Active);
-    it.on_elapsed();
-    assert_eq!(
-        it.step(at(1), &QueueView::NONE, 0, &mut limiter),
-        wait(at(100))
-    );
-    assert_eq!(
-        it.step(at(2), &QueueView::NONE, 0, &mut limiter),
-        wait(at(100))
-    );
-    it.on_elapsed();
-    assert_eq!(
-        it.step(at(100), &QueueView::NONE, 0, &mut limiter),
-        Step::Send(Registration::Notified)
-    );
+fn booked_recheck_keeps_its_time_and_to_the_rate_limit() {
+    let nothing: fn(&mut Waiter) = |_| ();
+    let requeue: fn(&mut Waiter) = |it| it.on_prompt(Prompt::Requeue);
+    let elapse: fn(&mut Waiter) = Waiter::on_elapsed;
+    for (due, interrupt) in [(elapse, nothing), (requeue, requeue)] {
+        let mut limiter = RateLimiter::new(10);
+        limiter.book(at(0));
+        let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+        let mut next = |it: &mut Waiter, ms| it.step(at(ms), &QueueView::NONE, 0, &mut limiter);
+        assert_eq!(next(&mut it, 0), Step::Send(Registration::Notified));
+        busy(&mut it, 0, 30_000 * MS, Subscription::Active);
+        due(&mut it);
+        assert_eq!(next(&mut it, 1), wait(at(100)));
+        interrupt(&mut it);
+        assert_eq!(next(&mut it, 2), wait(at(100)));
+        it.on_elapsed();
+        assert_eq!(next(&mut it, 100), Step::Send(Registration::Notified));
+    }
 }
 
 // L7
@@ -138,21 +106,6 @@ fn unsubscribed_waiter_rechecks_by_the_clock_and_subscribes_again() {
     assert_eq!(step(&mut it, 252), Step::Subscribe);
     it.on_unsubscribed();
     assert_eq!(step(&mut it, 252), wait(at(502)));
-}
-
-#[test]
-fn caller_that_does_not_wait_gets_the_first_clear_answer() {
-    let mut it = Waiter::new(
-        Plan {
-            give_up: GiveUp::AtFirstAnswer,
-            ..plan()
-        },
-        at(0),
-        Subscription::Active,
-    );
-    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
-    busy(&mut it, 1, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 1), Step::End(End::Busy));
 }
 
 // L3, L4
@@ -198,35 +151,6 @@ fn patience_ends_with_silence_and_starts_anew_with_an_answer() {
     it.on_failed();
     assert!(matches!(step(&mut it, 19_999), Step::Pause { .. }));
     assert_eq!(step(&mut it, 20_000), Step::End(End::Unanswered));
-}
-
-#[test]
-fn due_request_keeps_to_the_rate_limit() {
-    let mut limiter = RateLimiter::new(10);
-    limiter.book(at(0));
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    step(&mut it, 0);
-    it.on_prompt(Prompt::Requeue);
-    assert_eq!(
-        it.step(at(0), &QueueView::NONE, 0, &mut limiter),
-        Step::Send(Registration::Notified)
-    );
-    busy(&mut it, 0, 30_000 * MS, Subscription::Active);
-    it.on_prompt(Prompt::Requeue);
-    assert_eq!(
-        it.step(at(1), &QueueView::NONE, 0, &mut limiter),
-        wait(at(100))
-    );
-    it.on_prompt(Prompt::Requeue);
-    assert_eq!(
-        it.step(at(2), &QueueView::NONE, 0, &mut limiter),
-        wait(at(100))
-    );
-    it.on_elapsed();
-    assert_eq!(
-        it.step(at(100), &QueueView::NONE, 0, &mut limiter),
-        Step::Send(Registration::Notified)
-    );
 }
 
 #[test]
@@ -293,32 +217,46 @@ fn overdue_first_waiter_is_checked_by_the_next() {
 
 #[test]
 fn waiters_admitted_together_notify_each_other_after_a_recheck() {
-    let together = Plan {
-        admission: Admission::Together,
-        ..plan()
-    };
-    let granted = Granted::default();
-    let mut it = Waiter::new(together, at(0), Subscription::Active);
-    step(&mut it, 0);
-    assert_eq!(it.on_granted(granted), None, "nobody had to wait");
-
-    let mut it = Waiter::new(together, at(0), Subscription::Active);
-    step(&mut it, 0);
-    busy(&mut it, 0, 100 * MS, Subscription::Active);
-    it.on_notified();
-    step(&mut it, 50);
-    assert_eq!(it.on_granted(granted), None, "the message reached it");
-
-    let mut it = Waiter::new(together, at(0), Subscription::Active);
-    step(&mut it, 0);
-    busy(&mut it, 0, 100 * MS, Subscription::Active);
-    it.on_elapsed();
-    step(&mut it, 102);
-    assert_eq!(it.on_granted(granted), Some(Prompt::Retry));
-
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    busy(&mut it, 0, 100 * MS, Subscription::Active);
-    assert_eq!(it.on_granted(granted), None, "only one is let in");
+    let nothing: fn(&mut Waiter) = |_| ();
+    let is_busy = |it: &mut Waiter| busy(it, 0, 100 * MS, Subscription::Active);
+    for (admission, course, prompt, why) in [
+        (
+            Admission::Together,
+            [nothing, nothing],
+            None,
+            "nobody had to wait",
+        ),
+        (
+            Admission::Together,
+            [is_busy, Waiter::on_notified],
+            None,
+            "the message reached it",
+        ),
+        (
+            Admission::Together,
+            [is_busy, Waiter::on_elapsed],
+            Some(Prompt::Retry),
+            "it asked",
+        ),
+        (
+            Admission::OneByOne,
+            [is_busy, Waiter::on_elapsed],
+            None,
+            "only one is let in",
+        ),
+    ] {
+        let plan = Plan {
+            admission,
+            ..plan()
+        };
+        let mut it = Waiter::new(plan, at(0), Subscription::Active);
+        for (event, ms) in course.into_iter().zip([0, 50]) {
+            step(&mut it, ms);
+            event(&mut it);
+        }
+        step(&mut it, 102);
+        assert_eq!(it.on_granted(Granted::default()), prompt, "{why}");
+    }
 }
 
 #[test]

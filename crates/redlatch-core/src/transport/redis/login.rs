@@ -123,13 +123,9 @@ mod tests {
     use super::*;
 
     fn lines(login: &Login, auth: Auth) -> Vec<String> {
-        let line = |command: &Command| {
-            let args: Vec<_> = command.args().map(String::from_utf8_lossy).collect();
-            args.join(" ")
-        };
-        handshake(login, auth)
-            .iter()
-            .map(|(_, command)| line(command))
+        let commands = handshake(login, auth).into_iter();
+        commands
+            .map(|(_, command)| command.words().join(" "))
             .collect()
     }
 

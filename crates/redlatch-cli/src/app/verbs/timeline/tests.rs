@@ -10,19 +10,24 @@ fn line(at: u64, event: &str, token: u64) -> String {
     )
 }
 
+/// Reads a recording of these lines.
+fn recorded(lines: impl IntoIterator<Item = String>) -> Timeline {
+    let mut recording = Recording::default();
+    for line in lines {
+        recording.add(&line).unwrap();
+    }
+    recording.end()
+}
+
 #[test]
 fn holds_begin_by_their_age_and_end_when_they_are_gone() {
-    let mut recording = Recording::default();
-    for (at, event, token) in [
-        (1_000, "held", 7),
-        (2_000, "renewed", 7),
-        (3_000, "gone", 7),
-        (3_000, "held", 8),
-        (4_000, "renewed", 8),
-    ] {
-        recording.add(&line(at, event, token)).unwrap();
-    }
-    let timeline = recording.end();
+    let timeline = recorded([
+        line(1_000, "held", 7),
+        line(2_000, "renewed", 7),
+        line(3_000, "gone", 7),
+        line(3_000, "held", 8),
+        line(4_000, "renewed", 8),
+    ]);
     assert_eq!((timeline.from, timeline.to), (950, 4_000));
     assert_eq!(timeline.lanes, ["client c1"]);
     let spans: Vec<_> = timeline
@@ -39,17 +44,14 @@ fn deadlines_follow_renewals_and_end_holds_without_a_recorded_end() {
     let exact = |at, event, token, valid: u64| {
         line(at, event, token).replace("\"remaining_ms\"", &format!("\"valid_ms\":{valid},\"r\""))
     };
-    let mut recording = Recording::default();
-    for text in [
+    let timeline = recorded([
         exact(1_000, "held", 7, 500),
         exact(1_400, "renewed", 7, 600),
         exact(1_500, "held", 8, 500),
         exact(1_600, "held", 9, 900),
         exact(2_300, "gone", 8, 0).replace("\"valid_ms\":0,", ""),
-    ] {
-        recording.add(&text).unwrap();
-    }
-    let holds = recording.end().holds;
+    ]);
+    let holds = timeline.holds;
     let spans: Vec<_> = holds.iter().map(|hold| (hold.to, hold.deadline)).collect();
     assert_eq!(
         spans,
@@ -107,11 +109,7 @@ fn two_who_rely_on_one_name_are_marked() {
     let overlaps = |holds: &[[(u64, String); 2]]| {
         let mut lines = holds.concat();
         lines.sort();
-        let mut recording = Recording::default();
-        for (_, line) in lines {
-            recording.add(&line).unwrap();
-        }
-        recording.end()
+        recorded(lines.into_iter().map(|(_, line)| line))
     };
     let write = |owner, times| hold(owner, "write", times);
     let both = overlaps(&[
@@ -132,9 +130,7 @@ fn two_who_rely_on_one_name_are_marked() {
 
 #[test]
 fn names_cannot_end_the_data_of_the_page() {
-    let mut recording = Recording::default();
-    recording.add(&line(1, "held", 7)).unwrap();
-    let page = page(&recording.end());
+    let page = page(&recorded([line(1, "held", 7)]));
     assert_eq!(page.matches("</script>").count(), 2);
     assert!(page.contains("a\\u003c/script>"), "the name is there");
 }

@@ -4,11 +4,11 @@
 //! Which copies a release has to stop is decided by the engine's `Attempt`, which needs a client.
 //! So `void` and the address of a release are taken from the vector here.
 
-use std::{fs, path::Path, sync::LazyLock, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use redlatch_lua::{FAIR, REENTRANT};
 use serde_json::{Value as Json, json};
 
+use super::{FAIR_LOCK, PLAIN};
 use crate::{
     Owner, Released, Token,
     base::{
@@ -20,26 +20,18 @@ use crate::{
     protocol::{
         hold::{HoldState, LocalLease},
         lease::Trust,
-        name::{Key, Name, Prefix},
+        name::{Key, key},
         rate_limiter::RateLimiter,
         renewal::{Renewal, RenewalTable},
         server_clock::ServerClock,
-        time::Moment,
+        time::{Moment, at},
         waiter::{
-            Admission, Busy, Discipline, End, GiveUp, Granted, Plan, QueueView, Registration, Step,
+            Admission, Busy, End, GiveUp, Granted, Plan, QueueView, Registration, Step,
             Subscription, WaitStrategy, Waiter,
         },
     },
     runtime::{Command, Value},
 };
-
-static PLAIN: LazyLock<Kind> =
-    LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &["q"], &REENTRANT));
-
-static FAIR_LOCK: LazyLock<Kind> = LazyLock::new(|| {
-    let parts = &["q", "l"];
-    Kind::new("fair", "fair:1", Discipline::Queued, parts, &FAIR.exclusive)
-});
 
 const STARTED: u64 = 1_700_000_000_000;
 const RETENTION: Duration = Duration::from_secs(600);
@@ -114,7 +106,7 @@ impl Player {
         let jitter = scenario["jitter"].as_f64().unwrap();
         Self {
             kind,
-            key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
+            key: key("n"),
             lease: ms(&scenario["lease"]),
             jitter: (jitter * u64::MAX as f64) as u64,
             clock: ServerClock::new(at(0), STARTED),
@@ -389,18 +381,11 @@ impl Player {
     /// Returns the script, `KEYS` and `ARGV` of a call that is sent now.
     fn wire(&self, call: &ScriptCall, now: Moment) -> Json {
         let command: Command = call.evalsha(self.clock.act_before(now));
-        let words = command.args().skip(2);
-        let words: Vec<_> = words
-            .map(|word| String::from_utf8(word.to_vec()).unwrap())
-            .collect();
+        let words = command.words().split_off(2);
         let keys: usize = words[0].parse().unwrap();
         let (keys, args) = words[1..].split_at(keys);
         json!({ "script": call.script().name(), "keys": keys, "args": args })
     }
-}
-
-fn at(ms: u64) -> Moment {
-    Moment::from_origin(Duration::from_millis(ms))
 }
 
 fn ms(number: &Json) -> Duration {

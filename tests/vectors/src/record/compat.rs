@@ -67,8 +67,8 @@ pub(super) fn set_nx_undone(bed: &mut Bed) {
     );
 }
 
-/// A late copy takes a name again after another program has removed the value. Serials rise although
-/// the clock is set back.
+/// A late copy takes a name again after another program has removed the value. Serials rise
+/// although the clock is set back.
 pub(super) fn set_nx_revived(bed: &mut Bed) {
     bed.play(SET_NX);
     bed.play(

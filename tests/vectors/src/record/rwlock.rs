@@ -3,8 +3,8 @@
 use super::refused;
 use crate::Bed;
 
-/// `$n` and other letters are the keys of a lock. `read` and `write` ask without waiting: `u` is for
-/// the upgradable hold, whose serial a write has. `release` ends a hold of a side by its id.
+/// `$n` and other letters are the keys of a lock. `read` and `write` ask without waiting: `u` is
+/// for the upgradable hold, whose serial a write has. `release` ends a hold of a side by its id.
 pub(super) const WORDS: &str = "
     define n n n:q n:r n:l n:d
     define m m m:q m:r m:l m:d

@@ -33,8 +33,8 @@ use crate::{
 /// work is polled only while the hold lasts, so only code that does not yield needs a check.
 ///
 /// When the client closes, `check` fails and [`ending`](Held::ending) resolves. The work may
-/// continue until the end of the grace of [`close`](redlatch_core::Client::close), and its outcome
-/// is recorded.
+/// continue until the end of the grace of [`close`](redlatch_core::Client::close), but not beyond
+/// the deadline that the hold had at the call. Its outcome is recorded.
 ///
 /// A run cannot outlive the work:
 ///

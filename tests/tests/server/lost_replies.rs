@@ -14,9 +14,8 @@ redlatch_tests::on_every_server!(
     connection_that_ends_within_a_reply_is_replaced,
 );
 
-/// Wrong, and known: a connection that swallows one reply is given up after a sixth of the lease
-/// and a second for the PING, whatever the lease, so that no renewed lease of two seconds or less
-/// outlives a single lost reply of a renewal.
+/// A connection that swallows one reply is given up after a sixth of the lease and a second for the
+/// PING, whatever the lease.
 // L13
 async fn a_stalled_connection_is_replaced_in_time_for_short_leases(binary: ServerBinary) {
     let backend = Backend::real(&binary);

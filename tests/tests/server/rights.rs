@@ -123,7 +123,6 @@ async fn optional_rights_can_be_missing(binary: ServerBinary) {
     }
 }
 
-/// Wrong, and known: the scripts need one command more than the page about rights says.
 async fn the_minimal_user_can_do_everything(binary: ServerBinary) {
     everything_works(&binary, &minimal()).await;
 }

@@ -291,10 +291,10 @@ impl Election {
     /// The work begins when the server has confirmed that this candidate leads. If the term is
     /// lost, the work is dropped at its next await, before any other await of this call. Then the
     /// call campaigns again, and runs the work again in its next term. While the client closes, the
-    /// work may continue until the end of the grace of `close`, but not beyond the deadline that the
-    /// term had at the call; [`Term::ending`] resolves then. The work may also continue for its own
-    /// [`grace`](Self::grace) when an operator forbids the renewal of the term. The call first asks
-    /// the server about that, for a second at most, and the work is not polled meanwhile.
+    /// work may continue until the end of the grace of `close`, but not beyond the deadline that
+    /// the term had at the call; [`Term::ending`] resolves then. The work may also continue for its
+    /// own [`grace`](Self::grace) when an operator forbids the renewal of the term. The call first
+    /// asks the server about that, for a second at most, and the work is not polled meanwhile.
     ///
     /// The future owns the election, and is `Send` if the work is. So `tokio::spawn` takes the call
     /// itself, with an `async move` closure that owns what it captures:

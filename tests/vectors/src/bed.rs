@@ -101,6 +101,10 @@ impl Bed {
             }
             let (step, items) = line.split_once(" -> ").unwrap_or((line, ""));
             let (step, name) = step.split_once(" | ").unwrap_or((step, ""));
+            let first = step.split(' ').next().unwrap_or_default();
+            let is_call = step.contains('(') || self.defined.contains_key(first);
+            assert!(name.is_empty() || is_call, "{line}: it is no script");
+            assert!(!step.contains("->") && !step.contains('|'), "{line}");
             let reply = self.step(step, name);
             let mut reply = reply.iter();
             for item in items.split_whitespace() {
@@ -116,7 +120,10 @@ impl Bed {
             Some(text) if text.contains("$1") => {
                 let mut words = rest.split(' ');
                 for at in 1..=5 {
-                    let word = self.filled(words.next().unwrap_or_default());
+                    let word = words.next();
+                    let is_missing = word.is_none() && text.contains(&format!(" ${at}"));
+                    assert!(!is_missing, "{step}: it has no ${at}");
+                    let word = self.filled(word.unwrap_or_default());
                     self.defined.insert(at.to_string(), word);
                 }
                 assert_eq!(words.next(), None, "{step}");

@@ -105,6 +105,9 @@ async fn totals_follow_changes_of_the_number(backend: &Backend) {
         (4, 1, 3)
     );
     assert!(permits.try_acquire_many(2).await.unwrap().is_none());
+    for wait in [Duration::ZERO, MS] {
+        assert_busy(backend, permits.try_acquire_many_for(2, wait).await);
+    }
     let two = permits.try_acquire_many_for(2, 100 * MS);
     backend.assert_not_granted(two.await.map(|ids| ids.is_some()));
     assert_eq!(permits.add_permits(2).await.unwrap(), 6);

@@ -59,6 +59,13 @@ async fn max_hold_of_one_guard_does_not_end_renewal_for_another() {
     // Alone, a guard past its max_hold is renewed no more.
     assert!(start.elapsed() <= 6 * SECOND);
     assert_eq!(client.tables().renewals, 0);
+    // Where no other guard leaves, the renewal itself finds out.
+    let alone = client.lock("y").lock().renewed_lease(SECOND);
+    let alone = alone.max_hold(SECOND).await.unwrap();
+    let start = Instant::now();
+    assert_eq!(alone.lost().await, LossCause::Expired);
+    assert!(start.elapsed() < 3 * SECOND);
+    assert_eq!(client.tables().renewals, 0);
 }
 
 #[tokio::test(start_paused = true)]

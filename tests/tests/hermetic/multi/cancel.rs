@@ -1,7 +1,7 @@
 //! Locks over several may be dropped at every await: poll k times, drop, look what is left (L2,
 //! L41).
 
-use std::pin::Pin;
+use std::{cell::RefCell, pin::Pin};
 
 use redlatch::{Client, Lockable, RedLock};
 use redlatch_behaviours::{
@@ -62,23 +62,23 @@ async fn cancelled_multi_lock_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_mixed_lock_leaves_nothing() {
     for (busy, least) in [(false, 5), (true, 50)] {
+        let held = RefCell::new(None);
         let make = async |fleet: &Fleet, clients: &[Client]| {
             if busy {
                 let guard = mix(&fleet.clients().await).lock().await.unwrap();
-                tokio::spawn(async move {
+                held.replace(Some(tokio::spawn(async move {
                     for (at, member) in guard.into_members().into_iter().enumerate() {
                         tokio::time::sleep(5 * MS * (at as u32 + 1)).await;
                         member.release().await.unwrap();
                     }
-                });
+                })));
             }
             let waiting = mix(clients).lock().into_future();
             (Box::pin(async move { drop(waiting.await.unwrap()) }) as Task,)
         };
         let check = async |fleet: &Fleet, clients: &[Client], polls| {
-            if busy {
-                fleet.pass(75 * MS).await;
-            }
+            let holder = held.take();
+            finished(holder).await;
             for client in clients {
                 client.settled().await;
             }

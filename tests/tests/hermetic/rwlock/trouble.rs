@@ -1,6 +1,5 @@
 //! A read-write lock and a server that loses messages.
 
-use futures_util::future::join_all;
 use redlatch_behaviours::{
     prelude::*,
     rwlock::{assert_quiet, reads, waiting},
@@ -15,7 +14,7 @@ async fn lost_message_costs_waiting_readers_one_recheck() {
     // The hold ends without a message to the readers.
     backend.command(&["HDEL", "redlatch:{x}", "o", "h", "u"]);
     let start = Instant::now();
-    let inside = join_all(readers).await;
+    let inside = finished(readers).await;
     assert!(start.elapsed() < 2_500 * MS, "{:?}", start.elapsed());
     drop((inside, writer));
     b.settled().await;

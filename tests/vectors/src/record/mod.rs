@@ -100,7 +100,9 @@ fn refused(bed: &mut Bed, calls: &[&str]) {
 /// Plays calls behind the time until which they may act.
 fn late(bed: &mut Bed, calls: &[&str]) {
     for call in calls {
-        bed.play(&format!("{} | late", call.replacen(" by ", " past ", 1)));
+        let late = call.replacen(" by ", " past ", 1);
+        assert_ne!(late, *call, "it has no time");
+        bed.play(&format!("{late} | late"));
     }
 }
 

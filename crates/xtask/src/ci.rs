@@ -35,7 +35,7 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
 /// Runs everything on everything: every behaviour on every backend, the heavy checks, and more
 /// seeds and cases.
 pub(crate) fn nightly(wanted: &Wanted) -> Result<Verdict, String> {
-    println!("Everything on everything: about two hours on two idle cores.");
+    println!("Everything on everything, which takes hours.");
     let mut steps = Steps::default();
     let tally = suite::run(wanted, Depth::Night, &mut steps)?;
     beyond_tests(wanted, Depth::Night, &mut steps)?;

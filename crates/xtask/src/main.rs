@@ -145,7 +145,7 @@ tasks:
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then the Python client beside fmt, clippy, docs, packaging and features,
          in about 18 minutes
-  nightly  runs everything on every server, the heavy checks included, in about two hours
+  nightly  runs everything on every server, the heavy checks included, in hours
 
 servers to test against, the first of these that is given:
   --servers=path,path     exactly these programs

@@ -98,7 +98,11 @@ pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Ta
             own
         });
         if let Some(built) = built {
-            let lanes = lanes(&built, &found, depth);
+            let chosen = match depth {
+                Depth::Day => servers::oldest_and_newest(&found),
+                Depth::Night => found.clone(),
+            };
+            let lanes = lanes(&built, &found, &chosen, depth);
             steps.announced("tests, beside the simulator", "6 min", || {
                 programs::run_lanes(lanes, &mut tally)
             });
@@ -109,13 +113,15 @@ pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Ta
     Ok(tally)
 }
 
-/// Returns the runs of one whole test: a lane that computes, and a lane that waits.
-pub(crate) fn lanes(built: &[Program], found: &[Server], depth: Depth) -> Vec<Vec<Run>> {
-    let all = servers::list(found);
-    let chosen = match depth {
-        Depth::Day => servers::list(&servers::oldest_and_newest(found)),
-        Depth::Night => all.clone(),
-    };
+/// Returns the runs of one whole test: a lane that computes, and a lane that waits, on the `chosen`
+/// servers.
+pub(crate) fn lanes(
+    built: &[Program],
+    found: &[Server],
+    chosen: &[Server],
+    depth: Depth,
+) -> Vec<Vec<Run>> {
+    let (all, chosen) = (servers::list(found), servers::list(chosen));
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
     let prepared = |mut run: Run| {
         // What only some servers have is tested on each that has it.

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 /// Runs all tests once and records the failed ones.
 fn round(programs: &[Program], found: &[Server], failures: &mut Failures) -> Result<(), String> {
     let mut tally = Tally::default();
-    let lanes = suite::lanes(programs, found, Depth::Day);
+    let lanes = suite::lanes(programs, found, found, Depth::Day);
     let outcome = programs::run_lanes(lanes, &mut tally);
     failures.add_round(&tally);
     outcome

@@ -227,7 +227,7 @@ impl Queue {
             // `stop` has dropped all items in the meantime.
             return false;
         };
-        // Before the callers are told, which read the count without the lock.
+        // Callers read the count without the lock as soon as they wake.
         let last = self.unanswered.fetch_sub(1, Ordering::Relaxed) == 1;
         name.pass(&mut sent, Ahead::Settled);
         name.unanswered -= 1;

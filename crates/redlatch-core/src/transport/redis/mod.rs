@@ -28,8 +28,9 @@ use crate::runtime::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, T
 ///
 /// The transport uses RESP3, and RESP2 if the server refuses RESP3.
 ///
-/// Addresses with TLS need the Cargo feature `tls`. The application's default crypto provider for
-/// rustls is used, or ring if there is none.
+/// Addresses with TLS need the Cargo feature `tls`, and a provider of cryptography: the process's
+/// default of rustls, or else the provider of the feature `tls-aws-lc-rs` or `tls-ring`. The
+/// transport installs no default.
 ///
 /// Commands that are ready at the same time are written together, once several calls are under way.
 ///

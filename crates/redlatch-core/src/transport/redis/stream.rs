@@ -32,7 +32,7 @@ pub(super) async fn connect(address: &Address) -> Result<Box<dyn Stream>, DialEr
         }
         #[cfg(not(feature = "tls"))]
         Address::Tls { .. } => Err(unsupported(
-            "this build has no TLS; enable the feature `tls` of the crate redlatch",
+            "this build has no TLS: enable the feature `tls-ring` of the crate redlatch",
         )),
         #[cfg(unix)]
         Address::Unix(path) => {
@@ -106,7 +106,7 @@ mod tests {
         };
         let (kind, message) = kind(address).await;
         assert_eq!(kind, DialErrorKind::Unsupported);
-        assert!(message.contains("`tls`"), "{message}");
+        assert!(message.contains("`tls-ring`"), "{message}");
     }
 
     #[tokio::test]

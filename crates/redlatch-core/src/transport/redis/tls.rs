@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring},
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 use tokio::net::TcpStream;
@@ -29,7 +29,8 @@ impl Setup {
     pub(super) async fn new(host: &str, options: &TlsOptions) -> Result<Self, DialError> {
         let name = ServerName::try_from(host.to_owned()).map_err(failed)?;
         let options = options.clone();
-        let config = tokio::task::spawn_blocking(move || config(&options)).await;
+        let provider = provider()?;
+        let config = tokio::task::spawn_blocking(move || config(provider, &options)).await;
         let config = config.map_err(failed)?.map_err(failed)?;
         Ok(Self {
             connector: Arc::new(config).into(),
@@ -44,10 +45,7 @@ impl Setup {
     }
 }
 
-/// Uses the application's provider of cryptography, or else ring.
-fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
-    let provider = CryptoProvider::get_default().cloned();
-    let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
+fn config(provider: Arc<CryptoProvider>, options: &TlsOptions) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder
         .with_safe_default_protocol_versions()
@@ -76,12 +74,43 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
     }
 }
 
+/// Returns the provider that the application has installed, or else the provider of a feature.
+/// Installs no provider, since the process has one place for it.
+fn provider() -> Result<Arc<CryptoProvider>, DialError> {
+    let installed = CryptoProvider::get_default().cloned();
+    installed.or_else(compiled).ok_or_else(|| {
+        let why = "TLS needs a provider of cryptography: enable the feature `tls-ring` or \
+                   `tls-aws-lc-rs` of the crate redlatch, or install a default provider of rustls \
+                   before you connect";
+        error::dial(DialErrorKind::Unsupported, why.to_owned())
+    })
+}
+
+#[cfg(feature = "tls-aws-lc-rs")]
+fn compiled() -> Option<Arc<CryptoProvider>> {
+    Some(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+}
+
+#[cfg(all(feature = "tls-ring", not(feature = "tls-aws-lc-rs")))]
+fn compiled() -> Option<Arc<CryptoProvider>> {
+    Some(Arc::new(rustls::crypto::ring::default_provider()))
+}
+
+#[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc-rs")))]
+fn compiled() -> Option<Arc<CryptoProvider>> {
+    None
+}
+
 /// Reads the certificates of `pem`, or else the system's.
 fn roots(pem: Option<&[u8]>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(pem) = pem else {
         let found = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(found.certs);
+        #[cfg(feature = "tls-webpki-roots")]
+        if roots.is_empty() {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
         if roots.is_empty() {
             let why = format!("no root certificates of the system {:?}", found.errors);
             return Err(why);
@@ -150,6 +179,15 @@ impl ServerCertVerifier for AcceptAll {
 mod tests {
     use super::*;
 
+    #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc-rs")))]
+    #[test]
+    fn without_a_provider_the_error_says_what_to_do() {
+        let failed = provider().unwrap_err();
+        assert_eq!(failed.kind, DialErrorKind::Unsupported);
+        assert!(failed.message.contains("`tls-ring`"), "{failed}");
+    }
+
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc-rs"))]
     #[test]
     fn certificates_that_cannot_be_read_are_named() {
         let junk = || b"-----BEGIN CERTIFICATE-----\nj?nk\n-----END CERTIFICATE-----".to_vec();
@@ -170,7 +208,7 @@ mod tests {
             (root(junk()), "the root certificates:"),
             (root(b"junk".to_vec()), "the root certificates:"),
         ] {
-            let why = config(&options).unwrap_err();
+            let why = config(provider().unwrap(), &options).unwrap_err();
             assert!(why.starts_with(start), "{why}");
         }
     }

@@ -37,11 +37,52 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         steps.run("the README's program", || archives.readme());
         steps.run("all libraries, all features", || archives.everything());
         steps.run("the command", || archives.command_line());
+        steps.run("other libraries with TLS", || archives.beside_tls());
     }
     let _ = fs::remove_dir_all(&archives.folder);
     println!("\n{steps}");
     Ok(steps.verdict())
 }
+
+/// The features of redlatch beside other libraries, the steps of the program in several orders, and
+/// their outcomes.
+///
+/// With `tls`, the program has one provider, aws-lc-rs. With two providers the crate `redis` panics
+/// until a default is installed, so the step `install` precedes it.
+const BESIDE_TLS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "tls",
+        &[
+            (
+                "redlatch redis reqwest redlatch",
+                "InvalidOption Io ok Unavailable",
+            ),
+            ("reqwest redis redlatch", "ok Io Unavailable"),
+            ("install redlatch redis reqwest", "ok Unavailable Io ok"),
+            (
+                "redlatch install redlatch redis",
+                "InvalidOption ok Unavailable Io",
+            ),
+        ],
+    ),
+    (
+        "tls-ring",
+        &[
+            ("redlatch reqwest", "Unavailable ok"),
+            ("reqwest redlatch", "ok Unavailable"),
+            ("redlatch install redis reqwest", "Unavailable ok Io ok"),
+            ("install redlatch reqwest redis", "ok Unavailable ok Io"),
+        ],
+    ),
+];
+
+/// What the program needs beside redlatch.
+const BESIDE: &str = r#"
+redis = { version = "1.8", features = ["tls-rustls"] }
+reqwest = { version = "0.13", default-features = false, features = ["rustls"] }
+rustls = { version = "0.23", default-features = false, features = ["aws_lc_rs"] }
+tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+"#;
 
 /// The archives, unpacked outside of the workspace.
 struct Archives {
@@ -125,6 +166,30 @@ impl Archives {
             println!("{said}");
             if !said.contains(&self.version) {
                 return Err(format!("{} said {said:?} of its version", member.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a program with other libraries that use TLS. Each library finds a provider, whatever
+    /// the order.
+    fn beside_tls(&self) -> Result<(), String> {
+        for (feature, orders) in BESIDE_TLS {
+            let dependencies =
+                format!("redlatch = {{ version = \"*\", features = [\"{feature}\"] }}\n{BESIDE}");
+            let program = include_str!("beside_tls.rs");
+            let package = self.package(&format!("beside-{feature}"), &dependencies, program)?;
+            for (steps, expected) in *orders {
+                let steps: Vec<_> = steps.split(' ').collect();
+                let args = [&["run", "--quiet", "--"], &steps[..]].concat();
+                let said = command::output(&mut self.cargo_in(&package, &args)).unwrap_or_default();
+                let outcomes: Vec<_> = said.split_whitespace().skip(1).step_by(2).collect();
+                println!("with {feature}: {}", said.trim().replace('\n', ", "));
+                if outcomes.join(" ") != *expected {
+                    // Once more, to show why.
+                    command::run(&mut self.cargo_in(&package, &args))?;
+                    return Err(format!("the outcomes are not {expected:?}"));
+                }
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
--- uses $kind/exclusive, $like/wake
+-- uses $kind/exclusive, $like/wake, core/look_again
 -- Ends the hold with this token, at once or by forbidding its renewal. This script follows the
 -- wake.lua of its kind, which has `wake`.
 --
@@ -6,13 +6,14 @@
 -- ARGV  1 token   token of the hold; a later hold is not touched
 --       2 how     'now' frees the name; 'after' lets the lease run out
 --       3 keep    ms the token is kept after the name is free
+--       4 channels  the beginning of the channel of each client, see core/look_again.lua
 -- Reply {now, 'done'}      the hold is ended, or will end with its lease; after a notification as a
 --                          text, with the kind's report on waiters
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no live hold has this token
 --       {now, 'kind', kind}
--- Cost  O(1): TIME, HMGET, HDEL, HSET, PEXPIRE; with waiters the cost of a notification, see the
---       kind.
+-- Cost  O(1): TIME, HMGET, HDEL, HSET, PEXPIRE, PUBLISH; with waiters the cost of a notification,
+--       see the kind.
 --
 -- Begins with HDEL, which a full server accepts.
 local time = redis.call('TIME')
@@ -31,6 +32,7 @@ end
 if ARGV[2] == 'after' then
   redis.call('HDEL', key, 'f')
   redis.call('HSET', key, 'f', token)
+  look_again(ARGV[4], owner, key)
   return {now, 'done'}
 end
 
@@ -38,6 +40,7 @@ end
 -- next holder learn how it ended.
 redis.call('HDEL', key, '')
 redis.call('HSET', key, 'u', '0000000000000', 'f', token)
+look_again(ARGV[4], owner, key)
 local life = ARGV[3]
 if waiters and waiters - now > life + 0 then
   life = waiters - now

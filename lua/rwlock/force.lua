@@ -1,4 +1,4 @@
--- uses rwlock/fields, rwlock/go_on
+-- uses rwlock/fields, rwlock/go_on, core/look_again
 -- Ends one hold of a read-write lock, at once or by forbidding its renewal.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 optional, then nobody is notified
@@ -7,13 +7,14 @@
 --       3 id      token or serial of the hold; a later hold is not touched
 --       4 how     'now' ends it; 'after' lets the lease run out
 --       5 keep    ms the token is kept after the last hold
+--       6 channels  the beginning of the channel of each client, see core/look_again.lua
 -- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if no hold is
 --                            known; with a grant as rwlock/release
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no living hold has this name
 --       {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE, for a reader ZCARD and ZADD; with waiters as
---       rwlock/release.
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE, PUBLISH, for a reader ZCARD and ZADD; with
+--       waiters as rwlock/release.
 --
 -- Begins with HDEL, which a full server accepts.
 local time = call('TIME')
@@ -69,6 +70,7 @@ else
   end
 end
 
+look_again(ARGV[6], ARGV[1] == 'w' and s.writer or ARGV[2], key)
 if changed then
   if s.flag and s.flag > now and KEYS[2] then
     local given, grant = go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, micros, ARGV[1] == 'w')

@@ -509,7 +509,7 @@ impl Election {
     }
 
     /// Ends the present term of any candidate. Await the returned builder. The leader loses its
-    /// term at its next renewal, and campaigns again.
+    /// term within a round trip, or at its next renewal, and campaigns again.
     ///
     /// **The call breaks "one term at a time" by definition**, unless you choose
     /// [`after_lease`](ForceRelease::after_lease). The work of the leader has its

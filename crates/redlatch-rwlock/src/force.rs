@@ -120,7 +120,7 @@ impl ForceEnd {
             owner: &holder.owner,
             serial: holder.serial,
             how: self.how,
-            retention: client.retention(),
+            client,
         };
         let reply = client.query(&script.call()).await;
         let ended = reply.and_then(|reply| ForceScript::decode(&reply));

@@ -482,9 +482,9 @@ impl ReadWriteLock {
     ///
     /// **The call breaks exclusion by definition.** Other owners are admitted at once, while the
     /// holder may still be working. Guards of this client are lost at once. Other guards with a
-    /// renewed lease are lost at their next renewal. Guards with a fixed lease are lost at their
-    /// deadline, or when they extend. To keep exclusion, forbid the renewal with
-    /// [`after_lease`](ForceEnd::after_lease).
+    /// renewed lease are lost within a round trip, or at their next renewal. Guards with a fixed
+    /// lease are lost at their deadline, or when they extend. To keep exclusion, forbid the renewal
+    /// with [`after_lease`](ForceEnd::after_lease).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

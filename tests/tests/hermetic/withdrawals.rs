@@ -3,7 +3,7 @@
 
 use std::{future::Future, time::Duration};
 
-use redlatch::Client;
+use redlatch::{AnyGuard, Client, Error, LossCause};
 use redlatch_behaviours::releases::{Acquiring, Guard, WAYS};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
@@ -224,6 +224,72 @@ async fn forged_notifications_cost_one_request() {
             drop(waiter.await.unwrap().unwrap());
         }
     }
+}
+
+/// A hold that another client ends by force, or whose renewal it forbids, is lost within a round
+/// trip, and not with the next renewal.
+#[tokio::test(start_paused = true)]
+async fn holder_learns_at_once_that_its_hold_was_forced() {
+    for what in ["lock", "fair", "write", "read"] {
+        for now in [true, false] {
+            let backend = Backend::embedded();
+            let (holder, other) = (backend.client().await, backend.client().await);
+            let guard = acquired(what, &holder).await.unwrap();
+            let start = Instant::now();
+            assert!(forced(what, &other, now).await.unwrap(), "{what}");
+            assert_eq!(guard.lost().await, LossCause::Revoked, "{what}");
+            let took = start.elapsed();
+            assert!(took < 100 * MS, "{what}, now {now}: {took:?}");
+        }
+    }
+}
+
+async fn acquired(what: &str, client: &Client) -> Result<Box<dyn AnyGuard>, Error> {
+    let both = client.read_write_lock("x");
+    Ok(match what {
+        "lock" => client.lock("x").lock().await?.into(),
+        "fair" => client.fair_lock("x").lock().await?.into(),
+        "write" => both.write().await?.into(),
+        _ => both.read().await?.into(),
+    })
+}
+
+async fn forced(what: &str, client: &Client, now: bool) -> Result<bool, Error> {
+    let (lock, both) = match what {
+        "lock" => (client.lock("x").force_release(), None),
+        "fair" => (client.fair_lock("x").force_release(), None),
+        _ => (
+            client.lock("x").force_release(),
+            Some(client.read_write_lock("x").force_release()),
+        ),
+    };
+    match (both, now) {
+        (None, true) => lock.await,
+        (None, false) => lock.after_lease().await,
+        (Some(both), true) => Ok(both.await? == 1),
+        (Some(both), false) => Ok(both.after_lease().await? == 1),
+    }
+}
+
+/// Forged messages about holds cause a bounded number of renewals, and postpone none.
+#[tokio::test(start_paused = true)]
+async fn forged_messages_about_holds_keep_them() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let channel = format!("redlatch:w:{}", client.id());
+    let before = backend.script_calls();
+    let start = Instant::now();
+    while start.elapsed() < 60 * SECOND {
+        for _ in 0..20 {
+            backend.command(&["PUBLISH", &channel, "redlatch:{x} 0"]);
+        }
+        backend.pass(5 * MS).await;
+    }
+    let renewals = backend.script_calls() - before;
+    assert!((6..=60_000).contains(&renewals), "{renewals}");
+    guard.check().unwrap();
+    assert!(guard.remaining() > 15 * SECOND, "{:?}", guard.remaining());
 }
 
 /// Whoever may publish can forge calls to waiters that have gone, and no more than that.

@@ -39,7 +39,12 @@ class Settings:
     @property
     def channel(self) -> str:
         """The wake channel of the client."""
-        return f"{self.prefix}:w:{self.client}"
+        return f"{self.channels}{self.client}"
+
+    @property
+    def channels(self) -> str:
+        """The beginning of the wake channels of all clients."""
+        return f"{self.prefix}:w:"
 
 
 @dataclass(frozen=True)

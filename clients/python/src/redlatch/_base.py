@@ -143,7 +143,9 @@ class Core:
         """
         key, _, number = message.rpartition(" ")
         place = self.fair_keys.get(key)
-        if place is None or not (number.isascii() and number.isdecimal()):
+        numbered = number.isascii() and number.isdecimal()
+        # A message with the number 0 is about holds, see `Keeper.look`.
+        if place is None or not numbered or number == "0":
             return None
         second, count = int(now() / 1000), 1
         if second == self._answers[0]:

@@ -36,6 +36,11 @@ class Lease:
         if self._renewed:
             self.renew_at = sent + self.lease / 3 * (0.8 + 0.2 * random)
 
+    def hurry(self, at: float) -> None:
+        """Renews the hold at this time, unless it is never renewed or a renewal is due before."""
+        if self.renew_at != float("inf"):
+            self.renew_at = min(self.renew_at, at)
+
     def cause(self, now: float) -> Optional[str]:
         """Returns why the hold is lost, or `None` while it is not."""
         if self._cause is None and now >= self.valid_until - TIMER_GRAIN:

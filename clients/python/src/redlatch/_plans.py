@@ -94,7 +94,8 @@ def force(core: Core, place: Place, token: Optional[int]) -> Plan[Optional[int]]
         if found is None:
             return None
         token = found["token"]
-    ask = Ask(place.call("force", token, "now", core.settings.retention))
+    settings = core.settings
+    ask = Ask(place.call("force", token, "now", settings.retention, settings.channels))
     reply, _ = yield from _insist(ask, now() + core.settings.patience)
     return token if calls.forced(reply) else None
 

@@ -117,6 +117,7 @@ class Client:
             self._wakes.dismiss(0)
 
     def _unknown(self, message: str) -> None:
+        self._keeper.look(message)
         call = self._core.withdrawal(message)
         if call:
             self._releaser.put(Undo(call, now()))
@@ -348,8 +349,8 @@ class Lock:
         """Ends the hold of any owner, or only the one with this token. Returns whether it did.
 
         **This breaks exclusion**: the name is free at once, while the holder may still be at work.
-        A hold of this client learns of it at once, another one at its next renewal, and one without
-        renewals at the end of its lease. Costs two requests, or one with a token. Raises what
+        A renewed hold is lost at once, or at its next renewal if the message is lost. A hold without
+        renewals is lost at the end of its lease. Costs two requests, or one with a token. Raises what
         `info` does.
         """
         core, place = self._client._core, self._place

@@ -93,6 +93,7 @@ class Client:
             )
 
     def _unknown(self, message: str) -> None:
+        self._keeper.look(message)
         call = self._core.withdrawal(message)
         if call:
             self._releaser.put(Undo(call, now()))

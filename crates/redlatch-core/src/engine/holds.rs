@@ -78,6 +78,13 @@ impl Holds {
         })
     }
 
+    /// Returns all holds of `key`.
+    pub(super) fn of(&self, key: &Key) -> Vec<Arc<Hold>> {
+        let table = self.table();
+        let sides = [Side::Exclusive, Side::Shared].into_iter();
+        sides.flat_map(|side| table.all_on(key, side)).collect()
+    }
+
     /// Returns the number of holds.
     pub(crate) fn len(&self) -> usize {
         self.table().0.len()
@@ -122,7 +129,7 @@ impl Table<'_> {
             id: u64::MAX,
             ..first
         };
-        self.find(first, last, |hold| hold.primitive().key() == key)
+        self.within(key, first, last).next()
     }
 
     /// Returns the hold of `key` with this serial, if this client has it.
@@ -132,6 +139,11 @@ impl Table<'_> {
 
     /// Returns a hold of a side of `key` by any owner that `is_it`.
     fn on_side(&self, key: &Key, side: Side, is_it: impl Fn(&Hold) -> bool) -> Option<Arc<Hold>> {
+        self.all_on(key, side).find(|hold| is_it(hold))
+    }
+
+    /// Returns the holds of a side of `key` by any owner.
+    fn all_on(&self, key: &Key, side: Side) -> impl Iterator<Item = Arc<Hold>> {
         let first = Place {
             object: object(key),
             side,
@@ -143,14 +155,14 @@ impl Table<'_> {
             id: u64::MAX,
             ..first
         };
-        self.find(first, last, |hold| {
-            is_it(hold) && hold.primitive().key() == key
-        })
+        self.within(key, first, last)
     }
 
-    fn find(&self, first: Place, last: Place, is_it: impl Fn(&Hold) -> bool) -> Option<Arc<Hold>> {
-        let mut holds = self.0.range(first..=last);
-        holds.find_map(|(_, hold)| hold.upgrade().filter(|hold| is_it(hold)))
+    /// Returns the holds of `key` between two places.
+    fn within(&self, key: &Key, first: Place, last: Place) -> impl Iterator<Item = Arc<Hold>> {
+        let holds = self.0.range(first..=last);
+        let holds = holds.filter_map(|(_, hold)| hold.upgrade());
+        holds.filter(move |hold| hold.primitive().key() == key)
     }
 
     /// Inserts a hold. Its place must be free.

@@ -113,6 +113,17 @@ impl Watchdog {
         }
     }
 
+    /// Renews `hold` at `at`, unless its next renewal is under way or due before.
+    pub(super) fn hurry(&self, hold: &Hold, renewal: &mut Renewal, at: Moment) {
+        let mut plan = self.plan();
+        plan.table.hurry(hold.id(), renewal, at);
+        let sooner = plan.sleep_deadline.is_cut_short(at);
+        drop(plan);
+        if sooner {
+            self.nudge.notify_one();
+        }
+    }
+
     pub(super) fn remove(&self, hold: &Hold, renewal: &mut Renewal) {
         self.plan().table.remove(hold.id(), renewal);
     }

@@ -23,6 +23,7 @@ use crate::{
     protocol::{
         name::{Key, Prefix},
         rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
+        time::Moment,
     },
 };
 
@@ -128,7 +129,11 @@ impl Withdrawals {
                 (messages, connected) = net.world.strays.taken() => {
                     let strays = messages.iter().flat_map(|says| self.read(says));
                     for stray in strays {
-                        self.remember(&mut waiting, stray);
+                        if let Cause::CalledBy(HOLDERS) = stray.cause {
+                            self.look_at_holds(&stray.key, net.world.now());
+                        } else {
+                            self.remember(&mut waiting, stray);
+                        }
                     }
                     if connected {
                         postponed.extend(self.local_queues.keys());
@@ -169,6 +174,19 @@ impl Withdrawals {
             stray(key, Cause::CalledBy(number))
         });
         stray(says, Cause::Called).into_iter().chain(numbered)
+    }
+
+    /// Renews the holds of `key` at once. The answers say whether the holds still exist. A renewal
+    /// that is due sooner stays.
+    fn look_at_holds(&self, key: &Key, now: Moment) {
+        for hold in self.holds.of(key) {
+            let mut limiter = lock(&self.limiter);
+            if limiter.backlog(now) < timeouts::CHECK_BACKLOG {
+                let due = limiter.book(now);
+                drop(limiter);
+                hold.hurry(due);
+            }
+        }
     }
 
     /// Handles one cause: withdraws the entries of the object, unless a local waiter makes that
@@ -292,6 +310,9 @@ impl Withdrawals {
         })
     }
 }
+
+/// The number in a message that is about the holds of an object. No waiter has this number.
+const HOLDERS: u64 = 0;
 
 /// The maximum number of objects that are checked concurrently.
 const AT_A_TIME: usize = 64;

@@ -304,6 +304,12 @@ pub trait Internals {
         }
     }
 
+    /// Returns the beginning of the wake channel of each client, to which the client's id is
+    /// appended.
+    fn wake_channels(&self) -> String {
+        self.client().prefix().wake_channels()
+    }
+
     /// Marks a hold of this client as ended by force.
     fn revoked(&self, key: &Key, token: Token) {
         self.revoked_hold(key, Side::Exclusive, token.as_u64());

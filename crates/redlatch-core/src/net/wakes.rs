@@ -127,7 +127,7 @@ impl WakeRoutes {
             rules,
             everywhere: Arc::new(Wakes {
                 hub: Arc::clone(hub),
-                channel: format!("{}:w:{client}", prefix.as_str()).into(),
+                channel: format!("{}{client}", prefix.wake_channels()).into(),
                 slot: None,
             }),
             by_shard: AtomicBool::new(false),

@@ -59,6 +59,11 @@ impl Prefix {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the beginning of the wake channel of each client. The client's id follows.
+    pub(crate) fn wake_channels(&self) -> String {
+        format!("{}:w:", self.0)
+    }
 }
 
 impl Default for Prefix {

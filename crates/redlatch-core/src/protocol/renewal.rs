@@ -108,6 +108,17 @@ impl<T> RenewalTable<T> {
         self.due.insert((due, id), payload);
     }
 
+    /// Renews the hold `id` at `at`, if its next renewal is due later.
+    pub(crate) fn hurry(&mut self, id: u64, renewal: &mut Renewal, at: Moment) {
+        if let Renewal::At { lease, due } = *renewal
+            && at < due
+            && let Some(payload) = self.due.remove(&(due, id))
+        {
+            *renewal = Renewal::At { lease, due: at };
+            self.due.insert((at, id), payload);
+        }
+    }
+
     /// Removes a hold, which is not renewed any more.
     pub(crate) fn remove(&mut self, id: u64, renewal: &mut Renewal) {
         match std::mem::take(renewal) {
@@ -245,6 +256,23 @@ mod tests {
         assert!(one.begin(taken[0].at));
         table.renewed(1, &mut one, "a", LEASE, at(500), 0);
         assert_eq!(table.next_due(), Some(at(8_500)), "then as usual");
+    }
+
+    #[test]
+    fn a_renewal_in_a_hurry_is_due_sooner_and_never_later() {
+        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        table.hurry(1, &mut one, at(5));
+        assert_eq!(table.next_due(), None, "it is never renewed");
+        table.insert(1, &mut one, (), (LEASE, None), at(0), 0);
+        table.hurry(1, &mut one, at(20_000));
+        assert_eq!(table.next_due(), Some(at(8_000)));
+        table.hurry(1, &mut one, at(5));
+        let taken = table.take_due(at(5));
+        assert!(one.begin(taken[0].at));
+        table.hurry(1, &mut one, at(6));
+        assert_eq!(table.next_due(), None, "it is under way");
+        table.renewed(1, &mut one, (), LEASE, at(10), 0);
+        assert_eq!((table.next_due(), table.len()), (Some(at(8_010)), 1));
     }
 
     // L10

@@ -3,8 +3,8 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    Error, Token,
-    family::{Force, Items, Script, ScriptCall, Side, millis},
+    Client, Error, Token,
+    family::{Force, Internals, Items, Script, ScriptCall, Side, millis},
     runtime::Value,
 };
 use redlatch_lua::RWLOCK;
@@ -120,7 +120,7 @@ pub(crate) struct ForceScript<'a> {
     pub(crate) owner: &'a str,
     pub(crate) serial: u64,
     pub(crate) how: Force,
-    pub(crate) retention: Duration,
+    pub(crate) client: &'a Client,
 }
 
 impl ForceScript<'_> {
@@ -132,7 +132,8 @@ impl ForceScript<'_> {
             .arg(self.owner)
             .arg(self.serial.to_string())
             .arg(self.how.word())
-            .arg(millis(self.retention))
+            .arg(millis(self.client.retention()))
+            .arg(self.client.wake_channels())
     }
 
     /// Returns true if the hold existed, for this call or for an earlier copy of it.

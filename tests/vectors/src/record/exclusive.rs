@@ -113,19 +113,19 @@ const UNDONE: &str = "
 
 /// Holds that are ended by force.
 const FORCED: &str = "
-    force 1700000000000000 now 600000 | gone, nobody holds
+    force 1700000000000000 now 600000 redlatch:w: | gone, nobody holds
     take a1 1 2 -> _ granted _ $token
-    force $token after 600000 | the renewal is forbidden
-    force $token after 600000 | the renewal is forbidden again
+    force $token after 600000 redlatch:w: | the renewal is forbidden
+    force $token after 600000 redlatch:w: | the renewal is forbidden again
     pass 1000
     renew by a1 30000 630000 :1 $token | revoked
     take a1 1 3 | the owner enters again, and learns how long the hold lasts
     wait b2 1 2 | busy, before a forced end
-    force $token now 600000 | ended at once, and a waiter is notified
-    force $token now 600000 | already, ended before
+    force $token now 600000 redlatch:w: | ended at once, and a waiter is notified
+    force $token now 600000 redlatch:w: | already, ended before
     release a1 600000 :1 :2 - - $token | revoked
     wait b2 1 2 | granted after a forced end
-    force 1700000000000000 now 600000 | gone, a later hold";
+    force 1700000000000000 now 600000 redlatch:w: | gone, a later hold";
 
 /// Several names by one call.
 const SEVERAL: &str = "
@@ -154,7 +154,7 @@ const MERGED: &str = "
         one hold, one of another attempt, and a name that is no hash
     take b2 1 2 -> _ granted
     HSET %p k other:1
-    $kind/force($m) $token after 600000
+    $kind/force($m) $token after 600000 redlatch:w:
     $kind/renew(n m q p) by a1 30000 630000 :1 $token :3 $token :5 $token :7 $token | \
         taken, revoked, gone, another kind
     pass 29000
@@ -167,7 +167,7 @@ const REFUSALS: &str = "
     renew by a1 30000 630000 :1 1700000000000000 | another kind
     release a1 600000 :1 :2 - - 1700000000000000 | another kind
     inspect | another kind
-    force 1700000000000000 now 600000 | another kind
+    force 1700000000000000 now 600000 redlatch:w: | another kind
     withdraw list redlatch:w:a1 | another kind
     clear
     clock 999999999999999

@@ -16,7 +16,7 @@ pub(super) const WORDS: &str = "
     define release rwlock/release($n) $1 600000 :$2 :$3 - - $4 $5
     define undo rwlock/release($n) $1 600000 :$2 :$3 by - r -
     define renew rwlock/renew(n) by $1 30000 630000 :1 $2 $3
-    define force rwlock/force($n) $1 $2 $3 $4 600000
+    define force rwlock/force($n) $1 $2 $3 $4 600000 redlatch:w:
     define inspect rwlock/inspect($n)
     define withdraw rwlock/withdraw($n)";
 
@@ -184,7 +184,7 @@ pub(super) fn merged(bed: &mut Bed) {
             :3 r $serial :1 w $own :5 w $token :7 w $token :9 w $token
         five by | a reader and a writer are renewed, gone twice, another kind
         five past | late
-        rwlock/force($o) w a1:1 $own after 600000
+        rwlock/force($o) w a1:1 $own after 600000 redlatch:w:
         rwlock/renew(o n) by a1 30000 630000 :1 w $own :5 w 1700000000000001 | revoked, taken
         define ends :3 :4 - - r $serial :1 :2 - - w $own :1 :12 - - w $own
         rwlock/release($m $o $o $n $s) a1 600000 $ends :9 :10 - - w $token :9 :10 - - r $token | \

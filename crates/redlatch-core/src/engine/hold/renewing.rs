@@ -152,6 +152,12 @@ impl Hold {
         }
     }
 
+    /// Renews the hold at `at`, if it is renewed at all and its next renewal would be later.
+    pub(in crate::engine) fn hurry(&self, at: Moment) {
+        let watchdog = self.client.watchdog();
+        watchdog.hurry(self, &mut self.inner().renewal, at);
+    }
+
     pub(super) fn unschedule(&self, inner: &mut Inner) {
         self.client.watchdog().remove(self, &mut inner.renewal);
     }

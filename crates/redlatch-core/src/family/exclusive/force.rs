@@ -63,8 +63,8 @@ impl ForceRelease {
     /// Forbids the renewal of the hold instead of ending it. The name is free when the lease ends,
     /// and exclusion is kept.
     ///
-    /// A renewed hold learns at its next renewal that it is revoked. A hold with a fixed lease ends
-    /// at its deadline, as it would have anyway.
+    /// A renewed hold is lost within a round trip, or at its next renewal. A hold with a fixed
+    /// lease ends at its deadline, as it would have anyway.
     ///
     /// ```no_run
     /// # use redlatch_core as redlatch;
@@ -90,7 +90,7 @@ impl ForceRelease {
         };
         let (client, kind) = (self.handle.client(), self.handle.kind());
         let key = self.handle.key()?;
-        let call = kind.force(key, token, self.how, client.retention());
+        let call = kind.force(key, token, self.how, client);
         let reply = client.query(&call).await;
         let ended = reply.and_then(|reply| kind.forced(&reply));
         let ended = ended.about(kind.label, key.name())?;

@@ -262,8 +262,9 @@ impl Exclusive {
     ///
     /// **The call breaks exclusion by definition.** The name is free at once, while the holder may
     /// still be working. Guards of this client are lost at once. A renewed hold of another client
-    /// is lost at its next renewal. A hold with a fixed lease is lost only at its deadline, or when
-    /// it extends. The next holder has a greater token. To keep exclusion, forbid the renewal with
+    /// is lost within a round trip, since the server notifies that client, or at its next renewal.
+    /// A hold with a fixed lease is lost only at its deadline, or when it extends. The next holder
+    /// has a greater token. To keep exclusion, forbid the renewal with
     /// [`after_lease`](ForceRelease::after_lease).
     ///
     /// ```no_run

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_lua::Exclusive as Sources;
 
 use crate::{
-    Error, Token,
+    Client, Error, Token,
     base::{
         items::Items,
         primitive::{
@@ -318,13 +318,14 @@ impl Kind {
         key: &Key,
         token: Token,
         how: Force,
-        retention: Duration,
+        client: &Client,
     ) -> ScriptCall {
         self.call(&self.force, key)
             .can_do_with(1)
             .arg(token)
             .arg(how.word())
-            .arg(millis(retention))
+            .arg(millis(client.retention()))
+            .arg(client.prefix().wake_channels())
     }
 
     /// Tells whether this call, or an earlier copy of it, ended the hold.

@@ -90,7 +90,8 @@ local function serve(pool)
         elseif has > keeps then
           verdict, left = 'released', keeps
         end
-        if left < has or forgotten > lost then
+        -- A hold without permits was withdrawn, and has waited for this release.
+        if left < has or forgotten > lost or has == 0 then
           changed = true
           out = out - has + left
           if forgotten > lost then

@@ -270,13 +270,19 @@ async fn work(
                 assert!(hold.believed(), "{object:?} is lost");
                 room.leave(part);
             }
-            hold.give_back().await
+            let (left, released) = (hold.left(), Instant::now());
+            let outcome = hold.give_back().await?;
+            // A hold that a release has granted lasts 5 s until it is confirmed. Faults may keep
+            // its own release away for longer.
+            let lasts = left.is_none_or(|left| released.elapsed() < left);
+            assert!(
+                outcome != ReleaseOutcome::WasOver || !lasts || !rules.strict,
+                "{object:?} was over, {left:?} before its end"
+            );
+            Ok(())
         };
         match round.await {
-            Ok(outcome) if rules.strict => {
-                assert_ne!(outcome, ReleaseOutcome::WasOver, "{object:?}");
-            }
-            Ok(_) => {}
+            Ok(()) => {}
             Err(error) => tally.bear(&error, rules.strict),
         }
         order.next().await;

@@ -301,9 +301,14 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     assert_eq!(notified(&mut bed), [2], "the next one is called");
     assert_eq!(bed.hash(&key("x"))["c"], "1");
     assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
-    assert_eq!(bed.hash(&key("x"))["c"], "1");
+    let left = bed.hash(&key("x"));
+    assert_eq!(left["c"], "1");
+    assert!(
+        !left.contains_key("h:a:1"),
+        "its release removes the record"
+    );
     assert_eq!(bed.ask(&first)[1], "void", "a late copy takes nothing");
-    assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
+    assert_eq!(bed.ask(&release("a:1"))[1..], ["gone", "0"]);
     // A confirmed hold has a guard.
     let mut bed = full(1);
     let first = with_order(&bed);

@@ -323,6 +323,14 @@ def test_hold_is_ended_by_force(make):
     assert hold.release() == "revoked"
 
 
+def test_holder_of_another_client_is_told_at_once_of_a_forced_end(make):
+    hold = make(lease=60).acquire()
+    # The client begins to listen with its first acquisition.
+    eventually(lambda: hold._client._wakes.subscribed)
+    assert make().force_release() and hold.wait_lost(5)
+    assert hold.lost_cause == "revoked"
+
+
 def test_waiter_is_called_by_a_forced_end(make):
     first, second = make(lease=60), make(lease=60)
     hold, got = first.acquire(), []

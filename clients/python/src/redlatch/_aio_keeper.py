@@ -99,7 +99,8 @@ class Keeper:
 
     def plan(self, lease: Lease) -> None:
         """Sees that the next time of a hold is not missed."""
-        if min(lease.renew_at, lease.wake_at_loss) < self._wake_at:
+        lost = lease.cause(now()) is not None
+        if lost or min(lease.renew_at, lease.wake_at_loss) < self._wake_at:
             self._change.set()
 
     def remove(self, lease: Lease) -> None:

@@ -16,8 +16,8 @@
 --         owner   the new holder, `:<n>`, to be appended to the client
 --         attempt `:<n>`, to be appended to the client, never used twice
 --         waiter  ms the waiter stays registered if it has to wait, or '' not to register
---         address for the notification, `<verb> <channel> <n>`, or '' for an attempt that ends with
---                 a busy answer
+--         address for the notification, `<verb> <channel> <n>`, behind which a kind with an order
+--                 has the owner's number; or '' for an attempt that ends with a busy answer
 -- Reply a text of one line per entry
 --       <now> granted <count> <token> <abandoned> <lasts>
 --                and then what the kind adds; for an entry about more names, the same four items

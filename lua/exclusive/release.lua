@@ -14,7 +14,7 @@
 --         attempt `:<n>`, to be appended to the client, or '' to end no hold
 --         void    last ms at which a request of the acquire may act; '' for a hold that was
 --                 delivered after an answer to each request
---         address the waiter to remove, `<verb> <channel> <n>`, or ''; behind a `+` the next local
+--         address the waiter to remove, as it has registered, or ''; behind a `+` the next local
 --                 waiter, to remove if this call frees the name
 --         token   of the hold, or '' where it is not known
 -- Reply a text of one line per entry, `<now> <verdict> <left>` and the kind's report on waiters;

@@ -16,8 +16,8 @@
 -- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and the cost of a
 --       notification, see the kind.
 --
--- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
--- accepts.
+-- Needs no `act_before`: a waiter's number is never used again. Begins with writes that a full
+-- server accepts.
 local time = redis.call('TIME')
 local micros = time[1] .. string.sub('00000' .. time[2], -6)
 local now = string.sub(micros, 1, 13)

@@ -69,6 +69,7 @@ use redlatch_semaphore::Semaphore;
 /// | `application`, shown with each hold | the name of the executable | |
 /// | `client_name` in `CLIENT LIST` | `redlatch` | |
 /// | `self_check` of version, eviction policy and rights | on | |
+/// | `watch_keys`, to learn at once of a deleted key | off | RESP3 |
 /// | `credentials` of the servers | those of the address | |
 /// | `database` | that of the address, or 0 | the server's; 0 for a cluster |
 /// | `sentinel_credentials` | those of the address | |

@@ -3,16 +3,17 @@
 use std::{any::Any, time::Duration};
 
 use futures_util::future::join_all;
-use redlatch::{Client, ErrorKind};
+use redlatch::{Client, ErrorKind, LossCause};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    server::{Server, ServerBinary},
+    server::{ClientType, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
 redlatch_tests::on_every_server!(
     commands_in_place_of_addresses_are_not_executed,
     acquisition_that_ends_by_a_broken_index_is_undone,
+    holder_learns_within_a_round_trip_that_its_key_is_gone,
 );
 
 #[derive(Clone, Copy, Debug)]
@@ -149,4 +150,42 @@ fn flag(server: &Server, kind: Kind) {
     server
         .command(&["ZADD", &kind.key("l"), alive, "nobody"])
         .unwrap();
+}
+
+/// With `watch_keys`, the holder need not wait for its next renewal, which is due after 20 s.
+async fn holder_learns_within_a_round_trip_that_its_key_is_gone(binary: ServerBinary) {
+    let server = Server::start(&binary, ServerOptions::new());
+    let client = Client::builder(&server.url()).watch_keys(true);
+    let client = client.connect().await.unwrap();
+    let lease = Duration::from_secs(100);
+    let key = "redlatch:{x}";
+    let all_reads = || {
+        let stats = server.commandstats();
+        stats.get("hget").copied().unwrap_or_default()
+    };
+    // The key is gone, or has another value; at once, after a change by its holder, and after the
+    // connections were lost.
+    for before in 0..3 {
+        for spoil in [&["DEL", key][..], &["SET", key, "mine"]] {
+            let reads = all_reads();
+            let guard = client.lock("x").lock().renewed_lease(lease).await.unwrap();
+            eventually("its key to be read", GENEROUS, async || all_reads() > reads).await;
+            if before == 1 {
+                let reads = all_reads();
+                guard.extend(lease * 2).await.unwrap();
+                eventually("its key to be read", GENEROUS, async || all_reads() > reads).await;
+            } else if before == 2 {
+                let reads = all_reads();
+                server.client_kill(ClientType::Normal);
+                eventually("its key to be read", GENEROUS, async || all_reads() > reads).await;
+            }
+            guard.check().unwrap();
+            server.command(spoil).unwrap();
+            let told = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
+            assert_eq!(told.unwrap(), LossCause::Forgotten, "{before} {spoil:?}");
+            drop(guard);
+            client.settled().await;
+            server.command(&["DEL", key]).unwrap();
+        }
+    }
 }

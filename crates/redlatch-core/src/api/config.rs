@@ -48,6 +48,7 @@ pub(crate) struct Config {
     pub(crate) application: Option<String>,
     pub(crate) max_waiters: usize,
     pub(crate) self_check: bool,
+    pub(crate) watch_keys: bool,
     pub(crate) rules: Rules,
     pub(crate) runtime: Option<Arc<dyn Runtime>>,
     pub(crate) transport: Arc<dyn Transport>,
@@ -173,6 +174,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             application: None,
             max_waiters: 100_000,
             self_check: true,
+            watch_keys: false,
             rules: Rules::default(),
             runtime: None,
             transport: Arc::new(RedisTransport::new()),
@@ -633,6 +635,32 @@ impl<C: From<Client>> ClientBuilder<C> {
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {
         self.config.self_check = check;
+        self
+    }
+
+    /// Sets whether the server reports changes of the keys of holds, by client-side caching.
+    /// Default: off.
+    ///
+    /// If another program deletes or overwrites the key of a renewed hold, the hold is lost within
+    /// two round trips, and not with its next renewal. Semaphores are left aside. The server has to
+    /// speak RESP3, or a warning says that the option has no effect. Costs one `HGET` per hold,
+    /// and one message and one `HGET` per renewal, re-entry and registration of a waiter.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use redlatch::Client;
+    ///
+    /// // Operators delete keys by hand now and then.
+    /// let builder = Client::builder("redis://localhost").watch_keys(true);
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch_keys(mut self, watch: bool) -> Self {
+        self.config.watch_keys = watch;
         self
     }
 

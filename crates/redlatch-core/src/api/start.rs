@@ -15,7 +15,7 @@ use crate::{
         timeouts,
     },
     engine::{
-        Holds, LocalQueues, Releaser, Watchdog, Withdrawals,
+        Holds, KeyWatch, LocalQueues, Releaser, Watchdog, Withdrawals,
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core},
     },
@@ -107,7 +107,14 @@ impl Client {
         let numbers = Arc::new(Numbers::new(id.clone()));
         let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
         let clocks = Clocks::new(config.clock_allowance());
-        let world = World::new(Arc::clone(&runtime), config.transport, clocks, life);
+        let transport = config.transport;
+        let world = World::new(
+            Arc::clone(&runtime),
+            transport,
+            clocks,
+            life,
+            config.watch_keys,
+        );
         let router = start_router(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
@@ -171,6 +178,14 @@ impl Client {
             Arc::clone(&core.releaser).run(net(), Arc::clone(&core.record)),
         );
         life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
+        if let Some(changed) = &core.net.world.changed {
+            let key_watch = KeyWatch {
+                prefix: core.prefix.clone(),
+                holds: Arc::clone(&core.holds),
+                changed: Arc::clone(changed),
+            };
+            life.spawn("key watch", key_watch.run(net()));
+        }
         life.spawn(
             "client record",
             Arc::clone(&core.record).keep(net(), record),

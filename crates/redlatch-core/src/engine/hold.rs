@@ -13,6 +13,7 @@ use tracing::Span;
 
 use super::{
     PendingRelease,
+    key_watch::is_watched,
     options::Standing,
     shares::{Delivered, Share, Shares, Terms},
 };
@@ -136,6 +137,10 @@ impl Hold {
                 &older
             };
             stale.lose(LossCause::Taken);
+        }
+        let changed = client.net().world.changed.as_ref();
+        if let Some(changed) = changed.filter(|_| is_watched(&hold)) {
+            changed.add(key.as_str().into());
         }
         let attempt = granted.delivered.id.number();
         let local_queues = client.local_queues();

@@ -216,6 +216,9 @@ impl Link {
         self.state.set(LinkState::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
             self.settings.world.strays.connected();
+            if let Some(changed) = &self.settings.world.changed {
+                session.ask_for_changes(changed).await;
+            }
         }
         let over = outage.connected(self.settings.world.now());
         observe::connected(&self.address, self.class.uses(), over);

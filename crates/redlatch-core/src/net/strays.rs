@@ -1,4 +1,5 @@
-//! Notifications for waiters that this client does not have.
+//! Texts that a background task handles: notifications for waiters that this client does not have,
+//! and changed keys.
 
 use std::{
     collections::BTreeSet,
@@ -9,10 +10,11 @@ use tokio::sync::Notify;
 
 use crate::base::sync::lock;
 
-/// Messages without a listener in this client. Each message is stored once, until a task takes it.
+/// Messages without a listener in this client, or changed keys. Each text is stored once, until a
+/// task takes it.
 ///
-/// A server sends such a message if it still has a waiter that has gone. Either the waiter's undo
-/// is under way, or the server has lost it.
+/// A server sends a message without a listener if it still has a waiter that has gone. Either the
+/// waiter's undo is under way, or the server has lost it.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
     state: Mutex<State>,

@@ -21,6 +21,9 @@ pub(crate) struct World {
     pub(crate) strays: Arc<Strays>,
     /// Names whose calls are not merged with others.
     pub(crate) apart: Arc<Apart>,
+    /// The keys of holds to be read, because a hold is new or the key has changed. `None` if the
+    /// client does not ask for changes.
+    pub(crate) changed: Option<Arc<Strays>>,
 }
 
 impl World {
@@ -29,6 +32,7 @@ impl World {
         transport: Arc<dyn Transport>,
         clocks: Clocks,
         life: Arc<Life>,
+        watch_keys: bool,
     ) -> Self {
         let alarms = Alarms::start(&runtime, &life);
         Self {
@@ -39,6 +43,7 @@ impl World {
             clocks: Arc::new(clocks),
             strays: Arc::default(),
             apart: Arc::default(),
+            changed: watch_keys.then(Arc::default),
         }
     }
 

@@ -18,9 +18,9 @@ pub use command::{Command, Reply, ServerError, Value};
 pub(crate) use strings::Strings;
 pub use tokio_runtime::{BoxFuture, Runtime, TokioRuntime};
 // Only a transport needs these types, and only crates of this family have one.
-pub(crate) use transport::authority;
 #[doc(hidden)]
 pub use transport::{
     Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Protocol, Purpose, Pushes,
 };
+pub(crate) use transport::{INVALIDATED, authority};
 pub use transport::{Push, TlsOptions, Transport};

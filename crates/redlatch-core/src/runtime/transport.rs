@@ -47,7 +47,10 @@ pub trait Pushes: Send + fmt::Debug + 'static {
     async fn next(&mut self) -> Option<Push>;
 }
 
-/// A message or a change of subscription on a pub/sub connection.
+/// The channel of the messages about changed keys, on a connection that has asked for them.
+pub(crate) const INVALIDATED: &str = "__redis__:invalidate";
+
+/// A message or a change of subscription on a pub/sub connection, or a message about a changed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Push {
     /// A message on a subscribed channel.

@@ -8,8 +8,9 @@ use super::Session;
 use crate::{
     Error, ErrorKind,
     base::{sync::lock, timeouts},
+    net::Strays,
     protocol::{grant::Dated, time::Moment},
-    runtime::{Command, Pushes, Value},
+    runtime::{Command, Push, Pushes, Value},
 };
 
 impl Session {
@@ -20,7 +21,10 @@ impl Session {
             let suspected = select! {
                 biased;
                 push = pushes.next() => {
-                    if push.is_some() { continue }
+                    if let Some(push) = push {
+                        self.changed(&push);
+                        continue;
+                    }
                     return Error::new(ErrorKind::Unavailable, format!("{} closed the connection", self.address));
                 }
                 () = self.condemned.notified() => {
@@ -40,6 +44,31 @@ impl Session {
                     ErrorKind::Unavailable,
                     format!("{} does not answer", self.address),
                 );
+            }
+        }
+    }
+
+    /// Asks the server for a message about each key that this connection has read, once the key
+    /// changes. Needs RESP3.
+    pub(in crate::net) async fn ask_for_changes(&self, changed: &Strays) {
+        let tracking = Command::new("CLIENT").arg("TRACKING").arg("ON");
+        let deadline = self.world.now() + timeouts::HANDSHAKE;
+        match self.ask(tracking, deadline).await {
+            Ok(_) => changed.connected(),
+            Err(error) => tracing::warn!(
+                target: "redlatch", address = %self.address, %error,
+                "the server does not say when the keys of holds change"
+            ),
+        }
+    }
+
+    fn changed(&self, push: &Push) {
+        if let (Some(changed), Push::Message { payload, .. }) = (&self.world.changed, push) {
+            match str::from_utf8(payload) {
+                Ok("") => changed.connected(),
+                Ok(key) => changed.add(key.into()),
+                // No key of this client.
+                Err(_) => {}
             }
         }
     }

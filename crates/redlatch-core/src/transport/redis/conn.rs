@@ -365,7 +365,8 @@ impl Queue {
                     .under_way
                     .front()
                     .is_some_and(|call| call.awaits(&told));
-                if let Some(pushes) = self.pushes.as_ref().filter(|_| purpose == Purpose::PubSub) {
+                let wanted = purpose == Purpose::PubSub || told.word == b"invalidate";
+                if let Some(pushes) = self.pushes.as_ref().filter(|_| wanted) {
                     // A missing receiver is no failure of the connection.
                     let _ = pushes.send(told.push);
                 }

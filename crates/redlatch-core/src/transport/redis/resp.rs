@@ -2,7 +2,7 @@
 //!
 //! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
-use crate::runtime::{Command, Push, Reply, ServerError, Value};
+use crate::runtime::{Command, INVALIDATED, Push, Reply, ServerError, Value};
 
 /// Appends `command` as the server reads it.
 pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
@@ -242,9 +242,23 @@ pub(super) struct Told {
     pub(super) push: Push,
 }
 
-/// Reads the items of a push. Returns `None` if it is not about a subscription. RESP2 sends the
-/// same items as a list.
+/// Reads the items of a push. Returns `None` if it is about neither a subscription nor a changed
+/// key. RESP2 sends the same items as a list.
+///
+/// A changed key is a message on the channel that RESP2 has for it. The payload is empty if all
+/// keys are gone. Only batches for prefixes, which are not used, have more than one key.
 pub(super) fn told(items: &[Value]) -> Option<Told> {
+    if let [Value::Bulk(word), changed] = items
+        && word == b"invalidate"
+    {
+        let key = changed.as_array().and_then(<[Value]>::first);
+        let push = Push::Message {
+            channel: INVALIDATED.into(),
+            payload: key.and_then(Value::as_str).unwrap_or_default().into(),
+        };
+        let word = word.clone();
+        return Some(Told { word, push });
+    }
     let bytes = |at: usize| match items.get(at)? {
         Value::Bulk(bytes) => Some(bytes.clone()),
         Value::Status(text) => Some(text.clone().into_bytes()),

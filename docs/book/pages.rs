@@ -25,6 +25,7 @@ pages! {
     first_server "tutorial/first-server.md"
     choose "how-to/choose.md"
     connect "how-to/connect.md"
+    where_it_runs "how-to/where.md"
     rights "how-to/rights.md"
     http "how-to/http.md"
     cancel_and_retry "how-to/cancel-and-retry.md"

@@ -4,6 +4,7 @@
 //!
 //! [`Client`] creates every lock and lists the constructors. [`ClientBuilder`] lists all options.
 //! [`Held`] describes what each guard offers, and [`ErrorKind`] how a call can fail.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
 #[cfg(feature = "blocking")]

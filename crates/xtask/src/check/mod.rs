@@ -45,7 +45,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "recipes",
-        about: "jobs that schedulers of other projects run",
+        about: "programs that combine redlatch with crates of other projects",
         run: recipes::run,
     },
     Check {

@@ -1,4 +1,4 @@
-//! `cargo xtask check recipes`: builds and runs the recipes for schedulers of other projects.
+//! `cargo xtask check recipes`: builds and runs programs that combine redlatch with other crates.
 
 use super::package::{cargo_in, lint};
 use crate::{command, steps::Steps, suite::Verdict};
@@ -22,7 +22,13 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 
 const FOLDER: &str = "examples/recipes";
 
-const RECIPES: [&str; 2] = ["tokio_cron_scheduler", "apalis"];
+const RECIPES: [&str; 5] = [
+    "tokio_cron_scheduler",
+    "apalis",
+    "bb8",
+    "cancellation",
+    "opentelemetry",
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! A command that has been started, with its guardian and its terminal.
 
 use std::{
-    fs::File,
     io::{self, Write},
     os::{
         fd::AsRawFd,
@@ -13,7 +12,6 @@ use std::{
 
 use rustix::{
     io::{FdFlags, fcntl_setfd},
-    pipe::{PipeFlags, pipe_with},
     process::{
         Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid,
         kill_current_process_group, kill_process, waitid, waitpid,
@@ -68,7 +66,7 @@ impl Running {
         }
         let mut guardian = Guardian::start()?;
         // The other end closes with this process: then the command never starts.
-        let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        let (wait, mut go) = io::pipe().map_err(failed)?;
         fcntl_setfd(&wait, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
         let mut launcher = Command::new(this_program()?);
         launcher
@@ -110,7 +108,7 @@ impl Running {
         };
         let told = running.guardian.guard(group, deadline, &running.held);
         told.map_err(failed)?;
-        File::from(go).write_all(b"!").map_err(failed)?;
+        go.write_all(b"!").map_err(failed)?;
         Ok(running)
     }
 

@@ -13,7 +13,6 @@ use tracing::Span;
 
 use super::{
     PendingRelease,
-    key_watch::is_watched,
     options::Standing,
     shares::{Delivered, Share, Shares, Terms},
 };
@@ -22,13 +21,14 @@ use crate::{
     base::{
         observe::{self, Labels},
         owner::AttemptId,
-        primitive::{Primitive, Token},
+        primitive::{HoldNames, Primitive, Token},
         rules::Rule,
         sync::lock,
     },
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         lease::Lease,
+        name::Key,
         renewal::Renewal,
         server_clock::ServerClock,
         time::Moment,
@@ -139,7 +139,7 @@ impl Hold {
             stale.lose(LossCause::Taken);
         }
         let changed = client.net().world.changed.as_ref();
-        if let Some(changed) = changed.filter(|_| is_watched(&hold)) {
+        if let Some(changed) = changed.filter(|_| hold.has_own_key()) {
             changed.add(key.as_str().into());
         }
         let attempt = granted.delivered.id.number();
@@ -234,6 +234,14 @@ impl Hold {
 
     pub(crate) const fn serial(&self) -> u64 {
         self.serial
+    }
+
+    /// Tells whether the key is in the layout of this family, and changes with this hold and its
+    /// waiters alone.
+    pub(super) fn has_own_key(&self) -> bool {
+        let key = self.primitive.key().as_str();
+        self.primitive.hold_names() == HoldNames::Owners
+            && Key::decode(self.client.prefix(), key).is_some()
     }
 
     pub(crate) fn labels(&self) -> Labels {

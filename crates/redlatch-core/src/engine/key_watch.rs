@@ -8,7 +8,7 @@ use tokio::select;
 use super::{Hold, Holds};
 use crate::{
     ErrorKind,
-    base::{primitive::HoldNames, timeouts},
+    base::timeouts,
     net::{Net, Strays},
     protocol::name::{Key, Prefix},
     runtime::{Command, Value},
@@ -53,7 +53,7 @@ impl KeyWatch {
 
     /// Reads the keys of `holds`, and renews the holds whose keys are not theirs any more.
     async fn read(&self, net: &Net, holds: Vec<Arc<Hold>>) {
-        let of_one = holds.into_iter().filter(|hold| is_watched(hold));
+        let of_one = holds.into_iter().filter(|hold| hold.has_own_key());
         let reads = stream::iter(of_one).map(|hold| async move {
             let key = hold.primitive().key();
             let read = Command::new("HGET").arg(key.as_str()).arg("k");
@@ -68,14 +68,6 @@ impl KeyWatch {
         });
         reads.buffer_unordered(AT_A_TIME).collect().await
     }
-}
-
-/// Tells whether the key of `hold` is in the layout of this family, and changes with this hold and
-/// its waiters alone.
-pub(super) fn is_watched(hold: &Hold) -> bool {
-    let (primitive, prefix) = (hold.primitive(), hold.client().prefix());
-    primitive.hold_names() == HoldNames::Owners
-        && Key::decode(prefix, primitive.key().as_str()).is_some()
 }
 
 /// The maximum number of keys that are read concurrently.

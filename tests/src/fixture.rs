@@ -49,6 +49,11 @@ pub fn call(server: &Server, script: &Source, name: &str) -> Pick {
     Pick::matching(move |request: &Request| request.contains(&sha) && request.contains(&key))
 }
 
+/// Picks the script by which `connect` tries all commands. The server knows the script from now on.
+pub fn probe(server: &Server) -> Pick {
+    Pick::containing(sha(server, &redlatch_lua::CORE.probe))
+}
+
 fn sha(server: &Server, script: &Source) -> String {
     server.command(&["SCRIPT", "LOAD", script.text]).text()
 }

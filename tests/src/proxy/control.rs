@@ -12,7 +12,6 @@ use super::{Direction, Flow, Held, Pick, Request, exchange::Tap};
 /// The state of a proxy.
 #[derive(Debug)]
 pub(super) struct Shared {
-    upstream: SocketAddr,
     signals: watch::Sender<Signals>,
     state: Mutex<State>,
 }
@@ -49,6 +48,8 @@ pub(super) enum Action {
     Hold(oneshot::Sender<Held>),
     /// Forwards the request and acts on its reply.
     Tap(Tap),
+    /// Answers the request with this reply, and stays.
+    Always(Vec<u8>),
 }
 
 /// The view of the proxy that one connection has.
@@ -62,6 +63,7 @@ pub(super) struct Ticket {
 
 #[derive(Debug)]
 struct State {
+    upstream: SocketAddr,
     rules: Vec<Rule>,
     cuts: [Option<usize>; 2],
     counts: Counts,
@@ -70,12 +72,12 @@ struct State {
 impl Shared {
     pub(super) fn new(upstream: SocketAddr) -> Self {
         let state = State {
+            upstream,
             rules: Vec::new(),
             cuts: [None; 2],
             counts: Counts::default(),
         };
         Self {
-            upstream,
             signals: watch::Sender::new(Signals::default()),
             state: Mutex::new(state),
         }
@@ -97,8 +99,12 @@ impl Shared {
         }
     }
 
-    pub(super) const fn upstream(&self) -> SocketAddr {
-        self.upstream
+    pub(super) fn upstream(&self) -> SocketAddr {
+        self.state().upstream
+    }
+
+    pub(super) fn lead_to(&self, upstream: SocketAddr) {
+        self.state().upstream = upstream;
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -131,12 +137,15 @@ impl Shared {
         self.state().counts.vanished += 1;
     }
 
-    /// Returns the action of the first rule that picks `request`, and removes the rule.
+    /// Returns the action of the first rule that picks `request`. Removes the rule unless it stays.
     pub(super) fn action_for(&self, request: &Request) -> Option<Action> {
         let mut state = self.state();
         state.rules.retain(|rule| !rule.action.is_withdrawn());
         let mut rules = state.rules.iter();
         let index = rules.position(|rule| rule.pick.picks(request))?;
+        if let Action::Always(reply) = &state.rules[index].action {
+            return Some(Action::Always(reply.clone()));
+        }
         Some(state.rules.remove(index).action)
     }
 

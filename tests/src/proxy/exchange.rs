@@ -194,6 +194,19 @@ impl Exchange {
 }
 
 impl Tap {
+    /// Creates the action that answers in the place of the server.
+    pub(super) fn instead(reply: Vec<u8>) -> Self {
+        let told = Told {
+            reply,
+            executed: false,
+        };
+        Self {
+            drop: None,
+            told: Some(told),
+            answer: oneshot::channel().0,
+        }
+    }
+
     /// Sends the copy and the reply to the receiver.
     pub(super) fn answer(self, copy: RequestCopy, reply: &[u8]) {
         // The caller may have dropped the receiver.

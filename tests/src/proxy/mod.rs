@@ -196,6 +196,12 @@ impl Proxy {
         }
     }
 
+    /// Leads new connections to another server, as an address does whose name has moved. Open
+    /// connections stay.
+    pub fn lead_to(&self, upstream: SocketAddr) {
+        self.shared().lead_to(upstream);
+    }
+
     /// Holds the next request that `pick` matches. It is not delivered, and later requests of its
     /// connection wait behind it.
     ///
@@ -232,6 +238,14 @@ impl Proxy {
     /// the `PING`.
     pub fn answer(&self, pick: Pick, line: &str) -> Answered {
         self.tap(pick, None, Some(told(line, false)))
+    }
+
+    /// Sends the client `line` in reply to each request that `pick` matches, as
+    /// [`answer`](Self::answer) does for one, until all orders are withdrawn. So the proxy plays a
+    /// managed service that refuses a command.
+    pub fn always_answer(&self, pick: Pick, line: &str) {
+        let action = Action::Always(told(line, false).reply);
+        self.shared().add_rule(Rule { pick, action });
     }
 
     /// Forwards the next request that `pick` matches and its reply, and returns a copy of both.

@@ -178,6 +178,36 @@ async fn observed_exchange_is_not_changed() {
 }
 
 #[tokio::test]
+async fn refused_command_stays_refused() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    proxy.always_answer(Pick::containing("b"), "-ERR no");
+    for _ in 0..2 {
+        assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
+        assert_eq!(client.ask("b").await.unwrap(), "-ERR no\r\n");
+        client.send_as("SUBSCRIBE", "b").await;
+        assert_eq!(client.reply().await.unwrap(), "-ERR no\r\n");
+    }
+    assert_eq!(toy.executed(), 6, "each, or a PING instead");
+    proxy.withdraw_orders();
+    assert_eq!(client.ask("b").await.unwrap(), "$1\r\nb\r\n");
+}
+
+#[tokio::test]
+async fn only_new_connections_go_to_another_server() {
+    let (old, proxy) = toy_and_proxy().await;
+    let new = Toy::start().await;
+    let mut before = Client::connect(&proxy).await;
+    before.ask("a").await.unwrap();
+    proxy.lead_to(new.address);
+    let mut after = Client::connect(&proxy).await;
+    for client in [&mut before, &mut after] {
+        client.ask("b").await.unwrap();
+    }
+    assert_eq!((old.executed(), new.executed()), (2, 1));
+}
+
+#[tokio::test]
 async fn client_receives_a_forged_answer() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;

@@ -136,11 +136,9 @@ impl<'a> Writer<'a> {
         };
         self.shared.count_request();
         let told = order.as_ref().and_then(|(tap, _)| tap.told.as_ref());
-        let bytes = match told {
-            Some(told) if !told.executed => PING,
-            _ => request.bytes(),
-        };
-        if request.has_reply() {
+        let is_kept = told.is_some_and(|told| !told.executed);
+        let bytes = if is_kept { PING } else { request.bytes() };
+        if is_kept || request.has_reply() {
             self.expected().push_back(order);
         }
         let written = self.write(bytes).await;
@@ -163,6 +161,7 @@ impl<'a> Writer<'a> {
         );
         match action {
             Action::Tap(tap) => ControlFlow::Continue(Some((tap, copy))),
+            Action::Always(reply) => ControlFlow::Continue(Some((Tap::instead(reply), copy))),
             Action::Hold(caught) => {
                 let (release, released) = oneshot::channel();
                 if caught.send(Held::new(copy.clone(), release)).is_err() {

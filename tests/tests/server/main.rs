@@ -18,6 +18,7 @@ mod foreign;
 mod full;
 mod lifecycle;
 mod lost_replies;
+mod managed;
 mod merged;
 mod refusals;
 mod restart;

@@ -125,6 +125,10 @@ _DENIALS = (
     "Unknown command called from",
     "The user executing the script can't",
     "ACL failure in script",
+    # Refused to every user: some managed services, and Valkey without its module lua.
+    "This Redis command is not allowed from script",
+    "This Valkey command is not allowed from script",
+    "Could not find scripting engine",
 )
 _KNOWN = ("WRONGTYPE", "ERR", *_REDIRECTED, *_ELSEWHERE, *_LATER, *_DENIED, *_NEVER)
 

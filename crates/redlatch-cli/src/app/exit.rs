@@ -81,7 +81,7 @@ pub(crate) fn warn(message: &str) {
 }
 
 /// What the library advises a program, and what that is for whoever runs the command.
-const DOORS: [(&str, &str); 3] = [
+const DOORS: [(&str, &str); 4] = [
     (", or Client::forget", ""),
     (
         "set_permits and add_permits change that",
@@ -91,7 +91,18 @@ const DOORS: [(&str, &str); 3] = [
         "call try_set_permits, or take the handle with permits_if_unset",
         "say how many with --of or redlatch resize",
     ),
+    (
+        "a client with WaitStrategy::Poll needs no messages",
+        "?self_check=false at the end of the address does without messages",
+    ),
 ];
+
+/// Writes what the library says for whoever runs the command.
+pub(crate) fn of_command(message: String) -> String {
+    DOORS.iter().fold(message, |message, (program, command)| {
+        message.replace(program, command)
+    })
+}
 
 /// Tells whether an error is about a command that the server does not know.
 pub(crate) fn is_renamed(error: &str) -> bool {
@@ -99,7 +110,8 @@ pub(crate) fn is_renamed(error: &str) -> bool {
 }
 
 /// What to do about a server that does not know a command.
-pub(crate) const NO_RENAME: &str = "remove its rename-command from the configuration of the server";
+pub(crate) const NO_RENAME: &str =
+    "remove its rename-command from the configuration of the server, or use a service that has it";
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -141,10 +153,7 @@ impl From<Error> for Failure {
             | ErrorKind::Protocol => (NO_SERVER, ""),
             _ => (OWN, ""),
         };
-        let mut message = error.to_string();
-        for (of_program, of_command) in DOORS {
-            message = message.replace(of_program, of_command);
-        }
+        let mut message = of_command(error.to_string());
         let mut cause = error.source();
         while let Some(inner) = cause {
             let text = inner.to_string();

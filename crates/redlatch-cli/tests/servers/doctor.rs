@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// What doctor has printed, and its exit code.
-fn doctor(url: &str) -> (i32, String) {
+pub(crate) fn doctor(url: &str) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_redlatch"))
         .arg("doctor")
         .env("REDLATCH_URL", url)

@@ -9,6 +9,7 @@ mod cluster;
 mod codes;
 mod doctor;
 mod load;
+mod managed;
 mod refusing;
 mod server;
 #[path = "../shared/support.rs"]

@@ -275,8 +275,20 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
         }
     }
     let repeated = Repeated::new(&call, client.request_timeout(), deadline);
-    let answer = client.net().insist(repeated).await;
+    let answer = client.net().insist(repeated).await.map_err(barred);
     judge(client, &answer?.reply)
+}
+
+/// Names the command if a server refuses to run the probe because of one. The probe catches the
+/// refusals of all commands but `TIME`.
+fn barred(error: Error) -> Error {
+    let refusal = error.reason().and_then(|reason| reason.downcast_ref());
+    match refusal {
+        Some(refusal @ ServerError { message, .. }) if rights::is_barred_from_scripts(message) => {
+            unfit(&["TIME"], refusal.clone())
+        }
+        _ => error,
+    }
 }
 
 /// Returns the error for the commands that a server has refused to the probe.
@@ -332,20 +344,25 @@ fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
 fn unfit(commands: &[&str], first: ServerError) -> Error {
     let commands = commands.join(", ");
     // As for a command outside of a script.
-    let (kind, what) = match rights::is_unknown_command(&first.message) {
+    let (kind, what, advice) = match rights::is_unknown_command(&first.message) {
         true => (
             ErrorKind::Permission,
             format!("the server does not know {commands} in a script, or has renamed it"),
+            "it has to know all commands of \"Give rights\" in the redlatch book under their names",
         ),
         false => (
             ErrorKind::UnsupportedServer,
             format!("the server answers, but not to {commands} in a script"),
+            "use a server, or a kind of this service, whose scripts accept all commands of redlatch",
         ),
     };
-    let message = format!(
-        "{what}: {first}; it has to know all commands of \"Give rights\" in the redlatch book under their names"
-    );
-    Error::with_reason(kind, message, first)
+    let advice = match commands.as_str() {
+        "PUBLISH" | "SPUBLISH" | "SPUBLISH, PUBLISH" => {
+            "a client with WaitStrategy::Poll needs no messages"
+        }
+        _ => advice,
+    };
+    Error::with_reason(kind, format!("{what}: {first}; {advice}"), first)
 }
 
 /// Adds the user, and the rule that is missing, to a refusal that does not name them: of the whole

@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 
 use super::check;
 use crate::{
-    Client, Error, ErrorKind,
+    Client, Error,
     net::LinkClass,
-    protocol::time::Moment,
+    protocol::{rights, time::Moment},
     runtime::{Command, Value},
 };
 
@@ -27,6 +27,8 @@ pub struct ServerAnswers {
     pub time: Duration,
     /// The rights that the user lacks and that only some programs need, as rules of `ACL SETUSER`.
     pub lacks: Vec<String>,
+    /// The refusal of `WAIT` by a server that refuses it to every user.
+    pub no_wait: Option<String>,
 }
 
 /// Asks each server in use for `INFO` and, a few times, for its time. Fails if none answers. Of a
@@ -75,6 +77,7 @@ impl ServerAnswers {
             round_trip: Duration::ZERO,
             time: Duration::ZERO,
             lacks: Vec::new(),
+            no_wait: None,
         }
     }
 }
@@ -105,9 +108,11 @@ async fn describe_one(
     };
     // With no replica to wait for, the answer comes at once.
     let wait = Command::new("WAIT").arg("0").arg("1");
-    let lacks = match session.ask(wait, deadline).await {
-        Err(error) if error.kind() == ErrorKind::Permission => vec!["+wait".to_owned()],
-        _ => Vec::new(),
+    let refusal = session.ask(wait, deadline).await.err();
+    let refusal = refusal.and_then(|error| error.reason().map(ToString::to_string));
+    let (denial, no_wait) = match refusal {
+        Some(refusal) if rights::is_denial(&refusal) => (Some("+wait".to_owned()), None),
+        refusal => (None, refusal),
     };
     Ok(ServerAnswers {
         address: session.address().to_string(),
@@ -115,7 +120,8 @@ async fn describe_one(
         info,
         round_trip,
         time,
-        lacks,
+        lacks: denial.into_iter().collect(),
+        no_wait,
     })
 }
 

@@ -280,6 +280,18 @@ impl Error {
                 format!("the server does not know a command, or has renamed it: {error}"),
             ),
             Refusal::Permission => (ErrorKind::Permission, rights::denied(&error.to_string())),
+            Refusal::Unsupported if rights::is_without_scripts(&error.message) => (
+                ErrorKind::UnsupportedServer,
+                format!(
+                    "the server runs no Lua scripts, which redlatch needs; load the module lua into Valkey, or use another server: {error}"
+                ),
+            ),
+            Refusal::Unsupported => (
+                ErrorKind::UnsupportedServer,
+                format!(
+                    "the server refuses a command in scripts; use a server, or a kind of this service, whose scripts accept all commands of redlatch: {error}"
+                ),
+            ),
             Refusal::Auth => (
                 ErrorKind::Auth,
                 format!("the server has not accepted user and password: {error}"),

@@ -7,9 +7,10 @@ use crate::{
     Durability, Error, ErrorKind,
     protocol::{
         classify::{Class, classify},
+        rights,
         server_clock::whole_millis,
     },
-    runtime::{Command, Outcome},
+    runtime::{Command, Outcome, ServerError},
 };
 
 /// The confirmations of a request by replicas.
@@ -133,6 +134,7 @@ fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
             .and_then(|count| u32::try_from(count).ok())
             .map_or(Acknowledged::Unknown, Acknowledged::By),
         Some(Outcome::Replied(Err(error))) => match classify(&error.code, &error.message) {
+            _ if has_no_wait(&error) => Acknowledged::Refused(no_wait(error)),
             Class::Fatal(refusal) | Class::Halted(refusal) => {
                 Acknowledged::Refused(Error::refused(refusal, error))
             }
@@ -140,6 +142,22 @@ fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
         },
         _ => Acknowledged::Unknown,
     }
+}
+
+/// Tells whether a server that executes requests never waits for replicas. One that has become a
+/// replica itself is no master any more, and that is all.
+fn has_no_wait(error: &ServerError) -> bool {
+    let is_replica = error.message.contains("replica instances");
+    let class = classify(&error.code, &error.message);
+    rights::is_unknown_command(&error.message)
+        || error.code == "ERR" && class == Class::Unknown && !is_replica
+}
+
+fn no_wait(error: ServerError) -> Error {
+    let message = format!(
+        "the server refuses WAIT, without which no replica can confirm; use Durability::Master, or another server: {error}"
+    );
+    Error::with_reason(ErrorKind::UnsupportedServer, message, error)
 }
 
 impl Durability {

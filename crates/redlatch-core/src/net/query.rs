@@ -8,7 +8,10 @@ use super::World;
 use crate::{
     Error, ErrorKind,
     base::timeouts,
-    protocol::classify::{Class, classify},
+    protocol::{
+        classify::{Class, classify},
+        rights,
+    },
     runtime::{Address, Command, Dial, Login, Outcome, Purpose, Value},
 };
 
@@ -57,13 +60,13 @@ fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
     match outcome {
         Outcome::Replied(Ok(value)) => Ok(value),
         Outcome::Replied(Err(error)) => Err(match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
-            _ if error.message.contains("cluster support disabled") => {
+            _ if is_no_cluster(&error.message) => {
                 let message = format!(
                     "{address} belongs to no cluster; write redis:// instead of redis+cluster://: {error}"
                 );
                 Error::with_reason(ErrorKind::UnsupportedServer, message, error)
             }
+            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
             _ => {
                 let message = format!("{address} refuses a question: {error}");
                 Error::with_reason(ErrorKind::Unavailable, message, error)
@@ -73,6 +76,14 @@ fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
             "no answer from {address}: {why}"
         ))),
     }
+}
+
+/// Tells whether a server refuses `CLUSTER` to every user. Behind the command may be its arguments.
+fn is_no_cluster(refusal: &str) -> bool {
+    let command = refusal.split(',').next().unwrap_or_default();
+    let is_unknown = rights::is_unknown_command(command);
+    refusal.contains("cluster support disabled")
+        || is_unknown && command.to_ascii_lowercase().contains("cluster")
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub enum Refusal {
     Permission,
     /// The server rejects the user or the password.
     Auth,
+    /// The server runs no scripts, or refuses a command in scripts to every user.
+    Unsupported,
     /// The server is out of memory.
     Full,
     /// Any other permanent refusal.
@@ -69,7 +71,9 @@ pub(crate) fn classify(code: &str, message: &str) -> Class {
         || message.contains(" called from ");
     match classify_code(code, message) {
         Class::Fatal(refusal @ Refusal::WrongType) => Class::Halted(refusal),
-        Class::Fatal(refusal @ Refusal::Permission) if of_script => Class::Halted(refusal),
+        Class::Fatal(refusal @ (Refusal::Permission | Refusal::Unsupported)) if of_script => {
+            Class::Halted(refusal)
+        }
         class => class,
     }
 }
@@ -116,6 +120,9 @@ fn classify_code(code: &str, message: &str) -> Class {
 fn classify_err(message: &str) -> Class {
     if rights::is_unknown_command(message) {
         return Class::Fatal(Refusal::Permission);
+    }
+    if rights::is_barred_from_scripts(message) || rights::is_without_scripts(message) {
+        return Class::Fatal(Refusal::Unsupported);
     }
     if message.starts_with("max number of clients") {
         return Class::Retry(Obstacle::NotNow);

@@ -89,6 +89,17 @@ pub(crate) fn is_unknown_command(refusal: &str) -> bool {
     text.starts_with("unknown command") || in_script(text)
 }
 
+/// Tells whether the server refuses a command in scripts to every user, as some managed services do
+/// with `TIME`.
+pub(crate) fn is_barred_from_scripts(refusal: &str) -> bool {
+    refusal.contains("command is not allowed from script")
+}
+
+/// Tells whether the server cannot run scripts, as Valkey cannot without its module `lua`.
+pub(crate) fn is_without_scripts(refusal: &str) -> bool {
+    refusal.contains("Could not find scripting engine")
+}
+
 /// Returns the command that a denial is about, if it names one.
 pub(crate) fn command(denial: &str) -> Option<&str> {
     between(denial, "run the '", "' command")

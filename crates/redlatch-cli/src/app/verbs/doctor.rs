@@ -11,7 +11,7 @@ use self::findings::Findings;
 use crate::app::{
     address,
     args::{DoctorArgs, ServerArgs},
-    exit::{Failure, NO_RENAME, NO_SERVER, is_renamed},
+    exit::{Failure, NO_RENAME, NO_SERVER, is_renamed, of_command},
     out, session,
 };
 
@@ -203,6 +203,13 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
                  see the page \"Give rights\" of the book",
             );
         }
+        if let Some(refusal) = &server.no_wait {
+            findings.warn(
+                "wait",
+                format!("{address} refuses WAIT: {refusal}"),
+                "durability by replicas does not work there, and all else does",
+            );
+        }
         match &server.info {
             None => findings.warn(
                 "server",
@@ -342,7 +349,7 @@ async fn use_it(server: &ServerArgs, findings: &mut Findings) {
     let client = match connected {
         Ok(client) => client,
         Err(error) => {
-            let text = error.to_string();
+            let text = of_command(error.to_string());
             let failure = Failure::from(error.clone());
             let url = address::find(server).unwrap_or_default();
             match error.kind() {
@@ -354,6 +361,12 @@ async fn use_it(server: &ServerArgs, findings: &mut Findings) {
                     failure.code,
                     text,
                     "raise maxmemory, or remove keys of other programs",
+                ),
+                ErrorKind::UnsupportedServer => findings.fault(
+                    "server",
+                    failure.code,
+                    text,
+                    "the page \"Where it runs\" of the redlatch book lists what a service has to accept",
                 ),
                 _ => findings.fault(
                     "server",

@@ -499,12 +499,12 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// to the server for `after`: 100 ms to 1 day. Default: off, so each call waits for its
     /// [`patience`](Self::patience).
     ///
-    /// Calls are refused until the server answers again. The client tries to connect at least once
-    /// per `connect_timeout` plus 1 s, also without a call. In a cluster, only calls for names of
-    /// the unreachable node are refused. Calls that already wait fail within 3 s after the others.
-    /// Releases, renewals and extensions of holds are never refused. A server that accepts a
-    /// connection and is silent counts as connected until a request has no answer for 2 s, or
-    /// without requests for 6 s. A red-lock waits for its patience.
+    /// Calls are refused until the server answers again. The client connects by itself, after
+    /// pauses of at most 1 s. In a cluster, only calls for names of the unreachable node are
+    /// refused. Calls that already wait fail at their next try, mostly within 2 s. If an earlier
+    /// try may have been executed, the error is `OutcomeUnknown`. Releases, renewals and extensions
+    /// are not refused. A silent server counts as connected until the health check closes the
+    /// connection, 6 s after the last answer at the latest. A red-lock waits for its patience.
     ///
     /// ```
     /// # use redlatch_core as redlatch;

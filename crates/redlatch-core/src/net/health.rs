@@ -82,7 +82,10 @@ impl Router {
         let link = {
             let routes = self.routes();
             match routes.node(slot) {
-                Some(node) => node.needed_links().min_by_key(|link| link.down_since())?.clone(),
+                Some(node) => node
+                    .needed_links()
+                    .min_by_key(|link| link.down_since())?
+                    .clone(),
                 None if routes.nodes().next().is_some() => return None,
                 None => return (*self.wanted.borrow()).zip(self.trouble()),
             }
@@ -116,6 +119,8 @@ impl Net {
     pub(crate) fn check_all_away(&self) -> Result<(), Error> {
         let slots = self.router.one_slot_per_node();
         let checks = slots.iter().map(|&slot| self.check_away(slot));
-        checks.reduce(Result::or).unwrap_or_else(|| self.check_away(0))
+        checks
+            .reduce(Result::or)
+            .unwrap_or_else(|| self.check_away(0))
     }
 }

@@ -167,7 +167,12 @@ impl Net {
         if repeated.fails_fast
             && let Err(error) = self.check_away(call.slot())
         {
-            return (CallOutcome::Failed(Failure::Fatal(error)), None, None, false);
+            return (
+                CallOutcome::Failed(Failure::Fatal(error)),
+                None,
+                None,
+                false,
+            );
         }
         let mut checked = repeated.checked;
         let class = match repeated.needs {

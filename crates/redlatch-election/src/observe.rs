@@ -1,7 +1,7 @@
 //! Who leads, for display and forwarding.
 
 use std::{
-    fmt,
+    fmt, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -45,12 +45,16 @@ impl Observe {
             client: client.clone(),
             observed: name,
             shown: None,
+            failed: false,
         };
         let changes = stream::unfold(Some(watch), |watch| async move {
             let mut watch = watch?;
             match watch.next().await {
                 Ok(leader) => Some((Ok(leader), Some(watch))),
-                Err(error) if error.is_transient() => Some((Err(error), Some(watch))),
+                Err(error) if error.is_transient() => {
+                    watch.failed = true;
+                    Some((Err(error), Some(watch)))
+                }
                 Err(error) => Some((Err(error), None)),
             }
         });
@@ -112,11 +116,17 @@ struct Watch {
     observed: Result<Arc<Observed>, Error>,
     /// The state that was shown last.
     shown: Option<Looked>,
+    /// Whether the last call failed for now.
+    failed: bool,
 }
 
 impl Watch {
     async fn next(&mut self) -> Result<Option<Leader>, Error> {
         let observed = self.observed.as_ref().map_err(Error::clone)?;
+        if mem::take(&mut self.failed) {
+            // A client with `fail_fast` fails at once.
+            self.client.pause(AGAIN).await;
+        }
         loop {
             if let Some(shown) = &self.shown {
                 let options = WatchOptions {
@@ -228,3 +238,6 @@ impl Watched for Observed {
         )
     }
 }
+
+/// The pause after an error, before an observer asks again.
+const AGAIN: Duration = Duration::from_secs(1);

@@ -261,8 +261,8 @@ impl Pool {
         // The first try may be too late to act if the client's knowledge of the server's time is
         // old. Its answer has the time.
         for _ in 0..2 {
-            let reply = self.client.query(&call).await;
-            match self.named(reply.and_then(|reply| RenewScript::decode(&reply)))? {
+            let reply = self.client.query_counted(&call).await;
+            match self.named(reply.and_then(|(reply, _)| RenewScript::decode(&reply)))? {
                 Renewed::Late => {}
                 Renewed::Ends(rest) => {
                     return Ok(Renewed::Ends(self.client.lease_of_holder(rest)));

@@ -14,6 +14,7 @@ mod copies;
 mod deposed;
 mod election;
 mod errors;
+mod fail_fast;
 mod fair;
 mod fence;
 mod forget;

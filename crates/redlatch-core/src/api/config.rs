@@ -43,6 +43,7 @@ pub(crate) struct Config {
     pub(crate) clock_allowance: Option<Duration>,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
+    pub(crate) fail_fast: Option<Duration>,
     pub(crate) long_wait: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) application: Option<String>,
@@ -169,6 +170,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             clock_allowance: None,
             retention: Duration::from_secs(600),
             patience: Duration::from_secs(10),
+            fail_fast: None,
             long_wait: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
             application: None,
@@ -492,6 +494,44 @@ impl<C: From<Client>> ClientBuilder<C> {
             return self.refuse(out_of_bounds("patience", "100 ms to 1 day"));
         }
         self.config.patience = patience;
+        self
+    }
+
+    /// Refuses calls at once, with [`ErrorKind::Unavailable`], while there has been no connection
+    /// to the server for `after`: 100 ms to 1 day. Default: off, so each call waits for its
+    /// [`patience`](Self::patience).
+    ///
+    /// Calls are refused until the server answers again. The client connects by itself, after
+    /// pauses of at most 1 s. In a cluster, only calls for names of the unreachable node are
+    /// refused. Calls that already wait fail at their next try, mostly within 2 s. If an earlier
+    /// try may have been executed, the error is `OutcomeUnknown`. Releases, renewals and extensions
+    /// are not refused. A silent server counts as connected until the health check closes the
+    /// connection, 6 s after the last answer at the latest. A red-lock waits for its patience.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::{Duration, Instant};
+    /// use redlatch::{Client, ErrorKind};
+    ///
+    /// // No server listens at port 1.
+    /// let builder = Client::builder("redis://127.0.0.1:1").patience(Duration::from_secs(1));
+    /// let client = builder.fail_fast(Duration::from_millis(500)).connect_lazy()?;
+    /// assert!(client.ping().await.is_err()); // waits for the server
+    /// let start = Instant::now();
+    /// let error = client.ping().await.unwrap_err(); // is refused
+    /// assert_eq!(error.kind(), ErrorKind::Unavailable);
+    /// assert!(start.elapsed() < Duration::from_millis(100));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fail_fast(mut self, after: Duration) -> Self {
+        if after < Duration::from_millis(100) || after > Duration::from_secs(86_400) {
+            return self.refuse(out_of_bounds("fail_fast", "100 ms to 1 day"));
+        }
+        self.config.fail_fast = Some(after);
         self
     }
 

@@ -41,6 +41,7 @@ impl Client {
     /// The method only reads.
     pub async fn ping(&self) -> Result<Duration, Error> {
         self.check_open()?;
+        self.net().check_all_away()?;
         let deadline = self.now() + self.patience();
         let router = &self.net().router;
         router.known(deadline).await?;

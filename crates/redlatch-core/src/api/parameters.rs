@@ -28,11 +28,11 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// Parameters set options of the client: `redis://host?prefix=shop&lease=10s`. Their names are
     /// those of the builder's methods: `prefix`, `lease` (for [`default_lease`]), `application`,
-    /// `client_name`, `patience`, `long_wait`, `connect_timeout`, `token_retention`,
-    /// `server_clock_allowance`, `max_waiters`, `self_check`. Spans have a unit: `500ms`, `30s`,
-    /// `5m`, `2h`, `7d`. A method of the builder that is called later has the last word. Parameters
-    /// that redlatch does not know, as those of another library in a shared address, have no effect
-    /// and cause a warning.
+    /// `client_name`, `patience`, `fail_fast`, `long_wait`, `connect_timeout`,
+    /// `token_retention`, `server_clock_allowance`, `max_waiters`, `self_check`. Spans have a unit:
+    /// `500ms`, `30s`, `5m`, `2h`, `7d`. A method of the builder that is called later has the last
+    /// word. Parameters that redlatch does not know, as those of another library in a shared
+    /// address, have no effect and cause a warning.
     ///
     /// [`default_lease`]: Self::default_lease
     ///
@@ -109,6 +109,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         match setting {
             Setting::Lease => self.default_lease(span),
             Setting::Patience => self.patience(span),
+            Setting::FailFast => self.fail_fast(span),
             Setting::LongWait => self.long_wait(span),
             Setting::ConnectTimeout => self.connect_timeout(span),
             Setting::TokenRetention => self.token_retention(span),
@@ -127,7 +128,7 @@ mod tests {
     fn parameters_of_the_address_are_the_options_of_the_client() {
         let url = "redis://h/3?prefix=shop&lease=10s&application=checkout&patience=2s\
             &connect_timeout=500ms&token_retention=1h&server_clock_allowance=3s&max_waiters=7\
-            &self_check=false&client_name=me&protocol=resp3";
+            &self_check=false&fail_fast=3s&client_name=me&protocol=resp3";
         let config = ClientBuilder::<crate::Client>::new(url)
             .into_config()
             .unwrap();
@@ -135,6 +136,7 @@ mod tests {
         assert_eq!(config.lease.span(), Duration::from_secs(10));
         assert_eq!(config.application.as_deref(), Some("checkout"));
         assert_eq!(config.patience, Duration::from_secs(2));
+        assert_eq!(config.fail_fast, Some(Duration::from_secs(3)));
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
         assert_eq!(config.retention, Duration::from_secs(3600));
         assert_eq!(config.clock_allowance, Some(Duration::from_secs(3)));
@@ -183,6 +185,7 @@ mod tests {
             ("lease=10", ErrorKind::InvalidOption, "no span of time"),
             ("lease=10ms", ErrorKind::InvalidLease, "1s to 365 days"),
             ("patience=1ms", ErrorKind::InvalidOption, "100 ms to 1 day"),
+            ("fail_fast=0s", ErrorKind::InvalidOption, "100 ms to 1 day"),
             ("max_waiters=x", ErrorKind::InvalidOption, "max_waiters"),
             (
                 "self_check=1",

@@ -133,6 +133,7 @@ impl Client {
                 router,
                 hub,
                 wakes,
+                fail_fast: config.fail_fast,
             }),
             record: Arc::new(ClientRecord::new(&config.prefix, &id, metadata)),
             numbers,

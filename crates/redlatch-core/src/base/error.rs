@@ -314,6 +314,10 @@ impl Error {
     pub(crate) fn in_doubt(self) -> Self {
         let mut inner = (*self.0).clone();
         inner.in_doubt = true;
+        if inner.kind == ErrorKind::Unavailable {
+            // That kind promises that nothing was executed.
+            inner.kind = ErrorKind::OutcomeUnknown;
+        }
         Self(Arc::new(inner))
     }
 

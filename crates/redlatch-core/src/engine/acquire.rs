@@ -209,6 +209,9 @@ impl<'a> Run<'a> {
             if let Some(held) = self.take_grant() {
                 return Ok(Some(held));
             }
+            if let Err(error) = self.client.net().check_away(self.primitive.key().slot()) {
+                return self.failed(Failure::Fatal(error)).map(|()| None);
+            }
             let now = self.checked.unwrap_or_else(|| self.client.now());
             self.measure();
             let step = self.client.next_step(&mut self.waiter, &queue, now);

@@ -84,6 +84,9 @@ impl Client {
         let silence = self.request_timeout();
         let up_by = deadline.min(self.now() + silence);
         let net = self.net();
+        if let Err(error) = net.check_away(call.slot()) {
+            return CallOutcome::Failed(Failure::Fatal(error));
+        }
         let session = match net.session(call.slot(), LinkClass::Command, up_by).await {
             Ok(session) => session,
             Err(error) => return CallOutcome::Failed(Failure::of_session(error)),

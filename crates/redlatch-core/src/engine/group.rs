@@ -123,6 +123,8 @@ impl Group<'_> {
         let Some(call) = first.acquire_all(&keys, &request) else {
             return Ok(Together::OneByOne);
         };
+        let net = self.client.net();
+        net.check_away(call.slot())?;
         let silence = self.lease.attempt_timeout();
         let deadline = match self.options.wait {
             Wait::For(wait) => self.client.now() + wait.min(silence),
@@ -132,7 +134,6 @@ impl Group<'_> {
         for key in keys {
             self.client.let_go_first(key, class, deadline).await;
         }
-        let net = self.client.net();
         let Ok(session) = net.session(call.slot(), class, deadline).await else {
             return Ok(Together::OneByOne);
         };

@@ -176,10 +176,9 @@ impl<'a> Run<'a> {
             }
             let now = self.client.now();
             let queue = &QueueView::NONE;
-            let session = self
-                .client
-                .net()
-                .up(self.watched.key().slot(), LinkClass::Command);
+            let (net, slot) = (self.client.net(), self.watched.key().slot());
+            net.check_away(slot)?;
+            let session = net.up(slot, LinkClass::Command);
             if let Some(session) = session {
                 self.waiter.on_usual(session.usual());
             }

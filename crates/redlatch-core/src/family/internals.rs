@@ -16,7 +16,7 @@ use crate::{
         About, AcquireOptions, AttemptId, Changed, Primitive, ServerAnswers, TermEvent, Together,
         WatchOptions, Watched,
     },
-    net::{Answered, LinkClass, Repeated},
+    net::{LinkClass, Repeated},
     protocol::{
         lease::Lease,
         name::{Key, Name, NameError},
@@ -99,12 +99,17 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_closing()?;
-            Ok(insist(client, call).await?.reply)
+            let repeated = Repeated {
+                fails_fast: true,
+                ..repeated(client, call)
+            };
+            Ok(client.net().insist(repeated).await?.reply)
         }
     }
 
-    /// The same as [`query`](Self::query). Also returns whether an earlier copy than the answered
-    /// one may have been executed.
+    /// The same as [`query`](Self::query), for a script that keeps a hold or gives it back: the
+    /// client's `fail_fast` does not refuse it. Also returns whether an earlier copy than the
+    /// answered one may have been executed.
     fn query_counted(
         &self,
         call: &ScriptCall,
@@ -112,7 +117,7 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_closing()?;
-            let answered = insist(client, call).await?;
+            let answered = client.net().insist(repeated(client, call)).await?;
             Ok((answered.reply, answered.resent))
         }
     }
@@ -367,11 +372,7 @@ impl Internals for Client {
     }
 }
 
-fn insist<'a>(
-    client: &'a Client,
-    call: &'a ScriptCall,
-) -> impl Future<Output = Result<Answered, Error>> + Send + use<'a> {
+fn repeated<'a>(client: &Client, call: &'a ScriptCall) -> Repeated<'a> {
     let deadline = client.now() + client.patience();
-    let repeated = Repeated::new(call, timeouts::REQUEST, deadline).unless_broken();
-    client.net().insist(repeated)
+    Repeated::new(call, timeouts::REQUEST, deadline).unless_broken()
 }

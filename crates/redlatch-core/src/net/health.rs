@@ -1,7 +1,7 @@
 //! The state of the connections of a client, as the client knows it.
 
-use super::Router;
-use crate::protocol::time::Moment;
+use super::{Net, Router};
+use crate::{Error, ErrorKind, protocol::time::Moment};
 
 /// The state of a client's connections, as the client knows it without a request. See
 /// [`Client::health`](crate::Client::health).
@@ -74,5 +74,53 @@ impl Router {
             },
             last_answer: links.iter().filter_map(|link| link.last_answer()).max(),
         }
+    }
+
+    /// Returns since when the node of `slot` is away, and why. Returns `None` while a connection is
+    /// up, and before the first use.
+    fn away(&self, slot: u16) -> Option<(Moment, Error)> {
+        let link = {
+            let routes = self.routes();
+            match routes.node(slot) {
+                Some(node) => node
+                    .needed_links()
+                    .min_by_key(|link| link.down_since())?
+                    .clone(),
+                None if routes.nodes().next().is_some() => return None,
+                None => return (*self.wanted.borrow()).zip(self.trouble()),
+            }
+        };
+        link.away()
+    }
+}
+
+impl Net {
+    /// Fails if the node of `slot` has been away for as long as the client's `fail_fast`. For calls
+    /// that keep no hold and give nothing back.
+    pub(crate) fn check_away(&self, slot: u16) -> Result<(), Error> {
+        let Some(after) = self.fail_fast else {
+            return Ok(());
+        };
+        let Some((since, why)) = self.router.away(slot) else {
+            return Ok(());
+        };
+        let span = self.world.now() - since;
+        // Any other error ends the call with the next step anyway.
+        if span < after || why.kind() != ErrorKind::Unavailable {
+            return Ok(());
+        }
+        let message = format!(
+            "no connection for {span:.1?}, and fail_fast refuses calls after {after:?}: {why}"
+        );
+        Err(Error::with_reason(ErrorKind::Unavailable, message, why))
+    }
+
+    /// As [`check_away`](Self::check_away), for a call that any node can answer.
+    pub(crate) fn check_all_away(&self) -> Result<(), Error> {
+        let slots = self.router.one_slot_per_node();
+        let checks = slots.iter().map(|&slot| self.check_away(slot));
+        checks
+            .reduce(Result::or)
+            .unwrap_or_else(|| self.check_away(0))
     }
 }

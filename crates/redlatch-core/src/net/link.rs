@@ -144,6 +144,16 @@ impl Link {
         lock(&self.contact).down_since
     }
 
+    /// Returns since when there is no connection, and why; `None` while there is one.
+    pub(super) fn away(&self) -> Option<(Moment, Error)> {
+        let since = self.down_since()?;
+        let why = self.state.look(|state| match state {
+            LinkState::Down(error) => error.clone(),
+            _ => Error::no_connection(&self.address),
+        });
+        Some((since, why))
+    }
+
     /// Returns the time of the last answer.
     pub(super) fn last_answer(&self) -> Option<Moment> {
         let present = self.up().map(|session| session.heard());

@@ -1,6 +1,6 @@
 //! The network side of a client, and the repetition of requests.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use super::{
     Acknowledged, Answered, Dispatch, Hub, Limit, LinkClass, Repeated, Replication, Request,
@@ -26,6 +26,8 @@ pub(crate) struct Net {
     pub(crate) hub: Arc<Hub>,
     /// Receives the notifications for this client.
     pub(crate) wakes: WakeRoutes,
+    /// After how long without a connection calls are refused.
+    pub(crate) fail_fast: Option<Duration>,
 }
 
 impl Net {
@@ -135,6 +137,7 @@ impl Net {
         let mut failures = 0;
         loop {
             self.world.life.check_all()?;
+            self.check_away(slot)?;
             let until = deadline.min(self.world.now() + timeouts::PLAIN_COMMAND);
             let result = match self.session(slot, LinkClass::Command, until).await {
                 Ok(session) => redirect::ask(&self.router, session, &command, until).await,
@@ -161,6 +164,16 @@ impl Net {
         repeated: &Repeated<'_>,
     ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>, bool) {
         let (call, timeout) = (repeated.call, repeated.timeout);
+        if repeated.fails_fast
+            && let Err(error) = self.check_away(call.slot())
+        {
+            return (
+                CallOutcome::Failed(Failure::Fatal(error)),
+                None,
+                None,
+                false,
+            );
+        }
         let mut checked = repeated.checked;
         let class = match repeated.needs {
             Some(_) => LinkClass::Durable,

@@ -89,6 +89,8 @@ pub(crate) struct Repeated<'a> {
     pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
     /// After how many errors of the script itself there is no further try; zero for any number.
     pub(crate) script_errors: u8,
+    /// Whether it is refused while the server has been away for the client's `fail_fast`.
+    pub(crate) fails_fast: bool,
 }
 
 impl<'a> Repeated<'a> {
@@ -101,6 +103,7 @@ impl<'a> Repeated<'a> {
             checked: None,
             needs: None,
             script_errors: 0,
+            fails_fast: false,
         }
     }
 

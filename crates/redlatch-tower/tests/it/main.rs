@@ -202,6 +202,30 @@ async fn server_that_is_gone_is_answered_as_the_program_has_chosen() {
     assert_eq!(text(passed).await, "worked");
 }
 
+#[tokio::test(start_paused = true)]
+async fn client_that_fails_fast_refuses_requests_at_once_during_an_outage() {
+    let server = Server::start();
+    let builder = server.builder().fail_fast(Duration::from_secs(2));
+    let client = builder.connect().await.unwrap();
+    let refuse = Unavailable::Refuse(StatusCode::SERVICE_UNAVAILABLE);
+    let layer = LockLayer::new(by_path(&client)).wait(Duration::from_secs(60));
+    let service = layer.on_unavailable(refuse).layer(works());
+    server.engine().refuse_connections(true);
+    server.engine().cut_connections();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let start = tokio::time::Instant::now();
+    for _ in 0..100 {
+        let refused = ask(service.clone(), "/a").await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()["retry-after"], "1");
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    server.engine().refuse_connections(false);
+    // As the header says: the client connects at least once per second.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(text(ask(service, "/a").await).await, "worked");
+}
+
 /// A service whose lock is named after the order in the path.
 fn orders(client: &Client, go_on: &Arc<Notify>) -> Router {
     let client = client.clone();

@@ -108,7 +108,12 @@ impl Client {
         let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
         let clocks = Clocks::new(config.clock_allowance());
         let world = World::new(Arc::clone(&runtime), config.transport, clocks, life);
-        let router = start_router(&world, config.servers, config.connect_timeout);
+        let router = start_router(
+            &world,
+            config.servers,
+            config.provider,
+            config.connect_timeout,
+        );
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));

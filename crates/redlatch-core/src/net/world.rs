@@ -1,12 +1,12 @@
 //! The clock, tasks, transport and timers of a client.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
-    base::life::Life,
+    base::{life::Life, sync::lock},
     protocol::{apart::Apart, time::Moment},
-    runtime::{Runtime, Transport},
+    runtime::{Address, Runtime, TlsOptions, Transport},
 };
 
 /// The environment of all code below the engine.
@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) strays: Arc<Strays>,
     /// Names whose calls are not merged with others.
     pub(crate) apart: Arc<Apart>,
+    /// The TLS options that the user has replaced, and those for later connections.
+    tls: Arc<Mutex<Option<(TlsOptions, TlsOptions)>>>,
 }
 
 impl World {
@@ -39,6 +41,7 @@ impl World {
             clocks: Arc::new(clocks),
             strays: Arc::default(),
             apart: Arc::default(),
+            tls: Arc::default(),
         }
     }
 
@@ -52,6 +55,23 @@ impl World {
     /// expire.
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
         self.alarms.at(at)
+    }
+
+    /// Replaces the TLS options `old` for later connections.
+    pub(super) fn change_tls(&self, old: TlsOptions, new: TlsOptions) {
+        *lock(&self.tls) = Some((old, new));
+    }
+
+    /// Returns `address` with the TLS options for a connection made now.
+    pub(super) fn with_tls(&self, address: &Address) -> Address {
+        let mut address = address.clone();
+        if let Address::Tls { options, .. } = &mut address
+            && let Some((old, new)) = &*lock(&self.tls)
+            && options == old
+        {
+            options.clone_from(new);
+        }
+        address
     }
 
     pub(crate) fn now(&self) -> Moment {

@@ -3,7 +3,7 @@
 use super::conn::{Awaited, Connection};
 use crate::runtime::{Command, Outcome, Value};
 
-/// Sends subscriptions and pings. Returns one outcome for each, which only says that the server has
+/// Sends subscriptions, pings and logins. Returns one outcome for each, which only says that the server has
 /// processed the command; pushes report the result of a subscription.
 pub(super) async fn send(conn: &Connection, batch: &[Command]) -> Vec<Outcome> {
     let parsed: Vec<_> = batch.iter().map(parts).collect();
@@ -23,6 +23,9 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
     if name.eq_ignore_ascii_case(b"PING") && args.len() == 0 {
+        return Ok(vec![(command.clone(), Awaited::Reply)]);
+    }
+    if name.eq_ignore_ascii_case(b"AUTH") && args.len() > 0 {
         return Ok(vec![(command.clone(), Awaited::Reply)]);
     }
     let word = WORDS

@@ -70,6 +70,7 @@ use redlatch_semaphore::Semaphore;
 /// | `client_name` in `CLIENT LIST` | `redlatch` | |
 /// | `self_check` of version, eviction policy and rights | on | |
 /// | `credentials` of the servers | those of the address | |
+/// | `credentials_from` a provider, for tokens that expire | none | |
 /// | `database` | that of the address, or 0 | the server's; 0 for a cluster |
 /// | `sentinel_credentials` | those of the address | |
 /// | `announced_as`, for nodes behind address translation | none | `host:port`, once per node |

@@ -23,47 +23,58 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long a token is valid.
 const VALID: Duration = Duration::from_secs(10);
 
-/// A service that issues a new token each time.
-#[derive(Clone, Debug, Default)]
-struct Issuer(Arc<Mutex<Vec<Instant>>>);
+/// A service that issues a new token each time, and its server, which cuts each connection when its
+/// token expires.
+#[derive(Clone, Debug)]
+struct Issuer {
+    issued: Arc<Mutex<Vec<Instant>>>,
+    gate: Gate,
+}
 
 impl Issuer {
+    fn of(gate: &Gate) -> Self {
+        Self {
+            issued: Arc::default(),
+            gate: gate.clone(),
+        }
+    }
+
     fn issue(&self) -> Credentials {
-        let mut issued = self.0.lock().unwrap();
-        issued.push(Instant::now());
+        self.issued.lock().unwrap().push(Instant::now());
+        self.check();
         Credentials {
             username: Some("app".to_owned()),
-            password: format!("token {}", issued.len()),
+            password: format!("token {}", self.issued()),
             expires_in: Some(VALID),
         }
     }
 
-    /// Returns the tokens that have not expired.
-    fn valid(&self) -> Vec<String> {
-        let issued = self.0.lock().unwrap();
+    /// Makes the server accept the tokens that have not expired.
+    fn check(&self) {
+        let issued = self.issued.lock().unwrap();
         let valid = issued
             .iter()
             .zip(1..)
             .filter(|(at, _)| at.elapsed() < VALID);
-        valid.map(|(_, number)| format!("token {number}")).collect()
+        let valid: Vec<_> = valid.map(|(_, number)| format!("token {number}")).collect();
+        self.gate
+            .accept(&valid.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     fn issued(&self) -> usize {
-        self.0.lock().unwrap().len()
+        self.issued.lock().unwrap().len()
     }
-}
 
-/// Lets `span` pass on a server that cuts each connection when its token expires. Returns how many
-/// were cut.
-async fn expire(gate: &Gate, issuer: &Issuer, span: Duration) -> usize {
-    let (mut cut, end) = (0, Instant::now() + span);
-    while Instant::now() < end {
-        let valid = issuer.valid();
-        gate.accept(&valid.iter().map(String::as_str).collect::<Vec<_>>());
-        cut += gate.cut_expired();
-        sleep(Duration::from_millis(100)).await;
+    /// Lets `span` pass. Returns how many connections the server has cut.
+    async fn expire(&self, span: Duration) -> usize {
+        let (mut cut, end) = (0, Instant::now() + span);
+        while Instant::now() < end {
+            self.check();
+            cut += self.gate.cut_expired();
+            sleep(Duration::from_millis(100)).await;
+        }
+        cut
     }
-    cut
 }
 
 fn gate(backend: &Backend, protocol: Protocol, password: &str) -> Gate {
@@ -86,7 +97,7 @@ async fn over_twenty_tokens_no_connection_is_cut_and_no_hold_lost() {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let backend = Backend::embedded();
         let gate = gate(&backend, protocol, "token 1");
-        let issuer = Issuer::default();
+        let issuer = Issuer::of(&gate);
         let issue = issuer.clone();
         let builder = backend.builder().transport(Arc::new(gate.clone()));
         let client = builder.credentials_from(move || {
@@ -99,7 +110,7 @@ async fn over_twenty_tokens_no_connection_is_cut_and_no_hold_lost() {
         let shared = client.read_write_lock("y").read().await.unwrap();
         let waiter = waiting(client.lock("x"));
         registered(&backend, "x").await;
-        assert_eq!(expire(&gate, &issuer, 20 * VALID).await, 0, "{protocol:?}");
+        assert_eq!(issuer.expire(20 * VALID).await, 0, "{protocol:?}");
         // Seven to eight tenths of each token's time have passed.
         let issued = issuer.issued();
         assert!((25..=29).contains(&issued), "{issued}");
@@ -182,14 +193,14 @@ async fn login_is_repeated_if_its_reply_is_lost() {
 async fn provider_is_asked_again_after_a_refusal_and_waiters_go_on() {
     let backend = Backend::embedded();
     let gate = gate(&backend, Protocol::Resp3, "token 1");
-    let issuer = Issuer::default();
-    let issue = issuer.clone();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
     let builder = backend.builder().transport(Arc::new(gate.clone()));
     let client = builder.credentials_from(move || {
-        // The end of these is unknown.
         let credentials = Credentials {
+            username: None,
+            password: format!("token {}", count.fetch_add(1, Relaxed) + 1),
             expires_in: None,
-            ..issue.issue()
         };
         async { Ok(credentials) }
     });
@@ -198,12 +209,12 @@ async fn provider_is_asked_again_after_a_refusal_and_waiters_go_on() {
     let waiter = waiting(client.lock("x"));
     registered(&backend, "x").await;
     sleep(3600 * SECOND).await;
-    assert_eq!(issuer.issued(), 1);
+    assert_eq!(asked.load(Relaxed), 1);
     // The server takes neither the first nor the second, which is refused by then.
     gate.accept(&["token 3"]);
     gate.cut_expired();
     sleep(3 * SECOND).await;
-    assert_eq!(issuer.issued(), 3);
+    assert_eq!(asked.load(Relaxed), 3);
     assert_eq!(open(&gate, "token 3")[1], 1);
     assert_eq!(guard.state(), HoldState::Held);
     guard.release().await.unwrap();
@@ -215,7 +226,7 @@ async fn provider_that_fails_or_hangs_leaves_the_old_credentials_and_is_in_the_e
     for hangs in [false, true] {
         let backend = Backend::embedded();
         let gate = gate(&backend, Protocol::Resp3, "token 1");
-        let issuer = Issuer::default();
+        let issuer = Issuer::of(&gate);
         let (asked, issue) = (Arc::new(AtomicUsize::new(0)), issuer.clone());
         let count = Arc::clone(&asked);
         let builder = backend.builder().transport(Arc::new(gate.clone()));

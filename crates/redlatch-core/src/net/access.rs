@@ -45,15 +45,15 @@ enum Standing {
 }
 
 impl Access {
-    /// Creates the access with `login`. If it is `provided`, the user and the password come later.
-    pub(super) fn new(login: Login, provided: bool) -> Self {
+    /// Creates the access with `login`. User and password come from `provider`, if there is one.
+    pub(super) fn new(login: Login, provider: Option<&Provider>) -> Self {
         Self(Arc::new(Watch::new(Present {
             login,
-            standing: match provided {
-                true => Standing::Unasked,
-                false => Standing::Good,
+            standing: match provider {
+                Some(_) => Standing::Unasked,
+                None => Standing::Good,
             },
-            provided,
+            provided: provider.is_some(),
             trouble: None,
         })))
     }
@@ -89,7 +89,7 @@ impl Access {
         purpose: Purpose,
     ) -> Result<(Dialed, Login), Error> {
         let dial = Dial {
-            address: world.with_tls(address),
+            address: world.tls.apply(address),
             login: self.login().await?,
             purpose,
         };

@@ -457,7 +457,7 @@ impl Router {
     /// Changes the TLS options for later connections.
     pub(crate) fn change_tls(&self, tls: TlsOptions) {
         if let Some(old) = self.servers.tls() {
-            self.world.change_tls(old.clone(), tls);
+            self.world.tls.replace(old.clone(), tls);
         }
     }
 

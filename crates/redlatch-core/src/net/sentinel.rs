@@ -30,7 +30,7 @@ pub(super) async fn ask(
         sentinel("REPLICAS"),
     ];
     let (world, timeout) = (&router.world, router.connect_timeout);
-    let access = Access::new(sentinels.login.clone(), false);
+    let access = Access::new(sentinels.login.clone(), None);
     let replies = query::send(world, address, &access, commands, timeout).await?;
     read(sentinels, address, replies)
 }
@@ -88,7 +88,7 @@ pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Ad
         world.clone(),
         Target::Fixed(address.clone()),
         Purpose::PubSub,
-        Access::new(sentinels.login.clone(), false),
+        Access::new(sentinels.login.clone(), None),
         router.connect_timeout,
     );
     while let Some(result) = dialer.next().await {

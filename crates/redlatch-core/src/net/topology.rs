@@ -29,7 +29,7 @@ pub(crate) fn start_router(
     provider: Option<Provider>,
     connect_timeout: Duration,
 ) -> Arc<Router> {
-    let access = Access::new(servers.login.clone(), provider.is_some());
+    let access = Access::new(servers.login.clone(), provider.as_ref());
     if let Some(provider) = provider {
         let keep = access.clone().keep(provider, world.clone());
         world.life.spawn("credentials", keep);

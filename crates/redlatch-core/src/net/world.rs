@@ -21,8 +21,7 @@ pub(crate) struct World {
     pub(crate) strays: Arc<Strays>,
     /// Names whose calls are not merged with others.
     pub(crate) apart: Arc<Apart>,
-    /// The TLS options that the user has replaced, and those for later connections.
-    tls: Arc<Mutex<Option<(TlsOptions, TlsOptions)>>>,
+    pub(super) tls: Arc<ReplacedTls>,
 }
 
 impl World {
@@ -57,23 +56,6 @@ impl World {
         self.alarms.at(at)
     }
 
-    /// Replaces the TLS options `old` for later connections.
-    pub(super) fn change_tls(&self, old: TlsOptions, new: TlsOptions) {
-        *lock(&self.tls) = Some((old, new));
-    }
-
-    /// Returns `address` with the TLS options for a connection made now.
-    pub(super) fn with_tls(&self, address: &Address) -> Address {
-        let mut address = address.clone();
-        if let Address::Tls { options, .. } = &mut address
-            && let Some((old, new)) = &*lock(&self.tls)
-            && options == old
-        {
-            options.clone_from(new);
-        }
-        address
-    }
-
     pub(crate) fn now(&self) -> Moment {
         self.runtime.now()
     }
@@ -81,5 +63,53 @@ impl World {
     /// Resolves when all background work has to end.
     pub(crate) async fn ended(&self) {
         self.life.stopped().await;
+    }
+}
+
+/// The TLS options that the user has replaced, and those for later connections.
+#[derive(Debug, Default)]
+pub(super) struct ReplacedTls(Mutex<Option<(TlsOptions, TlsOptions)>>);
+
+impl ReplacedTls {
+    /// Replaces the TLS options `old`, which the client was built with.
+    pub(super) fn replace(&self, old: TlsOptions, new: TlsOptions) {
+        *lock(&self.0) = Some((old, new));
+    }
+
+    /// Returns `address` with the TLS options for a connection made now.
+    pub(super) fn apply(&self, address: &Address) -> Address {
+        let mut address = address.clone();
+        if let Address::Tls { options, .. } = &mut address
+            && let Some((old, new)) = &*lock(&self.0)
+            && options == old
+        {
+            options.clone_from(new);
+        }
+        address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_certificates_of_sentinels_are_not_replaced() {
+        let options = |root: &str| TlsOptions {
+            root_pem: Some(root.into()),
+            ..TlsOptions::default()
+        };
+        let address = |root| Address::Tls {
+            host: "h".to_owned(),
+            port: 1,
+            options: options(root),
+        };
+        let tls = ReplacedTls::default();
+        assert_eq!(tls.apply(&address("old")), address("old"));
+        for new in ["new", "newer"] {
+            tls.replace(options("old"), options(new));
+            assert_eq!(tls.apply(&address("old")), address(new));
+            assert_eq!(tls.apply(&address("of sentinels")), address("of sentinels"));
+        }
     }
 }

@@ -74,6 +74,8 @@ mod tests {
         };
         let ping = Command::new("PING");
         assert_eq!(parse("PING"), Ok(vec![(ping, Awaited::Reply)]));
+        let auth = Command::new("AUTH").arg("app").arg("pw");
+        assert_eq!(parse("AUTH app pw"), Ok(vec![(auth, Awaited::Reply)]));
         for word in WORDS {
             let part = |channel: &str| {
                 let awaited = Awaited::Confirmation(word.as_bytes(), channel.into());
@@ -86,6 +88,7 @@ mod tests {
             "",
             "GET a",
             "PING a",
+            "AUTH",
             "PSUBSCRIBE a",
             "SUBSCRIBE",
             "UNSUBSCRIBE",

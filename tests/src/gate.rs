@@ -56,11 +56,14 @@ impl Gate {
     /// Cuts connections whose password is not accepted any more, and returns their number.
     pub fn cut_expired(&self) -> usize {
         let state = self.state.lock().unwrap();
-        let expired = state.lines.iter().filter(|line| {
-            let password = line.password.borrow().clone();
-            password.is_some_and(|password| !state.accepted.contains(&password))
-        });
-        expired.map(|line| line.password.send_replace(None)).count()
+        let mut cut = 0;
+        for line in &state.lines {
+            cut += usize::from(line.password.send_if_modified(|password| {
+                let accepts = |password: &mut String| state.accepted.contains(password);
+                password.take_if(|password| !accepts(password)).is_some()
+            }));
+        }
+        cut
     }
 
     /// Loses the replies to the next `count` logins on existing connections.

@@ -431,7 +431,8 @@ pub(crate) fn login_refused(address: &Address, error: &Error) {
     );
 }
 
-/// Warns that the provider of credentials has failed. The caller reports this once until it answers.
+/// Warns that the provider of credentials has failed. The caller reports this once until the
+/// provider answers.
 pub(crate) fn provider_failed(error: &Error) {
     tracing::warn!(target: "redlatch", event = "provider_failed", %error, "no new credentials; asking again");
 }

@@ -36,8 +36,8 @@ pub(crate) const LAST_ANSWERS: Duration = millis(50);
 /// The limit for one reading of a server's clock, which is compared with the clocks of others.
 pub(crate) const CLOCK_READING: Duration = secs(1);
 
-/// The limit for one answer of the provider of credentials, which may ask a service in turn. The old
-/// credentials are in use meanwhile.
+/// The limit for one answer of the provider of credentials, which may ask a service in turn. The
+/// old credentials are in use meanwhile.
 pub(crate) const CREDENTIALS: Duration = secs(10);
 
 /// The limit for the first answers on a new connection: the time and the role.

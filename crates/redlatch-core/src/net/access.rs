@@ -109,8 +109,8 @@ impl Access {
         })
     }
 
-    /// Records that the server at `address` has refused `login` on a connection that stays open with
-    /// the login before. The first refusal is reported.
+    /// Records that the server at `address` has refused `login` on a connection that stays open
+    /// with the login before. The first refusal is reported.
     pub(super) fn refused_again(&self, address: &Address, login: &Login, error: &Error) {
         if self.refused(login) {
             observe::login_refused(address, error);

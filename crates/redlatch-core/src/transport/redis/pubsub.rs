@@ -3,8 +3,8 @@
 use super::conn::{Awaited, Connection};
 use crate::runtime::{Command, Outcome, Value};
 
-/// Sends subscriptions, pings and logins. Returns one outcome for each, which only says that the server has
-/// processed the command; pushes report the result of a subscription.
+/// Sends subscriptions, pings and logins. Returns one outcome for each, which only says that the
+/// server has processed the command; pushes report the result of a subscription.
 pub(super) async fn send(conn: &Connection, batch: &[Command]) -> Vec<Outcome> {
     let parsed: Vec<_> = batch.iter().map(parts).collect();
     let parts = parsed.iter().flatten().flatten().cloned();

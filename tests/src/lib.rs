@@ -12,6 +12,7 @@
 //!   sentinels.
 //! * [`shared`]: clusters and sentinels that live as long as the test process.
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
+//! * [`gate`]: a server that demands passwords.
 //! * [`matrix`]: runs a test on every server at once.
 //! * [`attempts`]: script calls, as of a client that undoes them.
 //! * [`saboteur`]: a runtime in which one task of a client panics.
@@ -43,6 +44,7 @@ pub mod child;
 pub mod copies;
 #[cfg(unix)]
 pub mod fixture;
+pub mod gate;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;

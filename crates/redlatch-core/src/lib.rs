@@ -25,6 +25,7 @@ pub use api::{
     config::ClientBuilder,
 };
 pub use base::{
+    credentials::Credentials,
     error::{Error, ErrorKind},
     owner::{ClientId, Owner},
     primitive::Token,

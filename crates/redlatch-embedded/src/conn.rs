@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll};
 
 use async_trait::async_trait;
-use redlatch_core::runtime::{Command, Conn, Outcome, Push, Pushes};
+use redlatch_core::runtime::{Command, Conn, Outcome, Push, Pushes, Value};
 use tokio::sync::mpsc;
 
 use crate::{EmbeddedServer, engine::SessionId, shared};
@@ -25,6 +25,12 @@ impl EmbeddedConn {
 impl Conn for EmbeddedConn {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
         let len = batch.len();
+        // The transport ignores user and password, and so does a later login.
+        if let [command] = &*batch
+            && command.args().next() == Some(b"AUTH")
+        {
+            return vec![Outcome::Replied(Ok(Value::Status("OK".to_owned())))];
+        }
         let Some(answer) = self.server.submit(self.session, batch) else {
             let closed = "the connection to the embedded server is closed";
             return vec![Outcome::NotSent(closed.to_owned()); len];

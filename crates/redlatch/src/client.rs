@@ -71,6 +71,7 @@ use redlatch_semaphore::Semaphore;
 /// | `self_check` of version, eviction policy and rights | on | |
 /// | `watch_keys`, to learn at once of a deleted key | off | RESP3 |
 /// | `credentials` of the servers | those of the address | |
+/// | `credentials_from` a provider, for tokens that expire | none | |
 /// | `database` | that of the address, or 0 | the server's; 0 for a cluster |
 /// | `sentinel_credentials` | those of the address | |
 /// | `announced_as`, for nodes behind address translation | none | `host:port`, once per node |

@@ -47,9 +47,9 @@ pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Lo
 pub use redlatch_core::family::Forgotten;
 #[doc(inline)]
 pub use redlatch_core::{
-    Acquire, AnyGuard, Backoff, Bundle, ClientId, Connection, Durability, Error, ErrorKind,
-    Extending, Health, Held, HoldState, Jitter, Lasting, Lockable, LossCause, Metadata, Moment,
-    Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, runtime,
+    Acquire, AnyGuard, Backoff, Bundle, ClientId, Connection, Credentials, Durability, Error,
+    ErrorKind, Extending, Health, Held, HoldState, Jitter, Lasting, Lockable, LossCause, Metadata,
+    Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, runtime,
     runtime::{TlsOptions, TokioRuntime},
 };
 #[doc(hidden)]

@@ -11,6 +11,7 @@ mod compat;
 mod connecting;
 mod convenience;
 mod copies;
+mod credentials;
 mod deposed;
 mod election;
 mod errors;

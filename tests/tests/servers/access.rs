@@ -6,7 +6,9 @@ use redlatch::{Client, ErrorKind, runtime::TlsOptions};
 use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND, documented_rights, key},
-    server::{Certificates, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    server::{
+        Certificates, ClientType, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions,
+    },
     wait::{GENEROUS, eventually, unique_name},
 };
 
@@ -18,6 +20,7 @@ redlatch_tests::on_servers_with!(
     "TLS", ServerBinary::supports_tls;
     locks_work_in_a_cluster_with_tls,
     locks_work_through_sentinels_with_tls,
+    certificate_of_the_client_can_change_while_connected,
 );
 
 async fn locks_work_in_a_cluster_with_tls(binary: ServerBinary) {
@@ -66,6 +69,35 @@ async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
     assert!(server.keys().contains(&key("x")));
     let blind = Client::builder(&url).connect_timeout(800 * MS).connect();
     assert!(blind.await.is_err(), "nobody vouches for them");
+    assert_tables_empty(&client).await;
+    fs::remove_dir_all(dir).unwrap();
+}
+
+async fn certificate_of_the_client_can_change_while_connected(binary: ServerBinary) {
+    let (dir, certificates) = certificates();
+    let server = Server::start(&binary, ServerOptions::new().tls_with(&certificates));
+    let url = format!("rediss://{}", server.tls().unwrap().0);
+    let builder = Client::builder(&url).tls(trusting(&certificates));
+    let client = builder.patience(SECOND).connect().await.unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    server.config_set("tls-auth-clients", "yes");
+    take_and_free(&client.lock("y"), 5).await;
+    server.client_kill(ClientType::Normal);
+    let error = client.lock("y").lock().await.unwrap_err();
+    assert!(error.to_string().contains("no TLS"), "{error}");
+    let mut tls = trusting(&certificates);
+    let read = |file| fs::read(file).unwrap();
+    tls.client_pem = Some((
+        read(&certificates.client_certificate),
+        read(&certificates.client_key),
+    ));
+    client.set_tls(tls);
+    eventually("the client to connect", GENEROUS, async || {
+        client.ping().await.is_ok()
+    })
+    .await;
+    take_and_free(&client.lock("y"), 5).await;
+    guard.release().await.unwrap();
     assert_tables_empty(&client).await;
     fs::remove_dir_all(dir).unwrap();
 }

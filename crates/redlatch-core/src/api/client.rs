@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use crate::{Client, ClientBuilder, Error, Owner};
+use crate::{Client, ClientBuilder, Error, Owner, runtime::TlsOptions};
 
 /// The sizes of a client's tables, for tests and diagnostics. All are zero when nothing is held,
 /// waited for or in progress.
@@ -84,8 +84,16 @@ impl Client {
         self.0.numbers.owner()
     }
 
-    /// Changes user and password of the servers, from the next connection on. Use it for passwords
-    /// that change while the client lives. Existing connections stay open. Does no I/O.
+    /// Changes user and password of the servers. Use it for passwords that change while the client
+    /// lives. Call it while the server accepts the old password as well as the new one.
+    ///
+    /// Later connections use the new login. In the background, each existing connection logs in
+    /// again, which costs one `AUTH`. With RESP2, the connection for messages is replaced, and each
+    /// waiter re-checks once. If a server refuses the new login, connections keep the old one, and
+    /// the event `login_refused` warns once. Without a password, existing connections keep their
+    /// login. Does no I/O.
+    ///
+    /// [`credentials_from`](ClientBuilder::credentials_from) is for tokens that expire.
     ///
     /// ```no_run
     /// # use redlatch_core as redlatch;
@@ -100,6 +108,31 @@ impl Client {
     /// ```
     pub fn set_credentials(&self, username: Option<&str>, password: Option<&str>) {
         self.net().router.change_credentials(username, password);
+    }
+
+    /// Changes the certificates that TLS trusts and presents, from the next connection on. Use it
+    /// before a certificate ends. Does no I/O.
+    ///
+    /// Existing connections stay open with the old certificates, since TLS checks certificates only
+    /// at the beginning of a connection. Certificates that cannot be read are errors of the next
+    /// connections. Sentinels with [other certificates](ClientBuilder::sentinel_tls) keep those.
+    /// Without TLS, nothing changes.
+    ///
+    /// ```no_run
+    /// # mod redlatch { pub use redlatch_core::{Client, runtime::TlsOptions}; }
+    /// # async fn example(client: redlatch::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlatch::TlsOptions;
+    ///
+    /// let read = |name: &str| std::fs::read(format!("/etc/orders/{name}.pem"));
+    /// let mut tls = TlsOptions::default();
+    /// tls.root_pem = Some(read("ca")?);
+    /// tls.client_pem = Some((read("client")?, read("key")?));
+    /// client.set_tls(tls);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_tls(&self, tls: TlsOptions) {
+        self.net().router.change_tls(tls);
     }
 
     /// Returns the configured address of this client, without user and password.

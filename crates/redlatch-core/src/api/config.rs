@@ -1,11 +1,14 @@
 //! The configuration of a client.
 
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{error, marker::PhantomData, sync::Arc, time::Duration};
 
 use crate::{
-    Client, Error, ErrorKind,
+    Client, Credentials, Error, ErrorKind,
     api::address,
-    base::rules::{Rule, Rules},
+    base::{
+        credentials::Provider,
+        rules::{Rule, Rules},
+    },
     engine::invalid_lease,
     net::{Servers, Topology},
     protocol::{
@@ -35,6 +38,7 @@ pub struct ClientBuilder<C = Client> {
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) servers: Servers,
+    pub(crate) provider: Option<Provider>,
     pub(crate) prefix: Prefix,
     pub(crate) lease: Lease,
     pub(crate) strategy: WaitStrategy,
@@ -163,6 +167,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         };
         let config = Config {
             servers,
+            provider: None,
             prefix: Prefix::default(),
             lease: Lease::default(),
             strategy: WaitStrategy::Notify,
@@ -190,7 +195,8 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Sets user and password of the servers, instead of those in the address.
-    /// [`Client::set_credentials`] changes them later.
+    /// [`Client::set_credentials`] changes them later. For credentials that expire, use
+    /// [`credentials_from`](Self::credentials_from).
     ///
     /// ```
     /// # use redlatch_core as redlatch;
@@ -210,6 +216,50 @@ impl<C: From<Client>> ClientBuilder<C> {
         let login = &mut self.config.servers.login;
         login.username = username.map(str::to_owned);
         login.password = password.map(str::to_owned);
+        self
+    }
+
+    /// Sets the provider of user and password of the servers, instead of those in the address. Use
+    /// it for tokens that expire.
+    ///
+    /// The client calls `provider` before the first connection, then after seven to eight tenths of
+    /// [`expires_in`](Credentials::expires_in), and after a server has refused the credentials. One
+    /// answer serves all connections: existing ones log in again as with
+    /// [`Client::set_credentials`]. If the provider fails, or has no answer after 10 s, the client
+    /// keeps the old credentials and asks again, at least every 5 s. Errors of connections then
+    /// contain the error of the provider. A refused login is a transient error, `Unavailable`.
+    ///
+    /// The client drops the provider's future when the client ends, or after 10 s. A panic of the
+    /// provider closes the client. The sentinels keep
+    /// [their credentials](Self::sentinel_credentials).
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// # async fn token() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    /// use redlatch::{Client, Credentials};
+    ///
+    /// let builder = Client::builder("rediss://redis.example").credentials_from(|| async {
+    ///     Ok(Credentials {
+    ///         username: Some("orders".to_owned()),
+    ///         password: token().await?,
+    ///         expires_in: Some(Duration::from_secs(15 * 60)),
+    ///     })
+    /// });
+    /// # builder.connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn credentials_from<F>(mut self, provider: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, Box<dyn error::Error + Send + Sync>>>
+            + Send
+            + 'static,
+    {
+        self.config.provider = Some(Provider::new(provider));
         self
     }
 
@@ -705,7 +755,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Sets the certificates that TLS trusts and presents. Only for `rediss://` addresses, or for
-    /// the servers that sentinels report.
+    /// the servers that sentinels report. [`Client::set_tls`] changes them later.
     ///
     /// ```no_run
     /// # mod redlatch { pub use redlatch_core::{Client, runtime::TlsOptions}; }

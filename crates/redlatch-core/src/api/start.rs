@@ -115,7 +115,12 @@ impl Client {
             life,
             config.watch_keys,
         );
-        let router = start_router(&world, config.servers, config.connect_timeout);
+        let router = start_router(
+            &world,
+            config.servers,
+            config.provider,
+            config.connect_timeout,
+        );
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));

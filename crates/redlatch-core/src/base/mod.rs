@@ -1,6 +1,7 @@
 //! The basis of all other folders: errors, identities, script calls, the traits of primitives, the
 //! life of a client, and time limits.
 
+pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod items;
 pub(crate) mod life;

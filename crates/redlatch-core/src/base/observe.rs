@@ -423,6 +423,20 @@ pub(crate) fn connected(address: &Address, uses: &'static str, over: Option<Over
     }
 }
 
+/// Warns that the server refuses changed credentials on a connection, which stays open.
+pub(crate) fn login_refused(address: &Address, error: &Error) {
+    tracing::warn!(
+        target: "redlatch", event = "login_refused", %address, %error,
+        "the server refuses the new credentials; connections stay open with the old ones"
+    );
+}
+
+/// Warns that the provider of credentials has failed. The caller reports this once until the
+/// provider answers.
+pub(crate) fn provider_failed(error: &Error) {
+    tracing::warn!(target: "redlatch", event = "provider_failed", %error, "no new credentials; asking again");
+}
+
 /// Records that a background task has panicked. The client closes.
 pub(crate) fn panicked(task: &'static str, message: &str) {
     tracing::error!(target: "redlatch", event = "panicked", task, message, "a background task has panicked; the client closes");

@@ -36,6 +36,10 @@ pub(crate) const LAST_ANSWERS: Duration = millis(50);
 /// The limit for one reading of a server's clock, which is compared with the clocks of others.
 pub(crate) const CLOCK_READING: Duration = secs(1);
 
+/// The limit for one answer of the provider of credentials, which may ask a service in turn. The
+/// old credentials are in use meanwhile.
+pub(crate) const CREDENTIALS: Duration = secs(10);
+
 /// The limit for the first answers on a new connection: the time and the role.
 pub(crate) const HANDSHAKE: Duration = secs(1);
 
@@ -137,6 +141,10 @@ pub(crate) const RELEASE_RETRY: Backoff = Backoff::exponential(millis(20), secs(
 /// The pause between connection attempts to one server. A restarted server is back soon; many
 /// clients ask for a missing one.
 pub(crate) const RECONNECT: Backoff = Backoff::exponential(millis(20), secs(1));
+
+/// The pause between questions to the provider of credentials that fails, or whose credentials are
+/// refused.
+pub(crate) const CREDENTIALS_RETRY: Backoff = Backoff::exponential(millis(100), secs(5));
 
 /// The pause between topology queries.
 pub(crate) const TOPOLOGY_LOOK: Backoff = Backoff::exponential(millis(100), secs(1));

@@ -5,12 +5,12 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 use tokio::select;
 
-use super::{Credentials, World};
+use super::{Access, World};
 use crate::{
     Error,
     base::timeouts,
     protocol::{redial::Redial, time::Moment},
-    runtime::{Address, Dial, Dialed, Purpose},
+    runtime::{Address, Dialed, Login, Purpose},
 };
 
 /// Dials one target repeatedly.
@@ -19,11 +19,13 @@ pub(super) struct Dialer {
     world: World,
     target: Target,
     purpose: Purpose,
-    credentials: Credentials,
+    access: Access,
     timeout: Duration,
     redial: Redial,
     /// The address of the last dial.
     address: Option<Address>,
+    /// The login of the last connection.
+    login: Login,
 }
 
 /// The target of a dialer.
@@ -51,27 +53,33 @@ impl Target {
 }
 
 impl Dialer {
-    pub(super) const fn new(
+    pub(super) fn new(
         world: World,
         target: Target,
         purpose: Purpose,
-        credentials: Credentials,
+        access: Access,
         timeout: Duration,
     ) -> Self {
         Self {
             world,
             target,
             purpose,
-            credentials,
+            access,
             timeout,
             redial: Redial::new(),
             address: None,
+            login: Login::default(),
         }
     }
 
     /// Returns the address of the last dial.
     pub(super) const fn address(&self) -> Option<&Address> {
         self.address.as_ref()
+    }
+
+    /// Returns the login of the last connection.
+    pub(super) fn login(&self) -> Login {
+        self.login.clone()
     }
 
     /// Records that the server has answered on the present connection as one in use does.
@@ -105,22 +113,25 @@ impl Dialer {
         }
         let address = self.target.address().await;
         self.address = Some(address.clone());
-        let dial = Dial {
-            address,
-            login: self.credentials.login(),
-            purpose: self.purpose,
-        };
-        let (world, timeout) = (&self.world, self.timeout);
+        let (world, access, timeout) = (&self.world, &self.access, self.timeout);
         let deadline = world.now() + timeout;
         let result = select! {
             biased;
-            result = world.transport.dial(&dial) => result.map_err(|error| Error::dial(&dial, error)),
-            () = world.runtime.sleep_until(deadline) => Err(Error::late_dial(&dial, timeout)),
+            result = access.dial(world, &address, self.purpose) => result,
+            () = world.runtime.sleep_until(deadline) => {
+                Err(access.missing().unwrap_or_else(|| Error::late_dial(&address, timeout)))
+            }
         };
-        match &result {
-            Ok(_) => self.redial.connected(self.world.now()),
-            Err(_) => self.redial.failed(),
+        match result {
+            Ok((dialed, login)) => {
+                self.redial.connected(self.world.now());
+                self.login = login;
+                Ok(dialed)
+            }
+            Err(error) => {
+                self.redial.failed();
+                Err(error)
+            }
         }
-        result
     }
 }

@@ -70,9 +70,9 @@ impl Error {
         Self::with_reason(kind, message, error)
     }
 
-    /// Creates the error of a `dial` that was not answered within `timeout`.
-    pub(crate) fn late_dial(dial: &Dial, timeout: Duration) -> Self {
-        let (address, hint) = (&dial.address, tls_hint(&dial.address));
+    /// Creates the error of a dial of `address` that was not answered within `timeout`.
+    pub(crate) fn late_dial(address: &Address, timeout: Duration) -> Self {
+        let hint = tls_hint(address);
         Self::unavailable(format!(
             "cannot connect to {address}: no answer within {timeout:?}, the client's connect_timeout; the server hangs, or a firewall is in between{hint}"
         ))

@@ -24,7 +24,7 @@ use crate::{
         outage::Outage,
         time::Moment,
     },
-    runtime::{Address, Command, Conn, Dialed, Outcome, Purpose},
+    runtime::{Address, Command, Conn, Dialed, Login, Outcome, Protocol, Purpose},
 };
 
 /// The subscriptions of a client, on a connection that carries nothing else.
@@ -209,7 +209,7 @@ impl Hub {
             self.world.clone(),
             target,
             Purpose::PubSub,
-            router.credentials.clone(),
+            router.access.clone(),
             timeout,
         )
     }
@@ -222,8 +222,11 @@ impl Hub {
         dialer: &mut Dialer,
     ) -> Result<Infallible, Error> {
         let Dialed {
-            conn, mut pushes, ..
+            conn,
+            mut pushes,
+            protocol,
         } = dialed;
+        let mut login = dialer.login();
         self.world.life.leap();
         self.table().connected();
         let mut ping_at = self.world.now() + timeouts::HEALTH_CHECK;
@@ -255,6 +258,10 @@ impl Hub {
                     }
                 }
                 () = self.dirty.notified() => {}
+                other = self.router.access.other_than(&login) => {
+                    self.log_in(conn.as_ref(), protocol, address, &other).await?;
+                    login = other;
+                }
                 () = &mut left => return Err(Error::unavailable("the server is not in charge any more")),
                 () = self.world.runtime.sleep_until(ping_at.min(confirm_by)) => {
                     if self.world.now() >= confirm_by {
@@ -268,6 +275,30 @@ impl Hub {
                     ping_at = self.world.now() + timeouts::HEALTH_CHECK;
                 }
             }
+        }
+    }
+
+    /// Logs in again, and keeps the old login if the server refuses the new one.
+    async fn log_in(
+        &self,
+        conn: &dyn Conn,
+        protocol: Protocol,
+        address: &Address,
+        login: &Login,
+    ) -> Result<(), Error> {
+        let Some(auth) = login.auth() else {
+            return Ok(());
+        };
+        if protocol == Protocol::Resp2 {
+            // With RESP2, a server takes no `AUTH` on a connection with subscriptions.
+            return Err(Error::unavailable("the credentials have changed"));
+        }
+        match self.send(conn, auth).await {
+            Err(error) if error.reason().is_some() => {
+                self.router.access.refused_again(address, login, &error);
+                Ok(())
+            }
+            result => result,
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 use tokio::{select, sync::Notify};
 
 use super::{
-    Credentials, Session, World,
+    Access, Session, World,
     dialer::{Dialer, Target},
     looks::Looks,
 };
@@ -53,7 +53,7 @@ pub(super) struct LinkSettings {
     pub(super) world: World,
     /// Whether the keys of one call must share a slot.
     pub(super) slots: Slots,
-    pub(super) credentials: Credentials,
+    pub(super) access: Access,
     pub(super) connect_timeout: Duration,
     /// Whether a connection counts only if the server says that it is a master, and a look for the
     /// master still finds it.
@@ -111,7 +111,7 @@ impl Link {
             world.clone(),
             Target::Fixed(address.clone()),
             Purpose::Command,
-            settings.credentials.clone(),
+            settings.access.clone(),
             settings.connect_timeout,
         );
         let link = Arc::new(Self {
@@ -194,7 +194,10 @@ impl Link {
             LinkState::Up(session) => Ok(session),
             LinkState::Down(error) => Err(error),
             LinkState::Closed => Err(self.settings.world.life.closed()),
-            LinkState::Connecting => Err(Error::no_connection(&self.address)),
+            LinkState::Connecting => {
+                let missing = self.settings.access.missing();
+                Err(missing.unwrap_or_else(|| Error::no_connection(&self.address)))
+            }
             LinkState::Retired => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("{} is in charge of nothing any more", self.address),
@@ -246,6 +249,7 @@ impl Link {
             biased;
             error = serving => error,
             never = session.send_joined() => match never {},
+            never = session.stay_logged_in(&self.settings.access, dialer.login()) => match never {},
         };
         if !session.is_condemned() {
             dialer.answered();

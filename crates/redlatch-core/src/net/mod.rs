@@ -1,5 +1,6 @@
 //! Connections to servers: links, routing, script requests, and pub/sub messages.
 
+mod access;
 mod alarm;
 mod batcher;
 mod clocks;
@@ -29,6 +30,7 @@ mod topology;
 mod wakes;
 mod world;
 
+pub(crate) use access::Access;
 pub(crate) use alarm::Alarms;
 pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication};
@@ -38,7 +40,7 @@ pub(crate) use link::{Link, LinkClass};
 pub(crate) use network::{Net, is_settled};
 pub(crate) use request::{Answered, Dispatch, Repeated, Request, Response};
 pub(crate) use router::Router;
-pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
+pub(crate) use servers::{HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use session::{Checked, Limit, Session};
 pub(crate) use strays::Strays;
 pub(crate) use topology::start_router;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::select;
 
-use super::World;
+use super::{Access, World};
 use crate::{
     Error, ErrorKind,
     base::timeouts,
@@ -12,26 +12,20 @@ use crate::{
         classify::{Class, classify},
         rights,
     },
-    runtime::{Address, Command, Dial, Login, Outcome, Purpose, Value},
+    runtime::{Address, Command, Outcome, Purpose, Value},
 };
 
 /// Sends `commands` over a new connection, which closes afterwards. Returns one answer for each.
 pub(super) async fn send(
     world: &World,
     address: &Address,
-    login: &Login,
+    access: &Access,
     commands: Vec<Command>,
     timeout: Duration,
 ) -> Result<Vec<Result<Value, Error>>, Error> {
-    let dial = Dial {
-        address: address.clone(),
-        login: login.clone(),
-        purpose: Purpose::Command,
-    };
     let count = commands.len();
     let ask = async {
-        let dialed = world.transport.dial(&dial).await;
-        let dialed = dialed.map_err(|error| Error::dial(&dial, error))?;
+        let (dialed, _) = access.dial(world, address, Purpose::Command).await?;
         Ok(dialed.conn.send(commands).await)
     };
     let deadline = world.now() + timeout.min(timeouts::TOPOLOGY_QUERY);
@@ -39,7 +33,8 @@ pub(super) async fn send(
         biased;
         outcomes = ask => outcomes?,
         () = world.runtime.sleep_until(deadline) => {
-            return Err(Error::unavailable(format!("no answer from {address} in time")));
+            let late = || Error::unavailable(format!("no answer from {address} in time"));
+            return Err(access.missing().unwrap_or_else(late));
         }
     };
     Ok(values(address, outcomes, count))

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    Credentials, Link, LinkClass, Servers, Session, Topology, World,
+    Access, Link, LinkClass, Servers, Session, Topology, World,
     link::LinkSettings,
     looks::Looks,
     routes::{Node, Routes, Shard},
@@ -30,7 +30,7 @@ use crate::{
         classify::{Obstacle, Redirect},
         time::Moment,
     },
-    runtime::{Address, ServerError},
+    runtime::{Address, ServerError, TlsOptions},
 };
 
 /// Routes slots to nodes. A link starts at its first use.
@@ -42,7 +42,7 @@ use crate::{
 pub(crate) struct Router {
     pub(super) world: World,
     pub(super) servers: Servers,
-    pub(super) credentials: Credentials,
+    pub(super) access: Access,
     pub(crate) connect_timeout: Duration,
     routes: Mutex<Routes>,
     news: Watch<News>,
@@ -68,14 +68,19 @@ struct News {
 impl Router {
     /// Creates a router that knows the configured server if there is only one, and otherwise no
     /// server yet.
-    pub(super) fn new(world: &World, servers: Servers, connect_timeout: Duration) -> Arc<Self> {
+    pub(super) fn new(
+        world: &World,
+        servers: Servers,
+        access: Access,
+        connect_timeout: Duration,
+    ) -> Arc<Self> {
         let routes = match &servers.topology {
             Topology::Single(address) => Routes::whole(address.clone()),
             _ => Routes::default(),
         };
         Arc::new(Self {
             world: world.clone(),
-            credentials: Credentials::new(servers.login.clone()),
+            access,
             servers,
             connect_timeout,
             routes: Mutex::new(routes),
@@ -129,7 +134,7 @@ impl Router {
 
     /// Returns the name of the user that later connections log in as.
     pub(crate) fn user(&self) -> String {
-        let user = self.credentials.login().username;
+        let user = self.access.user();
         user.unwrap_or_else(|| "default".to_owned())
     }
 
@@ -214,6 +219,7 @@ impl Router {
             () = self.world.life.forked() => {}
             () = self.world.alarm(deadline) => {}
         }
+        let trouble = self.access.missing().or(trouble);
         let trouble = trouble.or_else(|| self.news.look(|news| news.trouble.clone()));
         trouble.unwrap_or_else(|| {
             Error::new(
@@ -255,7 +261,7 @@ impl Router {
                     Slots::Any
                 },
                 world: self.world.clone(),
-                credentials: self.credentials.clone(),
+                access: self.access.clone(),
                 connect_timeout: self.connect_timeout,
                 // In the other topologies the dialled server is the intended one.
                 asks_role: matches!(
@@ -442,9 +448,17 @@ impl Router {
         }
     }
 
-    /// Changes the credentials for later connections.
+    /// Changes the credentials for all connections.
     pub(crate) fn change_credentials(&self, username: Option<&str>, password: Option<&str>) {
-        self.credentials.change(username, password);
+        let (username, password) = (username.map(str::to_owned), password.map(str::to_owned));
+        self.access.change(username, password);
+    }
+
+    /// Changes the TLS options for later connections.
+    pub(crate) fn change_tls(&self, tls: TlsOptions) {
+        if let Some(old) = self.servers.tls() {
+            self.world.tls.replace(old.clone(), tls);
+        }
     }
 
     /// Reports that the server behind `session` cannot serve a request for the moment. Starts a

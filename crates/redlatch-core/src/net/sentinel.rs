@@ -5,11 +5,11 @@ use std::{convert::Infallible, sync::Arc};
 use tokio::select;
 
 use super::{
-    Router,
+    Access, Router,
     dialer::{Dialer, Target},
     query,
     replies::{self, Watched},
-    servers::{Credentials, Sentinels},
+    servers::Sentinels,
 };
 use crate::{
     Error, ErrorKind,
@@ -30,7 +30,8 @@ pub(super) async fn ask(
         sentinel("REPLICAS"),
     ];
     let (world, timeout) = (&router.world, router.connect_timeout);
-    let replies = query::send(world, address, &sentinels.login, commands, timeout).await?;
+    let access = Access::new(sentinels.login.clone(), None);
+    let replies = query::send(world, address, &access, commands, timeout).await?;
     read(sentinels, address, replies)
 }
 
@@ -87,7 +88,7 @@ pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Ad
         world.clone(),
         Target::Fixed(address.clone()),
         Purpose::PubSub,
-        Credentials::new(sentinels.login.clone()),
+        Access::new(sentinels.login.clone(), None),
         router.connect_timeout,
     );
     while let Some(result) = dialer.next().await {

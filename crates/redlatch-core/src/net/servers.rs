@@ -1,14 +1,8 @@
 //! The servers of a client, as the user configures them.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::fmt;
 
-use crate::{
-    base::sync::lock,
-    runtime::{Address, Login, TlsOptions},
-};
+use crate::runtime::{Address, Login, TlsOptions};
 
 /// The servers of a client.
 #[derive(Debug)]
@@ -92,6 +86,19 @@ impl Servers {
         }
     }
 
+    /// Returns the TLS options for the servers, if they use TLS.
+    pub(super) fn tls(&self) -> Option<&TlsOptions> {
+        let addresses = match &self.topology {
+            Topology::Single(address) => std::slice::from_ref(address),
+            Topology::Cluster(addresses) | Topology::Replicas(addresses) => addresses,
+            Topology::Sentinel(sentinels) => return sentinels.server_tls.as_ref(),
+        };
+        addresses.iter().find_map(|address| match address {
+            Address::Tls { options, .. } => Some(options),
+            _ => None,
+        })
+    }
+
     fn reached(&self, host: &str, port: u16) -> HostPort {
         let alias = self
             .aliases
@@ -115,28 +122,6 @@ pub(crate) fn host_port(text: &str) -> Option<(&str, u16)> {
 pub(super) fn is_possible(host: &str, port: u16) -> bool {
     let strange = |letter: char| letter.is_whitespace() || letter.is_control();
     port != 0 && !host.contains(strange)
-}
-
-/// The credentials for dialling. A change takes effect with the next connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Credentials(Arc<Mutex<Login>>);
-
-impl Credentials {
-    pub(crate) fn new(login: Login) -> Self {
-        Self(Arc::new(Mutex::new(login)))
-    }
-
-    /// Returns the present credentials.
-    pub(crate) fn login(&self) -> Login {
-        lock(&self.0).clone()
-    }
-
-    /// Changes the user and the password.
-    pub(crate) fn change(&self, username: Option<&str>, password: Option<&str>) {
-        let mut login = lock(&self.0);
-        login.username = username.map(str::to_owned);
-        login.password = password.map(str::to_owned);
-    }
 }
 
 #[cfg(test)]
@@ -193,14 +178,5 @@ mod tests {
             options,
         };
         assert_eq!(servers.address(&like, "h", 2), Some(expected));
-    }
-
-    #[test]
-    fn credentials_can_change() {
-        let credentials = Credentials::new(Login::default());
-        let copy = credentials.clone();
-        copy.change(Some("ann"), Some("pw"));
-        assert_eq!(credentials.login().username.as_deref(), Some("ann"));
-        assert_eq!(credentials.login().password.as_deref(), Some("pw"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod health;
 mod joined;
+mod login;
 mod progress;
 
 use std::{

@@ -9,7 +9,7 @@ use super::{Router, query, session::time_millis};
 use crate::{
     Error,
     base::timeouts,
-    runtime::{Address, Command, Login, Value},
+    runtime::{Address, Command, Value},
 };
 
 /// Compares clocks until shutdown: when the servers are known, after changes, and at regular
@@ -41,11 +41,10 @@ async fn compare(router: &Router) {
     let deadline = router.world.now() + timeouts::CLOCK_READING;
     let sessions = router.sessions();
     join_all(sessions.iter().map(|session| session.time(deadline))).await;
-    let login = router.credentials.login();
     for few in router.others().chunks(AT_A_TIME) {
         let asked = few
             .iter()
-            .map(|address| ask_and_read_clock(router, address, &login, Vec::new()));
+            .map(|address| ask_and_read_clock(router, address, Vec::new()));
         join_all(asked).await;
     }
 }
@@ -55,13 +54,12 @@ async fn compare(router: &Router) {
 pub(super) async fn ask_and_read_clock(
     router: &Router,
     address: &Address,
-    login: &Login,
     mut commands: Vec<Command>,
 ) -> Result<Vec<Result<Value, Error>>, Error> {
     let (world, timeout) = (&router.world, router.connect_timeout);
     commands.push(Command::new("TIME"));
     let sent = world.now();
-    let mut answers = query::send(world, address, login, commands, timeout).await?;
+    let mut answers = query::send(world, address, &router.access, commands, timeout).await?;
     if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
         world.clocks.read(address, sent, world.now(), millis);
     }

@@ -6,7 +6,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
 
 use super::{
-    Router, Servers, Topology, World, query,
+    Access, Router, Servers, Topology, World, query,
     replies::{self, Watched},
     routes::Shard,
     sentinel,
@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     Error,
-    base::timeouts,
+    base::{credentials::Provider, timeouts},
     protocol::slot::SLOTS,
-    runtime::{Address, Command, Login},
+    runtime::{Address, Command},
 };
 
 /// Creates the router of a client, and starts to look for the servers unless the one server is
@@ -26,9 +26,15 @@ use crate::{
 pub(crate) fn start_router(
     world: &World,
     servers: Servers,
+    provider: Option<Provider>,
     connect_timeout: Duration,
 ) -> Arc<Router> {
-    let router = Router::new(world, servers, connect_timeout);
+    let access = Access::new(servers.login.clone(), provider.as_ref());
+    if let Some(provider) = provider {
+        let keep = access.clone().keep(provider, world.clone());
+        world.life.spawn("credentials", keep);
+    }
+    let router = Router::new(world, servers, access, connect_timeout);
     if !router.is_fixed() {
         start(&router);
     }
@@ -175,18 +181,15 @@ impl Discovery {
                     .ask(command, world.now() + timeouts::TOPOLOGY_QUERY)
                     .await?
             }
-            None => {
-                let login = self.router.credentials.login();
-                query::send(
-                    world,
-                    address,
-                    &login,
-                    vec![command],
-                    self.router.connect_timeout,
-                )
-                .await?
-                .swap_remove(0)?
-            }
+            None => query::send(
+                world,
+                address,
+                &self.router.access,
+                vec![command],
+                self.router.connect_timeout,
+            )
+            .await?
+            .swap_remove(0)?,
         };
         let address_of = |host: &str, port| {
             let asked = match address {
@@ -271,8 +274,7 @@ impl Discovery {
 
     /// Asks the servers for their role. Exactly one of them has to be a master.
     async fn ask_roles(&self, addresses: &[Address]) -> Result<Vec<Shard>, Error> {
-        let login = self.router.credentials.login();
-        let asked = addresses.iter().map(|address| self.role(address, &login));
+        let asked = addresses.iter().map(|address| self.role(address));
         let mut masters = Vec::new();
         let mut trouble = None;
         for answer in self.most(asked).await {
@@ -307,13 +309,9 @@ impl Discovery {
     }
 
     /// Returns a master with the number of its replicas, or `None` for any other server.
-    async fn role(
-        &self,
-        address: &Address,
-        login: &Login,
-    ) -> Result<Option<(Address, u32)>, Error> {
+    async fn role(&self, address: &Address) -> Result<Option<(Address, u32)>, Error> {
         let ask = vec![Command::new("ROLE")];
-        let reply = survey::ask_and_read_clock(&self.router, address, login, ask)
+        let reply = survey::ask_and_read_clock(&self.router, address, ask)
             .await?
             .swap_remove(0)?;
         Ok(replicas_of_master(&reply).map(|replicas| (address.clone(), replicas)))

@@ -1,12 +1,12 @@
 //! The clock, tasks, transport and timers of a client.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
-    base::life::Life,
+    base::{life::Life, sync::lock},
     protocol::{apart::Apart, time::Moment},
-    runtime::{Runtime, Transport},
+    runtime::{Address, Runtime, TlsOptions, Transport},
 };
 
 /// The environment of all code below the engine.
@@ -24,6 +24,7 @@ pub(crate) struct World {
     /// The keys of holds to be read, because a hold is new or the key has changed. `None` if the
     /// client does not ask for changes.
     pub(crate) changed: Option<Arc<Strays>>,
+    pub(super) tls: Arc<ReplacedTls>,
 }
 
 impl World {
@@ -44,6 +45,7 @@ impl World {
             strays: Arc::default(),
             apart: Arc::default(),
             changed: watch_keys.then(Arc::default),
+            tls: Arc::default(),
         }
     }
 
@@ -66,5 +68,53 @@ impl World {
     /// Resolves when all background work has to end.
     pub(crate) async fn ended(&self) {
         self.life.stopped().await;
+    }
+}
+
+/// The TLS options that the user has replaced, and those for later connections.
+#[derive(Debug, Default)]
+pub(super) struct ReplacedTls(Mutex<Option<(TlsOptions, TlsOptions)>>);
+
+impl ReplacedTls {
+    /// Replaces the TLS options `old`, which the client was built with.
+    pub(super) fn replace(&self, old: TlsOptions, new: TlsOptions) {
+        *lock(&self.0) = Some((old, new));
+    }
+
+    /// Returns `address` with the TLS options for a connection made now.
+    pub(super) fn apply(&self, address: &Address) -> Address {
+        let mut address = address.clone();
+        if let Address::Tls { options, .. } = &mut address
+            && let Some((old, new)) = &*lock(&self.0)
+            && options == old
+        {
+            options.clone_from(new);
+        }
+        address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_certificates_of_sentinels_are_not_replaced() {
+        let options = |root: &str| TlsOptions {
+            root_pem: Some(root.into()),
+            ..TlsOptions::default()
+        };
+        let address = |root| Address::Tls {
+            host: "h".to_owned(),
+            port: 1,
+            options: options(root),
+        };
+        let tls = ReplacedTls::default();
+        assert_eq!(tls.apply(&address("old")), address("old"));
+        for new in ["new", "newer"] {
+            tls.replace(options("old"), options(new));
+            assert_eq!(tls.apply(&address("old")), address(new));
+            assert_eq!(tls.apply(&address("of sentinels")), address("of sentinels"));
+        }
     }
 }

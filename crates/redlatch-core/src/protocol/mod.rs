@@ -8,6 +8,7 @@ pub(crate) mod apart;
 pub(crate) mod backoff;
 pub(crate) mod classify;
 pub(crate) mod durability;
+pub(crate) mod expiry;
 pub(crate) mod glob;
 pub(crate) mod grant;
 pub(crate) mod hold;

@@ -25,8 +25,8 @@ pub trait Conn: Send + Sync + fmt::Debug + 'static {
     /// Concurrent calls share the connection. The method has no deadline.
     ///
     /// A connection dialled for [`Purpose::PubSub`] accepts only `SUBSCRIBE`, `UNSUBSCRIBE`,
-    /// `SSUBSCRIBE`, `SUNSUBSCRIBE` and `PING`. [`Pushes`] report the results of subscriptions, and
-    /// not the outcomes.
+    /// `SSUBSCRIBE`, `SUNSUBSCRIBE` and `PING`, and with RESP3 also `AUTH`. [`Pushes`] report the
+    /// results of subscriptions, and not the outcomes.
     ///
     /// # Cancel safety
     ///
@@ -169,6 +169,15 @@ pub struct Login {
     pub database: u32,
     /// The name that `CLIENT LIST` shows.
     pub client_name: Option<String>,
+}
+
+impl Login {
+    /// Returns the `AUTH` command. `None` without a password.
+    pub(crate) fn auth(&self) -> Option<Command> {
+        let words = self.username.iter().chain(&self.password);
+        let auth = || words.fold(Command::new("AUTH"), |auth, word| auth.arg(word));
+        self.password.is_some().then(auth)
+    }
 }
 
 impl fmt::Debug for Login {

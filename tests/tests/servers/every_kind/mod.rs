@@ -10,6 +10,7 @@ mod hold;
 mod kind;
 mod kinds;
 mod load;
+mod logins;
 mod lost_replies;
 mod processes;
 mod scene;

@@ -55,7 +55,7 @@ impl Bed {
         self.party_of(connect(&self.server.url()).await).await
     }
 
-    async fn party_of(&self, client: Client) -> Party {
+    pub(super) async fn party_of(&self, client: Client) -> Party {
         let mut others = Vec::new();
         for server in &self.others {
             others.push(connect(&server.url()).await);

@@ -88,13 +88,8 @@ impl Handshake {
 
 fn handshake(login: &Login, auth: Auth) -> Vec<(Handshake, Command)> {
     let mut steps = Vec::with_capacity(6);
-    if let (Auth::Pending, Some(password)) = (auth, &login.password) {
-        let mut command = Command::new("AUTH");
-        if let Some(username) = &login.username {
-            command.push(username);
-        }
-        command.push(password);
-        steps.push((Handshake::Auth, command));
+    if auth == Auth::Pending {
+        steps.extend(login.auth().map(|command| (Handshake::Auth, command)));
     }
     if login.database != 0 {
         let command = Command::new("SELECT").arg(login.database.to_string());

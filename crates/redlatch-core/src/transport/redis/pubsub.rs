@@ -3,8 +3,8 @@
 use super::conn::{Awaited, Connection};
 use crate::runtime::{Command, Outcome, Value};
 
-/// Sends subscriptions and pings. Returns one outcome for each, which only says that the server has
-/// processed the command; pushes report the result of a subscription.
+/// Sends subscriptions, pings and logins. Returns one outcome for each, which only says that the
+/// server has processed the command; pushes report the result of a subscription.
 pub(super) async fn send(conn: &Connection, batch: &[Command]) -> Vec<Outcome> {
     let parsed: Vec<_> = batch.iter().map(parts).collect();
     let parts = parsed.iter().flatten().flatten().cloned();
@@ -23,6 +23,9 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
     if name.eq_ignore_ascii_case(b"PING") && args.len() == 0 {
+        return Ok(vec![(command.clone(), Awaited::Reply)]);
+    }
+    if name.eq_ignore_ascii_case(b"AUTH") && args.len() > 0 {
         return Ok(vec![(command.clone(), Awaited::Reply)]);
     }
     let word = WORDS
@@ -71,6 +74,8 @@ mod tests {
         };
         let ping = Command::new("PING");
         assert_eq!(parse("PING"), Ok(vec![(ping, Awaited::Reply)]));
+        let auth = Command::new("AUTH").arg("app").arg("pw");
+        assert_eq!(parse("AUTH app pw"), Ok(vec![(auth, Awaited::Reply)]));
         for word in WORDS {
             let part = |channel: &str| {
                 let awaited = Awaited::Confirmation(word.as_bytes(), channel.into());
@@ -83,6 +88,7 @@ mod tests {
             "",
             "GET a",
             "PING a",
+            "AUTH",
             "PSUBSCRIBE a",
             "SUBSCRIBE",
             "UNSUBSCRIBE",

@@ -63,7 +63,7 @@ use redlatch_semaphore::Semaphore;
 /// | `server_clock_allowance` for servers that take over from each other | 0 for one server, otherwise 1 s | 0 to 1 hour |
 /// | `token_retention` of a freed name's token | 10 minutes | 10 s to 365 days |
 /// | `patience` without an answer | 10 s | 100 ms to 1 day |
-/// | `fail_fast`, to refuse calls during an outage | off | 100 ms to 1 day |
+/// | `fail_fast`, after which calls are refused without a connection | off | 100 ms to 1 day |
 /// | `long_wait`, after which an acquisition is logged | 5 s | 10 ms to 365 days |
 /// | `connect_timeout` of `connect`, and of each later connection | 3 s | 10 ms to 1 minute |
 /// | `max_waiters`, acquisitions at the same time | 100,000 | |

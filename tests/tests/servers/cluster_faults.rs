@@ -16,6 +16,7 @@ use super::support::{contended, hand_over, name_on, take_and_free, three_and_thr
 redlatch_tests::on_every_server!(
     scripts_are_loaded_again_after_a_failover,
     one_stopped_shard_holds_up_no_other,
+    only_names_of_the_stopped_shard_are_refused,
     notifications_arrive_over_another_node_when_one_dies,
     unserved_slot_is_retried_with_pauses,
     dead_master_keeps_no_new_client_away,
@@ -113,6 +114,38 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     stopped.cont();
     drop(guards);
     assert_tables_empty(&client).await;
+}
+
+async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
+    let cluster = three(&binary, ServerOptions::new());
+    let builder = Client::builder(&cluster.url()).fail_fast(SECOND);
+    let client = builder.connect().await.unwrap();
+    let names: Vec<_> = (0..30).map(|n| format!("n{n}")).collect();
+    for name in &names {
+        take_and_free(&client.lock(name), 1).await;
+    }
+    let stopped = cluster.masters()[0];
+    let is_there = |name: &str| cluster.owner(&key(name)).port() == stopped.port();
+    let (there, elsewhere): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_there(name));
+    stopped.stop();
+    eventually("a refusal", GENEROUS, async || {
+        let refused = client.lock(there[0]).try_lock_for(MS).await;
+        refused.is_err_and(|error| error.to_string().contains("fail_fast"))
+    })
+    .await;
+    for name in &there {
+        let error = client.lock(name).lock().await.unwrap_err();
+        assert!(error.to_string().contains("fail_fast"), "{error}");
+    }
+    for name in elsewhere {
+        assert!(client.lock(name).try_lock().await.unwrap().is_some());
+    }
+    client.ping().await.unwrap();
+    stopped.cont();
+    eventually("the shard", GENEROUS, async || {
+        client.lock(there[0]).try_lock().await.is_ok()
+    })
+    .await;
 }
 
 async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBinary) {

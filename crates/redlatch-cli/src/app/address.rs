@@ -106,11 +106,13 @@ pub(super) fn without_password(url: &str) -> String {
     for (number, parameter) in query.iter().flat_map(|query| query.split('&')).enumerate() {
         shown.push(if number == 0 { '?' } else { '&' });
         match parameter.split_once('=') {
-            Some((name, _)) if !SHOWN.contains(&name) => {
+            Some((name, _)) if SHOWN.contains(&name) => shown.push_str(parameter),
+            Some((name, _)) => {
                 shown.push_str(name);
                 shown.push_str("=***");
             }
-            _ => shown.push_str(parameter),
+            // Perhaps the end of a password with an ampersand.
+            None => shown.push_str("***"),
         }
     }
     shown
@@ -140,5 +142,14 @@ mod tests {
         for url in ["", "localhost:6379", "redis://a\nredis://b"] {
             assert_eq!(check(url, "x").unwrap_err().code, ADDRESS, "{url}");
         }
+    }
+
+    #[test]
+    fn what_may_be_secret_is_not_shown() {
+        let url = "redis://app:pw@h/1?db=2&pass=abc&SeCrEt";
+        assert_eq!(
+            without_password(url),
+            "redis://app:***@h/1?db=2&pass=***&***"
+        );
     }
 }

@@ -35,6 +35,8 @@ impl Settings {
     pub(super) fn add(&mut self, name: &str, value: String) {
         match Setting::of(name) {
             Some(setting) => self.known.push((setting, value)),
+            // Perhaps the end of a password with an ampersand.
+            None if value.is_empty() => self.unknown.push(NOT_SHOWN.to_owned()),
             None => self.unknown.push(shown(name)),
         }
     }
@@ -70,9 +72,12 @@ fn shown(name: &str) -> String {
     if name.len() <= 32 && name.bytes().all(usual) {
         name.to_owned()
     } else {
-        "(not shown)".to_owned()
+        NOT_SHOWN.to_owned()
     }
 }
+
+/// Stands for what may be a part of a password.
+const NOT_SHOWN: &str = "(not shown)";
 
 /// Reads a span: a whole number and its unit.
 pub(crate) fn span(text: &str) -> Result<Duration, Error> {

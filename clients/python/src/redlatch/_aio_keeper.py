@@ -117,7 +117,7 @@ class Keeper:
     def look(self, message: str) -> None:
         """Renews the holds of a key at once, if a message asks for that."""
         for lease in self._holds:
-            if message == f"{lease.place.key} 0":
+            if message == f"{lease.place.key} 0" and self._core.may_answer():
                 lease.hurry(now())
         self._change.set()
 

@@ -147,13 +147,17 @@ class Core:
         # A message with the number 0 is about holds, see `Keeper.look`.
         if place is None or not numbered or number == "0":
             return None
+        if not self.may_answer():
+            return None
+        return place.call("withdraw", "strike", self.settings.channel, number[:20])
+
+    def may_answer(self) -> bool:
+        """Counts an answer to a message, which anybody may forge. Returns whether it may be sent."""
         second, count = int(now() / 1000), 1
         if second == self._answers[0]:
             count += self._answers[1]
         self._answers = (second, count)
-        if count > _MOST_ANSWERS:
-            return None
-        return place.call("withdraw", "strike", self.settings.channel, number[:20])
+        return count <= _MOST_ANSWERS
 
 
 def _text(what: str, value: object) -> str:

@@ -87,7 +87,7 @@ class Keeper:
         """Renews the holds of a key at once, if a message asks for that."""
         with self._change:
             for lease in self._holds:
-                if message == f"{lease.place.key} 0":
+                if message == f"{lease.place.key} 0" and self._core.may_answer():
                     lease.hurry(now())
             self._change.notify_all()
 

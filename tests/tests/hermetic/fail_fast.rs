@@ -100,7 +100,14 @@ async fn calls_are_refused_at_once_until_the_server_answers() {
     // The server has not been away for long enough.
     let lock = client.lock("early");
     let early = call(lock.try_lock());
-    let (first, ..) = select_all([early, Box::pin(async { Ok(sleep(MS / 2).await) })]).await;
+    let (first, ..) = select_all([
+        early,
+        Box::pin(async {
+            sleep(MS / 2).await;
+            Ok(())
+        }),
+    ])
+    .await;
     assert!(first.is_ok(), "{first:?}");
     sleep(SECOND).await;
     let start = Instant::now();

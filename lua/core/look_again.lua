@@ -3,9 +3,11 @@
 -- of another client.
 
 -- Tells the client of `owner` that its hold of `key` has changed. `channels` is the beginning of
--- the channels of all clients. Another number than 0 in the message would be that of a waiter.
--- O(1): PUBLISH. A lost message does no harm: the next renewal tells.
+-- the channels of all clients, or '' for no message. Another number than 0 in the message would be
+-- that of a waiter. O(1): PUBLISH. A lost message does no harm: the next renewal tells.
 local function look_again(channels, owner, key)
-  publish('PUBLISH', channels .. string.match(owner, '^[^:]*'), key .. ' 0')
+  if channels ~= '' then
+    publish('PUBLISH', channels .. string.match(owner, '^[^:]*'), key .. ' 0')
+  end
 end
 

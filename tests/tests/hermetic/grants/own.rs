@@ -171,8 +171,8 @@ async fn waiter_that_is_told_to_hold_asks() {
     let client = &clients[0];
     let waiter = queued(&backend, client, Kind::Fair).await;
     let entry = first_entry(&backend);
-    // Another client ends the hold, so that the message is lost and nothing tells of the grant.
-    backend.embedded_server().drop_messages(1);
+    // Another client ends the hold, so that the messages are lost and nothing tells of the grant.
+    backend.embedded_server().drop_messages(2);
     let other = backend.client().await;
     assert!(other.fair_lock("x").force_release().await.unwrap());
     let before = backend.script_calls();

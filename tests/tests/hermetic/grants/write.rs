@@ -76,7 +76,8 @@ async fn reader_after_an_undone_grant_is_told_of_the_abandonment() {
     let lock = clients[0].read_write_lock("x");
     let guard = lock.write().await.unwrap();
     let leaves = queued(&backend, &clients[1], Kind::Write).await;
-    backend.embedded_server().drop_messages(1);
+    // The messages for the holder and for the waiter.
+    backend.embedded_server().drop_messages(2);
     assert_eq!(lock.force_release().await.unwrap(), 1);
     leaves.abort();
     clients[1].settled().await;

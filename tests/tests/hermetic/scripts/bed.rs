@@ -372,7 +372,12 @@ pub(crate) fn force(name: &str, token: u64, how: &str, keep: u64) -> Call {
     Call {
         script: &REENTRANT.force,
         keys: with_queues(&[name]),
-        args: vec![token.to_string(), how.to_owned(), keep.to_string()],
+        args: vec![
+            token.to_string(),
+            how.to_owned(),
+            keep.to_string(),
+            String::new(),
+        ],
     }
 }
 

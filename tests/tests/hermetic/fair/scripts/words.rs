@@ -101,6 +101,11 @@ pub(super) fn force(token: u64, how: &str, keep: u64) -> Call {
     Call {
         script: &FAIR.exclusive.force,
         keys: keys(),
-        args: vec![token.to_string(), how.to_owned(), keep.to_string()],
+        args: vec![
+            token.to_string(),
+            how.to_owned(),
+            keep.to_string(),
+            String::new(),
+        ],
     }
 }

@@ -146,6 +146,7 @@ pub(super) fn force(side: &str, owner: &str, id: u64, how: &str) -> Call {
             id.to_string(),
             how.to_owned(),
             RETENTION.to_string(),
+            String::new(),
         ],
     }
 }

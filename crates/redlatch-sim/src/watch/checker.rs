@@ -67,6 +67,8 @@ pub enum Event<'a> {
         /// The copy's number.
         copy: Option<u64>,
     },
+    /// One of several servers has lost all data.
+    OneForgot,
     /// A worker reports an action that concerns no guard, which only the checkers of its kind
     /// understand.
     Did {

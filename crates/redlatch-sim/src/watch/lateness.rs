@@ -18,11 +18,14 @@ pub(super) struct Lateness {
 
 impl Checker for Lateness {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Event::Ran {
-            proc, seen, sent, ..
-        } = *event
-        else {
-            return;
+        let (proc, seen, sent) = match *event {
+            Event::Ran {
+                proc, seen, sent, ..
+            } => (proc, seen, sent),
+            // A server that has forgotten an attempt cannot refuse a copy. What the record had of
+            // the other servers is not checked any more.
+            Event::OneForgot => return self.ended.clear(),
+            _ => return,
         };
         let age = view.now.saturating_sub(sent);
         for seen in seen {

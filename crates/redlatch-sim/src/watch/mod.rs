@@ -259,6 +259,11 @@ impl Watch {
             .note(&self.exec, |_| Some(Event::Forgot { copy }));
     }
 
+    /// Records that one of several servers loses all data.
+    pub fn one_forgot(&self) {
+        self.state().note(&self.exec, |_| Some(Event::OneForgot));
+    }
+
     /// Describes the waiting calls: the caller, the name, and the start of the wait.
     pub fn waiting(&self) -> String {
         let now = self.exec.now();

@@ -85,6 +85,7 @@ impl World {
                 // that.
                 if shared.plan.nodes() > 1 && self.rng.chance(500) {
                     tell(format!("server {node} restarts without its data"));
+                    shared.watch.one_forgot();
                     return shared.net.restart(node, &Snapshot::empty());
                 }
                 tell(format!("server {node} restarts with its data"));

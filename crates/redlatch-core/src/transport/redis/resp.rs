@@ -251,12 +251,13 @@ pub(super) fn told(items: &[Value]) -> Option<Told> {
     if let [Value::Bulk(word), changed] = items
         && word == b"invalidate"
     {
-        let key = changed.as_array().and_then(<[Value]>::first);
-        let push = Push::Message {
-            channel: INVALIDATED.into(),
-            payload: key.and_then(Value::as_str).unwrap_or_default().into(),
+        let payload = match changed {
+            Value::Nil => Vec::new(),
+            Value::Array(keys) => keys.first()?.as_str()?.into(),
+            _ => return None,
         };
-        let word = word.clone();
+        let (word, channel) = (word.clone(), INVALIDATED.into());
+        let push = Push::Message { channel, payload };
         return Some(Told { word, push });
     }
     let bytes = |at: usize| match items.get(at)? {
@@ -429,6 +430,19 @@ mod tests {
             let wire = format!(">{}\r\n{}", items.len(), items.concat());
             assert_eq!(parse(&wire), expected, "{words}");
         }
+    }
+
+    #[test]
+    fn changed_keys_are_messages_of_their_channel() {
+        let invalidate = || Value::Bulk(b"invalidate".to_vec());
+        let told_key = |changed: Value| match told(&[invalidate(), changed])?.push {
+            Push::Message { payload, .. } => String::from_utf8(payload).ok(),
+            _ => None,
+        };
+        let key = Value::Bulk(b"redlatch:{x}".to_vec());
+        assert_eq!(told_key(Value::Array(vec![key])).unwrap(), "redlatch:{x}");
+        assert_eq!(told_key(Value::Nil).unwrap(), "", "all keys are gone");
+        assert_eq!(told_key(Value::Array(Vec::new())), None);
     }
 
     /// Returns `value` as a server writes it with RESP2.

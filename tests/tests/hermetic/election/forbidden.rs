@@ -139,6 +139,8 @@ async fn silent_server_leaves_a_forbidden_term_no_longer_than_its_deadline() {
     let asked = Arc::new(Notify::new());
     let forbid = async {
         begun.notified().await;
+        // The message for the leader is lost, so that the next renewal tells it.
+        backend.embedded_server().drop_messages(1);
         let force = operator.election("x").force_release();
         assert!(force.after_lease().await.unwrap());
         // The renewal that tells it is answered, and the question after it is not.

@@ -92,24 +92,6 @@ const ROWS: &[Row] = &[
         library: Some((ErrorKind::Permission, "unknown command 'EVAL'")),
         doctor: (77, "unknown command 'EVAL'", RENAMED),
     },
-    Row {
-        scheme: "redis",
-        refused: &[
-            (
-                Plain("EVAL"),
-                "-ERR command eval not support for your account",
-            ),
-            (
-                Plain("EVALSHA"),
-                "-ERR command evalsha not support for your account",
-            ),
-        ],
-        library: Some((
-            ErrorKind::OutcomeUnknown,
-            "look whether it, or a proxy before it, supports scripts",
-        )),
-        doctor: (69, "supports scripts", "errors.md"),
-    },
     // Scripts without a command.
     Row {
         scheme: "redis",

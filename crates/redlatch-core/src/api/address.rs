@@ -111,10 +111,11 @@ pub(crate) fn wrong(why: impl Into<String>) -> Error {
 }
 
 impl Servers {
-    fn new(topology: Topology, login: Login) -> Self {
+    pub(super) fn new(topology: Topology, login: Login) -> Self {
         Self {
             topology,
             login,
+            provider: None,
             aliases: Vec::new(),
         }
     }

@@ -38,7 +38,6 @@ pub struct ClientBuilder<C = Client> {
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) servers: Servers,
-    pub(crate) provider: Option<Provider>,
     pub(crate) prefix: Prefix,
     pub(crate) lease: Lease,
     pub(crate) strategy: WaitStrategy,
@@ -69,22 +68,14 @@ pub(crate) struct Config {
 impl<C: From<Client>> From<crate::transport::ConnectionInfo> for ClientBuilder<C> {
     fn from(info: crate::transport::ConnectionInfo) -> Self {
         let found = crate::transport::address_and_login(&info);
-        Self::of(found.map(|(address, login)| Servers {
-            topology: Topology::Single(address),
-            login,
-            aliases: Vec::new(),
-        }))
+        Self::of(found.map(|(address, login)| Servers::new(Topology::Single(address), login)))
     }
 }
 
 impl<C: From<Client>> ClientBuilder<C> {
     /// Starts from an address and a login.
     pub fn at(address: Address, login: Login) -> Self {
-        Self::of(Ok(Servers {
-            topology: Topology::Single(address),
-            login,
-            aliases: Vec::new(),
-        }))
+        Self::of(Ok(Servers::new(Topology::Single(address), login)))
     }
 
     /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server. The
@@ -167,7 +158,6 @@ impl<C: From<Client>> ClientBuilder<C> {
         };
         let config = Config {
             servers,
-            provider: None,
             prefix: Prefix::default(),
             lease: Lease::default(),
             strategy: WaitStrategy::Notify,
@@ -259,7 +249,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             + Send
             + 'static,
     {
-        self.config.provider = Some(Provider::new(provider));
+        self.config.servers.provider = Some(Provider::new(provider));
         self
     }
 
@@ -733,8 +723,9 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// If another program deletes or overwrites the key of a renewed hold, the hold is lost within
     /// two round trips, and not with its next renewal. Semaphores are left aside. The server has to
-    /// speak RESP3, or a warning says that the option has no effect. Costs one `HGET` per hold,
-    /// and one message and one `HGET` per renewal, re-entry and registration of a waiter.
+    /// speak RESP3 and to accept `CLIENT TRACKING`, or the event `unwatched` warns that the option
+    /// has no effect. Costs one `HGET` per hold, and one message and one `HGET` per renewal,
+    /// re-entry and registration of a waiter.
     ///
     /// ```
     /// # use redlatch_core as redlatch;

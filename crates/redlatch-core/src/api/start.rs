@@ -106,21 +106,8 @@ impl Client {
         let id = ClientId::from_entropy(runtime.entropy());
         let numbers = Arc::new(Numbers::new(id.clone()));
         let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
-        let clocks = Clocks::new(config.clock_allowance());
-        let transport = config.transport;
-        let world = World::new(
-            Arc::clone(&runtime),
-            transport,
-            clocks,
-            life,
-            config.watch_keys,
-        );
-        let router = start_router(
-            &world,
-            config.servers,
-            config.provider,
-            config.connect_timeout,
-        );
+        let world = world(&config, &runtime, life);
+        let router = start_router(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));
@@ -189,6 +176,7 @@ impl Client {
                 prefix: core.prefix.clone(),
                 holds: Arc::clone(&core.holds),
                 changed: Arc::clone(changed),
+                patience: core.patience,
             };
             life.spawn("key watch", key_watch.run(net()));
         }
@@ -197,6 +185,17 @@ impl Client {
             Arc::clone(&core.record).keep(net(), record),
         );
     }
+}
+
+/// Creates the environment of the code below the engine.
+fn world(config: &Config, runtime: &Arc<dyn Runtime>, life: Arc<Life>) -> World {
+    World::new(
+        Arc::clone(runtime),
+        Arc::clone(&config.transport),
+        Clocks::new(config.clock_allowance()),
+        life,
+        config.watch_keys,
+    )
 }
 
 /// Returns the trust in clocks that the client applies.

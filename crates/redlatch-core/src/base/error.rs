@@ -315,7 +315,7 @@ impl Error {
         let mut inner = (*self.0).clone();
         inner.in_doubt = true;
         if inner.kind == ErrorKind::Unavailable {
-            // That kind promises that nothing was executed.
+            // `Unavailable` promises that nothing was executed.
             inner.kind = ErrorKind::OutcomeUnknown;
         }
         Self(Arc::new(inner))

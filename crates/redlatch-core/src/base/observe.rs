@@ -423,6 +423,14 @@ pub(crate) fn connected(address: &Address, uses: &'static str, over: Option<Over
     }
 }
 
+/// Warns that a server does not report changes of keys, although the client asks for them.
+pub(crate) fn unwatched(address: &Address, error: &Error) {
+    tracing::warn!(
+        target: "redlatch", event = "unwatched", %address, %error,
+        "the server does not report changes of the keys of holds"
+    );
+}
+
 /// Warns that the server refuses changed credentials on a connection, which stays open.
 pub(crate) fn login_refused(address: &Address, error: &Error) {
     tracing::warn!(

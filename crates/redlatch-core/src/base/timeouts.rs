@@ -99,9 +99,9 @@ pub(crate) const CLOCK_COMPARISON: Duration = secs(300);
 /// servers fail.
 pub(crate) const CLOCK_COMPARISON_MIN: Duration = secs(30);
 
-/// The backlog of requests from which messages about holds are dropped. Anybody who may publish can
-/// send such messages.
-pub(crate) const CHECK_BACKLOG: Duration = Duration::from_secs(1);
+/// The backlog of requests from which messages about holds are dropped. Each user with the right to
+/// publish can send such messages.
+pub(crate) const CHECK_BACKLOG: Duration = secs(1);
 
 /// The minimum interval between two checks of all queues after connections. Many connections are
 /// made at the same time.

@@ -138,9 +138,9 @@ impl Hold {
             };
             stale.lose(LossCause::Taken);
         }
-        let changed = client.net().world.changed.as_ref();
-        if let Some(changed) = changed.filter(|_| hold.has_own_key()) {
-            changed.add(key.as_str().into());
+        let world = &client.net().world;
+        if world.changed.is_some() && hold.has_own_key() {
+            world.read_key(Some(key.as_str()));
         }
         let attempt = granted.delivered.id.number();
         let local_queues = client.local_queues();

@@ -1,14 +1,17 @@
 //! Looks at the keys of holds that another program may have changed.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
 
 use super::{Hold, Holds};
 use crate::{
     ErrorKind,
-    base::timeouts,
     net::{Net, Strays},
     protocol::name::{Key, Prefix},
     runtime::{Command, Value},
@@ -25,24 +28,35 @@ pub(crate) struct KeyWatch {
     pub(crate) prefix: Prefix,
     pub(crate) holds: Arc<Holds>,
     pub(crate) changed: Arc<Strays>,
+    pub(crate) patience: Duration,
 }
 
 impl KeyWatch {
-    /// Reads keys until shutdown.
+    /// Reads keys until shutdown. A node that does not answer delays no other node's keys while it
+    /// has few of them.
     pub(crate) async fn run(self, net: Arc<Net>) {
+        let mut reads = FuturesUnordered::new();
+        let mut waiting = VecDeque::new();
         loop {
-            let (keys, all) = select! {
+            while reads.len() < AT_A_TIME
+                && let Some(hold) = waiting.pop_front()
+            {
+                reads.push(self.read(&net, hold));
+            }
+            select! {
                 biased;
                 () = net.world.ended() => return,
-                taken = self.changed.taken() => taken,
-            };
-            let holds = if all {
-                self.holds.all().iter().filter_map(Weak::upgrade).collect()
-            } else {
-                let keys = keys.iter().filter_map(|key| self.key(key));
-                keys.flat_map(|key| self.holds.of(&key)).collect()
-            };
-            self.read(&net, holds).await;
+                Some(()) = reads.next(), if !reads.is_empty() => {}
+                (keys, all) = self.changed.taken() => {
+                    if all {
+                        waiting = self.holds.all().into();
+                    } else {
+                        let keys = keys.iter().filter_map(|key| self.key(key));
+                        let holds = keys.flat_map(|key| self.holds.of(&key));
+                        waiting.extend(holds.map(|hold| Arc::downgrade(&hold)));
+                    }
+                }
+            }
         }
     }
 
@@ -51,22 +65,22 @@ impl KeyWatch {
         Some(Key::new(&self.prefix, &name))
     }
 
-    /// Reads the keys of `holds`, and renews the holds whose keys are not theirs any more.
-    async fn read(&self, net: &Net, holds: Vec<Arc<Hold>>) {
-        let of_one = holds.into_iter().filter(|hold| hold.has_own_key());
-        let reads = stream::iter(of_one).map(|hold| async move {
-            let key = hold.primitive().key();
-            let read = Command::new("HGET").arg(key.as_str()).arg("k");
-            let deadline = net.world.now() + timeouts::REQUEST;
-            let gone = match net.ask(key.slot(), read, deadline).await {
-                Ok(kind) => kind == Value::Nil,
-                Err(error) => error.kind() == ErrorKind::WrongKind,
-            };
-            if gone {
-                hold.hurry(net.world.now());
-            }
-        });
-        reads.buffer_unordered(AT_A_TIME).collect().await
+    /// Reads the key of a hold, and renews the hold if the key is not its own any more. Without an
+    /// answer the connection is lost, too, and all keys are read on the next one.
+    async fn read(&self, net: &Net, hold: Weak<Hold>) {
+        let present = hold.upgrade().filter(|hold| hold.has_own_key());
+        let Some(key) = present.map(|hold| hold.primitive().key().clone()) else {
+            return;
+        };
+        let read = Command::new("HGET").arg(key.as_str()).arg("k");
+        let deadline = net.world.now() + self.patience;
+        let gone = match net.ask(key.slot(), read, deadline).await {
+            Ok(kind) => kind == Value::Nil,
+            Err(error) => error.kind() == ErrorKind::WrongKind,
+        };
+        if gone && let Some(hold) = hold.upgrade() {
+            hold.hurry(net.world.now());
+        }
     }
 }
 

@@ -105,19 +105,20 @@ impl Watchdog {
         let mut plan = self.plan();
         let table = &mut plan.table;
         table.insert(id, renewal, hold, (lease, within), now, random);
-        let first = plan.table.next_due();
-        let sooner = first.is_some_and(|first| plan.sleep_deadline.is_cut_short(first));
-        drop(plan);
-        if sooner {
-            self.nudge.notify_one();
-        }
+        self.wake(plan);
     }
 
     /// Renews `hold` at `at`, unless its next renewal is under way or due before.
     pub(super) fn hurry(&self, hold: &Hold, renewal: &mut Renewal, at: Moment) {
         let mut plan = self.plan();
         plan.table.hurry(hold.id(), renewal, at);
-        let sooner = plan.sleep_deadline.is_cut_short(at);
+        self.wake(plan);
+    }
+
+    /// Wakes the task if a renewal of `plan` is due before the task wakes by itself.
+    fn wake(&self, mut plan: MutexGuard<'_, Plan>) {
+        let first = plan.table.next_due();
+        let sooner = first.is_some_and(|first| plan.sleep_deadline.is_cut_short(first));
         drop(plan);
         if sooner {
             self.nudge.notify_one();

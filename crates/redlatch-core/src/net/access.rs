@@ -31,7 +31,7 @@ struct Present {
     trouble: Option<Error>,
 }
 
-/// What is known of the present login.
+/// The state of the present login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// The provider has supplied nothing yet, and no connection needs anything.
@@ -99,7 +99,7 @@ impl Access {
         }
     }
 
-    /// Returns the error of a caller who cannot wait any longer, if the provider has not answered.
+    /// Returns the error of a caller that cannot wait any longer, if the provider has not answered.
     pub(super) fn missing(&self) -> Option<Error> {
         self.0.look(|present| match present.standing {
             Standing::Needed => Some(present.trouble.clone().unwrap_or_else(|| {

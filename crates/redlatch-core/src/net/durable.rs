@@ -144,8 +144,8 @@ fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
     }
 }
 
-/// Tells whether a server that executes requests never waits for replicas. One that has become a
-/// replica itself is no master any more, and that is all.
+/// Tells whether a server that executes requests never waits for replicas. The refusal of a
+/// replica, which may have been a master, does not count.
 fn has_no_wait(error: &ServerError) -> bool {
     let is_replica = error.message.contains("replica instances");
     let class = classify(&error.code, &error.message);

@@ -267,14 +267,18 @@ impl Hub {
                     if self.world.now() >= confirm_by {
                         return Err(Error::unavailable("the server does not confirm subscriptions"));
                     }
-                    match self.send(conn.as_ref(), Command::new("PING")).await {
-                        // A refusal shows that the server answers.
-                        Err(error) if error.reason().is_none() => return Err(error),
-                        _ => {}
-                    }
+                    self.ping(conn.as_ref()).await?;
                     ping_at = self.world.now() + timeouts::HEALTH_CHECK;
                 }
             }
+        }
+    }
+
+    /// Fails if the server does not answer. A refusal is an answer.
+    async fn ping(&self, conn: &dyn Conn) -> Result<(), Error> {
+        match self.send(conn, Command::new("PING")).await {
+            Err(error) if error.reason().is_none() => Err(error),
+            _ => Ok(()),
         }
     }
 

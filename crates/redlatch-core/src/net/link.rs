@@ -225,13 +225,13 @@ impl Link {
             // A master that restarts says that it is one, and has forgotten what its successor has.
             self.settings.looks.confirmed().await;
         }
+        if self.class == LinkClass::Command && world.changed.is_some() {
+            session.ask_for_changes().await;
+        }
         lock(&self.contact).down_since = None;
         self.state.set(LinkState::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
             self.settings.world.strays.connected();
-            if let Some(changed) = &self.settings.world.changed {
-                session.ask_for_changes(changed).await;
-            }
         }
         let over = outage.connected(self.settings.world.now());
         observe::connected(&self.address, self.class.uses(), over);

@@ -2,13 +2,18 @@
 
 use std::fmt;
 
-use crate::runtime::{Address, Login, TlsOptions};
+use crate::{
+    base::credentials::Provider,
+    runtime::{Address, Login, TlsOptions},
+};
 
 /// The servers of a client.
 #[derive(Debug)]
 pub(crate) struct Servers {
     pub(crate) topology: Topology,
     pub(crate) login: Login,
+    /// Supplies user and password of the login, if present.
+    pub(crate) provider: Option<Provider>,
     /// Addresses as servers announce them → addresses as this client reaches them.
     pub(crate) aliases: Vec<(HostPort, HostPort)>,
 }
@@ -148,6 +153,7 @@ mod tests {
         let servers = Servers {
             topology: Topology::Cluster(Vec::new()),
             login: Login::default(),
+            provider: None,
             aliases: vec![(("10.0.0.1".into(), 7000), ("localhost".into(), 17000))],
         };
         let tcp = |host: &str, port| Address::Tcp {

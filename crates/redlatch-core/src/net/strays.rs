@@ -29,15 +29,17 @@ struct State {
 }
 
 impl Strays {
-    /// Adds a message. Drops it if very many messages are stored. Another re-check causes another
-    /// notification.
-    pub(crate) fn add(&self, message: Arc<str>) {
+    /// Adds a text. Drops it if very many texts are stored, and returns `false` then. For a message
+    /// without a listener, another re-check causes another notification.
+    pub(crate) fn add(&self, text: Arc<str>) -> bool {
         let mut state = lock(&self.state);
-        if state.messages.len() < MOST {
-            state.messages.insert(message);
+        let has_room = state.messages.len() < MOST;
+        if has_room {
+            state.messages.insert(text);
             drop(state);
             self.nudge.notify_one();
         }
+        has_room
     }
 
     /// Records a new connection. The server's state may be older than this client's.
@@ -60,3 +62,19 @@ impl Strays {
 
 /// Maximum number of stored messages.
 const MOST: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_without_room_is_refused_until_the_others_are_taken() {
+        let strays = Strays::default();
+        for number in 0..MOST {
+            assert!(strays.add(number.to_string().into()));
+        }
+        assert!(!strays.add("one more".into()));
+        lock(&strays.state).messages.clear();
+        assert!(strays.add("one more".into()));
+    }
+}

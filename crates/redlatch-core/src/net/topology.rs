@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error,
-    base::{credentials::Provider, timeouts},
+    base::timeouts,
     protocol::slot::SLOTS,
     runtime::{Address, Command},
 };
@@ -25,12 +25,11 @@ use crate::{
 /// configured.
 pub(crate) fn start_router(
     world: &World,
-    servers: Servers,
-    provider: Option<Provider>,
+    mut servers: Servers,
     connect_timeout: Duration,
 ) -> Arc<Router> {
-    let access = Access::new(servers.login.clone(), provider.as_ref());
-    if let Some(provider) = provider {
+    let access = Access::new(servers.login.clone(), servers.provider.as_ref());
+    if let Some(provider) = servers.provider.take() {
         let keep = access.clone().keep(provider, world.clone());
         world.life.spawn("credentials", keep);
     }

@@ -49,6 +49,16 @@ impl World {
         }
     }
 
+    /// Records that the key of a hold has to be read, or the keys of all holds for `None`. Does
+    /// nothing if the client does not ask for changes.
+    pub(crate) fn read_key(&self, key: Option<&str>) {
+        let Some(changed) = &self.changed else { return };
+        if !key.is_some_and(|key| changed.add(key.into())) {
+            // Without room for one more, all are read.
+            changed.connected();
+        }
+    }
+
     /// Returns the alarms, for tasks that outlive the rest of the client.
     pub(crate) const fn alarms(&self) -> &Arc<Alarms> {
         &self.alarms

@@ -195,21 +195,7 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
             );
             continue;
         }
-        for right in &server.lacks {
-            findings.warn(
-                "rights",
-                format!("{address}: the user lacks {right}"),
-                "+wait is needed for durability by replicas, the others for messages by shard; \
-                 see the page \"Give rights\" of the book",
-            );
-        }
-        if let Some(refusal) = &server.no_wait {
-            findings.warn(
-                "wait",
-                format!("{address} refuses WAIT: {refusal}"),
-                "durability by replicas does not work there, and all else does",
-            );
-        }
+        refusals(server, findings);
         match &server.info {
             None => findings.warn(
                 "server",
@@ -235,6 +221,26 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
         clock(address, server.time, answers, findings);
     }
     findings.code == found_before
+}
+
+/// Looks at what the server refuses to the user, or to every user.
+fn refusals(server: &ServerAnswers, findings: &mut Findings) {
+    let address = &server.address;
+    for right in &server.lacks {
+        findings.warn(
+            "rights",
+            format!("{address}: the user lacks {right}"),
+            "+wait is needed for durability by replicas, the others for messages by shard; \
+             see the page \"Give rights\" of the book",
+        );
+    }
+    if let Some(refusal) = &server.no_wait {
+        findings.warn(
+            "wait",
+            format!("{address} refuses WAIT: {refusal}"),
+            "durability by replicas does not work there, and all else does",
+        );
+    }
 }
 
 /// Checks version, role, topology and eviction policy.

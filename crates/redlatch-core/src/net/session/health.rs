@@ -7,8 +7,7 @@ use tokio::select;
 use super::Session;
 use crate::{
     Error, ErrorKind,
-    base::{sync::lock, timeouts},
-    net::Strays,
+    base::{observe, sync::lock, timeouts},
     protocol::{grant::Dated, time::Moment},
     runtime::{Command, Push, Pushes, Value},
 };
@@ -50,26 +49,21 @@ impl Session {
 
     /// Asks the server for a message about each key that this connection has read, once the key
     /// changes. Needs RESP3.
-    pub(in crate::net) async fn ask_for_changes(&self, changed: &Strays) {
+    pub(in crate::net) async fn ask_for_changes(&self) {
         let tracking = Command::new("CLIENT").arg("TRACKING").arg("ON");
         let deadline = self.world.now() + timeouts::HANDSHAKE;
         match self.ask(tracking, deadline).await {
-            Ok(_) => changed.connected(),
-            Err(error) => tracing::warn!(
-                target: "redlatch", address = %self.address, %error,
-                "the server does not say when the keys of holds change"
-            ),
+            Ok(_) => self.world.read_key(None),
+            Err(error) => observe::unwatched(&self.address, &error),
         }
     }
 
     fn changed(&self, push: &Push) {
-        if let (Some(changed), Push::Message { payload, .. }) = (&self.world.changed, push) {
-            match str::from_utf8(payload) {
-                Ok("") => changed.connected(),
-                Ok(key) => changed.add(key.into()),
-                // No key of this client.
-                Err(_) => {}
-            }
+        // Text that is not UTF-8 is not a key of this client.
+        if let Push::Message { payload, .. } = push
+            && let Ok(key) = str::from_utf8(payload)
+        {
+            self.world.read_key((!key.is_empty()).then_some(key));
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// A failed check does not stop the others, so one run reports all problems.
 pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
-    println!("The gate: about 18 minutes on two idle cores.");
+    println!("The gate: about 20 minutes on two idle cores.");
     let mut steps = Steps::default();
     let tally = suite::run(wanted, Depth::Day, &mut steps)?;
     beyond_tests(wanted, Depth::Day, &mut steps)?;

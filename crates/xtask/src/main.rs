@@ -134,7 +134,7 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask check [name] …
 
 tasks:
-  test   runs all tests of the workspace, those against real servers included, in about 12
+  test   runs all tests of the workspace, those against real servers included, in about 13
          minutes: on the oldest and the newest server, groups of servers on the newest
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
@@ -144,7 +144,7 @@ tasks:
   vectors  records the vectors of docs/contributing/protocol.md into the folder vectors
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then the Python client beside fmt, clippy, docs, packaging and features,
-         in about 18 minutes
+         in about 20 minutes
   nightly  runs everything on every server, the heavy checks included, in hours
 
 servers to test against, the first of these that is given:

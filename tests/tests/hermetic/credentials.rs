@@ -179,14 +179,8 @@ async fn login_is_repeated_if_its_reply_is_lost() {
     sleep(20 * SECOND).await;
     assert_eq!(open(&gate, "new"), [1, 1]);
     assert_eq!(open(&gate, "old"), [0, 0]);
-    client
-        .lock("x")
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,14 +242,8 @@ async fn provider_that_fails_or_hangs_leaves_the_old_credentials_and_is_in_the_e
         let most = if hangs { 6 } else { 26 };
         let asked = asked.load(Relaxed);
         assert!((4..=most).contains(&asked), "{asked}");
-        client
-            .lock("y")
-            .lock()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        let other = client.lock("y").lock().await.unwrap();
+        other.release().await.unwrap();
         gate.accept(&[]);
         assert!(gate.cut_expired() > 0);
         let error = client.lock("y").lock().await.unwrap_err();

@@ -242,14 +242,8 @@ async fn silent_server_counts_as_away_when_its_connection_is_closed() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     server.resume();
     come_back(server, &client).await;
-    client
-        .lock("x")
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 /// A transport that reaches no server.

@@ -1,6 +1,6 @@
-//! What managed services do beside refusing commands: they show a cluster as one node, limit the
-//! arguments of a request, close connections, and move their name to another server. The refusals
-//! are in the tests of `redlatch doctor`.
+//! Habits of managed services: they show a cluster as one node, limit the arguments of a request,
+//! close connections, and move their name to another server. The refusals are in the tests of
+//! `redlatch doctor`.
 
 use std::sync::{
     Arc,

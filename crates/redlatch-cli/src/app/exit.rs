@@ -97,7 +97,7 @@ const DOORS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Writes what the library says for whoever runs the command.
+/// Replaces advice of the library to programs by advice to users of the command.
 pub(crate) fn of_command(message: String) -> String {
     DOORS.iter().fold(message, |message, (program, command)| {
         message.replace(program, command)

@@ -1,5 +1,6 @@
-//! What managed services and compatible servers refuse: what the library and `redlatch doctor` say
-//! to each wording, and what works without the command. A proxy plays the services.
+//! Refusals of managed services and compatible servers: the texts of the library and of `redlatch
+//! doctor` for each wording, and the calls that work without the command. A proxy plays the
+//! services.
 
 use redlatch::{Backoff, Client, ErrorKind, WaitStrategy};
 use redlatch_tests::{
@@ -11,11 +12,11 @@ use tokio::task::spawn_blocking;
 
 use crate::{doctor::doctor, server, support::output};
 
-/// A refusal, and what becomes of it.
+/// A refusal, and the texts that it causes.
 struct Row {
     /// The scheme of the address.
     scheme: &'static str,
-    /// What is refused, with the reply.
+    /// The refused commands, with the reply.
     refused: &'static [(What, &'static str)],
     /// The kind and the words of the library's error; `None` if `connect` succeeds.
     library: Option<(ErrorKind, &'static str)>,
@@ -190,7 +191,7 @@ impl Row {
     }
 }
 
-/// What the text about `PUBLISH` advises works.
+/// The advice in the text about `PUBLISH` works.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_that_publishes_nothing_is_polled() {
     for binary in ServerBinary::all() {

@@ -76,7 +76,7 @@ const BESIDE_TLS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// What the program needs beside redlatch.
+/// The dependencies of the program, apart from redlatch.
 const BESIDE: &str = r#"
 redis = { version = "1.8", features = ["tls-rustls"] }
 reqwest = { version = "0.13", default-features = false, features = ["rustls"] }

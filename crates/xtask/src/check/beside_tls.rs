@@ -18,7 +18,7 @@ async fn main() {
     }
 }
 
-/// What a program does that wants the choice. Fails if a library has chosen.
+/// Chooses a default, as some programs do. Fails if a library has chosen before.
 fn install() -> String {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.install_default().expect("no default yet");

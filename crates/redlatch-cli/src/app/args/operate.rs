@@ -45,9 +45,9 @@ pub(crate) struct ReleaseArgs {
 
 /// End the hold of somebody else.
 ///
-/// By default the renewal of the hold is forbidden. The holder is told at once, its lease runs out,
-/// and exclusion is kept. With --now the name is free at once, while the holder may still be at
-/// work: two may work at the same time.
+/// By default the renewal of the hold is forbidden. The holder is notified at once, the lease runs
+/// out, and exclusion is kept. With --now the name is free at once, while the holder may still be
+/// at work: two may work at the same time.
 ///
 /// Without --token or --owner, the holder is shown and the terminal is asked. Without a terminal
 /// nothing is broken. Exits with 66 if there is no such hold.

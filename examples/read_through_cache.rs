@@ -28,6 +28,8 @@ const SERVICES: usize = 3;
 const READERS: usize = 8;
 const REFRESHES: u64 = 12;
 const EVERY: Duration = Duration::from_millis(200);
+/// While the hold of a dead reader lasts, the refresher waits, and all new readers behind it.
+const READ_LEASE: Duration = Duration::from_secs(3);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -121,7 +123,7 @@ async fn read(lock: ReadWriteLock, list: PathBuf, end: Instant) -> Result<Figure
     let mut copy: Option<(Token, u64)> = None;
     while Instant::now() < end {
         let asked = Instant::now();
-        let guard = lock.read().await?;
+        let guard = lock.read().renewed_lease(READ_LEASE).await?;
         figures.wait(asked);
         let token = guard.token();
         let version = match copy {

@@ -26,7 +26,8 @@ pub(crate) struct OnceArgs {
     /// A slot begins every SPAN since 1970 in UTC; +OFFSET shifts it: 1d+3h is 3 o'clock.
     #[arg(long, value_name = "SPAN[+OFFSET]", value_parser = parse_period)]
     pub(crate) every: Option<Period>,
-    /// Slots begin at the times of a cron expression, in the time zone of --tz.
+    /// Slots begin at the times of a cron expression, in the time zone of --tz. In a doubled hour,
+    /// only jobs of each hour run twice. A skipped time moves to the end of the skipped stretch.
     #[arg(long, value_name = "EXPR", requires = "tz")]
     pub(crate) cron: Option<String>,
     /// Time zone of --cron, such as Europe/Berlin or UTC.

@@ -45,8 +45,11 @@ async fn full_server_accepts_withdrawals_and_undos(binary: ServerBinary) {
     let held = hold.caught().await;
     assert!(client.lock("executed").is_locked().await.unwrap());
     server.config_set("maxmemory", "1");
-    attempts.0.abort();
-    attempts.1.abort();
+    for attempt in [attempts.0, attempts.1] {
+        attempt.abort();
+        // The attempt is given up when its task has ended, not before.
+        assert!(attempt.await.unwrap_err().is_cancelled());
+    }
     assert!(waiter.await.unwrap().unwrap().is_none());
     for client in [&waiting_client, &first, &second] {
         client.settled().await;

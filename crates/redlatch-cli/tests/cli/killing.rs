@@ -21,7 +21,7 @@ const FAMILY: &str =
 
 /// Notes TERM, and ends with it.
 const POLITE: &str =
-    "trap 'echo told > told; exit 0' TERM; echo up > started; while :; do sleep 0.1; done";
+    "trap 'echo told > told; exit 0' TERM; echo up >> started; while :; do sleep 0.1; done";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_kills_the_command_before_anybody_else_has_the_name() {
@@ -56,6 +56,35 @@ async fn is_killed_by_silence(verb: &str, of_next: &str, code: i32) {
     let ended = finished(child).await;
     ended.ends(code);
     assert!(code != 76 || ended.stderr.contains("lost: "), "{ended:?}");
+}
+
+/// With a lease this long, the kill rule alone would look at the hold after minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forced_end_ends_the_command_at_once() {
+    let is_told = async |verb: &str, by: &str| {
+        let world = World::new().await;
+        let child = world.start(&sh(&format!("{verb} --lease 1h"), POLITE));
+        world.lines("started", 1).await;
+        let client = world.client().await;
+        let holder = client.object("a").await.unwrap().unwrap().holders.remove(0);
+        let token = holder.token.unwrap().to_string();
+        world
+            .ends(0, &format!("break a --token {token} {by}"))
+            .await;
+        if verb == "elect a" {
+            world.lines("started", 2).await;
+            signal(pid_of(&child), "TERM");
+        }
+        finished(child).await
+    };
+    let (after_lease, now, term) = tokio::join!(
+        is_told("run a", ""),
+        is_told("run a", "--now"),
+        is_told("elect a", "--now"),
+    );
+    after_lease.ends(76).says("ended by force");
+    now.ends(76).says("ended by force");
+    term.ends(128 + 15);
 }
 
 /// Asserts that nothing of the command was alive any more when the next one printed the time.
@@ -103,7 +132,7 @@ async fn a_hold_ended_by_force_kills_the_command() {
 async fn a_forbidden_renewal_gives_the_command_time_to_end() {
     let world = World::new().await;
     let polite = "trap 'echo told > told; sleep 0.2; echo over >> told; exit 0' TERM; \
-         echo up > started; while :; do sleep 0.1; done";
+         echo up >> started; while :; do sleep 0.1; done";
     let run = sh("run --lease 12s --kill-after 5s a", polite);
     let child = world.start(&run);
     world.lines("started", 1).await;

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     future::{Future, pending, ready},
-    pin::Pin,
+    pin::{Pin, pin},
     time::Duration,
 };
 
@@ -62,6 +62,8 @@ pub(crate) trait Lease {
     fn remaining(&self) -> Duration;
     /// Returns why the hold is lost.
     fn cause(&self) -> Option<LossCause>;
+    /// Resolves at the loss, or before.
+    fn over(&self) -> impl Future<Output = ()>;
 
     /// Asks whether the server keeps the hold until its end, although its renewal is forbidden. If
     /// not, somebody else may have the name already.
@@ -82,6 +84,10 @@ macro_rules! leases {
                     HoldState::Lost(cause) => Some(cause),
                     _ => None,
                 }
+            }
+
+            async fn over(&self) {
+                self.lost().await;
             }
         }
     )*};
@@ -221,6 +227,7 @@ pub(crate) async fn supervise(
     let mut killed_at = None;
     let mut told_to_end = false;
     let mut cut_short = CutShort(Some(job.client));
+    let (mut over, mut is_over) = (pin!(lease.over()), false);
     loop {
         // The clock is read first: a deadline that is a little too early does no harm.
         let now = clock::now();
@@ -256,6 +263,7 @@ pub(crate) async fn supervise(
                 Event::Child => running.follow_stops(),
                 Event::Stop => running.stop(),
             },
+            () = &mut over, if !is_over => is_over = true,
             () = rest.looked() => {}
             () = sleep(rule.pause(now, remaining)) => {}
         }

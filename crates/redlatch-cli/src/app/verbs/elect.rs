@@ -216,6 +216,10 @@ impl Lease for Term {
             _ => None,
         }
     }
+
+    async fn over(&self) {
+        self.ending().await;
+    }
 }
 
 /// A change of who leads, as JSON.

@@ -214,6 +214,10 @@ impl Lease for Locks<'_> {
         self.0.cause()
     }
 
+    async fn over(&self) {
+        self.0.lost().await;
+    }
+
     async fn is_kept(&self) -> bool {
         for member in self.0.members() {
             match member.state() {

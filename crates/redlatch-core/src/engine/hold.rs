@@ -32,6 +32,7 @@ use crate::{
         renewal::Renewal,
         server_clock::ServerClock,
         time::Moment,
+        waiter::WaitStrategy,
     },
 };
 
@@ -137,6 +138,9 @@ impl Hold {
                 &older
             };
             stale.lose(LossCause::Taken);
+        }
+        if client.wait_strategy() == WaitStrategy::Notify {
+            client.net().wakes.pin_for_holds();
         }
         let world = &client.net().world;
         if world.changed.is_some() && hold.has_own_key() {

@@ -12,6 +12,7 @@ use tokio::select;
 use super::{Hold, Holds};
 use crate::{
     ErrorKind,
+    base::primitive::Side,
     net::{Net, Strays},
     protocol::name::{Key, Prefix},
     runtime::{Command, Value},
@@ -20,9 +21,9 @@ use crate::{
 /// The task that reads the key of each new hold, and of each hold whose key has changed.
 ///
 /// The server reports one change of a key to the connection that has read the key, so each report
-/// needs another read. If the key is gone, or is a value of another program, the hold is renewed at
-/// once, and the answer decides. Pools are left aside: other holders change their keys all the
-/// time.
+/// needs another read. If the key is gone, is a value of another program or has another hold, the
+/// hold is renewed at once, and the answer decides. Pools are left aside: other holders change
+/// their keys all the time.
 #[derive(Debug)]
 pub(crate) struct KeyWatch {
     pub(crate) prefix: Prefix,
@@ -69,17 +70,49 @@ impl KeyWatch {
     /// answer the connection is lost, too, and all keys are read on the next one.
     async fn read(&self, net: &Net, hold: Weak<Hold>) {
         let present = hold.upgrade().filter(|hold| hold.has_own_key());
-        let Some(key) = present.map(|hold| hold.primitive().key().clone()) else {
+        let Some((key, mark)) = present.map(|hold| Mark::of(&hold)) else {
             return;
         };
-        let read = Command::new("HGET").arg(key.as_str()).arg("k");
+        let read = Command::new("HGET").arg(key.as_str()).arg(mark.field());
         let deadline = net.world.now() + self.patience;
         let gone = match net.ask(key.slot(), read, deadline).await {
-            Ok(kind) => kind == Value::Nil,
+            Ok(found) => !mark.is(&found),
             Err(error) => error.kind() == ErrorKind::WrongKind,
         };
         if gone && let Some(hold) = hold.upgrade() {
             hold.hurry(net.world.now());
+        }
+    }
+}
+
+/// What a key has until another hold replaces a hold.
+enum Mark {
+    /// The field `t` has this token.
+    Token(String),
+    /// The owner has a field, as readers have.
+    Owner(String),
+}
+
+impl Mark {
+    fn of(hold: &Hold) -> (Key, Self) {
+        let mark = match hold.primitive().side() {
+            Side::Exclusive => Self::Token(hold.token().to_string()),
+            Side::Shared => Self::Owner(format!("r{}", hold.owner())),
+        };
+        (hold.primitive().key().clone(), mark)
+    }
+
+    fn field(&self) -> &str {
+        match self {
+            Self::Token(_) => "t",
+            Self::Owner(field) => field,
+        }
+    }
+
+    fn is(&self, found: &Value) -> bool {
+        match self {
+            Self::Token(token) => found.as_str() == Some(token),
+            Self::Owner(_) => *found != Value::Nil,
         }
     }
 }

@@ -189,6 +189,8 @@ impl Access {
                 Some(lasts.unwrap_or(Duration::MAX))
             }
             Err(why) => {
+                // An error of this library has one line.
+                let why = why.to_string().replace(['\r', '\n'], " ");
                 let trouble = format!("the provider of the credentials has failed: {why}");
                 let trouble = Error::unavailable(trouble);
                 self.0.change(|present| {

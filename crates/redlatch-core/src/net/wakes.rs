@@ -167,6 +167,12 @@ impl WakeRoutes {
         }
     }
 
+    /// Subscribes to the channel of messages about holds, for the lifetime of the client. The server
+    /// that sends one does not know the channels of shards.
+    pub(crate) fn pin_for_holds(&self) {
+        self.everywhere.pin();
+    }
+
     /// Returns the common beginning of all channels of this client.
     pub(crate) fn channel(&self) -> &Arc<str> {
         &self.everywhere.channel

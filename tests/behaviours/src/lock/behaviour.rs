@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use redlatch::{ErrorKind, HoldState, LossCause, Released};
+use redlatch_tests::wait::unique_name;
 
 use crate::prelude::*;
 
@@ -13,6 +14,7 @@ behaviours! {
         every_key_has_an_end,
         scan_finds_locks_by_pattern,
         a_forced_release_ends_one_hold_and_tells_its_holder,
+        a_forced_release_tells_a_holder_by_message,
         names_with_braces_lock_independently,
         random_operations_leave_nothing_behind,
         prefixes_separate_locks;
@@ -303,6 +305,37 @@ async fn a_forced_release_ends_one_hold_and_tells_its_holder(backend: &Backend) 
     // The next renewal reports it.
     assert_eq!(guard.lost().await.as_str(), "revoked");
     assert_fails(guard.check(), ErrorKind::Lost(LossCause::Revoked));
+}
+
+/// The next renewal is far away. The holder has not been checked, and has never waited.
+async fn a_forced_release_tells_a_holder_by_message(backend: &Backend) {
+    let holder = backend.builder().connect_lazy().unwrap();
+    let operator = backend.client().await;
+    let name = unique_name("told");
+    let lease = Duration::from_secs(3600);
+    for after_lease in [false, true] {
+        let guard = holder
+            .lock(&name)
+            .lock()
+            .renewed_lease(lease)
+            .await
+            .unwrap();
+        let owner = guard.owner().to_string();
+        let client = owner.split(':').next().unwrap();
+        let channel = format!("redlatch:w:{client}");
+        eventually("the holder to listen", GENEROUS, async || {
+            backend.subscribers(&channel) == 1
+        })
+        .await;
+        let end = operator.lock(&name).force_release();
+        let ended = match after_lease {
+            false => end.await,
+            true => end.after_lease().await,
+        };
+        assert!(ended.unwrap());
+        let told = tokio::time::timeout(GENEROUS, guard.lost()).await;
+        assert_eq!(told.expect("a message"), LossCause::Revoked);
+    }
 }
 
 // L50

@@ -70,10 +70,11 @@ async fn one_silent_sentinel_of_three_does_not_delay_a_new_connection() {
     guard.release().await.unwrap();
 }
 
-/// Two servers that say that they are masters, and a sentinel that names one of them.
+/// Two servers that say that they are masters, and a sentinel that names one of them as the master
+/// and the other as its replica.
 #[derive(Clone, Debug)]
-struct Group {
-    servers: Arc<[Backend; 2]>,
+pub(crate) struct Group {
+    pub(crate) servers: Arc<[Backend; 2]>,
     transport: EmbeddedTransport,
     /// The index of the master; [`AWAY`] if the sentinel does not answer.
     master: Arc<Mutex<u16>>,
@@ -85,7 +86,7 @@ const AWAY: u16 = 9;
 const SILENT: &str = "redis://sentinel:3";
 
 impl Group {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let servers = [Backend::embedded(), Backend::embedded()];
         let transport = EmbeddedTransport::new();
         let transport = transport.serve("0", servers[0].embedded_server().clone());
@@ -116,7 +117,7 @@ impl Transport for Group {
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
         let mut dial = dial.clone();
         let master = *self.master.lock().unwrap();
-        let Address::Tcp { host, port } = &dial.address else {
+        let (Address::Tcp { host, port } | Address::Tls { host, port, .. }) = &dial.address else {
             unreachable!("it is {}", dial.address);
         };
         let sentinel = host == "sentinel";
@@ -160,7 +161,12 @@ impl Conn for Answering {
             let words = [(); 2].map(|()| words.next().unwrap_or_default());
             match words {
                 [b"ROLE", _] => Some(vec![text("master"), Value::Int(0), Value::Array(vec![])]),
-                [b"SENTINEL", b"MASTER" | b"REPLICAS"] => Some(vec![]),
+                [b"SENTINEL", b"MASTER"] => Some(vec![]),
+                [b"SENTINEL", b"REPLICAS"] => {
+                    let port = (2 - self.master).to_string();
+                    let fields = [text("ip"), text("server"), text("port"), text(&port)];
+                    Some(vec![Value::Array(fields.into())])
+                }
                 [b"SENTINEL", _] => {
                     Some(vec![text("server"), text(&(self.master + 1).to_string())])
                 }

@@ -6,6 +6,7 @@
 mod abandonment;
 mod blocking;
 mod cancel;
+mod certificates;
 mod clock_allowance;
 mod compat;
 mod connecting;

@@ -5,14 +5,16 @@ use std::{fs, path::PathBuf};
 use redlatch::{Client, ErrorKind, runtime::TlsOptions};
 use redlatch_tests::{
     backend::assert_tables_empty,
-    fixture::{MS, SECOND, documented_rights, key},
+    fixture::{MS, SECOND, documented_rights, key, waiting},
     server::{
         Certificates, ClientType, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions,
     },
     wait::{GENEROUS, eventually, unique_name},
 };
 
-use super::support::{contended, first_waiter, hand_over, has_shards, name_on, take_and_free};
+use super::support::{
+    contended, first_waiter, hand_over, has_shards, name_on, registered, take_and_free,
+};
 
 redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
 
@@ -67,9 +69,24 @@ async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
     let client = client.connect().await.unwrap();
     take_and_free(&client.lock("x"), 5).await;
     assert!(server.keys().contains(&key("x")));
-    let blind = Client::builder(&url).connect_timeout(800 * MS).connect();
-    assert!(blind.await.is_err(), "nobody vouches for them");
-    assert_tables_empty(&client).await;
+    let blind = Client::builder(&url).patience(SECOND).connect_lazy();
+    let blind = blind.unwrap();
+    let error = blind.lock("x").lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    blind.set_tls(trusting(&certificates));
+    await_connection(&blind).await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let waiter = waiting(blind.lock("x"));
+    registered(|| &server, "x").await;
+    hand_over(guard, waiter).await;
+    eventually("the sentinel to be heard", GENEROUS, async || {
+        let heard_by = sentinel.command(&["CLIENT", "LIST", "TYPE", "pubsub"]);
+        heard_by.text().lines().count() == 2
+    })
+    .await;
+    for client in [client, blind] {
+        assert_tables_empty(&client).await;
+    }
     fs::remove_dir_all(dir).unwrap();
 }
 
@@ -92,10 +109,7 @@ async fn certificate_of_the_client_can_change_while_connected(binary: ServerBina
         read(&certificates.client_key),
     ));
     client.set_tls(tls);
-    eventually("the client to connect", GENEROUS, async || {
-        client.ping().await.is_ok()
-    })
-    .await;
+    await_connection(&client).await;
     take_and_free(&client.lock("y"), 5).await;
     guard.release().await.unwrap();
     assert_tables_empty(&client).await;
@@ -155,6 +169,13 @@ async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> V
     assert_tables_empty(a).await;
     assert_tables_empty(b).await;
     verbs
+}
+
+async fn await_connection(client: &Client) {
+    eventually("the client to connect", GENEROUS, async || {
+        client.ping().await.is_ok()
+    })
+    .await;
 }
 
 fn certificates() -> (PathBuf, Certificates) {

@@ -1,6 +1,9 @@
 //! `cargo xtask check recipes`: builds and runs programs that combine redlatch with other crates.
 
-use super::package::{cargo_in, lint};
+use super::{
+    databases::POSTGRES,
+    package::{cargo_in, lint},
+};
 use crate::{command, steps::Steps, suite::Verdict};
 
 /// Runs the check.
@@ -12,8 +15,11 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     steps.run("lints", || lint(FOLDER));
     for recipe in RECIPES {
         steps.run(recipe, || {
-            let run = ["run", "--locked", "--bin", recipe];
-            command::run(&mut cargo_in(FOLDER, &run))
+            let mut run = cargo_in(FOLDER, &["run", "--locked", "--bin", recipe]);
+            match recipe {
+                "sqlx" => POSTGRES.with(|name, address| command::run(run.env(name, address))),
+                _ => command::run(&mut run),
+            }
         });
     }
     println!("\n{steps}");
@@ -22,11 +28,13 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 
 const FOLDER: &str = "examples/recipes";
 
-const RECIPES: [&str; 5] = [
+const RECIPES: [&str; 7] = [
     "tokio_cron_scheduler",
     "apalis",
-    "bb8",
+    "pools",
     "cancellation",
+    "shutdown",
+    "sqlx",
     "opentelemetry",
 ];
 

@@ -1,22 +1,31 @@
-//! Users that change, on a server that cuts the connections of each user that has gone.
+//! Users that change, on servers that cut the connections of each user that has gone.
 
-use redlatch::Client;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use redlatch::{Client, Credentials, Durability, Error, HoldState, LockGuard};
 use redlatch_tests::{
     fixture::SECOND,
-    server::{Server, ServerBinary, ServerOptions},
+    server::{Replicated, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
 use super::{
-    connect,
-    kinds::KINDS,
+    TAG, builder, connect,
+    kind::Party,
+    kinds::{self, KINDS},
     scene::{Leases, Scene},
     standalone::Bed,
 };
+use crate::support::{hand_over, three_and_three};
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_twenty_logins,
     every_kind_outlives_twenty_logins_with_resp2,
+    every_kind_outlives_logins_at_all_nodes_of_a_cluster,
+    every_kind_outlives_logins_at_a_master_and_its_replica,
 );
 
 async fn every_kind_outlives_twenty_logins(binary: ServerBinary) {
@@ -83,6 +92,116 @@ async fn outlive(binary: &ServerBinary, rights: &str) -> (Bed, Vec<String>) {
     bed.end(scene).await;
     (bed, before)
 }
+
+async fn every_kind_outlives_logins_at_all_nodes_of_a_cluster(binary: ServerBinary) {
+    let cluster = three_and_three(&binary);
+    let masters = cluster.masters();
+    let clients = outlive_at(cluster.nodes(), &masters, &cluster.url()).await;
+    cluster.fail_over_to(cluster.replicas_of(cluster.owner(TAG))[0]);
+    cluster.await_agreement();
+    for client in &clients {
+        durably(client).await.unwrap().release().await.unwrap();
+    }
+}
+
+async fn every_kind_outlives_logins_at_a_master_and_its_replica(binary: ServerBinary) {
+    let group = Replicated::start(&binary, 1, &ServerOptions::new());
+    let clients = outlive_at(group.servers(), &[group.master()], &group.url()).await;
+    group.promote(1);
+    group.await_in_step();
+    for client in &clients {
+        durably(client).await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Connects two clients as the user 0. The user of one is set, and the other asks for the `present`
+/// one.
+async fn set_and_provided(url: &str, present: &Arc<AtomicUsize>) -> [Client; 2] {
+    let set = builder(url).credentials(Some("app0"), Some("secret0"));
+    let present = Arc::clone(present);
+    let provided = builder(url).credentials_from(move || {
+        let n = present.load(Relaxed);
+        async move {
+            Ok(Credentials {
+                username: Some(format!("app{n}")),
+                password: format!("secret{n}"),
+                expires_in: Some(SECOND),
+            })
+        }
+    });
+    [
+        set.connect().await.unwrap(),
+        provided.connect().await.unwrap(),
+    ]
+}
+
+/// Changes the user on all servers while all kinds are held and awaited, and one lock durably.
+async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Client; 2] {
+    let present = Arc::default();
+    let add = |n| {
+        servers
+            .iter()
+            .for_each(|server| add_user(server, n, "+@all"));
+    };
+    add(0);
+    let clients = set_and_provided(url, &present).await;
+    let parties = clients.clone().map(|client| Party {
+        client,
+        others: Vec::new(),
+    });
+    let leases = Leases::renewed(6 * SECOND);
+    let mut scene = Scene::begin(&kinds::on_one(), parties, TAG, leases).await;
+    let held = durably(&clients[0]).await.unwrap();
+    let waiter = clients[1].clone();
+    let waiter = tokio::spawn(async move { durably(&waiter).await.unwrap() });
+    let lock = clients[0].lock(DURABLE);
+    eventually("a waiter to register", GENEROUS, async || {
+        lock.info()
+            .await
+            .unwrap()
+            .is_some_and(|info| info.waiters > 0)
+    })
+    .await;
+    scene.renewed().await;
+    let before: Vec<_> = masters.iter().map(|at| connections(at, "app0")).collect();
+    for n in 1..=3 {
+        add(n);
+        present.store(n, Relaxed);
+        clients[0].set_credentials(Some(&format!("app{n}")), Some(&format!("secret{n}")));
+        let old = format!("app{}", n - 1);
+        eventually("the connections to log in", GENEROUS, async || {
+            servers.iter().all(|at| connections(at, &old).is_empty())
+        })
+        .await;
+        for server in servers {
+            server.command(&["ACL", "DELUSER", &old]).unwrap();
+        }
+        scene.assert_held().await;
+    }
+    for (master, before) in masters.iter().zip(before) {
+        let after = connections(master, "app3");
+        assert!(before.len() >= 2, "{before:?}");
+        assert!(
+            before.iter().all(|id| after.contains(id)),
+            "{before:?} {after:?}"
+        );
+    }
+    scene.renewed().await;
+    assert!(held.state() == HoldState::Held && !waiter.is_finished());
+    hand_over(held, waiter).await;
+    println!("{url}: {}", scene.hand_over().await);
+    scene.end(masters).await;
+    clients
+}
+
+/// Takes a lock that a replica has to confirm.
+async fn durably(client: &Client) -> Result<LockGuard, Error> {
+    let lock = client.lock(DURABLE);
+    let lock = lock.lock().renewed_lease(6 * SECOND);
+    lock.durability(Durability::Replicas(1)).await
+}
+
+const DURABLE: &str = "{s}durable";
 
 fn add_user(server: &Server, n: usize, rights: &str) {
     let (user, password) = (format!("app{n}"), format!(">secret{n}"));

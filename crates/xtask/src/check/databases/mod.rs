@@ -20,11 +20,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let mut steps = Steps::default();
     steps.run("lints", || lint(FOLDER));
     for database in [POSTGRES, MARIADB] {
-        steps.run(database.name, || {
-            let place = Place::new(database.name, &user(database.users)?)?;
-            let running = (database.start)(&place)?;
-            test(&database, &running)
-        });
+        steps.run(database.name, || test(database));
     }
     println!("\n{steps}");
     Ok(steps.verdict())
@@ -32,7 +28,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 
 /// A database, and how it is started.
 #[derive(Clone, Copy)]
-struct Database {
+pub(super) struct Database {
     /// The name of its test, too.
     name: &'static str,
     /// Who may run it if root may not. The first that exists is taken.
@@ -44,7 +40,25 @@ struct Database {
     start: fn(&Place) -> Result<Running, String>,
 }
 
-const POSTGRES: Database = Database {
+impl Database {
+    /// Starts the database, passes the variable and the address to `work`, and stops the database.
+    pub(super) fn with(
+        self,
+        work: impl FnOnce(&str, String) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let place = Place::new(self.name, &user(self.users)?)?;
+        let running = (self.start)(&place)?;
+        let tail = if self.name == POSTGRES.name {
+            "/postgres"
+        } else {
+            ""
+        };
+        let address = format!("{}:{}{tail}", self.address, running.port());
+        work(self.variable, address)
+    }
+}
+
+pub(super) const POSTGRES: Database = Database {
     name: "postgres",
     users: &["postgres", "nobody"],
     variable: "REDLATCH_POSTGRES",
@@ -61,17 +75,11 @@ const MARIADB: Database = Database {
 };
 
 /// Runs the tests of a database, one at a time: one of them looks for waiting connections.
-fn test(database: &Database, running: &Running) -> Result<(), String> {
+fn test(database: Database) -> Result<(), String> {
     let args = ["test", "--locked", "--test", database.name];
     let mut test = cargo_in(FOLDER, &args);
-    let tail = if database.name == POSTGRES.name {
-        "/postgres"
-    } else {
-        ""
-    };
-    let address = format!("{}:{}{tail}", database.address, running.port());
-    test.env(database.variable, address);
-    command::run(test.args(["--", "--test-threads=1", "--show-output"]))
+    test.args(["--", "--test-threads=1", "--show-output"]);
+    database.with(|variable, address| command::run(test.env(variable, address)))
 }
 
 fn start_postgres(place: &Place) -> Result<Running, String> {

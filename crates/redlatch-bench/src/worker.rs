@@ -1,10 +1,7 @@
 //! This program as a contender in its own process: it runs rounds for another process. The protocol
 //! is that of [`contender::External`](crate::contender).
 
-use std::{
-    io::{self, BufRead, Write},
-    sync::Arc,
-};
+use std::io::{self, BufRead, Write};
 
 use tokio::{sync::mpsc, time::Instant};
 
@@ -17,7 +14,7 @@ use crate::{
 /// Answers requests until the standard input ends.
 pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
     let session = contender::connect(name, url).await?;
-    say(&format!("ready {}\n", session.verbs().join(",")))?;
+    say(&format!("ready {}\n", session.verbs.join(",")))?;
     let (mut holder, mut station) = (Holder::default(), None);
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
@@ -31,7 +28,7 @@ pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
 }
 
 async fn answer(
-    session: &Arc<dyn Session>,
+    session: &Session,
     holder: &mut Holder,
     url: &str,
     line: &str,

@@ -45,8 +45,11 @@ pub(crate) trait Contender: Send {
 pub(crate) struct Session {
     /// The commands that it sends itself; see [`Contender::verbs`].
     pub(crate) verbs: &'static [&'static str],
-    lock: Box<dyn Fn(&str) -> Box<dyn Lock> + Send + Sync>,
+    lock: Named,
 }
+
+/// Makes a handle of a name.
+type Named = Box<dyn Fn(&str) -> Box<dyn Lock> + Send + Sync>;
 
 impl Session {
     /// Returns a library that makes the handle of a name by `lock`.

@@ -15,8 +15,8 @@ use redlatch::{
 use super::{Failure, Lock, Session};
 use crate::job::PERMITS;
 
-/// Makes a handle of a name.
-type Named = fn(&Client, &str) -> Box<dyn Lock>;
+/// Makes a handle of a name of one kind.
+type OfKind = fn(&Client, &str) -> Box<dyn Lock>;
 
 /// A way to acquire and a way to release.
 struct Handle<G, T, R> {
@@ -28,7 +28,7 @@ struct Handle<G, T, R> {
 /// Connects a client, if `name` is that of a kind. `roomy` and `permits` have a permit for each
 /// task. With `one-`, all tasks of a round share one semaphore.
 pub(super) async fn session(name: &str, url: &str) -> Result<Option<Session>, Failure> {
-    let named: Named = match name {
+    let named: OfKind = match name {
         "redlatch" => |client, name| {
             let lock = client.lock(name);
             handle(move || lock.lock().into_future(), LockGuard::release)

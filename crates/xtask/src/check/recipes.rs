@@ -1,14 +1,14 @@
 //! `cargo xtask check recipes`: builds and runs programs that combine redlatch with other crates.
 
-use super::package::{cargo_in, lint};
-use crate::{command, steps::Steps, suite::Verdict};
+use super::{
+    no_arguments,
+    package::{cargo_in, lint},
+};
+use crate::{command, steps::Steps};
 
 /// Runs the check.
-pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
-    if let Some(argument) = args.first() {
-        return Err(format!("check recipes takes no arguments: {argument:?}"));
-    }
-    let mut steps = Steps::default();
+pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
+    no_arguments(args)?;
     steps.run("lints", || lint(FOLDER));
     for recipe in RECIPES {
         steps.run(recipe, || {
@@ -16,8 +16,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
             command::run(&mut cargo_in(FOLDER, &run))
         });
     }
-    println!("\n{steps}");
-    Ok(steps.verdict())
+    Ok(())
 }
 
 const FOLDER: &str = "examples/recipes";

@@ -8,6 +8,7 @@
 //! * [`backend`]: the servers of a behaviour, the embedded engine or a real server, for one source.
 //! * [`copies`]: delivers copies of requests to an embedded server.
 //! * [`fixture`]: helpers that the fault tests share.
+//! * [`hold`]: one face for guards, permits with ids, and runs of jobs.
 //! * [`server`]: finds server binaries, starts, stops, kills and inspects servers, clusters and
 //!   sentinels.
 //! * [`shared`]: clusters and sentinels that live as long as the test process.
@@ -45,6 +46,7 @@ pub mod copies;
 #[cfg(unix)]
 pub mod fixture;
 pub mod gate;
+pub mod hold;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;

@@ -1,6 +1,8 @@
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZero, path::PathBuf, process, time::Duration};
+
+use clap::{Parser, Subcommand};
 
 use crate::{
     contender::{FLOOR, KINDS, KNOWN, SCRIPTS, is_known},
@@ -8,125 +10,108 @@ use crate::{
     workload,
 };
 
-/// The task of the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    Help,
-    /// Acts as a contender for another process.
-    Work {
+/// Measures the locks of redlatch beside the limit and beside other locks.
+///
+/// The server is the first of `REDLATCH_TEST_SERVERS`, or redis-server or valkey-server of the
+/// PATH.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    bin_name = "cargo xtask bench",
+    after_help = WORKLOADS,
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct Plan {
+    /// Some of the workloads below, or all if none is named
+    #[arg(value_parser = workload::named)]
+    pub(crate) workloads: Vec<&'static str>,
+    /// 9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten
+    /// minutes
+    #[arg(long)]
+    long: bool,
+    /// The number of rounds
+    #[arg(long, value_name = "N")]
+    rounds: Option<NonZero<usize>>,
+    #[arg(skip)]
+    pub(crate) effort: Effort,
+    /// The time by which the server's answers take longer; not for W9 and W12
+    #[arg(
+        long,
+        value_name = "1ms",
+        default_value = "0ms",
+        hide_default_value = true
+    )]
+    #[arg(value_parser = time)]
+    pub(crate) latency: Duration,
+    /// Only these of raw, redlatch, rslock, polling, scripts, fair, write
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = contender)]
+    pub(crate) only: Vec<String>,
+    /// One more contender for W1 to W4: a program that speaks the protocol in
+    /// contender/external.rs
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = program)]
+    pub(crate) with: Vec<(String, Vec<String>)>,
+    /// Where JSON and plots go; docs/book/src/explanation/performance to publish them
+    #[arg(long = "out", value_name = "FOLDER", default_value = "target/bench")]
+    pub(crate) folder: PathBuf,
+    #[command(subcommand)]
+    pub(crate) part: Option<Part>,
+}
+
+/// A process that another one starts.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum Part {
+    /// Acts as a contender for another process
+    Worker {
+        #[arg(value_parser = worker)]
         contender: String,
         url: String,
     },
-    /// Relays between the server at this port and its clients.
-    Relay {
-        server: u16,
-        latency: Duration,
-    },
-    Measure(Plan),
+    /// Relays between the server at this port and its clients, in so many µs
+    Relay { server: u16, micros: u64 },
 }
 
-/// The measurements to take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Names of workloads, in the order of the command line.
-    pub(crate) workloads: Vec<&'static str>,
-    pub(crate) effort: Effort,
-    /// The time that is added to each reply of a server.
-    pub(crate) latency: Duration,
-    /// The built-in contenders to measure. If it is empty, all are measured.
-    pub(crate) only: Vec<String>,
-    /// External programs as contenders: a name, and the words of the command.
-    pub(crate) with: Vec<(String, Vec<String>)>,
-    pub(crate) folder: PathBuf,
+impl Plan {
+    /// Reads the arguments. Ends the process if they are wrong, or after the help.
+    pub(crate) fn read() -> Self {
+        Self::parse().completed().unwrap_or_else(|message| {
+            eprintln!("{message}");
+            process::exit(2);
+        })
+    }
+
+    fn completed(mut self) -> Result<Self, String> {
+        self.effort = if self.long { LONG } else { SHORT };
+        if let Some(rounds) = self.rounds.map(NonZero::get) {
+            (self.effort.rounds, self.effort.few) = (rounds, rounds);
+        }
+        let starts_own = [workload::CLUSTER, workload::CAPACITY];
+        let one_server = |name: &&str| self.latency.is_zero() || !starts_own.contains(name);
+        if let Some(name) = self.workloads.iter().find(|name| !one_server(name)) {
+            return Err(format!(
+                "--latency is not for {name}, which starts its own servers"
+            ));
+        }
+        if self.workloads.is_empty() {
+            let all = workload::ALL.iter().map(|one| one.0);
+            self.workloads = all.filter(one_server).collect();
+        }
+        Ok(self)
+    }
 }
 
-/// Reads the arguments. An error names the wrong argument and the reason.
-pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
-    let args: Vec<String> = args.collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match *words.as_slice() {
-        ["worker", contender, url] if is_known(contender) => {
-            return Ok(Task::Work {
-                contender: contender.to_owned(),
-                url: url.to_owned(),
-            });
-        }
-        ["worker", contender, _] => return Err(format!("unknown contender {contender:?}")),
-        ["worker", ..] => return Err("worker takes a contender and a url".to_owned()),
-        ["relay", ref rest @ ..] => return relay(rest).ok_or_else(|| RELAY.to_owned()),
-        _ => {}
+fn contender(name: &str) -> Result<String, String> {
+    let known = [&KNOWN[..], &KINDS[..], &[SCRIPTS]].concat();
+    if known.contains(&name) {
+        return Ok(name.to_owned());
     }
-    if words.iter().any(|word| HELP.contains(word)) {
-        return Ok(Task::Help);
-    }
-    let mut plan = Plan {
-        workloads: Vec::new(),
-        effort: if words.contains(&"--long") {
-            LONG
-        } else {
-            SHORT
-        },
-        latency: Duration::ZERO,
-        only: Vec::new(),
-        with: Vec::new(),
-        folder: PathBuf::from("target/bench"),
-    };
-    for word in words {
-        read(&mut plan, word)?;
-    }
-    let starts_own = [workload::CLUSTER, workload::CAPACITY];
-    let one_server = |name: &&str| plan.latency.is_zero() || !starts_own.contains(name);
-    if let Some(name) = plan.workloads.iter().find(|name| !one_server(name)) {
-        return Err(format!(
-            "--latency is not for {name}, which starts servers of its own"
-        ));
-    }
-    if plan.workloads.is_empty() {
-        let all = workload::ALL.iter().map(|one| one.0);
-        plan.workloads = all.filter(one_server).collect();
-    }
-    Ok(Task::Measure(plan))
+    Err(format!("there are {}", known.join(", ")))
 }
 
-/// Reads one argument of a plan.
-fn read(plan: &mut Plan, word: &str) -> Result<(), String> {
-    let Some((option, value)) = word.split_once('=') else {
-        match word {
-            "--long" => {}
-            _ if word.starts_with('-') => return Err(unknown("option", word)),
-            name => plan.workloads.push(workload::named(name)?),
-        }
-        return Ok(());
-    };
-    match option {
-        "--rounds" => {
-            let rounds = value.parse().ok().filter(|&rounds| rounds > 0);
-            let rounds = rounds.ok_or_else(|| {
-                format!("--rounds=N takes a whole number from 1, and not {value:?}")
-            })?;
-            plan.effort.rounds = rounds;
-            plan.effort.few = rounds;
-        }
-        "--latency" => {
-            plan.latency = time(value).ok_or_else(|| {
-                format!("--latency=1ms takes a whole number of ms or us from 1, and not {value:?}")
-            })?;
-        }
-        "--out" if value.is_empty() => return Err("--out=folder takes a folder".to_owned()),
-        "--out" => plan.folder = value.into(),
-        "--only" => {
-            for name in value.split(',') {
-                if !KNOWN.contains(&name) && !KINDS.contains(&name) && name != SCRIPTS {
-                    let known = [&KNOWN[..], &KINDS[..], &[SCRIPTS]].concat().join(", ");
-                    return Err(format!("unknown contender {name:?}; there are {known}"));
-                }
-                plan.only.push(name.to_owned());
-            }
-        }
-        "--with" => plan.with.push(program(value)?),
-        _ => return Err(unknown("option", option)),
+fn worker(name: &str) -> Result<String, &'static str> {
+    if is_known(name) {
+        Ok(name.to_owned())
+    } else {
+        Err("unknown contender")
     }
-    Ok(())
 }
 
 /// Reads `name=command`.
@@ -134,9 +119,7 @@ fn program(value: &str) -> Result<(String, Vec<String>), String> {
     let (name, command) = value.split_once('=').unwrap_or_default();
     let words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
     if name.is_empty() || words.is_empty() {
-        return Err(format!(
-            "--with=name=command takes a name and a command, and not {value:?}"
-        ));
+        return Err("a name and a command are needed, such as go=./lock".to_owned());
     }
     if is_known(name) || name == FLOOR {
         return Err(format!("{name:?} is a contender that is built in"));
@@ -144,34 +127,18 @@ fn program(value: &str) -> Result<(String, Vec<String>), String> {
     Ok((name.to_owned(), words))
 }
 
-fn relay(rest: &[&str]) -> Option<Task> {
-    let &[server, latency] = rest else {
-        return None;
-    };
-    Some(Task::Relay {
-        server: server.parse().ok()?,
-        latency: Duration::from_micros(latency.parse().ok()?),
-    })
-}
-
 /// Reads a time as `1ms` or `500us`.
-fn time(text: &str) -> Option<Duration> {
+fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix("us")) {
         (Some(number), _) => (number, 1_000),
         (_, Some(number)) => (number, 1),
-        _ => return None,
+        _ => ("", 1),
     };
-    let micros = number.parse::<u64>().ok()?.checked_mul(unit)?;
-    (micros > 0).then(|| Duration::from_micros(micros))
+    let micros = number.parse::<u64>().ok();
+    let micros = micros.and_then(|number| number.checked_mul(unit));
+    let micros = micros.ok_or("a whole number of ms or us is needed, such as 1ms")?;
+    Ok(Duration::from_micros(micros))
 }
-
-fn unknown(what: &str, word: &str) -> String {
-    format!("unknown {what} {word:?}")
-}
-
-const HELP: [&str; 3] = ["help", "--help", "-h"];
-
-const RELAY: &str = "relay takes the port of a server and a number of µs";
 
 const SHORT: Effort = Effort {
     rounds: 5,
@@ -187,107 +154,56 @@ const LONG: Effort = Effort {
     long: true,
 };
 
-pub(crate) const USAGE: &str = "\
-usage: cargo xtask bench [workload…] [--long] [--rounds=N] [--latency=1ms] [--only=name,name] [--with=name=command]… [--out=folder]
-       redlatch-bench worker <contender> <url>
-       redlatch-bench relay <port> <µs>
-
-workloads, all of them if none is named:
+const WORKLOADS: &str = "\
+Workloads:
   W1  uncontended, one task              W6  10,000 and 100,000 holds, kept by the watchdog
   W2  uncontended, 64 and 512 tasks      W7  a fair lock's queue, 10 to 10,000 long
   W3  one name, in one process           W8  up to 10,000 readers of one name
   W4  one name, in several processes     W9  uncontended and held, over three masters
   W5  a semaphore                        W10 uncontended, every kind, 64 tasks
   W11 512 tasks, 200 names, 1 in 10 shared  W12 clients, holds and waiters: what each costs
-  W13 one task beside up to 512 busy ones
-
-  --long      9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten minutes
-  --rounds    so many rounds
-  --latency   the server's answers take so much longer; not for W9 and W12
-  --only      only these of raw, redlatch, rslock, polling, scripts, fair, write
-  --with      one more contender for W1 to W4: a program that speaks the protocol in contender/external.rs
-  --out       where JSON and plots go; target/bench if absent, docs/book/src/explanation/performance to publish them
-
-The server is the first of REDLATCH_TEST_SERVERS, else redis-server or valkey-server of the PATH.";
+  W13 one task beside up to 512 busy ones";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &[&str]) -> Result<Task, String> {
-        parse(line.iter().map(|&word| word.to_owned()))
-    }
-
-    fn plan(line: &[&str]) -> Plan {
-        match parsed(line) {
-            Ok(Task::Measure(plan)) => plan,
-            other => panic!("{line:?} is {other:?}"),
-        }
+    fn parsed(line: &[&str]) -> Result<Plan, String> {
+        let plan = Plan::try_parse_from([&["bench"], line].concat());
+        plan.map_err(|error| error.to_string())?.completed()
     }
 
     #[test]
     fn a_plan_is_read() {
-        let plan = plan(&["w3", "W1", "--rounds=2", "--long", "--with=go=./lock -x"]);
+        let plan = parsed(&["w3", "W1", "--rounds=2", "--long", "--with=go=./lock -x"]).unwrap();
         assert_eq!(plan.workloads, ["W3", "W1"]);
         assert_eq!((plan.effort.rounds, plan.effort.time), (2, LONG.time));
-        assert!(plan.effort.long);
         let program = ["./lock", "-x"].map(str::to_owned).to_vec();
         assert_eq!(plan.with, [("go".to_owned(), program)]);
-    }
-
-    #[test]
-    fn without_arguments_everything_is_measured_where_the_server_is() {
-        let all = plan(&[]);
+        let all = parsed(&[]).unwrap();
         assert_eq!((all.workloads.len(), all.effort), (13, SHORT));
-        assert!(all.latency.is_zero() && all.only.is_empty() && all.with.is_empty());
-        let away = plan(&["--latency=1500us", "--only=redlatch,fair"]);
+        let away = parsed(&["--latency=1500us", "--only=redlatch,fair"]).unwrap();
         assert_eq!(away.latency, Duration::from_micros(1_500));
         assert_eq!((away.workloads.len(), away.only.len()), (11, 2));
+        let worker = parsed(&["worker", "fair", "redis://h"]).unwrap().part;
+        assert!(matches!(worker, Some(Part::Worker { contender, .. }) if contender == "fair"));
     }
 
     #[test]
-    fn a_relay_and_a_worker_are_read() {
-        let latency = Duration::from_millis(1);
-        let relay = Task::Relay {
-            server: 6379,
-            latency,
-        };
-        assert_eq!(parsed(&["relay", "6379", "1000"]), Ok(relay));
-        let worker = Task::Work {
-            contender: "fair".to_owned(),
-            url: "redis://h".to_owned(),
-        };
-        assert_eq!(parsed(&["worker", "fair", "redis://h"]), Ok(worker));
-        assert_eq!(parsed(&["W1", "--help"]), Ok(Task::Help));
-    }
-
-    #[test]
-    fn wrong_arguments_are_refused_and_named() {
-        let cases = [
-            (&["W14"][..], "unknown workload \"W14\""),
-            (&["W1", "--fast"], "unknown option \"--fast\""),
-            (&["--fast=1"], "unknown option \"--fast\""),
-            (&["--long=1"], "unknown option \"--long\""),
-            (&["--rounds=0"], "from 1, and not \"0\""),
-            (&["--rounds=many"], "from 1, and not \"many\""),
-            (&["--latency=0ms"], "from 1, and not \"0ms\""),
-            (&["--latency=1"], "from 1, and not \"1\""),
-            (&["--latency=1ms", "W9"], "not for W9"),
-            (&["--latency=1ms", "W12"], "not for W12"),
-            (&["--only=redlach"], "unknown contender \"redlach\""),
-            (&["--only="], "unknown contender \"\""),
-            (&["--with=x"], "takes a name and a command"),
-            (&["--with=raw=./x"], "\"raw\" is a contender"),
-            (&["--with=floor=./x"], "\"floor\" is a contender"),
-            (&["worker", "floor", "url"], "unknown contender \"floor\""),
-            (&["--out="], "takes a folder"),
-            (&["worker", "nobody", "url"], "unknown contender \"nobody\""),
-            (&["worker"], "takes a contender and a url"),
-            (&["relay", "x", "1"], "relay takes"),
-        ];
-        for (line, part) in cases {
-            let message = parsed(line).unwrap_err();
-            assert!(message.contains(part), "{line:?}: {message}");
+    fn wrong_arguments_are_refused() {
+        for line in [
+            &["W14"][..],
+            &["--rounds=0"],
+            &["--latency=1"],
+            &["--latency=1ms", "W9"],
+            &["--only=redlach"],
+            &["--only="],
+            &["--with=x"],
+            &["--with=raw=./x"],
+            &["--with=floor=./x"],
+            &["worker", "floor", "url"],
+        ] {
+            assert!(parsed(line).is_err(), "{line:?}");
         }
     }
 }

@@ -1,20 +1,39 @@
 //! W6 and W12, in the measured process: many holds, waiters or clients, and their cost.
-//!
-//! There are five requests, each with one line as its reply: `hold <n> <ms> <key>` acquires n names
-//! with a renewed lease,
-//! `queue <n> <m> <key>` lets n tasks wait for m fair locks that it holds, `connect <n>` connects n
-//! clients that do nothing, `watch <ms>` watches what there is for this time, and `part` ends it.
 
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, iter};
 use redlatch::{Client, FairLockGuard, HoldState, LockGuard};
-use tokio::{task::JoinSet, time::sleep};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use crate::{
     clock,
     contender::{Failure, connect_redlatch},
 };
+
+/// A request to the measured process, as a line of JSON. The reply is one, too: the bytes by which
+/// the memory has grown, or what was watched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// Acquires `n` names with a renewed lease.
+    Hold {
+        n: usize,
+        lease: Duration,
+        key: String,
+    },
+    /// Lets `n` tasks wait for so many fair locks, which it holds.
+    Queue { n: usize, names: usize, key: String },
+    /// Connects `n` clients that do nothing.
+    Connect { n: usize },
+    /// Watches what there is for this time.
+    Watch { time: Duration },
+    /// Ends all of it.
+    Part,
+}
 
 /// The holds, waiters and clients of this process.
 #[derive(Default)]
@@ -26,56 +45,44 @@ pub(crate) struct Holder {
 }
 
 /// The result of watching.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Watched {
-    /// The CPU time of the process in ns.
-    pub(crate) cpu: u64,
-    /// The duration in ns.
-    pub(crate) wall: u64,
-    /// The shortest remaining time of any hold so far, in ms.
-    pub(crate) least: u64,
+    /// The CPU time of the process.
+    pub(crate) cpu: Duration,
+    pub(crate) wall: Duration,
+    /// The shortest remaining time of any hold so far.
+    pub(crate) least: Duration,
     pub(crate) lost: usize,
 }
 
 impl Holder {
-    /// Answers one request; `None` if it is none of the five.
-    pub(crate) async fn answer(
-        &mut self,
-        url: &str,
-        line: &str,
-    ) -> Option<Result<String, Failure>> {
-        let words: Vec<_> = line.split(' ').collect();
-        match *words.as_slice() {
-            ["hold", n, ms, key] => {
-                let lease = Duration::from_millis(ms.parse().ok()?);
-                let n = n.parse().ok()?;
-                Some(self.hold(url, n, lease, key).await)
+    /// Answers a request.
+    pub(crate) async fn answer(&mut self, url: &str, ask: Ask) -> Result<String, Failure> {
+        let bytes = match ask {
+            Ask::Hold { n, lease, key } => self.hold(url, n, lease, &key).await?,
+            Ask::Queue { n, names, key } => self.queue(url, n, names, &key).await?,
+            Ask::Connect { n } => self.connect(url, n).await?,
+            Ask::Watch { time } => {
+                let watched = self.watch(time).await;
+                return Ok(serde_json::to_string(&watched)? + "\n");
             }
-            ["queue", n, names, key] => {
-                let (n, names) = (n.parse().ok()?, names.parse().ok()?);
-                Some(self.queue(url, n, names, key).await)
+            Ask::Part => {
+                self.part().await;
+                0
             }
-            ["connect", n] => {
-                let n = n.parse().ok()?;
-                Some(self.connect(url, n).await)
-            }
-            ["watch", ms] => {
-                let time = Duration::from_millis(ms.parse().ok()?);
-                Some(self.watch(time).await)
-            }
-            ["part"] => {
-                self.waiting.shutdown().await;
-                self.blockers.clear();
-                for client in self.clients.drain(..) {
-                    client.close(Duration::from_secs(30)).await;
-                }
-                if let Some((client, guards)) = self.held.take() {
-                    drop(guards);
-                    client.close(Duration::from_secs(30)).await;
-                }
-                Some(Ok("parted\n".to_owned()))
-            }
-            _ => None,
+        };
+        Ok(format!("{bytes}\n"))
+    }
+
+    async fn part(&mut self) {
+        self.waiting.shutdown().await;
+        self.blockers.clear();
+        for client in self.clients.drain(..) {
+            client.close(Duration::from_secs(30)).await;
+        }
+        if let Some((client, guards)) = self.held.take() {
+            drop(guards);
+            client.close(Duration::from_secs(30)).await;
         }
     }
 
@@ -85,7 +92,7 @@ impl Holder {
         n: usize,
         lease: Duration,
         key: &str,
-    ) -> Result<String, Failure> {
+    ) -> Result<u64, Failure> {
         let client = connect_redlatch(url).await?;
         // The first locks allocate memory that later ones share, so it is not measured.
         for i in 0..64 {
@@ -108,7 +115,7 @@ impl Holder {
         drop(taken);
         let bytes = clock::own_memory().saturating_sub(before);
         self.held = Some((client, guards));
-        Ok(format!("held {bytes}\n"))
+        Ok(bytes)
     }
 
     /// Lets `n` tasks wait for `names` fair locks, each with the same number of waiters. Each
@@ -119,7 +126,7 @@ impl Holder {
         n: usize,
         names: usize,
         key: &str,
-    ) -> Result<String, Failure> {
+    ) -> Result<u64, Failure> {
         let client = connect_redlatch(url).await?;
         let lock = |i: usize| client.fair_lock(format!("{key}:{}", i % names));
         for i in 0..names {
@@ -140,24 +147,22 @@ impl Holder {
         }
         let bytes = clock::own_memory().saturating_sub(before);
         self.clients.push(client);
-        Ok(format!("held {bytes}\n"))
+        Ok(bytes)
     }
 
-    async fn connect(&mut self, url: &str, n: usize) -> Result<String, Failure> {
+    async fn connect(&mut self, url: &str, n: usize) -> Result<u64, Failure> {
         let before = clock::own_memory();
         for _ in 0..n {
             self.clients.push(connect_redlatch(url).await?);
         }
-        let bytes = clock::own_memory().saturating_sub(before);
-        Ok(format!("held {bytes}\n"))
+        Ok(clock::own_memory().saturating_sub(before))
     }
 
-    async fn watch(&self, time: Duration) -> Result<String, Failure> {
+    async fn watch(&self, time: Duration) -> Watched {
         let guards = self.held.as_ref().map_or(&[][..], |(_, guards)| guards);
-        let (cpu, began) = (clock::own_cpu(), clock::monotonic());
+        let (cpu, began) = (clock::own_cpu(), Instant::now());
         let mut least = Duration::MAX;
-        let end = began + u64::try_from(time.as_nanos())?;
-        while clock::monotonic() < end {
+        while began.elapsed() < time {
             sleep(LOOK).await;
             // This process is measured, so the checks must be cheap. A hold that is lost before its
             // deadline is counted below.
@@ -167,55 +172,14 @@ impl Holder {
             }
         }
         let lost = |guard: &&LockGuard| matches!(guard.state(), HoldState::Lost(_));
-        let watched = Watched {
-            cpu: u64::try_from((clock::own_cpu() - cpu).as_nanos())?,
-            wall: clock::monotonic() - began,
-            least: u64::try_from(least.as_millis()).unwrap_or(u64::MAX),
-            lost: guards.iter().filter(lost).count(),
-        };
-        Ok(watched.line())
-    }
-}
-
-impl Watched {
-    fn line(self) -> String {
-        let Self {
-            cpu,
-            wall,
+        Watched {
+            cpu: clock::own_cpu() - cpu,
+            wall: began.elapsed(),
             least,
-            lost,
-        } = self;
-        format!("watched {cpu} {wall} {least} {lost}\n")
-    }
-
-    /// Reads the reply to `watch`.
-    pub(crate) fn read(line: &str) -> Option<Self> {
-        let mut words = line.trim_end().strip_prefix("watched ")?.split(' ');
-        Some(Self {
-            cpu: words.next()?.parse().ok()?,
-            wall: words.next()?.parse().ok()?,
-            least: words.next()?.parse().ok()?,
-            lost: words.next()?.parse().ok()?,
-        })
+            lost: guards.iter().filter(lost).count(),
+        }
     }
 }
 
 /// The interval between two checks of all holds.
 const LOOK: Duration = Duration::from_millis(500);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn holds_are_read_as_written() {
-        let watched = Watched {
-            cpu: 1,
-            wall: 2,
-            least: 3,
-            lost: 4,
-        };
-        assert_eq!(Watched::read(&watched.line()), Some(watched));
-        assert_eq!(Watched::read("held 5"), None);
-    }
-}

@@ -17,20 +17,13 @@ mod stats;
 mod worker;
 mod workload;
 
-use std::{env, process::ExitCode};
+use std::{process::ExitCode, time::Duration};
 
-use cli::Task;
+use cli::{Part, Plan};
 use contender::Failure;
 
 fn main() -> ExitCode {
-    let task = match cli::parse(env::args().skip(1)) {
-        Ok(task) => task,
-        Err(message) => {
-            eprintln!("{message}\n\n{}", cli::USAGE);
-            return ExitCode::from(2);
-        }
-    };
-    match run(task) {
+    match run(&Plan::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
@@ -39,17 +32,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<(), Failure> {
+fn run(plan: &Plan) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    match task {
-        Task::Help => {
-            println!("{}", cli::USAGE);
-            Ok(())
-        }
-        Task::Work { contender, url } => runtime.block_on(worker::run(&contender, &url)),
-        Task::Relay { server, latency } => relay::run(server, latency),
-        Task::Measure(plan) => runtime.block_on(workload::run(&plan)),
+    match &plan.part {
+        Some(Part::Worker { contender, url }) => runtime.block_on(worker::run(contender, url)),
+        Some(Part::Relay { server, micros }) => relay::run(*server, Duration::from_micros(*micros)),
+        None => runtime.block_on(workload::run(plan)),
     }
 }

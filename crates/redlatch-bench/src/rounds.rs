@@ -26,7 +26,7 @@ pub(crate) struct Case {
 }
 
 /// The durations and numbers of rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
     /// The number of rounds for workloads with long rounds.

@@ -1,15 +1,12 @@
 //! This program as a contender in its own process: it runs rounds for another process. The protocol
 //! is that of [`contender::External`](crate::contender).
 
-use std::{
-    io::{self, BufRead, Write},
-    sync::Arc,
-};
+use std::io::{self, BufRead, Write};
 
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    contender::{self, Failure, Lap, Session, Station},
+    contender::{self, Failure, Lap, Station},
     hold::Holder,
     job::Done,
 };
@@ -17,33 +14,24 @@ use crate::{
 /// Answers requests until the standard input ends.
 pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
     let session = contender::connect(name, url).await?;
-    say(&format!("ready {}\n", session.verbs().join(",")))?;
+    say(&format!("ready {}\n", session.verbs.join(",")))?;
     let (mut holder, mut station) = (Holder::default(), None);
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
-        let answer = match Lap::read(&line) {
-            Some(lap) => ring(&mut station, url, lap).await,
-            None => answer(&session, &mut holder, url, &line).await,
+        let answer = if let Some(job) = contender::read_request(&line) {
+            let done = contender::drive(&session, &job).await;
+            done.map(|done| contender::answer(&done))
+        } else if let Ok(lap) = serde_json::from_str(&line) {
+            ring(&mut station, url, lap).await
+        } else {
+            match serde_json::from_str(&line) {
+                Ok(ask) => holder.answer(url, ask).await,
+                Err(_) => Err(format!("unknown request {line:?}").into()),
+            }
         };
         say(&answer.unwrap_or_else(|error| format!("failed {error}\n")))?;
     }
     Ok(())
-}
-
-async fn answer(
-    session: &Arc<dyn Session>,
-    holder: &mut Holder,
-    url: &str,
-    line: &str,
-) -> Result<String, Failure> {
-    if let Some(job) = contender::read_request(line) {
-        let done = contender::drive(session, &job).await?;
-        return Ok(contender::answer(&done));
-    }
-    match holder.answer(url, line).await {
-        Some(answer) => answer,
-        None => Err(format!("unknown request {line:?}").into()),
-    }
 }
 
 /// Runs one round of a station of the floor, which stays connected.

@@ -5,7 +5,6 @@ use redlatch_lua::Source;
 
 use crate::{
     faults::Fault,
-    scenarios,
     scripts::sha,
     workload::{KINDS, Kind},
 };
@@ -76,25 +75,15 @@ pub const SLOW: &[&str] = &[
     "rwlock-unheard-grant-not-told",
 ];
 
-/// Lists the mutants that are hunted, each with the kind of the seeds that must find it. These are
-/// all but those of scenarios that the library need not pass yet.
+/// Lists every mutant, each with the kind of the seeds that must find it.
 pub fn all() -> impl Iterator<Item = (Kind, Mutant)> {
-    let dormant = |mutant: &Mutant| {
-        let scenario = mutant.within.and_then(scenarios::find);
-        scenario.is_some_and(|scenario| scenario.dormant)
-    };
-    every().filter(move |(_, mutant)| !dormant(mutant))
-}
-
-/// Lists every mutant, each with its kind.
-pub fn every() -> impl Iterator<Item = (Kind, Mutant)> {
     let mutants = |&kind: &Kind| kind.mutants().iter().map(move |&mutant| (kind, mutant));
     KINDS.iter().flat_map(mutants)
 }
 
 /// Finds a mutant by its name.
 pub fn find(name: &str) -> Option<(Kind, Mutant)> {
-    every().find(|(_, mutant)| mutant.name == name)
+    all().find(|(_, mutant)| mutant.name == name)
 }
 
 impl Mutant {

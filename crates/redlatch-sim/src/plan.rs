@@ -112,6 +112,12 @@ impl Plan {
         self.servers_differ + self.allowance
     }
 
+    /// Returns the longest lifetime of an unused key in ms: the longest lease, which is an
+    /// extension by two, the retention of a token, and the registration of a waiter.
+    pub const fn unused(&self) -> u64 {
+        self.lease * 2 + self.retention + 5_200 + self.beyond()
+    }
+
     /// Extends the plan to `nodes` servers. It uses separate random numbers, so that the behaviour
     /// of one server in a seed does not depend on their number.
     #[must_use]

@@ -33,9 +33,6 @@ pub struct Scenario {
     pub asked: &'static [&'static str],
     /// The promises that are not checked.
     pub excused: &'static [&'static str],
-    /// Whether the library need not pass it yet. If so, it runs only by its name, and the planted
-    /// faults that only it finds are not hunted.
-    pub dormant: bool,
 }
 
 /// The defaults of a scenario.
@@ -50,7 +47,6 @@ pub(crate) const PLAIN: Scenario = Scenario {
     expects_trouble: false,
     asked: &[],
     excused: &[],
-    dormant: false,
 };
 
 /// The scenarios for all kinds with one server. Those for one kind are in its folder.
@@ -155,7 +151,7 @@ const COMMON: &[Scenario] = &[
     },
 ];
 
-/// Lists all scenarios.
+/// Lists all scenarios, which the library must pass.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
     let special = KINDS.iter().flat_map(|kind| kind.scenarios());
     COMMON.iter().chain(special)
@@ -164,12 +160,6 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
 /// Finds a scenario by its name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
     all().find(|scenario| scenario.name == name)
-}
-
-/// Lists the scenarios that the library must pass. `cargo xtask sim --scenarios` runs them, and
-/// `--mutants` hunts the planted faults that only they find.
-pub fn gated() -> impl Iterator<Item = &'static Scenario> {
-    all().filter(|scenario| !scenario.dormant)
 }
 
 impl Scenario {

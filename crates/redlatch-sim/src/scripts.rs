@@ -112,9 +112,20 @@ impl<'a> Ran<'a> {
         self.items.get(at - 1)
     }
 
+    /// Returns an item of the reply as a number.
+    pub fn number(&self, at: usize) -> Option<u64> {
+        let number = self.item(at).and_then(Value::as_int)?;
+        u64::try_from(number).ok()
+    }
+
+    /// Returns an item of the reply as text.
+    pub fn text(&self, at: usize) -> Option<&str> {
+        self.item(at).and_then(Value::as_str)
+    }
+
     /// Returns the second item of the reply, which is one word for the result; empty for an error.
     pub fn verdict(&self) -> &str {
-        self.item(2).and_then(Value::as_str).unwrap_or_default()
+        self.text(2).unwrap_or_default()
     }
 }
 

@@ -71,7 +71,7 @@ fn scenarios_have_kinds_and_unique_names() {
         assert!(!scenario.kinds().is_empty(), "{}", scenario.name);
     }
     are_unique(scenarios::all().map(|it| it.name));
-    for (kind, mutant) in mutants::every() {
+    for (kind, mutant) in mutants::all() {
         let Some(name) = mutant.within else { continue };
         let scenario = scenarios::find(name).expect("it is in the list");
         assert!(kind.takes_part(scenario), "{}: {name}", mutant.name);
@@ -104,7 +104,7 @@ fn a_build_without_fault_switches_refuses_to_break_a_rule() {
 
 #[test]
 fn planted_faults_find_the_text_they_replace() {
-    for (_, mutant) in mutants::every() {
+    for (_, mutant) in mutants::all() {
         // Panics if it is not there.
         mutant.forgery();
     }
@@ -112,7 +112,7 @@ fn planted_faults_find_the_text_they_replace() {
 
 #[test]
 fn planted_faults_have_unique_names_and_slow_ones_exist() {
-    are_unique(mutants::every().map(|(_, mutant)| mutant.name));
+    are_unique(mutants::all().map(|(_, mutant)| mutant.name));
     are_unique(mutants::SLOW.iter().copied());
     for name in mutants::SLOW {
         assert!(mutants::find(name).is_some(), "{name}");

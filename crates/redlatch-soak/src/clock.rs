@@ -11,11 +11,6 @@ pub(crate) fn now() -> u64 {
     part(now.tv_sec) * 1_000_000 + part(now.tv_nsec) / 1_000
 }
 
-/// Returns the microseconds of a span.
-pub(crate) fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
-}
-
 /// Returns a span of `micros` microseconds.
 pub(crate) const fn span(micros: u64) -> Duration {
     Duration::from_micros(micros)

@@ -76,7 +76,7 @@ impl History {
         };
         *inner.counts.entry(what).or_default() += 1;
         // `finish` reports a full disk at the end.
-        let _ = writeln!(inner.file, "{record}");
+        let _ = record.line().map(|line| writeln!(inner.file, "{line}"));
         inner.records.push(record);
     }
 

@@ -8,7 +8,6 @@
 // harness ends it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
-mod any_guard;
 mod check;
 mod clock;
 mod history;
@@ -23,30 +22,23 @@ mod trouble;
 mod victim;
 mod work;
 
-use std::{env, fs, process::ExitCode};
+use std::{fs, path::Path, process::ExitCode};
 
-use options::Task;
+use options::{Options, Part};
 use record::Record;
 use report::Report;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> ExitCode {
-    let report = match options::parse(env::args().skip(1)) {
-        Err(message) => {
-            eprintln!("{message}\n\n{}", options::USAGE);
-            return ExitCode::from(2);
-        }
-        Ok(Task::Help) => {
-            println!("{}", options::USAGE);
-            return ExitCode::SUCCESS;
-        }
-        Ok(Task::Victim(url, seed)) => {
-            // The reader of its output notices the end of the process.
-            let _ = victim::run(&url, seed).await;
-            return ExitCode::FAILURE;
-        }
-        Ok(Task::Check(file)) => read(&file),
-        Ok(Task::Soak(options)) => run::run(&options).await.map_err(|error| error.to_string()),
+    let options = Options::read();
+    if let Some(Part::Victim { url, seed }) = &options.part {
+        // The reader of its output notices the end of the process.
+        let _ = victim::run(url, *seed).await;
+        return ExitCode::FAILURE;
+    }
+    let report = match &options.check {
+        Some(file) => read(file),
+        None => run::run(&options).await.map_err(|error| error.to_string()),
     };
     match report {
         Ok(report) => {
@@ -64,12 +56,10 @@ async fn main() -> ExitCode {
     }
 }
 
-fn read(file: &str) -> Result<Report, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-    let records: Vec<Record> = text
-        .lines()
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .map_err(|error| format!("{file}: {error}"))?;
-    Ok(Report::of(file.to_owned(), &records))
+fn read(file: &Path) -> Result<Report, String> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+    let records: Result<Vec<_>, _> = text.lines().map(Record::read).collect();
+    let records = records.map_err(|error| format!("{name}: {error}"))?;
+    Ok(Report::of(name.to_string(), &records))
 }

@@ -1,7 +1,7 @@
 //! The names of a run. There are few of them, so that many workers meet at each. All are known in
 //! advance, so that a fault can list the names that it hits.
 
-use crate::work::KINDS;
+use crate::work::{KINDS, Kind};
 
 /// Returns `stem-0`, `stem-1`, … for the stem of a kind.
 pub(crate) fn name(stem: &str, number: usize) -> String {
@@ -10,14 +10,14 @@ pub(crate) fn name(stem: &str, number: usize) -> String {
 
 /// Returns all names.
 pub(crate) fn all() -> Vec<String> {
-    let of_kind = |&(stem, names, _)| (0..names).map(move |at| name(stem, at));
+    let of_kind = |kind: &'static Kind| (0..kind.names).map(|at| name(kind.stem, at));
     KINDS.iter().flat_map(of_kind).collect()
 }
 
 /// Returns the number of names of a stem.
 pub(crate) fn count(stem: &str) -> usize {
-    let found = KINDS.iter().find(|(other, ..)| *other == stem);
-    found.map_or(0, |(_, names, _)| *names)
+    let found = KINDS.iter().find(|kind| kind.stem == stem);
+    found.map_or(0, |kind| kind.names)
 }
 
 /// Tells whether a waiter for one name may depend on a waiter for the other: the names are the

@@ -1,95 +1,80 @@
 //! The command line.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-/// The options of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Runs all primitives on real servers under faults, and checks the history of their holds.
+///
+/// The server is the first of `REDLATCH_TEST_SERVERS`, or redis-server or valkey-server of the
+/// PATH.
+#[derive(Clone, Debug, Parser)]
+#[command(bin_name = "cargo xtask soak", after_help = FAULTS)]
 pub(crate) struct Options {
+    /// The duration
+    #[arg(long = "minutes", value_name = "N", default_value = "1", value_parser = minutes)]
     pub(crate) length: Duration,
+    /// The servers
+    #[arg(long, default_value = "standalone")]
     pub(crate) topology: Topology,
+    /// Some of the faults below, separated by commas, or all, or none
+    #[arg(long = "faults", value_name = "LIST", default_value = "all")]
+    wanted: String,
+    #[arg(skip)]
     pub(crate) faults: Vec<String>,
+    /// The seed of the work and the faults
+    #[arg(long, default_value_t = u64::from(fastrand::u32(..)), hide_default_value = true)]
     pub(crate) seed: u64,
-    /// The server program. Without one, it is the first of `REDLATCH_TEST_SERVERS` or of the
-    /// `PATH`.
-    pub(crate) server: Option<String>,
-    /// The holds are recorded for `redlatch timeline`.
+    /// Write the holds of this process to holds.jsonl beside the history, for redlatch timeline
+    #[arg(long)]
     pub(crate) record: bool,
+    /// Check a history that was kept, and run nothing
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    pub(crate) check: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) part: Option<Part>,
+}
+
+/// A process that another one starts.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Part {
+    /// The process that is killed, with the URL of its servers and a seed.
+    #[command(hide = true)]
+    Victim { url: String, seed: u64 },
 }
 
 /// The servers of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topology {
-    /// Three independent servers: one for most of the work, all three for the red-lock.
+    /// Three independent servers: one for most of the work, all three for the red-lock
     Standalone,
-    /// A master and two replicas. Only this program fails them over.
+    /// A master and two replicas, which only this program fails over
     Replicated,
-    /// A master and two replicas under three sentinels.
+    /// A master and two replicas under three sentinels
     Sentinel,
-    /// Three masters with a replica each.
+    /// Three masters with a replica each
     Cluster,
 }
 
-/// The task of the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    Help,
-    Soak(Options),
-    /// Checks a recorded history.
-    Check(String),
-    /// Runs the process that is killed, with the URL of its servers and a seed.
-    Victim(String, u64),
-}
-
-/// Reads the arguments.
-pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
-    let args: Vec<_> = args.collect();
-    let words: Vec<_> = args.iter().map(String::as_str).collect();
-    match words[..] {
-        ["victim", url, seed] => return Ok(Task::Victim(url.to_owned(), number(seed)?)),
-        ["--check", file] => return Ok(Task::Check(file.to_owned())),
-        _ => {}
+impl Options {
+    /// Reads the arguments. Ends the process if they are wrong, or after the help.
+    pub(crate) fn read() -> Self {
+        let mut options = Self::parse();
+        match options.topology.choose(&options.wanted) {
+            Ok(faults) => options.faults = faults,
+            Err(message) => {
+                eprintln!("{message}");
+                std::process::exit(2);
+            }
+        }
+        options
     }
-    let mut options = Options {
-        length: Duration::from_secs(60),
-        topology: Topology::Standalone,
-        faults: Vec::new(),
-        seed: fastrand::u32(..).into(),
-        server: None,
-        record: false,
-    };
-    let mut faults = "all";
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        if matches!(word, "--help" | "-h" | "help") {
-            return Ok(Task::Help);
-        }
-        if word == "--record" {
-            options.record = true;
-            continue;
-        }
-        let value = words.next().ok_or_else(|| format!("{word} what?"))?;
-        match word {
-            "--minutes" => options.length = minutes(value)?,
-            "--topology" => options.topology = topology(value)?,
-            "--faults" => faults = value,
-            "--seed" => options.seed = number(value)?,
-            "--server" => options.server = Some(value.to_owned()),
-            _ => return Err(format!("unknown argument {word:?}")),
-        }
-    }
-    options.faults = options.topology.choose(faults)?;
-    Ok(Task::Soak(options))
 }
 
 impl Topology {
     /// Returns its name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Standalone => "standalone",
-            Self::Replicated => "replicated",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-        }
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     /// Returns the faults that this topology supports.
@@ -121,25 +106,9 @@ impl Topology {
     }
 }
 
-fn topology(name: &str) -> Result<Topology, String> {
-    let mut all = [
-        Topology::Standalone,
-        Topology::Replicated,
-        Topology::Sentinel,
-        Topology::Cluster,
-    ]
-    .into_iter();
-    all.find(|topology| topology.name() == name)
-        .ok_or_else(|| format!("no topology {name:?}"))
-}
-
 fn minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| format!("{text:?} minutes?"))?;
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| format!("{text:?} minutes?"))
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text:?} is no number"))
 }
 
 /// The faults of any server, or on the way to it.
@@ -147,15 +116,8 @@ const EVERYWHERE: &[&str] = &[
     "kill", "stop", "flush", "clients", "full", "pause", "proxy", "victims",
 ];
 
-pub(crate) const USAGE: &str = "\
-usage: cargo xtask soak [--minutes N] [--topology standalone|replicated|sentinel|cluster]
-                        [--faults all|none|kill,stop,…] [--seed S] [--server PATH]
-                        [--record]
-       cargo xtask soak --check FILE      checks a history that was kept
-
---record writes the holds of this process to holds.jsonl beside the history, for redlatch timeline
-
-faults:
+const FAULTS: &str = "\
+Faults:
   kill      a server is killed and restarted with its data (AOF, synced always)
   stop      a server is stopped for up to two leases
   flush     a server forgets its scripts
@@ -168,41 +130,19 @@ faults:
   failover  a replica takes over, by order
   crash     a master is killed and a replica takes over
   lossy     the same, after a while without replication: grants are forgotten
-  migrate   a slot moves to another master
-
-REDLATCH_TEST_SERVERS names the server programs, the first of which is used; otherwise the
-PATH is searched.";
+  migrate   a slot moves to another master";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Task, String> {
-        parse(line.split_whitespace().map(str::to_owned))
-    }
-
     #[test]
-    fn arguments_are_read() {
-        let line = "--minutes 0.5 --topology cluster --record --faults kill,migrate --seed 7";
-        let options = Options {
-            length: Duration::from_secs(30),
-            topology: Topology::Cluster,
-            faults: vec!["kill".to_owned(), "migrate".to_owned()],
-            seed: 7,
-            server: None,
-            record: true,
-        };
-        assert_eq!(parsed(line), Ok(Task::Soak(options)));
-        assert_eq!(parsed("--help"), Ok(Task::Help));
-        assert_eq!(parsed("--check x"), Ok(Task::Check("x".to_owned())));
-    }
-
-    #[test]
-    fn what_is_impossible_is_refused() {
-        assert!(parsed("--faults migrate").is_err());
-        assert!(parsed("--topology ring").is_err());
-        assert!(parsed("--minutes").is_err());
-        assert!(parsed("--minutes -1").is_err());
-        assert!(parsed("--nonsense 1").is_err());
+    fn faults_are_those_of_the_topology() {
+        let chosen = Topology::Cluster.choose("kill,migrate").unwrap();
+        assert_eq!(chosen, ["kill", "migrate"]);
+        assert_eq!(Topology::Cluster.choose("none").unwrap(), [""; 0]);
+        assert!(Topology::Standalone.choose("migrate").is_err());
+        assert!(minutes("0.5").is_ok_and(|length| length == Duration::from_secs(30)));
+        assert!(minutes("-1").is_err());
     }
 }

@@ -175,13 +175,16 @@ impl Place {
                 // step, then the change.
                 let pause = ["CLIENT", "PAUSE", "3000", "WRITE"];
                 master.command(&pause).unwrap();
-                in_step(master, 2);
-                replicated.promote(self.at(self.replicas_of(master)[0]));
+                let replicas = self.replicas_of(master);
+                replicas
+                    .iter()
+                    .for_each(|replica| replica.catch_up_with(master));
+                replicated.promote(self.at(replicas[0]));
                 master.command(&["CLIENT", "UNPAUSE"]).unwrap();
             }
             Self::Sentinel(group) => {
                 order_another(group, master.port());
-                await_other(group, master.port());
+                group.await_other_than(master.port());
             }
             Self::Cluster(cluster) => cluster.fail_over_to(self.replicas_of(master)[0]),
         }
@@ -199,7 +202,7 @@ impl Place {
         match self {
             Self::Standalone(_) => {}
             Self::Replicated(replicated) => replicated.promote(self.at(replicas[0])),
-            Self::Sentinel(group) => await_other(group, master.port()),
+            Self::Sentinel(group) => group.await_other_than(master.port()),
             Self::Cluster(cluster) => drop(cluster.await_successor(replicas)),
         }
     }
@@ -322,27 +325,6 @@ pub(crate) fn key(name: &str) -> String {
 /// Tells whether a server reports itself as a master.
 fn is_master(server: &Server) -> bool {
     server.info("replication")["role"] == "master"
-}
-
-fn in_step(master: &Server, replicas: usize) {
-    eventually_blocking("replicas to be in step", GENEROUS, || {
-        let state = master.info("replication");
-        let offset = format!("offset={},", state["master_repl_offset"]);
-        let all = (0..replicas).all(|at| {
-            let replica = state.get(&format!("slave{at}"));
-            replica.is_some_and(|replica| replica.contains(&offset))
-        });
-        all.then_some(())
-    });
-}
-
-/// Waits until all sentinels report another master than the one at `port`.
-fn await_other(group: &SentinelGroup, port: u16) {
-    eventually_blocking("another master", PATIENCE, || {
-        let mut sentinels = group.sentinels().iter();
-        let others = |sentinel| told(sentinel).is_some_and(|(told, _)| told != port.to_string());
-        sentinels.all(others).then_some(())
-    });
 }
 
 /// Orders a sentinel to replace the master at `port`, and repeats the order if the sentinel gives

@@ -1,10 +1,10 @@
-//! Records as lines of text: a word, then `name=value` for each field. Times are microseconds of
-//! the machine's clock.
+//! Records, which are lines of JSON. Times are microseconds of the machine's clock.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use serde::{Deserialize, Serialize};
 
 /// One event of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "lowercase")]
 pub(crate) enum Record {
     Hold(Hold),
     Fault(Fault),
@@ -14,7 +14,7 @@ pub(crate) enum Record {
 }
 
 /// A hold, for as long as its guard passed its check.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hold {
     /// A number that is unique in the run.
     pub(crate) id: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Hold {
 }
 
 /// An injected fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
     pub(crate) kind: String,
     /// The period from the beginning of the fault until servers and replicas agreed again.
@@ -51,7 +51,7 @@ pub(crate) struct Fault {
 }
 
 /// A period in which two servers may have been active.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Takeover {
     /// The time until which only the old server was active.
     pub(crate) began: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Takeover {
 }
 
 /// A wait that exceeded the time limit of every worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wait {
     pub(crate) kind: String,
     /// All names for which it waited.
@@ -74,7 +74,7 @@ pub(crate) struct Wait {
 }
 
 /// A write to the guarded set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Write {
     pub(crate) name: String,
     pub(crate) token: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Write {
 }
 
 /// One life of a latch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) name: String,
     pub(crate) from: u64,
@@ -112,138 +112,15 @@ pub(crate) struct Round {
     pub(crate) stuck: u32,
 }
 
-impl fmt::Display for Record {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Hold(hold) => hold.write(f),
-            Self::Fault(fault) => fault.write(f),
-            Self::Write(write) => write.write(f),
-            Self::Round(round) => round.write(f),
-            Self::Wait(wait) => wait.write(f),
-        }
-    }
-}
-
-impl FromStr for Record {
-    type Err = String;
-
-    fn from_str(line: &str) -> Result<Self, String> {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let fields = Fields(
-            rest.split(' ')
-                .filter_map(|field| field.split_once('='))
-                .collect(),
-        );
-        match word {
-            "hold" => Hold::read(&fields).map(Self::Hold),
-            "fault" => Fault::read(&fields).map(Self::Fault),
-            "write" => Write::read(&fields).map(Self::Write),
-            "round" => Round::read(&fields).map(Self::Round),
-            "wait" => Wait::read(&fields).map(Self::Wait),
-            _ => Err(format!("no record begins with {word:?}")),
-        }
-    }
-}
-
-/// Writes a record as its word and `field=value` for each field, and reads it by the same names.
-macro_rules! fields {
-    ($record:ident $word:literal $($field:ident)+) => {
-        impl $record {
-            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str($word)?;
-                $(write!(f, concat!(" ", stringify!($field), "={}"), self.$field)?;)+
-                Ok(())
-            }
-
-            fn read(fields: &Fields<'_>) -> Result<Self, String> {
-                Ok(Self { $($field: fields.get(stringify!($field))?,)+ })
-            }
-        }
-    };
-}
-
-fields!(Hold "hold" id kind name units limit token asked from until gone durable);
-fields!(Write "write" name token asked read at accepted valid lost);
-fields!(Round "round" name from until count begun counted first last opened passed stuck);
-
-impl Fault {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kind,
-            from,
-            until,
-            names,
-            takeover,
-        } = self;
-        let names = names.join(",");
-        let Takeover {
-            began,
-            died,
-            back,
-            ended,
-        } = takeover.unwrap_or_default();
-        write!(
-            f,
-            "fault kind={kind} from={from} until={until} names={names}"
-        )?;
-        write!(f, " began={began} died={died} back={back} ended={ended}")
+impl Record {
+    /// Writes the record as one line.
+    pub(crate) fn line(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
     }
 
-    fn read(fields: &Fields<'_>) -> Result<Self, String> {
-        let takeover = Takeover {
-            began: fields.get("began")?,
-            died: fields.get("died")?,
-            back: fields.get("back")?,
-            ended: fields.get("ended")?,
-        };
-        Ok(Self {
-            kind: fields.get("kind")?,
-            from: fields.get("from")?,
-            until: fields.get("until")?,
-            names: fields.names()?,
-            takeover: (takeover.ended > 0).then_some(takeover),
-        })
-    }
-}
-
-impl Wait {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kind,
-            names,
-            from,
-            until,
-        } = self;
-        let names = names.join(",");
-        write!(
-            f,
-            "wait kind={kind} names={names} from={from} until={until}"
-        )
-    }
-
-    fn read(fields: &Fields<'_>) -> Result<Self, String> {
-        Ok(Self {
-            kind: fields.get("kind")?,
-            names: fields.names()?,
-            from: fields.get("from")?,
-            until: fields.get("until")?,
-        })
-    }
-}
-
-struct Fields<'a>(BTreeMap<&'a str, &'a str>);
-
-impl Fields<'_> {
-    fn names(&self) -> Result<Vec<String>, String> {
-        let names: String = self.get("names")?;
-        let names = names.split(',').filter(|name| !name.is_empty());
-        Ok(names.map(str::to_owned).collect())
-    }
-
-    fn get<T: FromStr>(&self, name: &str) -> Result<T, String> {
-        let text = self.0.get(name).ok_or_else(|| format!("no {name}"))?;
-        text.parse()
-            .map_err(|_| format!("{text:?} is not a {name}"))
+    /// Reads a line.
+    pub(crate) fn read(line: &str) -> Result<Self, String> {
+        serde_json::from_str(line).map_err(|error| format!("{line:?}: {error}"))
     }
 }
 
@@ -251,25 +128,23 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    const FLUSH: &str = "fault kind=flush from=1 until=2 names= began=0 died=0 back=0 ended=0";
-
     #[test]
-    fn records_are_written_as_read() {
-        for line in [
-            "hold id=7 kind=lock name=a units=1 limit=2 token=1790000000000001 asked=3 from=4 \
-             until=5 gone=6 durable=true",
-            "fault kind=crash from=1 until=2 names=a,b began=3 died=4 back=5 ended=6",
-            FLUSH,
-            "write name=set token=5 asked=7 read=1 at=2 accepted=false valid=true lost=3",
-            "round name=latch from=1 until=2 count=3 begun=4 counted=5 first=6 last=7 opened=8 \
-             passed=9 stuck=0",
-            "wait kind=multi names=a,b from=1 until=2",
-        ] {
-            assert_eq!(line.parse::<Record>().unwrap().to_string(), line);
-        }
-        let flush: Record = FLUSH.parse().unwrap();
-        assert!(matches!(flush, Record::Fault(fault) if fault.takeover.is_none()));
-        assert!("nonsense a=1".parse::<Record>().is_err());
-        assert!("hold id=x".parse::<Record>().is_err());
+    fn records_are_read_as_written() {
+        let hold = Record::Hold(Hold {
+            id: 7,
+            token: 1_790_000_000_000_001,
+            ..Hold::default()
+        });
+        assert_eq!(Record::read(&hold.line().unwrap()), Ok(hold));
+        let flush = Record::Fault(Fault {
+            kind: "flush".to_owned(),
+            from: 1,
+            until: 2,
+            names: Vec::new(),
+            takeover: None,
+        });
+        assert_eq!(Record::read(&flush.line().unwrap()), Ok(flush));
+        // The line of a process that was killed while it wrote.
+        assert!(Record::read("{\"record\":\"hold\",\"id\":7,\"ki").is_err());
     }
 }

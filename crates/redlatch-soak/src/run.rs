@@ -36,10 +36,7 @@ use crate::{
 
 /// Runs, and returns the report. An error is one of the harness, not of the library.
 pub(crate) async fn run(options: &Options) -> io::Result<Report> {
-    let binary = match &options.server {
-        Some(path) => ServerBinary::inspect(path).map_err(io::Error::other)?,
-        None => ServerBinary::any(),
-    };
+    let binary = ServerBinary::any();
     let dir = folder(options)?;
     println!(
         "{} on {binary}, seed {}",
@@ -52,7 +49,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     }
     let mut random = Rng::with_seed(options.seed);
     let place = Arc::new(start(options.topology, binary.clone()).await?);
-    let history = Arc::new(History::begin(&dir.join("history.txt"))?);
+    let history = Arc::new(History::begin(&dir.join("history.jsonl"))?);
     let party = connect(&place, options.topology)
         .await
         .map_err(io::Error::other)?;

@@ -145,7 +145,7 @@ pub(crate) async fn victims(
                     && let Ok(Some(line)) = lines.next_line().await
                 {
                     // A line that was cut short by the kill is not a record.
-                    let Ok(Record::Hold(hold)) = line.parse() else {
+                    let Ok(Record::Hold(hold)) = Record::read(&line) else {
                         continue;
                     };
                     let id = hold.id;

@@ -5,13 +5,12 @@ use std::{panic, process, time::Duration};
 
 use fastrand::Rng;
 use redlatch::{Client, Error};
+use redlatch_tests::hold::{self, held};
 
 use crate::{
-    any_guard::AnyGuard,
     clock::now,
-    names,
     record::{Hold, Record},
-    work::{Entry, PERMITS, millis},
+    work::{Entry, PERMITS, any, millis, part},
 };
 
 /// Acquires and releases until it is killed. Returns only with an error.
@@ -40,30 +39,28 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
     loop {
         id += 1;
         let asked = now();
-        let any = |random: &mut Rng, stem| names::name(stem, random.usize(..names::count(stem)));
         let lease = millis(&mut random, 1_000..3_000);
         match random.u8(..3) {
             0 => {
                 let lock = client.lock(any(&mut random, "lock"));
                 if let Ok(guard) = lock.lock().renewed_lease(lease).await {
-                    tell(Entry::exclusive("lock of a victim"), (id, asked), guard).await;
+                    let entry = Entry::exclusive("lock of a victim");
+                    tell(entry, (id, asked), part(&guard), held(guard)).await;
                 }
             }
             1 => {
                 let lock = client.fair_lock(any(&mut random, "fair"));
                 if let Ok(guard) = lock.lock().lease(lease).await {
-                    tell(Entry::exclusive("fair of a victim"), (id, asked), guard).await;
+                    let entry = Entry::exclusive("fair of a victim");
+                    tell(entry, (id, asked), part(&guard), held(guard)).await;
                 }
             }
             _ => {
-                let semaphore = client.semaphore(any(&mut random, "semaphore"));
-                let semaphore = semaphore.permits_if_unset(PERMITS);
+                let name = any(&mut random, "semaphore");
+                let semaphore = client.semaphore(&name).permits_if_unset(PERMITS);
                 if let Ok(guard) = semaphore.acquire().renewed_lease(lease).await {
-                    let entry = Entry {
-                        limit: PERMITS,
-                        ..Entry::exclusive("semaphore of a victim")
-                    };
-                    tell(entry, (id, asked), guard).await;
+                    let entry = Entry::units("semaphore of a victim", 1, PERMITS);
+                    tell(entry, (id, asked), (name, 0), held(guard)).await;
                 }
             }
         }
@@ -72,12 +69,16 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
 }
 
 /// Holds for a while, and reports all the while that it does.
-async fn tell<G: AnyGuard>(entry: Entry, (id, asked): (u64, u64), guard: G) {
+async fn tell(
+    entry: Entry,
+    (id, asked): (u64, u64),
+    (name, token): (String, u64),
+    guard: Box<dyn hold::Hold>,
+) {
     let from = now();
-    let (name, token) = guard.parts().swap_remove(0);
     for _ in 0..20 {
         let until = now();
-        if !guard.valid() {
+        if !guard.believed() {
             break;
         }
         let hold = Hold {
@@ -93,7 +94,9 @@ async fn tell<G: AnyGuard>(entry: Entry, (id, asked): (u64, u64), guard: G) {
             gone: 0,
             durable: false,
         };
-        println!("{}", Record::Hold(hold));
+        if let Ok(line) = Record::Hold(hold).line() {
+            println!("{line}");
+        }
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
     // The process goes on or is killed; the result does not matter.

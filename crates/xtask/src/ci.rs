@@ -7,8 +7,7 @@ use crate::{
     command::{self, cargo, yielding},
     facade,
     members::{self, Member},
-    programs,
-    servers::{self, Wanted},
+    programs, servers,
     steps::Steps,
     suite::{self, Depth, Verdict},
     tally::Tally,
@@ -18,11 +17,11 @@ use crate::{
 /// test runner.
 ///
 /// A failed check does not stop the others, so one run reports all problems.
-pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
+pub(crate) fn run() -> Result<Verdict, String> {
     println!("The gate: about 20 minutes on two idle cores.");
     let mut steps = Steps::default();
-    let tally = suite::run(wanted, Depth::Day, &mut steps)?;
-    beyond_tests(wanted, Depth::Day, &mut steps)?;
+    let tally = suite::run(Depth::Day, &mut steps)?;
+    beyond_tests(Depth::Day, &mut steps)?;
     close(&tally, &steps);
     println!(
         "not run, since they take long:\n  cargo xtask nightly\n{}",
@@ -34,11 +33,11 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
 
 /// Runs everything on everything: every behaviour on every backend, the heavy checks, and more
 /// seeds and cases.
-pub(crate) fn nightly(wanted: &Wanted) -> Result<Verdict, String> {
+pub(crate) fn nightly() -> Result<Verdict, String> {
     println!("Everything on everything, which takes hours.");
     let mut steps = Steps::default();
-    let tally = suite::run(wanted, Depth::Night, &mut steps)?;
-    beyond_tests(wanted, Depth::Night, &mut steps)?;
+    let tally = suite::run(Depth::Night, &mut steps)?;
+    beyond_tests(Depth::Night, &mut steps)?;
     check::all(&mut steps);
     close(&tally, &steps);
     println!("{tally}");
@@ -54,8 +53,8 @@ fn close(tally: &Tally, steps: &Steps) {
 }
 
 /// Runs the checks that need no server, and beside them the Python client.
-fn beyond_tests(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<(), String> {
-    let servers = servers::list(&servers::find(wanted)?);
+fn beyond_tests(depth: Depth, steps: &mut Steps) -> Result<(), String> {
+    let servers = servers::list(&servers::find()?);
     // Before the other builds, for which it would wait.
     let peers = steps.run("peers", programs::peers);
     let beside = thread::scope(|scope| {

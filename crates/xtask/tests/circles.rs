@@ -6,11 +6,11 @@
     reason = "a source that cannot be read fails the test"
 )]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-};
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tree::{Tracked, read, sources};
 
 /// A hold keeps its client alive, and the client has the table of its holds.
 const BOTH_WAYS: [&str; 2] = ["hold", "context"];
@@ -52,8 +52,7 @@ fn folders_of_the_core_import_downwards() {
     let exports = exports_of_the_core();
     let mut seen = 0;
     for (rank, folder) in FOLDERS.iter().enumerate() {
-        for (file, text) in sources(&core().join(folder)) {
-            let file = file.display();
+        for Tracked { name: file, text } in product(folder) {
             for path in paths(&code(&text)) {
                 let Some(path) = path.strip_prefix("crate::") else {
                     continue;
@@ -71,13 +70,11 @@ fn folders_of_the_core_import_downwards() {
     assert!(seen > 500, "only {seen} imports were read");
 }
 
-fn core() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch-core/src")
-}
+const CORE: &str = "crates/redlatch-core/src";
 
 /// Returns the path of each name that `lib.rs` exports.
 fn exports_of_the_core() -> BTreeMap<String, String> {
-    let lib = fs::read_to_string(core().join("lib.rs")).unwrap();
+    let lib = read(&format!("{CORE}/lib.rs"));
     let paths = paths(&code(&lib)).into_iter();
     let exports = paths.map(|path| {
         let name = path.rsplit("::").next().unwrap_or(&path).to_owned();
@@ -86,21 +83,14 @@ fn exports_of_the_core() -> BTreeMap<String, String> {
     exports.collect()
 }
 
-/// Returns the path and text of all sources of a folder, except those of tests.
-fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.file_stem().is_some_and(|name| name == "tests") {
-            continue;
-        }
-        if path.is_dir() {
-            files.extend(sources(&path));
-        } else {
-            let text = fs::read_to_string(&path).unwrap();
-            files.push((path, text));
-        }
-    }
+/// Returns the sources of a folder of the core, except those of tests.
+fn product(folder: &str) -> Vec<Tracked> {
+    let mut files = sources(&format!("{CORE}/{folder}"));
+    let is_test = |name: &str| {
+        name.split('/')
+            .any(|part| part == "tests" || part == "tests.rs")
+    };
+    files.retain(|file| !is_test(&file.name));
     files
 }
 
@@ -152,12 +142,13 @@ struct Folder {
 
 impl Folder {
     fn read(folder: &str) -> Self {
-        let root = core().join(folder);
+        let root = format!("{CORE}/{folder}/");
         let mut files = BTreeMap::new();
-        for (path, text) in sources(&root) {
-            let path = path.strip_prefix(&root).unwrap().with_extension("");
-            let parts: Vec<_> = path.iter().map(|part| part.to_str().unwrap()).collect();
-            let module = parts.join("::");
+        for Tracked { name, text } in product(folder) {
+            let path = name
+                .strip_prefix(&root)
+                .and_then(|path| path.strip_suffix(".rs"));
+            let module = path.unwrap().replace('/', "::");
             let module = module.strip_suffix("::mod").unwrap_or(&module);
             files.insert(module.to_owned(), code(&text));
         }

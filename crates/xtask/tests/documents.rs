@@ -33,6 +33,20 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
     assert!(seen >= 20, "only {seen} links were found");
 }
 
+/// mdBook renders no other page, and a link to one would be broken.
+#[test]
+fn every_page_of_the_book_is_in_its_summary() {
+    let summary = read(&format!("{BOOK}SUMMARY.md"));
+    for file in tracked("md") {
+        let page = file.name.strip_prefix(BOOK);
+        if let Some(page) = page.filter(|page| *page != "SUMMARY.md") {
+            assert!(summary.contains(&format!("]({page})")), "{page}");
+        }
+    }
+}
+
+const BOOK: &str = "docs/book/src/";
+
 /// The book links to documents outside of it by their addresses.
 #[test]
 fn every_link_to_a_file_of_the_repository_leads_to_one() {

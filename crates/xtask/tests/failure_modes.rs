@@ -6,8 +6,6 @@
     reason = "a page that is written otherwise fails the test"
 )]
 
-// This binary uses only a part of the module.
-#[allow(dead_code)]
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Starts the tasks together and returns when all have ended.
-pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done, Failure> {
+pub(crate) async fn drive(session: &Session, job: &Job) -> Result<Done, Failure> {
     let gate = Arc::new(Barrier::new(job.tasks + 1));
     let mut tasks = JoinSet::new();
     for number in 0..job.tasks {

@@ -20,14 +20,16 @@
 use std::{process::Stdio, time::Duration};
 
 use async_trait::async_trait;
+use serde::de::DeserializeOwned;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use super::{Contender, Failure};
+use super::{Contender, Failure, Lap};
 use crate::{
     clock,
+    hold::Ask,
     job::{Done, Held, Job, Names, TaskDone, Until},
 };
 
@@ -68,14 +70,28 @@ impl External {
         Ok(external)
     }
 
-    /// Sends a line of redlatch-bench's own protocol and returns the first line of the reply.
-    pub(crate) async fn ask(&mut self, line: &str) -> Result<String, Failure> {
-        self.say(line).await?;
-        self.answer().await
+    /// Sends a request to a worker, and returns the reply.
+    pub(crate) async fn ask<T: DeserializeOwned>(&mut self, ask: &Ask) -> Result<T, Failure> {
+        self.tell(ask).await?;
+        self.hear().await
     }
 
-    /// Runs a round. `line` is its request, of any kind.
-    pub(crate) async fn round(&mut self, line: &str) -> Result<Done, Failure> {
+    /// Sends a request to a worker without waiting for the reply, which [`hear`](Self::hear)
+    /// returns.
+    pub(crate) async fn tell(&mut self, ask: &Ask) -> Result<(), Failure> {
+        self.say(&serde_json::to_string(ask)?).await
+    }
+
+    pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
+        Ok(serde_json::from_str(&self.answer().await?)?)
+    }
+
+    /// Runs a round of a worker as a station.
+    pub(crate) async fn lap(&mut self, lap: &Lap) -> Result<Done, Failure> {
+        self.round(&serde_json::to_string(lap)?).await
+    }
+
+    async fn round(&mut self, line: &str) -> Result<Done, Failure> {
         self.say(line).await?;
         let mut answer = Answer::default();
         loop {
@@ -84,15 +100,6 @@ impl External {
                 return Ok(answer.done);
             }
         }
-    }
-
-    /// Sends a line without waiting for the reply, which [`hear`](Self::hear) returns.
-    pub(crate) async fn tell(&mut self, line: &str) -> Result<(), Failure> {
-        self.say(line).await
-    }
-
-    pub(crate) async fn hear(&mut self) -> Result<String, Failure> {
-        self.answer().await
     }
 
     async fn say(&mut self, line: &str) -> Result<(), Failure> {

@@ -15,6 +15,7 @@ use redis::{
     aio::{MultiplexedConnection, PubSub},
     io::tcp::TcpSettings,
 };
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{ACQUIRE, Contender, FLOOR, Failure, LEASE, drive::rest, raw::connection};
@@ -35,7 +36,7 @@ pub(crate) struct Station {
 }
 
 /// The work of a station in one round.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Lap {
     pub(crate) key: String,
     /// The index of the station among `of`. The first one begins.
@@ -138,23 +139,6 @@ impl Station {
 }
 
 impl Lap {
-    /// Writes a line that [`read`](Self::read) reads.
-    pub(crate) fn line(&self) -> String {
-        let (ms, hold) = (self.time.as_millis(), self.hold.as_micros());
-        format!("ring {} {} {} {ms} {hold}", self.key, self.at, self.of)
-    }
-
-    pub(crate) fn read(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("ring ")?.split(' ');
-        Some(Self {
-            key: words.next()?.to_owned(),
-            at: words.next()?.parse().ok()?,
-            of: words.next()?.parse().ok()?,
-            time: Duration::from_millis(words.next()?.parse().ok()?),
-            hold: Duration::from_micros(words.next()?.parse().ok()?),
-        })
-    }
-
     fn channel(&self, at: u32) -> String {
         format!("{}:{at}", self.key)
     }
@@ -203,24 +187,3 @@ async fn pass(
 
 /// The commands that it sends itself.
 pub(crate) const VERBS: [&str; 2] = ["publish", "evalsha"];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lap_is_read_as_it_is_written() {
-        let job = Job {
-            key: "k".to_owned(),
-            names: Names::One {
-                hold: Duration::from_micros(200),
-            },
-            tasks: 64,
-            until: Until::Time(Duration::from_millis(500)),
-        };
-        let laps = laps(&job, 16).unwrap();
-        assert_eq!((laps.len(), laps[15].at, laps[15].of), (16, 15, 16));
-        assert_eq!(Lap::read(&laps[15].line()), Some(laps[15].clone()));
-        assert_eq!(Lap::read("run own k 1 2 3 0"), None);
-    }
-}

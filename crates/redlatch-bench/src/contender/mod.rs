@@ -17,9 +17,8 @@ pub(crate) use floor::{Floor, Lap, Station, VERBS as FLOOR_VERBS, laps};
 pub(crate) use raw::{ACQUIRE, RELEASE};
 pub(crate) use redlatch::connect as connect_redlatch;
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, time::Duration};
 
-use ::redlatch::{FairLock, Semaphore};
 use async_trait::async_trait;
 
 use crate::job::{Done, Job};
@@ -43,13 +42,33 @@ pub(crate) trait Contender: Send {
 }
 
 /// A lock library in this process, connected to a server.
-pub(crate) trait Session: Send + Sync + 'static {
-    /// Creates a handle of a name.
-    fn lock(&self, name: &str) -> Box<dyn Lock>;
-
-    /// Returns the commands that it sends itself; see [`Contender::verbs`].
-    fn verbs(&self) -> &'static [&'static str];
+pub(crate) struct Session {
+    /// The commands that it sends itself; see [`Contender::verbs`].
+    pub(crate) verbs: &'static [&'static str],
+    lock: Named,
 }
+
+/// Makes a handle of a name.
+type Named = Box<dyn Fn(&str) -> Box<dyn Lock> + Send + Sync>;
+
+impl Session {
+    /// Returns a library that makes the handle of a name by `lock`.
+    fn new<L: Lock + 'static>(
+        verbs: &'static [&'static str],
+        lock: impl Fn(&str) -> L + Send + Sync + 'static,
+    ) -> Self {
+        let lock = Box::new(move |name: &str| Box::new(lock(name)) as _);
+        Self { verbs, lock }
+    }
+
+    /// Creates a handle of a name.
+    pub(crate) fn lock(&self, name: &str) -> Box<dyn Lock> {
+        (self.lock)(name)
+    }
+}
+
+/// The commands of a library that only calls scripts.
+const SCRIPTED: &[&str] = &["evalsha", "eval", "script|load"];
 
 /// A handle of a name for one task.
 #[async_trait]
@@ -94,25 +113,17 @@ pub(crate) const SCRIPTS: &str = "scripts";
 pub(crate) const FLOOR: &str = "floor";
 
 /// Connects one of [`KNOWN`] or [`KINDS`], or a semaphore.
-pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, Failure> {
+pub(crate) async fn connect(name: &str, url: &str) -> Result<Session, Failure> {
     Ok(match name {
         RAW => raw::session(url).await?,
-        "redlatch" => redlatch::session::<::redlatch::Lock>(url).await?,
-        "rslock" => Arc::new(rslock::Rslock::connect(url)),
-        "polling" => Arc::new(polling::Polling::connect(url).await?),
-        "fair" => redlatch::session::<FairLock>(url).await?,
-        "write" => redlatch::session::<redlatch::Writers>(url).await?,
-        "permit" => redlatch::session::<redlatch::Single>(url).await?,
-        "permit-id" => redlatch::session::<redlatch::SingleId>(url).await?,
-        "read" => redlatch::session::<redlatch::Readers>(url).await?,
-        "roomy" => redlatch::session::<redlatch::Roomy>(url).await?,
-        "one-roomy" => redlatch::session::<redlatch::OneRoomy>(url).await?,
-        "permits" => redlatch::session::<redlatch::Permits>(url).await?,
-        "one-permits" => redlatch::session::<redlatch::OnePermits>(url).await?,
+        "rslock" => rslock::session(url),
+        "polling" => polling::session(url).await?,
         SCRIPTS => scripts::session(url).await?,
         RAW_POOL => raw_pool::session(url).await?,
-        "semaphore" => redlatch::session::<Semaphore>(url).await?,
-        _ => return Err(format!("no contender is called {name:?}").into()),
+        kind => {
+            let session = redlatch::session(kind, url).await?;
+            session.ok_or_else(|| format!("no contender is called {name:?}"))?
+        }
     })
 }
 

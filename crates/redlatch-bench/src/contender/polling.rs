@@ -12,11 +12,6 @@ use super::{
     raw::{connection, rand},
 };
 
-pub(super) struct Polling {
-    connection: MultiplexedConnection,
-    unlock: Arc<Script>,
-}
-
 struct PollingLock {
     connection: MultiplexedConnection,
     unlock: Arc<Script>,
@@ -24,29 +19,17 @@ struct PollingLock {
     owner: String,
 }
 
-impl Polling {
-    pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
-        let client = Client::open(url)?;
-        Ok(Self {
-            connection: connection(&client).await?,
-            unlock: Arc::new(Script::new(UNLOCK)),
-        })
-    }
-}
-
-impl Session for Polling {
-    fn lock(&self, name: &str) -> Box<dyn Lock> {
-        Box::new(PollingLock {
-            connection: self.connection.clone(),
-            unlock: Arc::clone(&self.unlock),
-            name: name.to_owned(),
-            owner: format!("{:016x}", rand()),
-        })
-    }
-
-    fn verbs(&self) -> &'static [&'static str] {
-        &["set", "evalsha", "eval", "script|load"]
-    }
+/// Connects to one server.
+pub(super) async fn session(url: &str) -> Result<Session, Failure> {
+    let connection = connection(&Client::open(url)?).await?;
+    let unlock = Arc::new(Script::new(UNLOCK));
+    let verbs = &["set", "evalsha", "eval", "script|load"];
+    Ok(Session::new(verbs, move |name| PollingLock {
+        connection: connection.clone(),
+        unlock: Arc::clone(&unlock),
+        name: name.to_owned(),
+        owner: format!("{:016x}", rand()),
+    }))
 }
 
 #[async_trait]

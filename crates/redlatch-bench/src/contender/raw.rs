@@ -12,7 +12,7 @@ use redis::{
 };
 use tokio::time::sleep;
 
-use super::{Failure, LEASE, Lock, Session};
+use super::{Failure, LEASE, Lock, SCRIPTED, Session};
 
 /// Acquires a name unless another owner holds it.
 pub(crate) const ACQUIRE: &str = "\
@@ -28,11 +28,6 @@ if redis.call('HGET', KEYS[1], 'o') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 return 1";
 
-struct Raw<C> {
-    connection: C,
-    scripts: Arc<[Script; 2]>,
-}
-
 struct RawLock<C> {
     connection: C,
     scripts: Arc<[Script; 2]>,
@@ -41,39 +36,25 @@ struct RawLock<C> {
 }
 
 /// Connects to one server, or to a cluster if the URL is that of a cluster.
-pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
-    let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
+pub(super) async fn session(url: &str) -> Result<Session, Failure> {
     if let Some(nodes) = url.strip_prefix("redis+cluster://") {
         let nodes = nodes.split(',').map(|node| format!("redis://{node}"));
         let client = ClusterClient::builder(nodes)
             .response_timeout(PATIENCE)
             .build()?;
-        let connection = client.get_async_connection().await?;
-        return Ok(Arc::new(Raw {
-            connection,
-            scripts,
-        }));
+        return Ok(through(client.get_async_connection().await?));
     }
-    let connection = connection(&Client::open(url)?).await?;
-    Ok(Arc::new(Raw {
-        connection,
-        scripts,
-    }))
+    Ok(through(connection(&Client::open(url)?).await?))
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Session for Raw<C> {
-    fn lock(&self, name: &str) -> Box<dyn Lock> {
-        Box::new(RawLock {
-            connection: self.connection.clone(),
-            scripts: Arc::clone(&self.scripts),
-            name: name.to_owned(),
-            owner: format!("{:016x}", rand()),
-        })
-    }
-
-    fn verbs(&self) -> &'static [&'static str] {
-        &["evalsha", "eval", "script|load"]
-    }
+fn through<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C) -> Session {
+    let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
+    Session::new(SCRIPTED, move |name| RawLock {
+        connection: connection.clone(),
+        scripts: Arc::clone(&scripts),
+        name: name.to_owned(),
+        owner: format!("{:016x}", rand()),
+    })
 }
 
 #[async_trait]

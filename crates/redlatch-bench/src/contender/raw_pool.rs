@@ -13,7 +13,7 @@ use redis::{Client, Script, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 
 use super::{
-    Failure, LEASE, Lock, Session,
+    Failure, LEASE, Lock, SCRIPTED, Session,
     raw::{connection, rand},
 };
 use crate::job::PERMITS;
@@ -45,13 +45,6 @@ return given";
 /// The waiters of this process, by number.
 type Waiters = Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>;
 
-struct Pool {
-    connection: MultiplexedConnection,
-    scripts: Arc<[Script; 2]>,
-    channel: String,
-    waiters: Waiters,
-}
-
 struct Permit {
     connection: MultiplexedConnection,
     scripts: Arc<[Script; 2]>,
@@ -63,7 +56,7 @@ struct Permit {
 }
 
 /// Connects to one server, with a connection of its own for messages.
-pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
+pub(super) async fn session(url: &str) -> Result<Session, Failure> {
     let client = Client::open(url)?;
     let channel = format!("raw:{:016x}", rand());
     let waiters = Waiters::default();
@@ -82,29 +75,16 @@ pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
             }
         }
     });
-    Ok(Arc::new(Pool {
-        connection: connection(&client).await?,
-        scripts: Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]),
-        channel,
-        waiters,
+    let connection = connection(&client).await?;
+    let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
+    Ok(Session::new(SCRIPTED, move |name| Permit {
+        connection: connection.clone(),
+        scripts: Arc::clone(&scripts),
+        channel: channel.clone(),
+        waiters: Arc::clone(&waiters),
+        keys: [name.to_owned(), format!("{name}:q")],
+        id: rand(),
     }))
-}
-
-impl Session for Pool {
-    fn lock(&self, name: &str) -> Box<dyn Lock> {
-        Box::new(Permit {
-            connection: self.connection.clone(),
-            scripts: Arc::clone(&self.scripts),
-            channel: self.channel.clone(),
-            waiters: Arc::clone(&self.waiters),
-            keys: [name.to_owned(), format!("{name}:q")],
-            id: rand(),
-        })
-    }
-
-    fn verbs(&self) -> &'static [&'static str] {
-        &["evalsha", "eval", "script|load"]
-    }
 }
 
 #[async_trait]

@@ -8,36 +8,22 @@ use rslock::{LockGuard, LockManager};
 
 use super::{Failure, LEASE, Lock, Session};
 
-pub(super) struct Rslock {
-    manager: LockManager,
-}
-
 struct RslockLock {
     manager: LockManager,
     name: String,
     guard: Option<LockGuard>,
 }
 
-impl Rslock {
-    pub(super) fn connect(url: &str) -> Self {
-        let mut manager = LockManager::new(vec![url]);
-        manager.set_retry(u32::MAX, Duration::from_millis(20));
-        Self { manager }
-    }
-}
-
-impl Session for Rslock {
-    fn lock(&self, name: &str) -> Box<dyn Lock> {
-        Box::new(RslockLock {
-            manager: self.manager.clone(),
-            name: name.to_owned(),
-            guard: None,
-        })
-    }
-
-    fn verbs(&self) -> &'static [&'static str] {
-        &["set", "evalsha", "eval", "script|load"]
-    }
+/// Names one server. The first lock connects.
+pub(super) fn session(url: &str) -> Session {
+    let mut manager = LockManager::new(vec![url]);
+    manager.set_retry(u32::MAX, Duration::from_millis(20));
+    let verbs = &["set", "evalsha", "eval", "script|load"];
+    Session::new(verbs, move |name| RslockLock {
+        manager: manager.clone(),
+        name: name.to_owned(),
+        guard: None,
+    })
 }
 
 #[async_trait]

@@ -12,15 +12,9 @@ use redis::{Client, Script, aio::MultiplexedConnection};
 use redlatch_lua::REENTRANT;
 
 use super::{
-    Failure, LEASE, Lock, Session,
+    Failure, LEASE, Lock, SCRIPTED, Session,
     raw::{connection, rand},
 };
-
-struct Scripts {
-    connection: MultiplexedConnection,
-    scripts: Arc<[Script; 2]>,
-    client: String,
-}
 
 struct Handle {
     connection: MultiplexedConnection,
@@ -33,30 +27,21 @@ struct Handle {
 }
 
 /// Connects to one server.
-pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
-    Ok(Arc::new(Scripts {
-        connection: connection(&Client::open(url)?).await?,
-        scripts: Arc::new([REENTRANT.acquire, REENTRANT.release].map(|one| Script::new(one.text))),
-        client: format!("{:016x}{:016x}", rand(), rand()),
-    }))
-}
-
-impl Session for Scripts {
-    fn lock(&self, name: &str) -> Box<dyn Lock> {
+pub(super) async fn session(url: &str) -> Result<Session, Failure> {
+    let connection = connection(&Client::open(url)?).await?;
+    let scripts = [REENTRANT.acquire, REENTRANT.release].map(|one| Script::new(one.text));
+    let (scripts, client) = (Arc::new(scripts), format!("{:016x}{:016x}", rand(), rand()));
+    Ok(Session::new(SCRIPTED, move |name| {
         let key = format!("redlatch:{{{name}}}");
-        Box::new(Handle {
-            connection: self.connection.clone(),
-            scripts: Arc::clone(&self.scripts),
-            client: self.client.clone(),
+        Handle {
+            connection: connection.clone(),
+            scripts: Arc::clone(&scripts),
+            client: client.clone(),
             keys: [key.clone(), format!("{key}:q")],
             number: rand() >> 24,
             token: String::new(),
-        })
-    }
-
-    fn verbs(&self) -> &'static [&'static str] {
-        &["evalsha", "eval", "script|load"]
-    }
+        }
+    }))
 }
 
 #[async_trait]

@@ -99,6 +99,12 @@ impl Report {
         series.find(|series| series.case == case && series.contender == contender)
     }
 
+    /// Returns the median of a measure; NaN if it was not measured.
+    pub(crate) fn median(&self, case: &str, contender: &str, measure: &str) -> f64 {
+        let series = self.find(case, contender);
+        series.map_or(f64::NAN, |series| series.median(measure))
+    }
+
     /// Returns the reference of a case, if it has one.
     pub(crate) fn reference(&self, case: &str) -> Option<&'static str> {
         let mut references = [RAW, FLOOR, RAW_POOL].into_iter();

@@ -9,7 +9,7 @@ use super::own_worker;
 use crate::{
     cli::Plan,
     contender::{External, Failure},
-    hold::Watched,
+    hold::{Ask, Watched},
     report::{Bound, Report, Sample, Series},
     rig::Rig,
     rounds::unique,
@@ -74,26 +74,24 @@ impl Point {
         let before = rig.size();
         let mut bytes = 0.0;
         for worker in &mut workers {
-            let request = match self.unit {
-                "clients" => format!("connect {}", self.each),
-                "holds" => format!("hold {} 30000 {}", self.each, unique()),
-                _ => format!("queue {} {} {}", self.each, self.each / 100, unique()),
+            let (n, names, key) = (self.each, self.each / 100, unique());
+            let lease = Duration::from_secs(30);
+            let held: f64 = match self.unit {
+                "clients" => worker.ask(&Ask::Connect { n }).await?,
+                "holds" => worker.ask(&Ask::Hold { n, lease, key }).await?,
+                _ => worker.ask(&Ask::Queue { n, names, key }).await?,
             };
-            let held = worker.ask(&request).await?;
-            let held = held.strip_prefix("held ").and_then(|n| n.parse().ok());
-            bytes += held.unwrap_or(f64::NAN);
+            bytes += held;
         }
         let counted = rig.counted();
-        let watch = format!("watch {}", WATCH.as_millis());
         for worker in &mut workers {
-            worker.tell(&watch).await?;
+            worker.tell(&Ask::Watch { time: WATCH }).await?;
         }
         let (mut cpu, mut wall, mut lost) = (Duration::ZERO, Duration::ZERO, 0);
         for worker in &mut workers {
-            let line = worker.hear().await?;
-            let watched = Watched::read(&line).ok_or(line)?;
-            cpu += Duration::from_nanos(watched.cpu);
-            wall = wall.max(Duration::from_nanos(watched.wall));
+            let watched: Watched = worker.hear().await?;
+            cpu += watched.cpu;
+            wall = wall.max(watched.wall);
             lost += watched.lost;
         }
         let served = rig.counted().cpu - counted.cpu;
@@ -103,7 +101,7 @@ impl Point {
         let wall = wall.as_secs_f64();
         let cores = |cpu: Duration, idle: f64| (cpu.as_secs_f64() / wall - idle) / units * 10_000.0;
         for worker in &mut workers {
-            worker.ask("part").await?;
+            let _: u64 = worker.ask(&Ask::Part).await?;
         }
         Ok(Sample::from([
             ("server bytes/unit", (after.bytes - before.bytes) / units),
@@ -129,10 +127,7 @@ async fn idle_cores(rig: &Rig) -> f64 {
 
 /// A unit at the large point may cost a quarter more or less than at the small one.
 fn targets(report: &mut Report, small: &Point, large: &Point) {
-    let of = |point: &Point, measure| {
-        let series = report.find(&point.label(), "redlatch");
-        series.map_or(f64::NAN, |series| series.median(measure))
-    };
+    let of = |point: &Point, measure| report.median(&point.label(), "redlatch", measure);
     let measures = [
         "server bytes/unit",
         "client bytes/unit",

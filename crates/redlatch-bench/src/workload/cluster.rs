@@ -6,12 +6,12 @@ use redlatch_tests::server::ServerBinary;
 
 use super::{
     holds::{self, Kept},
-    own,
+    owns,
     pairs::label,
 };
 use crate::{
     cli::Plan,
-    contender::{Contender, Failure, RAW},
+    contender::{Failure, RAW},
     job::{Names, Until},
     report::{Report, Series},
     rig::Rig,
@@ -29,11 +29,7 @@ pub(super) async fn spread(
     ];
     let mut clients = Vec::new();
     for (rig, _) in &rigs {
-        let mut both: Vec<Box<dyn Contender>> = Vec::new();
-        for name in [RAW, "redlatch"] {
-            both.push(Box::new(own(name, rig).await?));
-        }
-        clients.push(both);
+        clients.push(owns([RAW, "redlatch"], rig).await?);
     }
     for tasks in [64, 512] {
         let mut series: [Vec<Series>; 2] = [Vec::new(), Vec::new()];

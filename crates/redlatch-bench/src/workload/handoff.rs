@@ -94,8 +94,7 @@ pub(super) fn rounds(plan: &Plan, hold: Duration) -> usize {
 }
 
 fn commands(report: &Report, case: &str) -> f64 {
-    let series = report.find(case, "redlatch");
-    series.map_or(f64::NAN, |series| series.median("commands"))
+    report.median(case, "redlatch", "commands")
 }
 
 /// Returns a duration in which a contender that serves in turn gives most tasks the name once or

@@ -6,7 +6,7 @@ use super::own_worker;
 use crate::{
     cli::Plan,
     contender::{External, Failure},
-    hold::Watched,
+    hold::{Ask, Watched},
     report::{Bound, Report, Sample, Series},
     rig::Rig,
     rounds::unique,
@@ -59,35 +59,33 @@ pub(super) async fn measure(
     for _ in 0..rounds {
         let words = own_worker("redlatch")?;
         let mut holder = External::start("redlatch", &words, &rig.url()).await?;
-        let request = format!("hold {holds} {} {}", lease.as_millis(), unique());
-        let held = holder.ask(&request).await?;
-        let bytes: Option<f64> = held.strip_prefix("held ").and_then(|n| n.parse().ok());
+        let (n, key) = (holds, unique());
+        let bytes: f64 = holder.ask(&Ask::Hold { n, lease, key }).await?;
         let before = rig.counted();
-        let line = holder.ask(&format!("watch {}", time.as_millis())).await?;
-        let after = rig.counted();
-        let watched = Watched::read(&line).ok_or(line)?;
-        let wall = Duration::from_nanos(watched.wall);
+        let watched: Watched = holder.ask(&Ask::Watch { time }).await?;
+        let (after, wall) = (rig.counted(), watched.wall);
         let calls = after.calls_since(&before, &["evalsha".to_owned()]) as f64;
         let cores = |cpu: Duration| cpu.as_secs_f64() / wall.as_secs_f64();
         series.samples.push(Sample::from([
             ("renewals/s", calls / wall.as_secs_f64()),
-            ("client cores", cores(Duration::from_nanos(watched.cpu))),
+            ("client cores", cores(watched.cpu)),
             ("server cores", cores(after.cpu - before.cpu)),
-            ("bytes/hold", bytes.ok_or(held)? / holds as f64),
+            ("bytes/hold", bytes / holds as f64),
             ("lateness ms", lateness(watched.least, lease)),
             ("lost", watched.lost as f64),
         ]));
-        holder.ask("part").await?;
+        let _: u64 = holder.ask(&Ask::Part).await?;
     }
     Ok(series)
 }
 
 /// Returns the lateness of the latest renewal against the latest planned time, in ms.
-fn lateness(least_left: u64, lease: Duration) -> f64 {
+fn lateness(least_left: Duration, lease: Duration) -> f64 {
+    let least_left = least_left.as_secs_f64() * 1_000.0;
     let lease = lease.as_secs_f64() * 1_000.0;
     // The client's safety margin is 2 % for clocks and 4 ms for timers.
     let margin = lease / 50.0 + 4.0;
-    (lease - lease / 3.0 - margin - least_left as f64).max(0.0)
+    (lease - lease / 3.0 - margin - least_left).max(0.0)
 }
 
 pub(super) fn targets(report: &mut Report, case: &str) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{handoff::held, own, pairs::label};
+use super::{handoff::held, owns, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{Contender, Failure, RAW_POOL},
+    contender::{Failure, RAW_POOL},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -19,8 +19,7 @@ pub(super) async fn semaphore(
     plan: &Plan,
     rig: &Rig,
 ) -> Result<Report, Failure> {
-    let mut contenders = one(RAW_POOL, rig).await?;
-    contenders.append(&mut one(SEMAPHORE, rig).await?);
+    let mut contenders = owns([RAW_POOL, SEMAPHORE], rig).await?;
     for (tasks, hold) in POOLS {
         let case = Case {
             label: held(&label(tasks), hold),
@@ -41,10 +40,7 @@ pub(super) async fn semaphore(
 }
 
 fn pool_targets(report: &mut Report) {
-    let own = |report: &Report, case: &str, measure| {
-        let series = report.find(case, SEMAPHORE);
-        series.map_or(f64::NAN, |series| series.median(measure))
-    };
+    let own = |report: &Report, case: &str, measure| report.median(case, SEMAPHORE, measure);
     for (tasks, hold) in POOLS {
         let case = held(&label(tasks), hold);
         let ratio = |measure| report.ratio(&case, SEMAPHORE, RAW_POOL, measure);
@@ -88,7 +84,7 @@ fn pool_targets(report: &mut Report) {
 /// Measures the fair lock. Each task acquires the name so often that the total is about [`ENOUGH`]
 /// acquisitions. With more tasks than that, each acquires it once.
 pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
-    let mut contenders = one("fair", rig).await?;
+    let mut contenders = owns(["fair"], rig).await?;
     for tasks in SIZES {
         let case = Case {
             label: label(tasks),
@@ -101,10 +97,7 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
         let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
         report.series.extend(series);
     }
-    let median = |tasks, measure| {
-        let series = report.find(&label(tasks), "fair");
-        series.map_or(f64::NAN, |series| series.median(measure))
-    };
+    let median = |tasks, measure| report.median(&label(tasks), "fair", measure);
     let (first, last) = (SIZES[0], SIZES[SIZES.len() - 1]);
     let growth = |measure| median(last, measure) / median(first, measure);
     let (server, commands) = (growth("server µs"), growth("commands"));
@@ -122,10 +115,6 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
     );
     report.notes.push("All tasks queue at once; a queue of so many runs empty when each has had its turns. p50 and p99 are of a hand-off.".to_owned());
     Ok(report)
-}
-
-async fn one(name: &str, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
-    Ok(vec![Box::new(own(name, rig).await?)])
 }
 
 /// The number of tasks that want a permit, and the time for which each holds one.

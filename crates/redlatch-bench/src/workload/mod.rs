@@ -107,10 +107,7 @@ async fn measure(
 
 /// Connects all contenders of the plan.
 async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
-    let mut all: Vec<Box<dyn Contender>> = Vec::new();
-    for name in wanted(plan) {
-        all.push(Box::new(own(name, rig).await?));
-    }
+    let mut all = owns(wanted(plan), rig).await?;
     for (name, words) in &plan.with {
         all.push(Box::new(External::start(name, words, &rig.url()).await?));
     }
@@ -124,6 +121,18 @@ fn wanted(plan: &Plan) -> Vec<&'static str> {
 
 fn wants(plan: &Plan, name: &str) -> bool {
     plan.only.is_empty() || plan.only.iter().any(|one| one == name)
+}
+
+/// Starts several built-in contenders.
+async fn owns(
+    names: impl IntoIterator<Item = &'static str>,
+    rig: &Rig,
+) -> Result<Vec<Box<dyn Contender>>, Failure> {
+    let mut all: Vec<Box<dyn Contender>> = Vec::new();
+    for name in names {
+        all.push(Box::new(own(name, rig).await?));
+    }
+    Ok(all)
 }
 
 /// Starts a built-in contender in its own process, so that the heap and the runtime of others do

@@ -1,9 +1,9 @@
 //! W1 and W2: no contention.
 
-use super::{contenders, limit, own, wants};
+use super::{contenders, limit, own, owns, wants};
 use crate::{
     cli::Plan,
-    contender::{Contender, EVERY_KIND, Failure, RAW, SCRIPTS},
+    contender::{EVERY_KIND, Failure, RAW, SCRIPTS},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -44,10 +44,8 @@ pub(super) async fn every_kind(
     plan: &Plan,
     rig: &Rig,
 ) -> Result<Report, Failure> {
-    let mut contenders = Vec::new();
-    for name in std::iter::once(RAW).chain(EVERY_KIND) {
-        contenders.push(Box::new(own(name, rig).await?) as Box<dyn Contender>);
-    }
+    let names = std::iter::once(RAW).chain(EVERY_KIND);
+    let mut contenders = owns(names, rig).await?;
     let case = Case {
         label: label(64),
         names: Names::Own,
@@ -67,10 +65,7 @@ pub(super) async fn every_kind(
 
 /// Measures a load of which one name in ten is contended.
 pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
-    let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
-    for name in ["redlatch", "rslock", "polling"] {
-        contenders.push(Box::new(own(name, rig).await?));
-    }
+    let mut contenders = owns(["redlatch", "rslock", "polling"], rig).await?;
     let case = Case {
         label: "512 tasks, 200 names".to_owned(),
         names: Names::Mixed,
@@ -84,10 +79,7 @@ pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Result<
 /// Measures one task that makes a pair now and then, with 0 to 512 busy tasks beside it. All have
 /// names of their own.
 pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
-    let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
-    for name in [RAW, "redlatch", "rslock"] {
-        contenders.push(Box::new(own(name, rig).await?));
-    }
+    let mut contenders = owns([RAW, "redlatch", "rslock"], rig).await?;
     for busy in [0, 3, 64, 512] {
         let case = Case {
             label: format!("beside {busy}"),
@@ -145,11 +137,7 @@ pub(super) fn label(tasks: usize) -> String {
 
 fn targets(report: &mut Report, case: &str) {
     let ratio = |reference, measure| report.ratio(case, "redlatch", reference, measure);
-    let own = |measure| {
-        report
-            .find(case, "redlatch")
-            .map_or(f64::NAN, |one| one.median(measure))
-    };
+    let own = |measure| report.median(case, "redlatch", measure);
     let found = [
         (
             "server CPU per pair, of the raw pair's",

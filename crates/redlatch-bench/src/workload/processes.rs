@@ -56,9 +56,8 @@ impl Contender for Fleet {
         let each = if self.name == FLOOR {
             // Each process has one station of the ring.
             let laps = laps(job, u32::try_from(self.members.len())?)?;
-            let lines: Vec<_> = laps.iter().map(|lap| lap.line()).collect();
-            let members = self.members.iter_mut().zip(&lines);
-            try_join_all(members.map(|(member, line)| member.round(line))).await?
+            let members = self.members.iter_mut().zip(&laps);
+            try_join_all(members.map(|(member, lap)| member.lap(lap))).await?
         } else {
             try_join_all(self.members.iter_mut().map(|member| member.run(job))).await?
         };

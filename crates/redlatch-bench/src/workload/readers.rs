@@ -41,10 +41,7 @@ pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Result<
         }
         report.series.push(series);
     }
-    let median = |readers| {
-        let series = report.find(&label(readers), "redlatch");
-        series.map_or(f64::NAN, |series| series.median("server µs"))
-    };
+    let median = |readers| report.median(&label(readers), "redlatch", "server µs");
     let growth = median(SIZES[SIZES.len() - 1]) / median(SIZES[0]);
     report.target(
         "server CPU per read, 10,000 readers to 10",

@@ -1,13 +1,14 @@
 //! The life of guards of every kind: acquire, hold, re-enter, extend, give up half-way, release,
 //! ignore a loss.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use redlatch_core::{Error, Owner, Released};
 
 use super::{
     Guard, Terms, Work, Worker,
     steps::{End, Waited},
+    terms::ms,
     worker::fragile,
 };
 use crate::{
@@ -342,8 +343,4 @@ impl<G> Drop for Hold<G> {
     fn drop(&mut self) {
         self.watch.leaves(self.id);
     }
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }

@@ -116,8 +116,10 @@ pub trait Workload: fmt::Debug + Sync {
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen>;
 
     /// Returns the holders in this key at server time `now` in ms: owners or attempts, as the
-    /// server stores them. It is empty for keys of lists.
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String>;
+    /// server stores them. It is empty for keys of lists. The default reads the owner of a lock.
+    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
+        lock::holder(key, now).into_iter().collect()
+    }
 
     /// Returns the waiters that this key registers: any text that contains the client's id.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
@@ -125,11 +127,9 @@ pub trait Workload: fmt::Debug + Sync {
     }
 
     /// Returns the longest remaining time of an unused key in ms; `None` if it may stay for good.
-    /// The default is the sum of the longest lease, which is an extension by two, the retention of
-    /// a token, and the registration of a waiter.
     fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
         let _ = key;
-        Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond())
+        Some(plan.unused())
     }
 
     /// Creates the checkers of the promises of this kind alone.

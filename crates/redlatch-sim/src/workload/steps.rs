@@ -1,6 +1,9 @@
 //! The steps of a round that kinds with guards share.
 
-use std::{fmt, future::IntoFuture};
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+};
 
 use redlatch_core::{Error, ErrorKind};
 
@@ -57,13 +60,7 @@ impl Worker {
         what: &str,
         limit: u64,
     ) -> (Option<G>, Waited) {
-        let began = self.life.shared.exec.now();
-        let (result, waited) = if self.has(Fault::Cancel) && self.rng.chance(200) {
-            (self.cancelled(future, names[0]).await, Waited::ForAWhile)
-        } else {
-            let result = self.timed("acquire", limit, future).await;
-            (Some(result), Waited::ToTheEnd)
-        };
+        let (result, waited) = self.calls(names, "acquire", limit, future).await;
         let guard = match result {
             Some(Ok(Some(guard))) => Some(guard),
             Some(Ok(None)) => {
@@ -71,13 +68,33 @@ impl Worker {
                 None
             }
             Some(Err(error)) => {
-                self.judge(names, began, limit, &error);
                 self.say(|| format!("fails to get {what}: {error}"));
                 None
             }
             None => None,
         };
         (guard, waited)
+    }
+
+    /// Waits for the call `what` for `names`, which may take `limit` µs, or drops it half-way.
+    /// Returns no result if it was dropped.
+    pub(super) async fn calls<T>(
+        &mut self,
+        names: &[usize],
+        what: &str,
+        limit: u64,
+        call: impl Future<Output = Result<T, Error>> + Unpin,
+    ) -> (Option<Result<T, Error>>, Waited) {
+        let began = self.life.shared.exec.now();
+        let (result, waited) = if self.has(Fault::Cancel) && self.rng.chance(200) {
+            (self.cancelled(call, names[0]).await, Waited::ForAWhile)
+        } else {
+            (Some(self.timed(what, limit, call).await), Waited::ToTheEnd)
+        };
+        if let Some(Err(error)) = &result {
+            self.judge(names, began, limit, error);
+        }
+        (result, waited)
     }
 
     /// Checks the error of a call for `names` that began at `began` and had `limit` µs. No fault

@@ -100,6 +100,7 @@ impl Terms {
     }
 }
 
-fn ms(millis: u64) -> Duration {
+/// Returns a span of milliseconds.
+pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }

@@ -12,11 +12,11 @@ use std::{
 
 use fastrand::Rng;
 use redlatch::{Client, Error};
+use redlatch_tests::hold::{self, ReleaseOutcome};
 use tokio::time::timeout;
 
 use super::{PATIENCE, millis};
 use crate::{
-    any_guard::AnyGuard,
     clock::now,
     history::History,
     record::{Hold, Record, Wait},
@@ -42,16 +42,24 @@ pub(crate) struct Entry {
     pub(crate) units: u32,
     pub(crate) limit: u32,
     pub(crate) durable: bool,
+    /// Whether a release notifies a waiter.
+    pub(crate) notifies: bool,
 }
 
 impl Entry {
     /// Describes a hold that takes one of one.
     pub(crate) const fn exclusive(kind: &'static str) -> Self {
+        Self::units(kind, 1, 1)
+    }
+
+    /// Describes a hold that takes `units` of `limit`.
+    pub(crate) const fn units(kind: &'static str, units: u32, limit: u32) -> Self {
         Self {
             kind,
-            units: 1,
-            limit: 1,
+            units,
+            limit,
             durable: false,
+            notifies: true,
         }
     }
 }
@@ -155,13 +163,14 @@ impl Bench {
     }
 
     /// Holds for a while, releases in one of several ways, and records for how long the hold was
-    /// believed.
-    pub(crate) async fn hold<G: AnyGuard>(
+    /// believed, for each of its names, which have these tokens.
+    pub(crate) async fn hold(
         &self,
         random: &mut Rng,
         entry: Entry,
         asked: Asked,
-        guard: G,
+        parts: Vec<(String, u64)>,
+        guard: Box<dyn hold::Hold>,
     ) {
         let mut until = asked.granted;
         let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
@@ -170,24 +179,25 @@ impl Bench {
         let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
         loop {
             let before = now();
-            if guard.valid() {
+            if guard.believed() {
                 until = before;
             }
             if before >= end {
                 break;
             }
             if prolongs && random.bool() {
-                self.prolong(random, &guard).await;
+                self.prolong(random, &*guard).await;
             } else {
                 let pause = if long { 8_000..80_000 } else { 100..8_000 };
                 tokio::time::sleep(Duration::from_micros(random.u64(pause))).await;
             }
         }
-        self.give_back(random, entry, asked, until, guard).await;
+        self.give_back(random, entry, asked, until, parts, guard)
+            .await;
     }
 
     /// Extends a hold. One call in three is given up soon.
-    async fn prolong<G: AnyGuard>(&self, random: &mut Rng, guard: &G) {
+    async fn prolong(&self, random: &mut Rng, guard: &dyn hold::Hold) {
         let more = guard.prolong(millis(random, 1_000..3_000));
         let outcome = if random.u8(..3) == 0 {
             timeout(millis(random, 0..60), more).await.ok()
@@ -200,17 +210,17 @@ impl Bench {
     }
 
     /// Releases, and records the hold in the history.
-    pub(crate) async fn give_back<G: AnyGuard>(
+    pub(crate) async fn give_back(
         &self,
         random: &mut Rng,
         entry: Entry,
         asked: Asked,
         mut until: u64,
-        guard: G,
+        parts: Vec<(String, u64)>,
+        guard: Box<dyn hold::Hold>,
     ) {
-        let parts = guard.parts();
         let before = now();
-        if guard.valid() {
+        if guard.believed() {
             until = before;
         }
         let gone = match random.u8(..4) {
@@ -220,12 +230,12 @@ impl Bench {
             }
             // The call is dropped half-way, and the release goes on without its caller.
             1 => match timeout(millis(random, 0..3), guard.give_back()).await {
-                Ok(outcome) => self.gone(outcome),
+                Ok(outcome) => self.gone(entry, outcome),
                 Err(_) => 0,
             },
             _ => {
                 let outcome = self.bounded("to give back", guard.give_back()).await;
-                outcome.map_or(0, |outcome| self.gone(outcome))
+                outcome.map_or(0, |outcome| self.gone(entry, outcome))
             }
         };
         for (name, token) in parts {
@@ -245,9 +255,9 @@ impl Bench {
         }
     }
 
-    fn gone(&self, outcome: Result<bool, Error>) -> u64 {
-        let freed = self.history.note(outcome) == Some(true);
-        if freed { now() } else { 0 }
+    fn gone(&self, entry: Entry, outcome: Result<ReleaseOutcome, Error>) -> u64 {
+        let ended = self.history.note(outcome) == Some(ReleaseOutcome::Ended);
+        if ended && entry.notifies { now() } else { 0 }
     }
 }
 

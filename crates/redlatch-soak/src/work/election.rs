@@ -3,30 +3,16 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlatch::{Client, Term, fence::Fenced};
+use redlatch::{Term, fence::Fenced};
 use tokio::time::timeout;
 
-use super::{Bench, Crew, Kind, PATIENCE, Visit, any, millis};
+use super::{Bench, PATIENCE, any, millis};
 use crate::{
     clock::now,
     record::{Hold, Record},
 };
 
-/// The election.
-pub(super) struct Leaders;
-
-impl Kind for Leaders {
-    fn start(&self, crew: &mut Crew<'_>) {
-        crew.repeat(4, round);
-    }
-
-    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        let election = client.election(name);
-        Box::pin(async move { election.lead(async |_: &Term| {}).await })
-    }
-}
-
-async fn round(bench: Bench, mut random: Rng) {
+pub(super) async fn round(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "election");
     let client = bench.client(&mut random).clone();
     let election = client

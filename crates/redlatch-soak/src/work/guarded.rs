@@ -8,54 +8,30 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use redlatch::Client;
+use redlatch_tests::hold::held;
 
-use super::{Bench, Crew, Entry, Kind, Visit, Wanted, millis, visit_lock};
+use super::{Bench, Crew, Entry, Wanted, millis};
 use crate::{
-    any_guard::AnyGuard,
     clock::now,
     names,
     record::{Record, Write},
 };
 
-/// A set that is guarded by a lock of its own.
-pub(super) struct Guarded {
-    pub(super) stem: &'static str,
-    fenced: bool,
-}
-
-/// The set that compares tokens.
-pub(super) const FENCED: Guarded = Guarded {
-    stem: "fenced",
-    fenced: true,
-};
-
-/// The set that compares nothing.
-pub(super) const CHECKED: Guarded = Guarded {
-    stem: "checked",
-    fenced: false,
-};
-
-impl Kind for Guarded {
-    fn start(&self, crew: &mut Crew<'_>) {
-        let set = Arc::new(Set {
-            name: names::name(self.stem, 0),
-            fenced: self.fenced,
-            inner: Mutex::default(),
+/// Starts the workers of a set that is guarded by its own lock. The set `fenced` compares tokens.
+pub(super) fn start(crew: &mut Crew<'_>, stem: &str) {
+    let set = Arc::new(Set {
+        name: names::name(stem, 0),
+        fenced: stem == "fenced",
+        inner: Mutex::default(),
+    });
+    for _ in 0..4 {
+        let set = Arc::clone(&set);
+        crew.spawn(|bench, mut random| async move {
+            while bench.goes_on() {
+                add(&bench, &set, &mut random).await;
+                tokio::time::sleep(millis(&mut random, 0..30)).await;
+            }
         });
-        for _ in 0..4 {
-            let set = Arc::clone(&set);
-            crew.spawn(|bench, mut random| async move {
-                while bench.goes_on() {
-                    add(&bench, &set, &mut random).await;
-                    tokio::time::sleep(millis(&mut random, 0..30)).await;
-                }
-            });
-        }
-    }
-
-    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        visit_lock(client, name)
     }
 }
 
@@ -82,12 +58,15 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     let Some((asked, guard)) = given.await else {
         return;
     };
+    let entry = Entry::exclusive(kind);
     let token = if set.fenced {
         guard.token().as_u64()
     } else {
         0
     };
-    let valid = guard.valid();
+    let parts = vec![(set.name.clone(), guard.token().as_u64())];
+    let guard = held(guard);
+    let valid = guard.believed();
     let (read, elements) = set.read(token);
     let write = |(at, accepted, lost), valid| {
         Record::Write(Write {
@@ -103,8 +82,9 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     };
     let Some(elements) = elements else {
         bench.history.add(write((read, false, 0), valid));
+        let until = asked.granted;
         return bench
-            .give_back(random, Entry::exclusive(kind), asked, asked.granted, guard)
+            .give_back(random, entry, asked, until, parts, guard)
             .await;
     };
     let late = random.u8(..30) == 0;
@@ -115,14 +95,14 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     };
     tokio::time::sleep(thinks).await;
     // There is no await from here to the write, so the result of the check is as fresh as possible.
-    let valid = guard.valid();
+    let valid = guard.believed();
     let until = if valid { now() } else { asked.granted };
     if set.fenced || valid {
         let outcome = set.write(token, elements, bench.history.id());
         bench.history.add(write(outcome, valid));
     }
     bench
-        .give_back(random, Entry::exclusive(kind), asked, until, guard)
+        .give_back(random, entry, asked, until, parts, guard)
         .await;
 }
 

@@ -13,42 +13,34 @@ use fastrand::Rng;
 use redlatch::{Client, Error, ErrorKind};
 use tokio::time::timeout;
 
-use super::{Bench, Crew, Kind, PATIENCE, Visit, millis};
+use super::{Bench, Crew, PATIENCE, Visit, millis};
 use crate::{
     clock::now,
     names,
     record::{Record, Round},
 };
 
-/// The latch.
-pub(super) struct CountDown;
-
-impl Kind for CountDown {
-    /// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
-    fn start(&self, crew: &mut Crew<'_>) {
-        for at in 0..names::count("latch") {
-            let name = names::name("latch", at);
-            crew.spawn(|bench, mut random| async move {
-                while bench.goes_on() {
-                    round(&bench, &name, &mut random).await;
-                    tokio::time::sleep(millis(&mut random, 0..50)).await;
-                }
-            });
-        }
+/// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
+pub(super) fn start(crew: &mut Crew<'_>) {
+    for at in 0..names::count("latch") {
+        let name = names::name("latch", at);
+        crew.spawn(|bench, mut random| async move {
+            while bench.goes_on() {
+                round(&bench, &name, &mut random).await;
+                tokio::time::sleep(millis(&mut random, 0..50)).await;
+            }
+        });
     }
+}
 
-    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        Box::pin(async move {
-            let latch = client.count_down_latch(name);
-            latch.delete().await?;
-            latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
-            latch.count_down_and_wait(1).await
-        })
-    }
-
-    fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        Box::pin(async move { client.count_down_latch(name).delete().await.map(drop) })
-    }
+/// Sets a new latch, counts it down, and waits for it.
+pub(super) fn visit<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
+    Box::pin(async move {
+        let latch = client.count_down_latch(name);
+        latch.delete().await?;
+        latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
+        latch.count_down_and_wait(1).await
+    })
 }
 
 async fn round(bench: &Bench, name: &str, random: &mut Rng) {

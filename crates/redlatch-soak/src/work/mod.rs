@@ -1,20 +1,13 @@
-//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up. Each kind of
-//! worker is a [`Kind`] in a file of its own, listed in [`KINDS`].
+//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up. All kinds of
+//! workers are in [`KINDS`].
 
 mod bench;
-mod durable;
 mod election;
-mod fair;
-mod given;
 mod guarded;
+mod guards;
 mod latch;
-mod lock;
-mod multi;
 mod once;
 mod permits;
-mod red;
-mod rwlock;
-mod semaphore;
 
 use std::{future::Future, ops::Range, time::Duration};
 
@@ -23,45 +16,158 @@ use futures_util::future::BoxFuture;
 use redlatch::{Client, Error, ErrorKind};
 use tokio::task::JoinSet;
 
-use self::given::given;
 pub(crate) use self::{
     bench::{Asked, Bench, Entry, Wanted},
-    semaphore::PERMITS,
+    guards::{PERMITS, part},
 };
 use crate::names;
 
-/// All kinds, each with the stem and the number of its names. The number is 0 if it uses those of
-/// another kind.
-pub(crate) static KINDS: &[(&str, usize, &dyn Kind)] = &[
-    ("lock", 4, &lock::Plain),
-    ("fair", 3, &fair::Fair),
-    ("rw", 3, &rwlock::ReadWrite),
-    ("semaphore", 2, &semaphore::Permits),
-    ("permits", 2, &permits::Ids),
-    ("multi", 0, &multi::Several),
-    ("durable", 2, &durable::Durable),
-    ("red", 1, &red::Quorum),
-    (guarded::FENCED.stem, 1, &guarded::FENCED),
-    (guarded::CHECKED.stem, 1, &guarded::CHECKED),
-    ("latch", 2, &latch::CountDown),
-    ("once", 2, &once::Jobs),
-    ("election", 2, &election::Leaders),
-];
-
 /// A primitive, or a way to use one, with its own names.
-pub(crate) trait Kind: Sync {
+pub(crate) struct Kind {
+    /// What its names begin with.
+    pub(crate) stem: &'static str,
+    /// The number of its names; 0 if it uses those of another kind.
+    pub(crate) names: usize,
     /// Starts its workers, if it can run here.
-    fn start(&self, crew: &mut Crew<'_>);
-
-    /// Takes `name` and returns it, as every client must be able to do once all is healthy.
-    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a>;
-
-    /// Deletes `name`, if it stays until it is deleted.
-    fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        let _ = (client, name);
-        Box::pin(async { Ok(()) })
-    }
+    start: fn(&mut Crew<'_>),
+    /// Takes a name and returns it, as every client must be able to do once all is healthy.
+    visit: for<'a> fn(&'a Client, &'a str) -> Visit<'a>,
+    /// Deletes a name, if it stays until it is deleted.
+    delete: for<'a> fn(&'a Client, &'a str) -> Visit<'a>,
 }
+
+/// A kind without workers, whose names are those of plain locks.
+const PLAIN: Kind = Kind {
+    stem: "",
+    names: 0,
+    start: |_| {},
+    visit: |client, name| {
+        Box::pin(async move { client.lock(name).lock().await?.release().await.map(drop) })
+    },
+    delete: |_, _| Box::pin(async { Ok(()) }),
+};
+
+/// All kinds.
+pub(crate) static KINDS: &[Kind] = &[
+    Kind {
+        stem: "lock",
+        names: 4,
+        start: |crew| crew.repeat(8, guards::lock),
+        ..PLAIN
+    },
+    Kind {
+        stem: "fair",
+        names: 3,
+        start: |crew| crew.repeat(6, guards::fair),
+        visit: |client, name| {
+            Box::pin(async move {
+                let guard = client.fair_lock(name).lock().await?;
+                guard.release().await.map(drop)
+            })
+        },
+        ..PLAIN
+    },
+    Kind {
+        stem: "rw",
+        names: 3,
+        start: |crew| crew.repeat(8, guards::sides),
+        visit: |client, name| {
+            Box::pin(async move {
+                let guard = client.read_write_lock(name).write().await?;
+                guard.release().await.map(drop)
+            })
+        },
+        ..PLAIN
+    },
+    Kind {
+        stem: "semaphore",
+        names: 2,
+        start: |crew| crew.repeat(6, guards::semaphore),
+        visit: |client, name| {
+            Box::pin(async move {
+                let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
+                let guard = semaphore.acquire_many(PERMITS).await?;
+                guard.release().await.map(drop)
+            })
+        },
+        delete: |client, name| {
+            Box::pin(async move { client.semaphore(name).delete().await.map(drop) })
+        },
+    },
+    Kind {
+        stem: "permits",
+        names: 2,
+        start: |crew| crew.repeat(4, permits::round),
+        visit: permits::visit,
+        delete: |client, name| {
+            let permits = client.permit_expirable_semaphore(name);
+            Box::pin(async move { permits.delete().await.map(drop) })
+        },
+    },
+    Kind {
+        stem: "multi",
+        start: |crew| crew.repeat(3, guards::multi),
+        ..PLAIN
+    },
+    Kind {
+        stem: "durable",
+        names: 2,
+        start: |crew| {
+            if crew.bench.replicas > 0 {
+                crew.repeat(4, guards::durable);
+            }
+        },
+        ..PLAIN
+    },
+    Kind {
+        stem: "red",
+        names: 1,
+        start: |crew| {
+            if !crew.bench.nodes.is_empty() {
+                crew.repeat(3, guards::red);
+            }
+        },
+        ..PLAIN
+    },
+    Kind {
+        stem: "fenced",
+        names: 1,
+        start: |crew| guarded::start(crew, "fenced"),
+        ..PLAIN
+    },
+    Kind {
+        stem: "checked",
+        names: 1,
+        start: |crew| guarded::start(crew, "checked"),
+        ..PLAIN
+    },
+    Kind {
+        stem: "latch",
+        names: 2,
+        start: latch::start,
+        visit: latch::visit,
+        delete: |client, name| {
+            Box::pin(async move { client.count_down_latch(name).delete().await.map(drop) })
+        },
+    },
+    Kind {
+        stem: "once",
+        names: 2,
+        start: |crew| crew.repeat(4, once::round),
+        visit: once::visit,
+        delete: |client, name| Box::pin(async move { client.once(name).reset().await.map(drop) }),
+    },
+    Kind {
+        stem: "election",
+        names: 2,
+        start: |crew| crew.repeat(4, election::round),
+        visit: |client, name| {
+            let election = client.election(name);
+            Box::pin(async move { election.lead(async |_: &redlatch::Term| {}).await })
+        },
+        ..PLAIN
+    },
+];
 
 /// A call about one name.
 pub(crate) type Visit<'a> = BoxFuture<'a, Result<(), Error>>;
@@ -106,39 +212,34 @@ pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
         random,
         workers: JoinSet::new(),
     };
-    for (_, _, kind) in KINDS {
-        kind.start(&mut crew);
+    for kind in KINDS {
+        (kind.start)(&mut crew);
     }
     crew.workers
 }
 
 /// Acquires and releases `name` with the primitive that uses it.
 pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
-    of(name).visit(client, name).await
+    (of(name).visit)(client, name).await
 }
 
 /// Deletes objects that stay until they are deleted.
 pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
-    match of(name).delete(client, name).await {
+    match (of(name).delete)(client, name).await {
         Err(error) if error.kind() != ErrorKind::NotSet => Err(error),
         _ => Ok(()),
     }
 }
 
 /// Returns the kind that uses `name`.
-fn of(name: &str) -> &'static dyn Kind {
+fn of(name: &str) -> &'static Kind {
     let stem = name.split('-').next().unwrap_or(name);
-    let found = KINDS.iter().find(|(other, ..)| *other == stem);
-    found.unwrap_or_else(|| panic!("no kind uses {name}")).2
-}
-
-/// Takes a plain lock and returns it.
-fn visit_lock<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
-    Box::pin(async move { client.lock(name).lock().await?.release().await.map(drop) })
+    let found = KINDS.iter().find(|kind| kind.stem == stem);
+    found.unwrap_or_else(|| panic!("no kind uses {name}"))
 }
 
 /// Draws a name of a stem.
-fn any(random: &mut Rng, stem: &str) -> String {
+pub(crate) fn any(random: &mut Rng, stem: &str) -> String {
     names::name(stem, random.usize(..names::count(stem)))
 }
 

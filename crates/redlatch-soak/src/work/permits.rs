@@ -1,84 +1,29 @@
 //! Permits with ids.
 
-use std::time::Duration;
-
 use fastrand::Rng;
-use redlatch::{Client, Error, PermitExpirableSemaphore, PermitId, permits::PermitRelease};
+use redlatch::{Client, PermitExpirableSemaphore};
+use redlatch_tests::hold::Ids;
 
-use super::{Asked, Bench, Crew, Kind, PERMITS, Visit, Wanted, any, millis, semaphore};
-use crate::{
-    any_guard::AnyGuard,
-    clock::{micros, now},
-};
+use super::{Asked, Bench, Entry, PERMITS, Visit, Wanted, any, millis};
+use crate::clock::now;
 
-/// The semaphore whose permits have ids.
-pub(super) struct Ids;
-
-impl Kind for Ids {
-    fn start(&self, crew: &mut Crew<'_>) {
-        crew.repeat(4, round);
-    }
-
-    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        Box::pin(async move {
-            let permits = client.permit_expirable_semaphore(name);
-            let permits = permits.permits_if_unset(PERMITS);
-            let ids = permits.acquire_many(PERMITS).await?;
-            permits.release_all(&ids).await.map(drop)
-        })
-    }
-
-    fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        Box::pin(async move {
-            let permits = client.permit_expirable_semaphore(name);
-            permits.delete().await.map(drop)
-        })
-    }
+/// Takes all permits, and returns them.
+pub(super) fn visit<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
+    Box::pin(async move {
+        let permits = semaphore(client, name);
+        let ids = permits.acquire_many(PERMITS).await?;
+        permits.release_all(&ids).await.map(drop)
+    })
 }
 
-/// A permit with an id. Its holder computes the deadline: the remaining time that the server
-/// reported, counted from before the request, less the margin of two clocks.
-struct Permit {
-    semaphore: PermitExpirableSemaphore,
-    id: PermitId,
-    valid_until: u64,
+fn semaphore(client: &Client, name: &str) -> PermitExpirableSemaphore {
+    let permits = client.permit_expirable_semaphore(name);
+    permits.permits_if_unset(PERMITS)
 }
 
-impl Permit {
-    fn new(semaphore: &PermitExpirableSemaphore, id: PermitId, asked: u64, left: Duration) -> Self {
-        let margin = left / 50 + Duration::from_millis(4);
-        Self {
-            semaphore: semaphore.clone(),
-            id,
-            valid_until: asked + micros(left.saturating_sub(margin)),
-        }
-    }
-}
-
-impl AnyGuard for Permit {
-    fn valid(&self) -> bool {
-        now() < self.valid_until
-    }
-
-    fn parts(&self) -> Vec<(String, u64)> {
-        let name = self.semaphore.name().unwrap_or_default();
-        vec![(name.to_owned(), 0)]
-    }
-
-    async fn prolong(&self, _: Duration) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn give_back(self) -> Result<bool, Error> {
-        Ok(self.semaphore.release(&self.id).await? == PermitRelease::Released)
-    }
-}
-
-async fn round(bench: Bench, mut random: Rng) {
+pub(super) async fn round(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "permits");
-    let client = bench.client(&mut random);
-    let semaphore = client.permit_expirable_semaphore(&name);
-    let semaphore = semaphore.permits_if_unset(PERMITS);
+    let semaphore = semaphore(bench.client(&mut random), &name);
     let lease = millis(&mut random, 100..2_000);
     let what = Wanted::of("permits", &name);
     let given = match random.u8(..3) {
@@ -98,19 +43,18 @@ async fn round(bench: Bench, mut random: Rng) {
             bench.acquire(&mut random, what, given).await
         }
     };
-    if let Some((asked, id)) = given {
-        // It may have been granted at any time since the request, so the server is asked for the
-        // remaining time.
-        let known = now();
-        let left = bench.bounded("to look at a permit", semaphore.remaining(&id));
-        let left = left.await.and_then(|left| bench.history.note(left));
-        let Some(Some(left)) = left else { return };
-        let asked = Asked {
-            granted: now(),
-            ..asked
-        };
-        let permit = Permit::new(&semaphore, id, known, left);
-        let entry = semaphore::entry("permits", 1);
-        bench.hold(&mut random, entry, asked, permit).await;
-    }
+    let Some((asked, id)) = given else { return };
+    let look = Ids::look(semaphore, vec![id]);
+    let ids = bench.bounded("to look at a permit", look).await;
+    let Some(ids) = ids.and_then(|ids| bench.history.note(ids)) else {
+        return;
+    };
+    let asked = Asked {
+        granted: now(),
+        ..asked
+    };
+    let (entry, parts) = (Entry::units("permits", 1, PERMITS), vec![(name, 0)]);
+    bench
+        .hold(&mut random, entry, asked, parts, Box::new(ids))
+        .await;
 }

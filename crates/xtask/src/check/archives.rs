@@ -10,27 +10,19 @@ use std::{
     process::{self, Command},
 };
 
+use super::no_arguments;
 use crate::{
     command::{self, cargo, root},
     members::{self, Member},
     steps::Steps,
-    suite::Verdict,
 };
 
 /// Runs the check.
-pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
-    if let Some(argument) = args.first() {
-        return Err(format!("check archives takes no arguments: {argument:?}"));
-    }
+pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
+    no_arguments(args)?;
     let members = members::all()?;
     let folder = env::temp_dir().join(format!("redlatch-archives-{}", process::id()));
-    let version = members::version()?;
-    let archives = Archives {
-        folder,
-        members,
-        version,
-    };
-    let mut steps = Steps::default();
+    let archives = Archives { folder, members };
     steps.run("publish, as a dry run", || archives.publish());
     let unpacked = steps.run("archives", || archives.unpack());
     if unpacked.is_some() {
@@ -40,8 +32,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         steps.run("other libraries with TLS", || archives.beside_tls());
     }
     let _ = fs::remove_dir_all(&archives.folder);
-    println!("\n{steps}");
-    Ok(steps.verdict())
+    Ok(())
 }
 
 /// The features of redlatch beside other libraries, the steps of the program in several orders, and
@@ -88,7 +79,6 @@ tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 struct Archives {
     folder: PathBuf,
     members: Vec<Member>,
-    version: String,
 }
 
 impl Archives {
@@ -108,7 +98,7 @@ impl Archives {
         for member in self.published() {
             let archive = self
                 .folder
-                .join(format!("packed/package/{}.crate", self.full_name(member)));
+                .join(format!("packed/package/{}.crate", full_name(member)));
             let into = self.folder.join("crates");
             fs::create_dir_all(&into).map_err(|error| format!("{}: {error}", into.display()))?;
             let mut tar = Command::new("tar");
@@ -160,11 +150,11 @@ impl Archives {
     /// Compiles the programs that are published, and asks each for its version.
     fn command_line(&self) -> Result<(), String> {
         for member in self.published().filter(|member| member.program) {
-            let package = self.folder.join("crates").join(self.full_name(member));
+            let package = self.folder.join("crates").join(full_name(member));
             let mut run = self.cargo_in(&package, &["run", "--quiet", "--", "--version"]);
             let said = command::output(&mut run).unwrap_or_default();
             println!("{said}");
-            if !said.contains(&self.version) {
+            if !said.contains(VERSION) {
                 return Err(format!("{} said {said:?} of its version", member.name));
             }
         }
@@ -195,11 +185,6 @@ impl Archives {
         Ok(())
     }
 
-    /// The name of a crate's folder in its archive.
-    fn full_name(&self, member: &Member) -> String {
-        format!("{}-{}", member.name, self.version)
-    }
-
     /// Writes a package whose only file is `main.rs`.
     fn package(&self, name: &str, dependencies: &str, main: &str) -> Result<PathBuf, String> {
         let package = self.folder.join(name);
@@ -220,7 +205,7 @@ impl Archives {
     fn cargo_in(&self, package: &Path, args: &[&str]) -> Command {
         let mut command = cargo(&args[..1]);
         for member in self.published() {
-            let path = self.folder.join("crates").join(self.full_name(member));
+            let path = self.folder.join("crates").join(full_name(member));
             let patch = format!(
                 "patch.crates-io.{}.path={:?}",
                 member.name,
@@ -233,6 +218,14 @@ impl Archives {
         command
     }
 }
+
+/// Returns the name of a crate's folder in its archive.
+fn full_name(member: &Member) -> String {
+    format!("{}-{VERSION}", member.name)
+}
+
+/// The version of all members.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))

@@ -15,11 +15,10 @@ use crate::{
     command::{self, cannot_run, cargo, root, which},
     servers::install::with_apt,
     steps::Steps,
-    suite::Verdict,
 };
 
 /// Runs the check.
-pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
+pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     let pictures = match args {
         [] => false,
         [option] if option == "--pictures" => true,
@@ -27,7 +26,6 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     };
     let folder = env::temp_dir().join(format!("redlatch-browser-{}", process::id()));
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut steps = Steps::default();
     let chromium = steps.run("chromium", chromium);
     let build = || {
         let mut build = cargo(&["build", "--quiet", "-p", "redlatch-cli", "--bins"]);
@@ -49,9 +47,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         }
     }
     let removed = fs::remove_dir_all(&folder);
-    println!("\n{steps}");
-    removed.map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(steps.verdict())
+    removed.map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// Finds a Chromium, and installs it if there is none.

@@ -3,9 +3,6 @@
 //! topology, while other threads keep the processors busy. It prints the failed tests and the
 //! number of their failures.
 
-mod stops;
-mod tower;
-
 use std::{
     collections::BTreeMap,
     fmt, hint,
@@ -15,53 +12,80 @@ use std::{
 };
 
 use crate::{
-    command::{self, cargo},
-    programs::{self, Program},
-    servers::{self, Server, Wanted},
-    soak,
+    programs::{self, Pace, Program},
+    servers::{self, Server},
     steps::Steps,
-    suite::{self, Depth, Verdict},
+    suite::{self, Depth},
     tally::Tally,
+    tools,
 };
 
+/// Tests of which the gate runs a short case.
+struct Long {
+    name: &'static str,
+    program: &'static str,
+    args: &'static [&'static str],
+    vars: &'static [(&'static str, &'static str)],
+}
+
+const LONG: [Long; 3] = [
+    // Services over HTTP. The test raises its own limit of open files.
+    Long {
+        name: "connections",
+        program: "redlatch-tower/it",
+        args: &[
+            "connections::many_connections_hold_no_permit_and_are_answered",
+            "--exact",
+        ],
+        vars: &[("REDLATCH_TEST_CONNECTIONS", "10000")],
+    },
+    // Rounds of a server that is stopped, a gigabyte, many objects.
+    Long {
+        name: "command",
+        program: "redlatch-cli/servers",
+        args: &["load::", "--nocapture", "--test-threads=1"],
+        vars: &[
+            ("REDLATCH_TEST_ROUNDS", "100"),
+            ("REDLATCH_TEST_MEGABYTES", "1024"),
+            ("REDLATCH_TEST_OBJECTS", "100000"),
+        ],
+    },
+    // Twenty processes run beside the server.
+    Long {
+        name: "histories",
+        program: "redlatch-tests/servers",
+        args: &["history::", "--nocapture"],
+        vars: &[("REDLATCH_LONG_HISTORY", "1")],
+    },
+];
+
 /// Runs the check.
-pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
-    let Some(options) = Options::parse(args)? else {
-        println!("{USAGE}");
-        return Ok(Verdict::Passed);
-    };
-    let found = servers::find(&options.wanted)?;
+pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
+    let options = Options::parse(args)?;
+    let found = servers::find()?;
     let servers = servers::list(&found);
-    let mut steps = Steps::default();
+    let first = servers::list(&found[..1]);
     let mut failures = Failures::default();
     // The test programs are built without load, because a slow compiler shows nothing.
-    let built = steps.run("test programs", || options.build());
-    if let Some(programs) = built {
+    let built = steps.run("test programs", programs::build);
+    let soak = steps.run("soak", tools::build_soak);
+    if let (Some(programs), Some(())) = (built, soak) {
         beside_busy_loops(options.busy, || {
             for _ in 0..options.rounds {
                 steps.run("tests", || round(&programs, &found, &mut failures));
             }
-            if options.connections != "0" {
-                steps.run("connections", || tower::run(&options.connections));
+            for long in &LONG {
+                steps.run(long.name, || long.run(&programs, &first));
             }
-            if options.stops != "0" {
-                let first = servers::list(&found[..1]);
-                steps.run("command", || stops::run(&options.stops, &first));
-            }
-            for _ in 0..options.histories {
-                steps.run("histories", || histories(&found));
-            }
-            if options.minutes != "0" {
-                for topology in TOPOLOGIES {
-                    steps.run(topology, || {
-                        soak::run(&options.soak(topology), Some(&servers))
-                    });
-                }
+            for topology in TOPOLOGIES {
+                let args = ["--topology", topology, "--minutes", &options.minutes];
+                let args = args.map(str::to_owned);
+                steps.run(topology, || tools::soak(&args, Some(&servers)));
             }
         });
     }
-    println!("\n{steps}\n\n{failures}");
-    Ok(steps.verdict())
+    println!("\n{failures}");
+    Ok(())
 }
 
 /// Runs all tests once and records the failed ones.
@@ -73,13 +97,18 @@ fn round(programs: &[Program], found: &[Server], failures: &mut Failures) -> Res
     outcome
 }
 
-/// Runs the long histories once, on the first server: they have twenty processes beside it.
-fn histories(servers: &[Server]) -> Result<(), String> {
-    let mut command = cargo(&HISTORIES);
-    command.args(["history::", "--", "--nocapture"]);
-    command.env("REDLATCH_TEST_SERVERS", servers::list(&servers[..1]));
-    command.env("REDLATCH_LONG_HISTORY", "1");
-    suite::counted(&mut command, &mut Tally::default())
+impl Long {
+    fn run(&self, programs: &[Program], servers: &str) -> Result<(), String> {
+        let program = programs.iter().find(|it| it.name == self.program);
+        let program = program.ok_or_else(|| format!("{} is not built", self.program))?;
+        let mut run = program.run(Pace::First, servers, cores());
+        run.command.args(self.args).envs(self.vars.iter().copied());
+        programs::run_lanes(vec![vec![run]], &mut Tally::default())
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(2, NonZero::get)
 }
 
 /// Runs `work` while `count` threads compute without pause. They end when it returns or panics.
@@ -110,92 +139,30 @@ fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     rounds: u32,
-    /// How often the long histories run.
-    histories: u32,
     /// The number of busy loops beside the tests.
     busy: usize,
     /// The minutes of soak per topology, in the soak's syntax.
     minutes: String,
-    /// The number of connections to a service with a limit; "0" leaves them out.
-    connections: String,
-    /// The rounds in which the server is stopped under `redlatch run`; "0" leaves them out.
-    stops: String,
-    wanted: Wanted,
 }
 
 impl Options {
-    /// Reads the arguments; `None` is a request for help.
-    fn parse(args: &[String]) -> Result<Option<Self>, String> {
+    fn parse(args: &[String]) -> Result<Self, String> {
         let mut options = Self {
             rounds: 3,
-            histories: 1,
-            busy: thread::available_parallelism().map_or(2, NonZero::get),
+            busy: cores(),
             minutes: "10".to_owned(),
-            connections: "10000".to_owned(),
-            stops: "100".to_owned(),
-            wanted: Wanted::default(),
         };
-        let number = |text: &str| format!("{text:?} is no number");
-        let mut words = args.iter();
-        while let Some(word) = words.next() {
-            if let Some(list) = word.strip_prefix("--servers=") {
-                options.wanted = Wanted::from_list(list)?;
-                continue;
-            }
-            if matches!(word.as_str(), "--help" | "-h" | "help") {
-                return Ok(None);
-            }
-            let value = words
-                .next()
-                .ok_or_else(|| format!("{word} needs a value"))?;
-            match word.as_str() {
-                "--rounds" => options.rounds = value.parse().map_err(|_| number(value))?,
-                "--histories" => options.histories = value.parse().map_err(|_| number(value))?,
-                "--busy" => options.busy = value.parse().map_err(|_| number(value))?,
-                "--minutes" => options.minutes.clone_from(value),
-                "--connections" => {
-                    let _: u32 = value.parse().map_err(|_| number(value))?;
-                    options.connections.clone_from(value);
-                }
-                "--stops" => {
-                    let _: u32 = value.parse().map_err(|_| number(value))?;
-                    options.stops.clone_from(value);
-                }
-                _ => return Err(format!("unknown argument {word:?}\n\n{USAGE}")),
+        for arg in args {
+            let (name, value) = arg.split_once('=').unwrap_or((arg, ""));
+            let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
+            match name {
+                "--rounds" => options.rounds = value.parse().map_err(wrong)?,
+                "--busy" => options.busy = value.parse().map_err(wrong)?,
+                "--minutes" if !value.is_empty() => value.clone_into(&mut options.minutes),
+                _ => return Err(format!("unknown argument {arg:?}\n\n{USAGE}")),
             }
         }
-        let off = [&options.minutes, &options.connections, &options.stops];
-        if (options.rounds, options.histories) == (0, 0) && off.iter().all(|text| *text == "0") {
-            return Err("nothing is left to check".to_owned());
-        }
-        Ok(Some(options))
-    }
-
-    /// Builds what will run, and returns the test programs.
-    fn build(&self) -> Result<Vec<Program>, String> {
-        let programs = match self.rounds {
-            0 => Vec::new(),
-            _ => programs::build()?,
-        };
-        if self.histories > 0 {
-            command::run(cargo(&HISTORIES).arg("--no-run"))?;
-        }
-        if self.connections != "0" {
-            tower::build()?;
-        }
-        if self.stops != "0" {
-            stops::build()?;
-        }
-        if self.minutes != "0" {
-            soak::build()?;
-        }
-        Ok(programs)
-    }
-
-    fn soak(&self, topology: &str) -> Vec<String> {
-        ["--topology", topology, "--minutes", &self.minutes]
-            .map(str::to_owned)
-            .to_vec()
+        Ok(options)
     }
 }
 
@@ -231,55 +198,28 @@ impl fmt::Display for Failures {
 
 const TOPOLOGIES: [&str; 4] = ["standalone", "replicated", "sentinel", "cluster"];
 
-const HISTORIES: [&str; 7] = [
-    "test",
-    "--package",
-    "redlatch-tests",
-    "--features",
-    "servers",
-    "--test",
-    "servers",
-];
-
 const USAGE: &str = "\
-usage: cargo xtask check load [--rounds N] [--histories N] [--busy N] [--minutes M]
-                              [--connections N] [--stops N] [--servers=path,path]
+usage: cargo xtask check load [--rounds=N] [--busy=N] [--minutes=M]
 
-  --rounds N     how often all tests run (3)
-  --histories N  how often the long histories of jobs and leaders run, on the first server (1)
-  --busy N       how many loops compute beside them (one per processor)
-  --minutes M    how long the soak runs on each of its four topologies (10); 0 leaves it out
-  --connections N  how many connections a service with a limit has (10,000); 0 leaves it out
-  --stops N      how often the server is stopped under `redlatch run` (100), beside a gigabyte
-                 through a command and `ls` of 100,000 objects; 0 leaves them out";
+  --rounds=N   how often all tests run (3)
+  --busy=N     how many loops compute beside them (one per processor)
+  --minutes=M  how long the soak runs on each of its four topologies (10)";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Option<Options>, String> {
+    fn parsed(line: &str) -> Result<Options, String> {
         let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
         Options::parse(&words)
     }
 
     #[test]
     fn arguments_are_read() {
-        let options = parsed("--rounds 7 --histories 2 --busy 5 --minutes 0.5 --servers=/a");
-        let options = options.expect("good arguments").expect("not help");
-        assert_eq!((options.rounds, options.histories, options.busy), (7, 2, 5));
-        assert_eq!(
-            options.soak("cluster"),
-            ["--topology", "cluster", "--minutes", "0.5"]
-        );
-        assert_eq!(parsed("--help"), Ok(None));
-        for wrong in [
-            "--rounds",
-            "--rounds many",
-            "--round 1",
-            "--rounds 0 --histories 0 --minutes 0 --connections 0 --stops 0",
-            "--stops some",
-            "--connections many",
-        ] {
+        let options = parsed("--rounds=7 --busy=5 --minutes=0.5").expect("good");
+        assert_eq!((options.rounds, options.busy), (7, 5));
+        assert_eq!(options.minutes, "0.5");
+        for wrong in ["--rounds", "--rounds=many", "--round=1", "--minutes"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

@@ -14,51 +14,65 @@ mod recipes;
 
 use crate::{steps::Steps, suite::Verdict};
 
-/// A heavy check.
-struct Check {
-    name: &'static str,
-    about: &'static str,
-    run: fn(&[String]) -> Result<Verdict, String>,
-}
+/// A heavy check: its name, what it shows, and the steps that it takes with its arguments.
+struct Check(
+    &'static str,
+    &'static str,
+    fn(&[String], &mut Steps) -> Result<(), String>,
+);
 
 /// All checks.
 const CHECKS: &[Check] = &[
-    Check {
-        name: "load",
-        about: "the tests in rounds, long histories and the soak, beside busy loops",
-        run: load::run,
-    },
-    Check {
-        name: "databases",
-        about: "the statements of the fence in PostgreSQL and MariaDB",
-        run: databases::run,
-    },
-    Check {
-        name: "book",
-        about: "the book, rendered by mdBook, and its links",
-        run: book::run,
-    },
-    Check {
-        name: "browser",
-        about: "timelines, as headless Chromium shows them",
-        run: browser::run,
-    },
-    Check {
-        name: "recipes",
-        about: "programs that combine redlatch with crates of other projects",
-        run: recipes::run,
-    },
-    Check {
-        name: "peers",
-        about: "the Python client and locks of six other libraries beside the Rust client",
-        run: peers::run,
-    },
-    Check {
-        name: "archives",
-        about: "a release as a dry run, and programs that are built from its archives alone",
-        run: archives::run,
-    },
+    Check(
+        "load",
+        "the tests in rounds, long histories and the soak, beside busy loops",
+        load::run,
+    ),
+    Check(
+        "databases",
+        "the statements of the fence in PostgreSQL and MariaDB",
+        databases::run,
+    ),
+    Check("book", "the book, rendered by mdBook", book::run),
+    Check(
+        "browser",
+        "timelines, as headless Chromium shows them",
+        browser::run,
+    ),
+    Check(
+        "recipes",
+        "programs that combine redlatch with crates of other projects",
+        recipes::run,
+    ),
+    Check(
+        "peers",
+        "the Python client and locks of six other libraries beside the Rust client",
+        peers::run,
+    ),
+    Check(
+        "archives",
+        "a release as a dry run, and programs that are built from its archives alone",
+        archives::run,
+    ),
 ];
+
+impl Check {
+    /// Runs the check, and prints its steps.
+    fn run(&self, args: &[String]) -> Result<Verdict, String> {
+        let mut steps = Steps::default();
+        (self.2)(args, &mut steps)?;
+        println!("\n{steps}");
+        Ok(steps.verdict())
+    }
+}
+
+/// Refuses arguments.
+fn no_arguments(args: &[String]) -> Result<(), String> {
+    match args {
+        [] => Ok(()),
+        _ => Err(format!("the check takes no arguments: {args:?}")),
+    }
+}
 
 /// Runs the check with the name in the first argument, and passes the rest to it. Without a name it
 /// lists the checks.
@@ -67,8 +81,8 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         print!("{}", list());
         return Ok(Verdict::Passed);
     };
-    if let Some(check) = CHECKS.iter().find(|check| check.name == name) {
-        return (check.run)(rest);
+    if let Some(check) = CHECKS.iter().find(|check| check.0 == name) {
+        return check.run(rest);
     }
     Err(format!(
         "there is no check {name:?}; there are:\n{}",
@@ -79,10 +93,10 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 /// Runs all checks as steps. The load runs all tests once, since the rest of the night has run them
 /// without.
 pub(crate) fn all(steps: &mut Steps) {
-    let once = ["--rounds", "1", "--minutes", "5"].map(str::to_owned);
+    let once = ["--rounds=1", "--minutes=5"].map(str::to_owned);
     for check in CHECKS {
-        let args = if check.name == "load" { &once[..] } else { &[] };
-        steps.run(check.name, || match (check.run)(args)? {
+        let args = if check.0 == "load" { &once[..] } else { &[] };
+        steps.run(check.0, || match check.run(args)? {
             Verdict::Passed => Ok(()),
             Verdict::Failed => Err("its own table says what failed".to_owned()),
         });
@@ -91,7 +105,7 @@ pub(crate) fn all(steps: &mut Steps) {
 
 /// Lists all checks, one per line.
 pub(crate) fn list() -> String {
-    let line = |check: &Check| format!("  cargo xtask check {:10} {}\n", check.name, check.about);
+    let line = |check: &Check| format!("  cargo xtask check {:10} {}\n", check.0, check.1);
     CHECKS.iter().map(line).collect()
 }
 
@@ -112,6 +126,6 @@ mod tests {
     #[test]
     fn list_names_only_checks_that_exist() {
         assert_eq!(run(&[]), Ok(Verdict::Passed));
-        assert!(CHECKS.iter().all(|check| list().contains(check.name)));
+        assert!(CHECKS.iter().all(|check| list().contains(check.0)));
     }
 }

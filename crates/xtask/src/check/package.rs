@@ -23,6 +23,6 @@ pub(super) fn lint(folder: &str) -> Result<(), String> {
 }
 
 /// The folder of all these packages' artifacts. Cargo removes nothing of one for another.
-fn target() -> PathBuf {
+pub(super) fn target() -> PathBuf {
     root().join("target").join("apart")
 }

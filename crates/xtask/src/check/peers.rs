@@ -1,29 +1,13 @@
 //! `cargo xtask check peers`: the Python client's tests on all servers, its workers beside those of
 //! the Rust client, and locks of other libraries beside `redlatch-compat`.
 
-use crate::{
-    libraries, programs, python,
-    servers::{self, Wanted},
-    steps::Steps,
-    suite::Verdict,
-};
+use super::no_arguments;
+use crate::{libraries, programs, python, servers, steps::Steps};
 
-/// Runs the check. The options are the number of holds of each lock, and of processes that a deploy
-/// replaces.
-pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
-    let [mut holds, mut rounds, mut processes] = ["5000", "10000", "20"];
-    for pair in args.chunks(2) {
-        match pair {
-            [name, number] if number.parse::<u32>().is_ok() => match name.as_str() {
-                "--rounds" => (holds, rounds) = (number, number),
-                "--processes" => processes = number,
-                _ => return Err(USAGE.to_owned()),
-            },
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    let servers = servers::list(&servers::find(&Wanted::default())?);
-    let mut steps = Steps::default();
+/// Runs the check.
+pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
+    no_arguments(args)?;
+    let servers = servers::list(&servers::find()?);
     let peers = steps.run("peers", programs::peers);
     let tested = steps.run("python client", || python::test(&servers));
     if let (Some(peers), Some(python)) = (peers, tested) {
@@ -31,7 +15,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
             python::test_on_others(&python, &servers)
         });
         steps.run("rust beside python", || {
-            python::peers(&peers, &python, holds, &servers)
+            python::peers(&peers, &python, HOLDS, &servers)
         });
         let built = [
             steps.run("build with go", libraries::build_go),
@@ -40,33 +24,15 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         ];
         if built.iter().all(Option::is_some) {
             steps.run("beside other libraries", || {
-                libraries::run(&peers, &python, &[], [rounds, processes], &servers)
+                libraries::run(&peers, &python, &[], ROUNDS, &servers)
             });
         }
     }
-    println!("\n{steps}");
-    Ok(steps.verdict())
+    Ok(())
 }
 
-const USAGE: &str = "usage: cargo xtask check peers [--rounds N] [--processes N]";
+/// The number of holds of each lock beside Python.
+const HOLDS: &str = "5000";
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_argument_is_refused() {
-        for wrong in [
-            &["--round", "7"][..],
-            &["--rounds", "many"],
-            &["--processes"],
-            &["7"],
-        ] {
-            let wrong: Vec<_> = wrong.iter().map(|&word| word.to_owned()).collect();
-            assert!(
-                run(&wrong).is_err_and(|error| error.contains("usage")),
-                "{wrong:?}"
-            );
-        }
-    }
-}
+/// The number of holds of each lock, and of processes that a deploy replaces.
+const ROUNDS: [&str; 2] = ["10000", "20"];

@@ -11,38 +11,11 @@ use std::{
 
 use crate::command::{output, which};
 
-/// The servers that were requested.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Any available servers.
-    #[default]
-    Any,
-    /// Exactly these.
-    These(Vec<PathBuf>),
-}
-
 /// A server program that runs on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     path: PathBuf,
     version: String,
-}
-
-impl Wanted {
-    /// Reads a list of paths, separated by commas or colons.
-    pub(crate) fn from_list(list: &str) -> Result<Self, String> {
-        let paths: Vec<_> = list
-            .split([',', ':'])
-            .map(str::trim)
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-            .collect();
-        if paths.is_empty() {
-            Err("the list of servers is empty".to_owned())
-        } else {
-            Ok(Self::These(paths))
-        }
-    }
 }
 
 impl Server {
@@ -74,17 +47,12 @@ impl fmt::Display for Server {
     }
 }
 
-/// Finds the servers to test against, and prints them. There is at least one.
-pub(crate) fn find(wanted: &Wanted) -> Result<Vec<Server>, String> {
-    let servers = match wanted {
-        Wanted::These(paths) => these(paths)?,
-        Wanted::Any => match env::var(LIST).unwrap_or_default().as_str() {
-            "" => any()?,
-            list => match Wanted::from_list(list) {
-                Ok(Wanted::These(paths)) => these(&paths)?,
-                Ok(Wanted::Any) | Err(_) => return Err(format!("{LIST} names no server")),
-            },
-        },
+/// Finds the servers to test against, and prints them: those that the variable names, or all that
+/// there are. There is at least one.
+pub(crate) fn find() -> Result<Vec<Server>, String> {
+    let servers = match env::var(LIST) {
+        Ok(list) if !list.is_empty() => these(&list)?,
+        _ => any()?,
     };
     println!("testing against:");
     for server in &servers {
@@ -120,11 +88,17 @@ pub(crate) fn oldest_and_newest(servers: &[Server]) -> Vec<Server> {
     others.into_iter().chain([newest]).collect()
 }
 
-fn these(paths: &[PathBuf]) -> Result<Vec<Server>, String> {
+/// Reads a list of paths, separated by commas or colons.
+fn these(list: &str) -> Result<Vec<Server>, String> {
+    let paths = list.split([',', ':']).map(str::trim);
+    let paths: Vec<_> = paths.filter(|path| !path.is_empty()).collect();
+    if paths.is_empty() {
+        return Err(format!("{LIST} names no server"));
+    }
     // Tests run in their own directories, where a relative path would have another meaning.
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    paths
-        .iter()
+    let absolute = |path: &str| std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let servers = paths.into_iter();
+    servers
         .map(|path| Server::inspect(&absolute(path)))
         .collect()
 }
@@ -133,7 +107,7 @@ fn any() -> Result<Vec<Server>, String> {
     let mut servers = on_path();
     if servers.is_empty() {
         println!("no redis-server and no valkey-server on the PATH");
-        match install::with_package_manager() {
+        match install::with_apt(&["redis-server"]) {
             Ok(()) => servers = on_path(),
             Err(message) => println!("none installed: {message}"),
         }
@@ -180,8 +154,8 @@ fn parse_version(text: &str) -> Option<String> {
 
 const LIST: &str = "REDLATCH_TEST_SERVERS";
 
-const NO_SERVER: &str = "no server to test against. Install redis-server or valkey-server, or give the path of one: \
-    cargo xtask test --servers=path";
+const NO_SERVER: &str = "no server to test against. Install redis-server or valkey-server, or name the path of one \
+    in REDLATCH_TEST_SERVERS";
 
 #[cfg(test)]
 mod tests {
@@ -205,16 +179,6 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read() {
-        let wanted = Wanted::from_list("/a, /b:/c").expect("a list");
-        assert_eq!(
-            wanted,
-            Wanted::These(vec!["/a".into(), "/b".into(), "/c".into()])
-        );
-        assert!(Wanted::from_list(" ,").is_err());
-    }
-
-    #[test]
     fn versions_are_read() {
         assert_eq!(
             parse_version("Valkey server v=9.1.2 sha=0").as_deref(),
@@ -226,5 +190,6 @@ mod tests {
     #[test]
     fn program_that_is_no_server_is_refused() {
         assert!(Server::inspect(Path::new("/nonexistent")).is_err());
+        assert!(these("/nonexistent").is_err() && these(" ,").is_err());
     }
 }

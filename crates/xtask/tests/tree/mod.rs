@@ -1,5 +1,7 @@
 //! The files of the workspace under version control, and new files that are not ignored.
 
+#![allow(dead_code, reason = "each test binary uses a part of the module")]
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -11,6 +13,27 @@ pub(crate) struct Tracked {
     /// Relative to the workspace's root.
     pub(crate) name: String,
     pub(crate) text: String,
+}
+
+impl Tracked {
+    /// Returns the code of a Rust file, without comments and without its test module, which comes
+    /// last.
+    pub(crate) fn code(&self) -> Vec<&str> {
+        let lines = self.text.lines();
+        lines
+            .take_while(|line| *line != "#[cfg(test)]")
+            .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+            .collect()
+    }
+}
+
+/// Reads the Rust files under a folder, in order.
+pub(crate) fn sources(folder: &str) -> Vec<Tracked> {
+    let folder = format!("{folder}/");
+    let mut found = tracked("rs");
+    found.retain(|file| file.name.starts_with(&folder));
+    assert!(!found.is_empty(), "{folder} has no sources");
+    found
 }
 
 /// Returns the workspace's root.

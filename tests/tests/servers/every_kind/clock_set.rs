@@ -3,12 +3,12 @@
 use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{SECOND, preload},
+    hold::ReleaseOutcome,
     server::{Server, ServerBinary, ServerOptions},
 };
 
 use super::{
     connect,
-    hold::ReleaseOutcome,
     kind::{Object, Party, stem},
     kinds,
 };

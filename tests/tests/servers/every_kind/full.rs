@@ -6,12 +6,13 @@ use redlatch::ErrorKind;
 use redlatch_tests::{
     calls,
     fixture::{MS, SECOND, preload},
+    hold::ReleaseOutcome,
     server::{Server, ServerBinary, ServerOptions},
     wait::GENEROUS,
 };
 use tokio::time::timeout;
 
-use super::{connect, hold::ReleaseOutcome, scene::Leases, standalone::Bed};
+use super::{connect, scene::Leases, standalone::Bed};
 
 redlatch_tests::on_every_server!(
     every_kind_is_kept_and_given_back_on_a_full_server,

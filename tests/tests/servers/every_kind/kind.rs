@@ -11,14 +11,11 @@ use async_trait::async_trait;
 use redlatch::{Client, Error};
 use redlatch_tests::{
     backend::Backend,
+    hold::{Hold, ReleaseOutcome},
     proxy::{Pick, Request},
 };
 
-use super::{
-    hold::{Hold, ReleaseOutcome},
-    load::Load,
-    scene::Pair,
-};
+use super::{load::Load, scene::Pair};
 
 /// A primitive, or one side of it. Each is in a file of its own in `kinds/`.
 #[async_trait]

@@ -18,7 +18,6 @@ use redlatch_tests::{
 use tokio::task::JoinHandle;
 
 use super::{
-    hold::ReleaseOutcome,
     kind::{AnyKind, Object, Party},
     kinds,
 };
@@ -276,7 +275,7 @@ async fn work(
             // its own release away for longer.
             let lasts = left.is_none_or(|left| released.elapsed() < left);
             assert!(
-                outcome != ReleaseOutcome::WasOver || !lasts || !rules.strict,
+                outcome.may_have_lasted() || !lasts || !rules.strict,
                 "{object:?} was over, {left:?} before its end"
             );
             Ok(())

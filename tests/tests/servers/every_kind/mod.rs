@@ -6,7 +6,6 @@ mod churn;
 mod clock_set;
 mod cluster;
 mod full;
-mod hold;
 mod kind;
 mod kinds;
 mod load;

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use redlatch_tests::{
     child::{self, Process},
     fixture::SECOND,
+    hold::{Hold, ReleaseOutcome},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
@@ -16,7 +17,6 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     connect,
-    hold::{Hold, ReleaseOutcome},
     kind::{AnyKind, Object, Party, stem},
     kinds::KINDS,
 };
@@ -246,7 +246,7 @@ async fn hold_all(objects: &[Object]) {
     }
     child::say("ready");
     for (kind, hold) in holds {
-        let told = hold.told();
+        let told = hold.lost();
         tokio::spawn(async move {
             let cause = told.await;
             child::say(&format!("{kind:?} {cause:?}"));

@@ -12,6 +12,7 @@ use redlatch::{Error, LossCause};
 use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND},
+    hold::{Hold, ReleaseOutcome},
     server::Server,
     wait::{GENEROUS, eventually},
 };
@@ -21,10 +22,7 @@ use tokio::{
     time::{error::Elapsed, timeout},
 };
 
-use super::{
-    hold::{Hold, ReleaseOutcome},
-    kind::{AnyKind, Object, Party, stem},
-};
+use super::kind::{AnyKind, Object, Party, stem};
 
 /// A holder and a waiter of each kind.
 #[derive(Debug)]
@@ -104,7 +102,7 @@ impl Scene {
         let mut told = Vec::new();
         for pair in self.pairs.iter().filter(|pair| pair.kind.loses()) {
             let seat = pair.seat.lock().await;
-            let lost = seat.as_ref().expect("it is held").told();
+            let lost = seat.as_ref().expect("it is held").lost();
             told.push((pair.kind, tokio::spawn(timeout(GENEROUS, lost))));
         }
         told
@@ -125,7 +123,7 @@ impl Scene {
         for pair in &self.pairs {
             let seat = pair.seat.lock().await;
             let hold = seat.as_ref().expect("it is held");
-            if hold.renews() {
+            if pair.kind.renews() {
                 // Later than it ends at this moment, if anything.
                 marks.push((pair, hold.left().map(|left| Instant::now() + left)));
             } else {

@@ -12,6 +12,7 @@ use redlatch::{Client, LossCause};
 use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND},
+    hold::ReleaseOutcome,
     proxy::{Direction, Flow, Pick, Proxy, Then},
     server::{ClientType, Server, ServerBinary, ServerOptions},
     split::SplitTransport,
@@ -20,7 +21,6 @@ use redlatch_tests::{
 
 use super::{
     builder, connect,
-    hold::ReleaseOutcome,
     kind::{AnyKind, Party},
     kinds::KINDS,
     load::Load,

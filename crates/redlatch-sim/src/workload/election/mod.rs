@@ -38,10 +38,6 @@ impl Workload for Leaders {
         seen
     }
 
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        lock::holder(key, now).into_iter().collect()
-    }
-
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
         queued(key)
     }
@@ -49,7 +45,7 @@ impl Workload for Leaders {
     /// The mark and the data of a fence stay.
     fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
         let stays = key.contains(DATA);
-        (!stays).then(|| plan.lease * 2 + plan.retention + 5_200 + plan.beyond())
+        (!stays).then(|| plan.unused())
     }
 
     fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {

@@ -32,10 +32,6 @@ impl Workload for Fair {
         lock::scripts::seen(ran, "fair")
     }
 
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        lock::holder(key, now).into_iter().collect()
-    }
-
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
         queued(key)
     }

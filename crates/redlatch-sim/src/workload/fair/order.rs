@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_core::runtime::Value;
-
 use crate::{
     names::label,
     scripts::Ran,
@@ -43,7 +41,7 @@ impl Checker for Order {
         if conditions.expects_trouble || conditions.loses_writes || conditions.forced {
             return;
         }
-        let (Some(name), Some(now)) = (ran.name(), ran.item(1).and_then(number)) else {
+        let (Some(name), Some(now)) = (ran.name(), ran.number(1)) else {
             return;
         };
         let queue = &mut self.names[name];
@@ -57,7 +55,7 @@ impl Checker for Order {
                 }
             }
             "fair/release" => {
-                let left = ran.item(3).and_then(number);
+                let left = ran.number(3);
                 if ran.verdict() == "released" && left == Some(0) {
                     queue.until = now;
                 }
@@ -93,17 +91,17 @@ impl Queue {
                     self.lives(address, now + register);
                 }
                 self.forget_the_dead(now);
-                if ran.item(7).and_then(number) == Some(1) {
+                if ran.number(7) == Some(1) {
                     self.waiters.retain(|waiter| waiter != address);
                     self.waiters.push(address.to_owned());
                 }
                 None
             }
             "granted" => {
-                if let (Ok(register), Some(1)) = (registers, ran.item(7).and_then(number)) {
+                if let (Ok(register), Some(1)) = (registers, ran.number(7)) {
                     self.lives(address, now + register);
                 }
-                let first = ran.item(3).and_then(number) == Some(1);
+                let first = ran.number(3) == Some(1);
                 // A grant during the current hold repeats a lost reply and does not take the name.
                 let taken = self.until <= now;
                 if first && taken {
@@ -134,11 +132,11 @@ impl Queue {
     /// Handles a grant that a script has made on behalf of a waiter; item `at` of its reply tells
     /// of one.
     fn given(&mut self, ran: &Ran<'_>, now: u64, at: usize, view_now: u64, record: &mut Record) {
-        let text = |at: usize| ran.item(at).and_then(Value::as_str);
-        if text(at) != Some("granted") {
+        if ran.text(at) != Some("granted") {
             return;
         }
-        let (client, n) = text(at + 1)
+        let (client, n) = ran
+            .text(at + 1)
             .and_then(|attempt| attempt.split_once(':'))
             .unwrap_or_default();
         let is_it = |waiter: &String| {
@@ -155,7 +153,7 @@ impl Queue {
             record.violate("order", view_now, what);
         }
         self.waiters.drain(..place.map_or(0, |place| place + 1));
-        let ends = text(at + 2).and_then(|grant| grant.split('.').nth(2));
+        let ends = ran.text(at + 2).and_then(|grant| grant.split('.').nth(2));
         self.until = ends.and_then(|ends| ends.parse().ok()).unwrap_or(now);
     }
 
@@ -190,10 +188,6 @@ impl Queue {
 
 fn channel(address: &str) -> &str {
     address.split(' ').nth(1).unwrap_or_default()
-}
-
-fn number(value: &Value) -> Option<u64> {
-    value.as_int().and_then(|number| u64::try_from(number).ok())
 }
 
 /// The time in ms within which a notified waiter must respond.

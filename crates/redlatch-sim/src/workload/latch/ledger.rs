@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_core::runtime::Value;
-
 use super::{
     Prompt,
     model::{Generation, Latch, Outcome},
@@ -243,7 +241,7 @@ fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<
     let argument = ran.arg(3).parse().unwrap_or(0);
     match (ran.source.name, acted) {
         ("latch/set", true) => {
-            let Some(number) = number(ran.item(3)) else {
+            let Some(number) = ran.number(3) else {
                 return Some(format!("{op} set it without ever having run"));
             };
             if latch.is_shut() {
@@ -284,7 +282,7 @@ fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Optio
     let Outcome::Acted(generation) = before else {
         return acted.then(|| format!("a copy of {op}, which was refused, acts"));
     };
-    if !acted || ran.source.name == "latch/set" && number(ran.item(3)).is_some() {
+    if !acted || ran.source.name == "latch/set" && ran.number(3).is_some() {
         return Some(format!(
             "a copy of {op}, which has acted, is {}",
             ran.verdict()
@@ -307,10 +305,9 @@ fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Optio
 /// Checks the reply of a count-down: the remaining count and its generation. `expected` is `None`
 /// for a generation that is over.
 fn said_left(ran: &Ran<'_>, expected: Option<(u32, u64)>) -> Option<String> {
-    let left = ran.item(3).and_then(Value::as_int);
-    let said = (left, number(ran.item(4)));
+    let said = (ran.number(3), ran.number(4));
     let expected = match expected {
-        Some((left, generation)) => (Some(i64::from(left)), Some(generation)),
+        Some((left, generation)) => (Some(u64::from(left)), Some(generation)),
         None => (Some(0), None),
     };
     (said != expected).then(|| format!("said to be left: {said:?}, and it is {expected:?}"))
@@ -327,8 +324,8 @@ fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
         return Some(format!("a look shows {:?}", ran.verdict()));
     }
     if let Some(generation) = latch.present() {
-        let said = ran.item(4).and_then(Value::as_int);
-        if said != Some(i64::from(generation.left)) {
+        let said = ran.number(4);
+        if said != Some(u64::from(generation.left)) {
             return Some(format!(
                 "a look shows {said:?} left, and {} are",
                 generation.left
@@ -340,7 +337,7 @@ fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
         if asked.is_empty() {
             break;
         }
-        let said = ran.item(6 + at).and_then(Value::as_str).unwrap_or_default();
+        let said = ran.text(6 + at).unwrap_or_default();
         let generation = asked.parse().ok().and_then(|number| latch.find(number));
         let fate = match generation {
             Some(it) if it.forgotten => "deleted",
@@ -357,11 +354,6 @@ fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
         }
     }
     None
-}
-
-fn number(item: Option<&Value>) -> Option<u64> {
-    item.and_then(Value::as_int)
-        .and_then(|number| u64::try_from(number).ok())
 }
 
 /// The number of open generations that the server remembers, besides the present one.

@@ -17,9 +17,8 @@ use redlatch_embedded::engine::KeyDump;
 use redlatch_latch::CountDownLatch;
 
 use self::ledger::{Deed, Ledger};
-use super::{Work, Worker, Workload};
+use super::{Work, Worker, Workload, terms::ms};
 use crate::{
-    faults::Fault,
     mutants::Mutant,
     names::label,
     plan::Plan,
@@ -169,7 +168,9 @@ async fn set(worker: &mut Worker, name: usize) {
     let count = u32::try_from(worker.rng.between(0, 5)).unwrap_or(1);
     let setting = latch(worker, name).try_set_count(count).ttl(TTL);
     let limit = worker.patience();
-    let set = called(worker, name, "try_set_count", limit, setting.into_future()).await;
+    let (set, _) = worker
+        .calls(&[name], "try_set_count", limit, setting.into_future())
+        .await;
     worker.say(|| format!("sets {} to {count}: {set:?}", label(name)));
 }
 
@@ -177,7 +178,7 @@ async fn delete(worker: &mut Worker, name: usize) {
     let latch = latch(worker, name);
     let deleting: Calling = Box::pin(async move { latch.delete().await });
     let limit = worker.patience();
-    let deleted = called(worker, name, "delete", limit, deleting).await;
+    let (deleted, _) = worker.calls(&[name], "delete", limit, deleting).await;
     worker.say(|| format!("deletes {}: {deleted:?}", label(name)));
 }
 
@@ -187,7 +188,7 @@ async fn count(worker: &mut Worker, name: usize) {
     worker.watch().did(worker.life.proc, name, &Deed::Counts);
     let counting: Calling = Box::pin(async move { latch.count_down(n).await.map(|_| true) });
     let limit = worker.patience();
-    let counted = called(worker, name, "count_down", limit, counting).await;
+    let (counted, _) = worker.calls(&[name], "count_down", limit, counting).await;
     if let Some(Ok(_)) = counted {
         worker.watch().did(worker.life.proc, name, &Deed::Counted);
     }
@@ -203,7 +204,9 @@ async fn count_and_wait(worker: &mut Worker, name: usize) {
     worker.say(|| format!("counts {} down and waits", label(name)));
     let since = now(worker);
     let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
-    let waited = called(worker, name, "count_down_and_wait", u64::MAX, waiting).await;
+    let (waited, _) = worker
+        .calls(&[name], "count_down_and_wait", u64::MAX, waiting)
+        .await;
     if let Some(Ok(_)) = waited {
         worker.watch().did(worker.life.proc, name, &Deed::Counted);
     }
@@ -218,7 +221,8 @@ async fn wait(worker: &mut Worker, name: usize) {
     worker.say(|| format!("waits for {}", label(name)));
     let since = now(worker);
     let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
-    if let Some(waited) = called(worker, name, "wait", u64::MAX, waiting).await {
+    let (waited, _) = worker.calls(&[name], "wait", u64::MAX, waiting).await;
+    if let Some(waited) = waited {
         note_wait(worker, name, since, waited, prompt);
     }
 }
@@ -233,33 +237,15 @@ async fn wait_for(worker: &mut Worker, name: usize) {
         0 => worker.patience(),
         millis => millis * 1_000 + 10_000,
     };
-    let waiting = latch(worker, name)
-        .wait_for(Duration::from_millis(millis))
-        .strategy(strategy);
+    let waiting = latch(worker, name).wait_for(ms(millis)).strategy(strategy);
     worker.say(|| format!("waits {millis} ms for {}", label(name)));
     let since = now(worker);
-    if let Some(waited) = called(worker, name, "wait_for", limit, waiting.into_future()).await {
+    let (waited, _) = worker
+        .calls(&[name], "wait_for", limit, waiting.into_future())
+        .await;
+    if let Some(waited) = waited {
         note_wait(worker, name, since, waited, prompt);
     }
-}
-
-/// Checks P11, and P10 by dropping the call in some cases; returns `None` if it was dropped.
-async fn called(
-    worker: &mut Worker,
-    name: usize,
-    what: &str,
-    limit: u64,
-    call: Calling,
-) -> Option<Result<bool, Error>> {
-    if worker.has(Fault::Cancel) && worker.rng.chance(200) {
-        return worker.cancelled(call, name).await;
-    }
-    let began = now(worker);
-    let result = worker.timed(what, limit, call).await;
-    if let Err(error) = &result {
-        worker.judge(&[name], began, limit, error);
-    }
-    Some(result)
 }
 
 /// Reports the end of a wait to the ledger. Returns whether the worker has passed.
@@ -291,8 +277,7 @@ enum Prompt {
 
 fn strategy(worker: &mut Worker) -> (WaitStrategy, Prompt) {
     if worker.rng.chance(80) {
-        let pause = |millis| Duration::from_millis(millis);
-        let poll = WaitStrategy::Poll(Backoff::exponential(pause(5), pause(200)));
+        let poll = WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)));
         return (poll, Prompt::No);
     }
     (WaitStrategy::Notify, Prompt::Yes)

@@ -29,10 +29,6 @@ impl Workload for Plain {
         scripts::seen(ran, "reentrant")
     }
 
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        holder(key, now).into_iter().collect()
-    }
-
     fn mutants(&self) -> &'static [Mutant] {
         mutants::ALL
     }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use redlatch_core::runtime::Value;
-
 use crate::{
     names::name_of,
     scripts::{Ran, Seen},
@@ -32,7 +30,7 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
         ("release", verdict) if !verdict.is_empty() => Seen::Ended {
             name,
             attempt: ran.arg(4).to_owned(),
-            freed: verdict == "released" && ran.item(3).and_then(Value::as_int) == Some(0),
+            freed: verdict == "released" && ran.number(3) == Some(0),
         },
         ("force", "done") => Seen::Forced {
             name,
@@ -49,8 +47,8 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
 
 /// Reads the grant that a script has made on behalf of a waiter, from item `at` of its reply on.
 pub(in crate::workload) fn given(ran: &Ran<'_>, name: usize, at: usize) -> Vec<Seen> {
-    let granted = ran.item(at).and_then(Value::as_str) == Some("granted");
-    let attempt = ran.item(at + 1).and_then(Value::as_str).filter(|_| granted);
+    let granted = ran.text(at) == Some("granted");
+    let attempt = ran.text(at + 1).filter(|_| granted);
     let attempt = attempt.map(str::to_owned);
     attempt
         .map(|attempt| Seen::Given { name, attempt })

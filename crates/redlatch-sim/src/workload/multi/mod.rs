@@ -42,10 +42,6 @@ impl Workload for Several {
         plain.into_iter().chain(fair).collect()
     }
 
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        lock::holder(key, now).into_iter().collect()
-    }
-
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
         fair::Fair.waiters(key)
     }

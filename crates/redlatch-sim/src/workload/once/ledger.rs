@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlatch_core::runtime::Value;
 use redlatch_once::Slot;
 
 use super::{GAP, RETRIES};
@@ -109,19 +108,15 @@ impl Checker for Ledger {
 impl Job {
     /// Handles a script that the server has run.
     fn ran(&mut self, name: usize, ran: &Ran<'_>) -> Broken {
-        let number = |at: usize| ran.item(at).and_then(Value::as_int);
         match (ran.source.name, ran.verdict()) {
             ("once/claim", "granted") => {
-                let attempts = number(3).unwrap_or(0);
+                let attempts = ran.number(3).unwrap_or(0);
                 let (attempt, slot) = (ran.arg(3).to_owned(), ran.arg(6).to_owned());
-                let now = number(1)
-                    .and_then(|now| u64::try_from(now).ok())
-                    .unwrap_or(0);
+                let now = ran.number(1).unwrap_or(0);
                 let copy = self.claims.contains_key(&attempt);
-                let token = number(4).and_then(|token| u64::try_from(token).ok());
-                self.tokens.extend(token.filter(|_| !copy));
+                self.tokens.extend(ran.number(4).filter(|_| !copy));
                 self.claims.insert(attempt, (slot.clone(), now));
-                if attempts < 1 || attempts > i64::from(RETRIES) + 1 {
+                if attempts < 1 || attempts > u64::from(RETRIES) + 1 {
                     let what = format!("attempt {attempts} at slot {slot} of {}", label(name));
                     return Some(("once-attempts", what));
                 }
@@ -146,7 +141,7 @@ impl Job {
             ("once/release", "released" | "expired") if ran.arg(7) == "done" => {
                 let (slot, _) = self.claims.get(ran.arg(2)).cloned()?;
                 if !slot.starts_with('=') {
-                    self.ended = number(1).and_then(|now| u64::try_from(now).ok());
+                    self.ended = ran.number(1);
                 }
                 self.ever.insert(slot.clone());
                 if !self.done.insert(slot.clone()) {

@@ -7,12 +7,11 @@ mod mutants;
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use redlatch_core::{Error, ErrorKind};
-use redlatch_embedded::engine::KeyDump;
 use redlatch_once::{Job, JobRun, Once, Slot};
 use tokio::select;
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Work, Worker, Workload, lock};
+use super::{Life, Work, Worker, Workload};
 use crate::{
     faults::Fault,
     mutants::Mutant,
@@ -72,10 +71,6 @@ impl Workload for Jobs {
             }],
             _ => Vec::new(),
         }
-    }
-
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        lock::holder(key, now).into_iter().collect()
     }
 
     fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
@@ -180,18 +175,9 @@ async fn called(
     name: usize,
     calling: Calling,
 ) -> Option<Result<Once<Slot, &'static str>, Error>> {
-    let ran = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
-        worker.cancelled(calling, name).await
-    } else {
-        // A look, a claim, the work, and a release.
-        let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
-        let began = worker.life.shared.exec.now();
-        let ran = worker.timed("run", limit, calling).await;
-        if let Err(error) = &ran {
-            worker.judge(&[name], began, limit, error);
-        }
-        Some(ran)
-    };
+    // A look, a claim, the work, and a release.
+    let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
+    let (ran, _) = worker.calls(&[name], "run", limit, calling).await;
     if let Some(Ok(Once::Ran(slot))) = &ran {
         let deed = Deed::Ran(slot.clone());
         worker.watch().did(worker.life.proc, name, &deed);

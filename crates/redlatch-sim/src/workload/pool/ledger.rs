@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     order::Queue,
-    scripts::{given, holds, number},
+    scripts::{given, holds},
     size,
 };
 use crate::{
@@ -39,7 +39,7 @@ impl Ledger {
     /// Records a grant. Returns the number of permits that are out now.
     fn granted(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<u64> {
         let (need, lease): (u64, u64) = (ran.arg(6).parse().ok()?, ran.arg(4).parse().ok()?);
-        let until = now + number(ran, 5).unwrap_or(lease);
+        let until = now + ran.number(5).unwrap_or(lease);
         let attempt = ran.arg(5);
         let holds = self.names.get_mut(name)?;
         let enter = |holds: &mut BTreeMap<_, Entry>, hold, permits| {
@@ -69,7 +69,7 @@ impl Ledger {
 
     fn renewed(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<()> {
         let lease: u64 = ran.arg(4).parse().ok()?;
-        let until = now + number(ran, 3).unwrap_or(lease);
+        let until = now + ran.number(3).unwrap_or(lease);
         let entry = self.names.get_mut(name)?.get_mut(ran.arg(5))?;
         entry.until = entry.until.max(until);
         Some(())
@@ -89,8 +89,8 @@ impl Ledger {
     fn released(&mut self, name: usize, ran: &Ran<'_>) -> Option<()> {
         let live = self.names.get_mut(name)?;
         for (at, hold) in holds(ran).enumerate() {
-            let verdict = ran.item(2 + 2 * at).and_then(|item| item.as_str())?;
-            let left = number(ran, 3 + 2 * at).unwrap_or(0);
+            let verdict = ran.text(2 + 2 * at)?;
+            let left = ran.number(3 + 2 * at).unwrap_or(0);
             match live.get_mut(hold) {
                 Some(entry) if verdict == "released" && left > 0 => entry.permits = left,
                 Some(_) if verdict != "already" => drop(live.remove(hold)),
@@ -150,7 +150,7 @@ impl Checker for Ledger {
         if view.conditions.expects_trouble || view.conditions.loses_writes {
             return;
         }
-        let (Some(name), Some(now)) = (ran.name(), number(ran, 1)) else {
+        let (Some(name), Some(now)) = (ran.name(), ran.number(1)) else {
             return;
         };
         if view.conditions.servers_differ > 0 {

@@ -85,7 +85,7 @@ fn waiters(key: &KeyDump) -> Vec<String> {
 /// operation is remembered for half a minute.
 fn lives(key: &str, plan: &Plan) -> Option<u64> {
     match key.rsplit_once(':') {
-        Some((_, "q" | "l")) => Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond()),
+        Some((_, "q" | "l")) => Some(plan.unused()),
         Some((_, "o" | "p")) => Some(30_000 + plan.beyond()),
         _ => None,
     }

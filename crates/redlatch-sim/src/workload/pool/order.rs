@@ -1,7 +1,6 @@
 //! The promise of a pool to its waiters: a grant leaves enough permits for all earlier waiters that
 //! are alive.
 
-use super::scripts::number;
 use crate::scripts::Ran;
 
 /// The waiters of one name in order of arrival, as the replies of the server imply them.
@@ -54,7 +53,7 @@ impl Queue {
                 waiter.claims = true;
             }
         }
-        if number(ran, 5) == Some(1) {
+        if ran.number(5) == Some(1) {
             self.waiters.retain(|waiter| waiter.member != member);
             self.waiters.push(Waiter {
                 member,

@@ -1,6 +1,6 @@
 //! Permits with an id: granted, extended, passed to another task, released or left to their lease.
 
-use std::{future::IntoFuture, time::Duration};
+use std::future::IntoFuture;
 
 use redlatch_core::{Error, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
@@ -14,7 +14,7 @@ use crate::{
     plan::Plan,
     scripts::{Ran, Seen},
     watch::{Checker, Waits},
-    workload::{Acquiring, Work, Worker, Workload},
+    workload::{Acquiring, Work, Worker, Workload, terms::ms},
 };
 
 /// The permit-expirable semaphore, as a workload.
@@ -91,16 +91,7 @@ async fn round(worker: &mut Worker) {
         }
     };
     let call = worker.watch().asks(worker.life.proc, name, waits);
-    let taken = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
-        worker.cancelled(future, name).await
-    } else {
-        let began = worker.life.shared.exec.now();
-        let taken = worker.timed("acquire", limit, future).await;
-        if let Err(error) = &taken {
-            worker.judge(&[name], began, limit, error);
-        }
-        Some(taken)
-    };
+    let (taken, _) = worker.calls(&[name], "acquire", limit, future).await;
     worker.watch().asked(call);
     match taken {
         Some(Ok(Some(ids))) => work(worker, name, ids).await,
@@ -182,8 +173,4 @@ async fn get_on(worker: &mut Worker, name: usize) {
         }
         worker.sleep(20_000).await;
     }
-}
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }

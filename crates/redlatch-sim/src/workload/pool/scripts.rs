@@ -1,7 +1,5 @@
 //! The actions of the scripts of a pool.
 
-use redlatch_core::runtime::Value;
-
 use super::size;
 use crate::scripts::{Ran, Seen};
 
@@ -29,15 +27,14 @@ pub(super) struct Given<'a> {
 
 /// Reads the grants that a release or a withdrawal has made on behalf of waiters.
 pub(super) fn given<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = Given<'a>> {
-    let text = |at: usize| ran.item(at).and_then(Value::as_str);
     let tells = matches!(ran.source.name, "pool/release" | "pool/withdraw");
     let first = (3..)
         .take_while(|&at| ran.item(at).is_some())
-        .find(|&at| tells && text(at) == Some("granted"));
+        .find(|&at| tells && ran.text(at) == Some("granted"));
     let all = first.into_iter().flat_map(|first| (first..).step_by(3));
     all.map_while(move |at| {
-        let attempt = text(at + 1)?;
-        let ends = text(at + 2)?.split('.').nth(2)?.parse().ok()?;
+        let attempt = ran.text(at + 1)?;
+        let ends = ran.text(at + 2)?.split('.').nth(2)?.parse().ok()?;
         Some(Given { attempt, ends })
     })
 }
@@ -77,14 +74,5 @@ fn attempt(hold: &str) -> &str {
     match hold.match_indices(':').nth(1) {
         Some((at, _)) => &hold[..at],
         None => hold,
-    }
-}
-
-/// Reads item `at` of a reply as a number.
-pub(super) fn number(ran: &Ran<'_>, at: usize) -> Option<u64> {
-    let item = ran.item(at)?;
-    match item {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        other => other.as_str()?.parse().ok(),
     }
 }

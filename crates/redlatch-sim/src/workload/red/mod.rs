@@ -7,7 +7,6 @@ mod mutants;
 use std::time::Duration;
 
 use redlatch_core::Lockable;
-use redlatch_embedded::engine::KeyDump;
 use redlatch_multi::{RedGuard, RedLock};
 use redlatch_reentrant::Lock;
 
@@ -43,10 +42,6 @@ impl Workload for Quorum {
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         lock::scripts::seen(ran, "reentrant")
-    }
-
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        lock::holder(key, now).into_iter().collect()
     }
 
     fn mutants(&self) -> &'static [Mutant] {

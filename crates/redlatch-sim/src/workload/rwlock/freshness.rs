@@ -1,8 +1,6 @@
 //! A reader's token is that of the last write. It covers every write that was granted before, and
 //! no later write.
 
-use redlatch_core::runtime::Value;
-
 use super::scripts::given;
 use crate::{
     names::label,
@@ -37,11 +35,7 @@ impl Checker for Freshness {
             }
             return;
         }
-        let token = ran
-            .item(4)
-            .and_then(Value::as_str)
-            .and_then(|token| token.parse().ok());
-        let (Some(token), Some(name)) = (token, ran.name()) else {
+        let (Some(token), Some(name)) = (ran.number(4), ran.name()) else {
             return;
         };
         let last = &mut self.last[name];

@@ -1,6 +1,5 @@
 //! The actions of the scripts of the read-write lock.
 
-use redlatch_core::runtime::Value;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
 use crate::{
@@ -51,19 +50,18 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
 /// Tells whether nobody held the lock any more, by item `at` of the reply, before it was given to a
 /// waiter.
 fn frees(ran: &Ran<'_>, at: usize) -> bool {
-    ran.item(at).and_then(Value::as_int) == Some(1) || given(ran).is_some()
+    ran.number(at) == Some(1) || given(ran).is_some()
 }
 
 /// Reads the grant of a write that a script has made on behalf of a waiter: attempt, token, end.
 pub(super) fn given<'a>(ran: &'a Ran<'_>) -> Option<(&'a str, u64, u64)> {
-    let text = |at: usize| ran.item(at).and_then(Value::as_str);
     let at = report(ran);
-    if text(at)? != "granted" {
+    if ran.text(at)? != "granted" {
         return None;
     }
-    let mut parts = text(at + 2)?.split('.').skip(1);
+    let mut parts = ran.text(at + 2)?.split('.').skip(1);
     let mut number = || parts.next()?.parse().ok();
-    Some((text(at + 1)?, number()?, number()?))
+    Some((ran.text(at + 1)?, number()?, number()?))
 }
 
 /// Returns the position at which a reply may tell of a grant to a waiter.

@@ -7,8 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_core::runtime::Value;
-
 use super::scripts::given;
 use crate::{
     names::label,
@@ -63,7 +61,7 @@ impl Checker for Sides {
         let Event::Ran { ran, .. } = *event else {
             return;
         };
-        let (Some(name), Some(now)) = (ran.name(), ran.item(1).and_then(number)) else {
+        let (Some(name), Some(now)) = (ran.name(), ran.number(1)) else {
             return;
         };
         if !view.conditions.calm {
@@ -127,7 +125,7 @@ impl Lines {
                     .write
                     .as_ref()
                     .is_some_and(|(owner, _)| owner == ran.arg(5));
-                let fresh = ran.item(3).and_then(number) == Some(1) && !writes && !upgradable;
+                let fresh = ran.number(3) == Some(1) && !writes && !upgradable;
                 let (first, came) = &self.first;
                 let held_back = self.queue.first().is_some_and(|(_, writes)| *writes);
                 if fresh && held_back && since > *came && self.ended < since {
@@ -150,8 +148,8 @@ impl Lines {
                 let until = now + ran.arg(3).parse::<u64>().unwrap_or(0);
                 // An attempt asks again about a hold that it has, if a message may be lost. The
                 // token is that of the hold then.
-                let token = ran.item(4).and_then(number).unwrap_or(0);
-                if ran.item(3).and_then(number) != Some(1) || token == self.token {
+                let token = ran.number(4).unwrap_or(0);
+                if ran.number(3) != Some(1) || token == self.token {
                     self.lasts(until);
                     return None;
                 }
@@ -197,7 +195,7 @@ impl Lines {
                 let attempt = ran.arg(4);
                 self.readers.remove(attempt);
                 self.queue.retain(|(other, _)| other != attempt);
-                let over = verdict == "released" && ran.item(3).and_then(number) == Some(0);
+                let over = verdict == "released" && ran.number(3) == Some(0);
                 if ran.arg(7) == "w" && over {
                     self.write = None;
                     self.ended = now;
@@ -254,14 +252,7 @@ fn client(attempt: &str) -> &str {
 }
 
 fn entered(ran: &Ran<'_>) -> bool {
-    ran.item(6).and_then(number) == Some(1)
-}
-
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        other => other.as_str()?.parse().ok(),
-    }
+    ran.number(6) == Some(1)
 }
 
 /// The number of writes that may begin while a reader waits.

@@ -6,11 +6,16 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use redlatch::{CountDownLatch, Error, ErrorKind, LossCause};
 use redlatch_lua::LATCH;
-use redlatch_tests::{backend::Backend, fixture::call, proxy::Pick, wait::GENEROUS};
+use redlatch_tests::{
+    backend::Backend,
+    fixture::call,
+    hold::{Hold, ReleaseOutcome},
+    proxy::Pick,
+    wait::GENEROUS,
+};
 use tokio::task::JoinHandle;
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome},
     kind::{Kind, Object},
     load::{Crew, Done, Load, Order},
     scene::Pair,
@@ -115,11 +120,7 @@ impl Hold for Duty {
         None
     }
 
-    fn renews(&self) -> bool {
-        false
-    }
-
-    fn told(&self) -> BoxFuture<'static, LossCause> {
+    fn lost(&self) -> BoxFuture<'static, LossCause> {
         Box::pin(std::future::pending())
     }
 

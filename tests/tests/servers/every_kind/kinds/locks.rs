@@ -3,19 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redlatch::{Error, FairLockGuard, Held, LockGuard, compat, compat::UnfencedGuard};
+use redlatch::{Error, compat};
+use redlatch_tests::hold::{Hold, held};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome, guards},
     kind::{Kind, Object},
     load::Load,
 };
-
-guards! {
-    LockGuard, |guard| Some(Held::token(guard).as_u64()), ReleaseOutcome::of_one;
-    FairLockGuard, |guard| Some(Held::token(guard).as_u64()), ReleaseOutcome::of_one;
-    UnfencedGuard, |_| None, ReleaseOutcome::of_one;
-}
 
 /// Makes a kind of each lock. What its look says is the number of guards and, where the server
 /// knows them, of waiters.
@@ -32,7 +26,7 @@ macro_rules! locks {
         #[async_trait]
         impl Kind for $kind {
             async fn get(&self, $object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-                Ok(Box::new($lock.lock().renewed_lease(lease).await?))
+                Ok(held($lock.lock().renewed_lease(lease).await?))
             }
 
             async fn held(&self, $object: &Object) -> Result<u64, Error> {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redlatch::{Error, FairLock, Lock, LockInfo, MultiGuard};
+use redlatch::{Error, FairLock, Lock, LockInfo};
+use redlatch_tests::hold::{Hold, held_together};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome, guards},
     kind::{Kind, Object},
     load::Load,
 };
@@ -15,18 +15,16 @@ use crate::every_kind::{
 #[derive(Debug)]
 pub(in crate::every_kind) struct Multi;
 
-guards! {
-    // Each member has its own, and they rise together.
-    MultiGuard, |guard| guard.members().iter().map(|held| held.token().as_u64()).min(),
-        ReleaseOutcome::of_all;
-}
-
 #[async_trait]
 impl Kind for Multi {
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
         let (fair, plain) = members(object);
         let multi = object.party.client.multi_lock(&[&plain, &fair]);
-        Ok(Box::new(multi.lock().renewed_lease(lease).await?))
+        let guard = multi.lock().renewed_lease(lease).await?;
+        // Each member has its own token, and they rise together.
+        let tokens = guard.members().iter().map(|held| held.token().as_u64());
+        let fence = tokens.min();
+        Ok(held_together(guard, fence))
     }
 
     async fn waiters(&self, object: &Object) -> Result<u64, Error> {

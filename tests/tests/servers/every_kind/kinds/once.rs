@@ -3,15 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
-use redlatch::{
-    Error, ErrorKind, LossCause,
-    once::{Job, Once},
-};
-use redlatch_tests::running::RunningJob;
+use redlatch::{Error, once::Job};
+use redlatch_tests::{hold::Hold, running::RunningJob};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome},
     kind::{Kind, Object},
     load::Load,
 };
@@ -53,41 +48,4 @@ impl Kind for Jobs {
 fn job(object: &Object) -> Job {
     let job = object.party.client.once(&object.name);
     job.gap(Duration::from_millis(1)).retries(1_000_000)
-}
-
-#[async_trait]
-impl Hold for RunningJob {
-    fn believed(&self) -> bool {
-        self.is_valid()
-    }
-
-    fn left(&self) -> Option<Duration> {
-        Some(Self::left(self))
-    }
-
-    fn renews(&self) -> bool {
-        true
-    }
-
-    fn fence(&self) -> Option<u64> {
-        Some(self.token())
-    }
-
-    fn told(&self) -> BoxFuture<'static, LossCause> {
-        self.lost()
-    }
-
-    /// A run lasts for as long as its work.
-    async fn prolong(&self, _: Duration) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
-        match Self::give_back(*self).await {
-            Ok(Once::Ran(())) => Ok(ReleaseOutcome::Ended),
-            Ok(_) => Ok(ReleaseOutcome::WasOver),
-            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Ok(ReleaseOutcome::Unsure),
-            Err(error) => Err(error),
-        }
-    }
 }

@@ -1,16 +1,12 @@
 //! Permits with ids, which nobody renews. There are two.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
-use redlatch::{Error, LossCause, PermitExpirableSemaphore, PermitId, permits::PermitRelease};
+use redlatch::{Error, PermitExpirableSemaphore};
+use redlatch_tests::hold::{Hold, Ids};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome},
     kind::{Kind, Object},
     load::Load,
 };
@@ -65,95 +61,5 @@ async fn take(
     lease: Duration,
 ) -> Result<Box<dyn Hold>, Error> {
     let ids = semaphore.acquire_many(permits).lease(lease).await?;
-    // Who waited does not know for how long it has them, and asks.
-    let (asked, mut left) = (Instant::now(), lease);
-    for id in &ids {
-        left = semaphore.remaining(id).await?.unwrap_or_default().min(left);
-    }
-    Ok(Box::new(Ids::new(semaphore, ids, asked, left)))
-}
-
-/// Permits with ids, whose holder counts for itself: from before it asked, less the margin of two
-/// clocks.
-#[derive(Debug)]
-struct Ids {
-    semaphore: PermitExpirableSemaphore,
-    ids: Vec<PermitId>,
-    until: Arc<Mutex<Instant>>,
-}
-
-impl Ids {
-    fn new(
-        semaphore: PermitExpirableSemaphore,
-        ids: Vec<PermitId>,
-        asked: Instant,
-        lease: Duration,
-    ) -> Self {
-        Self {
-            semaphore,
-            ids,
-            until: Arc::new(Mutex::new(asked + trusted(lease))),
-        }
-    }
-
-    fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What of a lease two clocks agree on, each within one per cent.
-fn trusted(lease: Duration) -> Duration {
-    (lease - lease / 50).saturating_sub(Duration::from_millis(4))
-}
-
-#[async_trait]
-impl Hold for Ids {
-    fn believed(&self) -> bool {
-        Instant::now() < self.until()
-    }
-
-    fn left(&self) -> Option<Duration> {
-        Some(self.until().saturating_duration_since(Instant::now()))
-    }
-
-    fn renews(&self) -> bool {
-        false
-    }
-
-    fn told(&self) -> BoxFuture<'static, LossCause> {
-        let until = Arc::clone(&self.until);
-        Box::pin(async move {
-            loop {
-                let last = *until.lock().unwrap_or_else(PoisonError::into_inner);
-                if last <= Instant::now() {
-                    return LossCause::Expired;
-                }
-                tokio::time::sleep_until(last.into()).await;
-            }
-        })
-    }
-
-    async fn prolong(&self, span: Duration) -> Result<(), Error> {
-        for id in &self.ids {
-            let asked = Instant::now();
-            self.semaphore.extend(id, span).await?;
-            let until = self.until().max(asked + trusted(span));
-            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
-        }
-        Ok(())
-    }
-
-    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
-        let answers = self.semaphore.release_all(&self.ids).await?;
-        let outcome = |answer: &PermitRelease| match answer {
-            PermitRelease::Released => ReleaseOutcome::Ended,
-            PermitRelease::Unconfirmed => ReleaseOutcome::Unsure,
-            _ => ReleaseOutcome::WasOver,
-        };
-        let other = answers
-            .iter()
-            .map(outcome)
-            .find(|one| *one != ReleaseOutcome::Ended);
-        Ok(other.unwrap_or(ReleaseOutcome::Ended))
-    }
+    Ok(Box::new(Ids::look(semaphore, ids).await?))
 }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redlatch::{Error, Lockable, RedGuard, RedLock};
-use redlatch_tests::fixture::SECOND;
+use futures_util::future::BoxFuture;
+use redlatch::{AnyGuard, Error, Lockable, LossCause, RedGuard, RedLock, Released};
+use redlatch_tests::{
+    fixture::SECOND,
+    hold::{Hold, ReleaseOutcome},
+};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome, guards},
     kind::{Kind, Object},
     load::Load,
     scene::Pair,
@@ -17,8 +20,40 @@ use crate::every_kind::{
 #[derive(Debug)]
 pub(in crate::every_kind) struct Red;
 
-guards! {
-    RedGuard, |_| None, ReleaseOutcome::of_most;
+/// A guard of several nodes. A minority does not count, whatever it says.
+#[derive(Debug)]
+struct Quorum(RedGuard);
+
+#[async_trait]
+impl Hold for Quorum {
+    fn believed(&self) -> bool {
+        self.0.check().is_ok()
+    }
+
+    fn left(&self) -> Option<Duration> {
+        Some(self.0.remaining())
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossCause> {
+        AnyGuard::lost(&self.0)
+    }
+
+    async fn prolong(&self, span: Duration) -> Result<(), Error> {
+        self.0.extend(span).await
+    }
+
+    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
+        let nodes = self.0.release().await?;
+        let outcomes = || nodes.iter().map(|(_, released)| *released);
+        let ended = outcomes().filter(|it| *it == Released::Free).count();
+        let majority = ended * 2 > nodes.len();
+        let all = if majority {
+            Released::Free
+        } else {
+            Released::together(outcomes())
+        };
+        Ok(all.into())
+    }
 }
 
 #[async_trait]
@@ -29,14 +64,15 @@ impl Kind for Red {
         loop {
             let guard = red(object).lock().renewed_lease(lease).await?;
             if guard.nodes_held() == 3 {
-                return Ok(Box::new(guard));
+                return Ok(Box::new(Quorum(guard)));
             }
             guard.release().await.unwrap();
         }
     }
 
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        Ok(Box::new(red(object).lock().renewed_lease(lease).await?))
+        let guard = red(object).lock().renewed_lease(lease).await?;
+        Ok(Box::new(Quorum(guard)))
     }
 
     /// Asks the first node.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redlatch::{Error, ReadGuard, ReadWriteLock, WriteGuard};
+use redlatch::{Error, ReadWriteLock};
+use redlatch_tests::hold::{Hold, held};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome, guards},
     kind::{Kind, Object},
     load::Load,
 };
@@ -18,11 +18,6 @@ pub(in crate::every_kind) struct Writer;
 /// A reader that waits for a writer.
 #[derive(Debug)]
 pub(in crate::every_kind) struct Reader;
-
-guards! {
-    WriteGuard, |guard| Some(guard.token().as_u64()), ReleaseOutcome::of_one;
-    ReadGuard, |guard| Some(guard.token().as_u64()), ReleaseOutcome::of_one;
-}
 
 #[async_trait]
 impl Kind for Writer {
@@ -39,7 +34,7 @@ impl Kind for Writer {
     }
 
     async fn held(&self, object: &Object) -> Result<u64, Error> {
-        held(object).await
+        guards(object).await
     }
 
     /// Works together with readers.
@@ -64,7 +59,7 @@ impl Kind for Reader {
     }
 
     async fn held(&self, object: &Object) -> Result<u64, Error> {
-        held(object).await
+        guards(object).await
     }
 
     async fn work(&self, _: &mut Load) {}
@@ -80,14 +75,14 @@ fn sides(object: &Object) -> ReadWriteLock {
 }
 
 async fn read(object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-    Ok(Box::new(sides(object).read().renewed_lease(lease).await?))
+    Ok(held(sides(object).read().renewed_lease(lease).await?))
 }
 
 async fn write(object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-    Ok(Box::new(sides(object).write().renewed_lease(lease).await?))
+    Ok(held(sides(object).write().renewed_lease(lease).await?))
 }
 
-async fn held(object: &Object) -> Result<u64, Error> {
+async fn guards(object: &Object) -> Result<u64, Error> {
     let holders = sides(object).holders().await?;
     Ok(holders.iter().map(|holder| u64::from(holder.count)).sum())
 }

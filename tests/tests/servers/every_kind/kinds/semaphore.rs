@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redlatch::{Error, SemaphorePermit};
+use redlatch::Error;
+use redlatch_tests::hold::{Hold, held};
 
 use crate::every_kind::{
-    hold::{Hold, ReleaseOutcome, guards},
     kind::{Kind, Object},
     load::Load,
 };
@@ -15,20 +15,16 @@ use crate::every_kind::{
 #[derive(Debug)]
 pub(in crate::every_kind) struct Semaphore;
 
-guards! {
-    SemaphorePermit, |_| None, ReleaseOutcome::of_one;
-}
-
 #[async_trait]
 impl Kind for Semaphore {
     async fn take(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
         let permits = semaphore(object).acquire_many(2);
-        Ok(Box::new(permits.renewed_lease(lease).await?))
+        Ok(held(permits.renewed_lease(lease).await?))
     }
 
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
         let permit = semaphore(object).acquire();
-        Ok(Box::new(permit.renewed_lease(lease).await?))
+        Ok(held(permit.renewed_lease(lease).await?))
     }
 
     async fn waiters(&self, object: &Object) -> Result<u64, Error> {

@@ -68,14 +68,14 @@ local function queue_call(k, now, member)
   publish(verb, channel, k .. ' ' .. n)
 end
 
--- Makes a living client look when too many dead waiters are at the front for one script: one of
--- those that came last.
+-- Makes a living waiter look when too many are at the front for one script: one of those that came
+-- last. A message without its number may reach one that has just been granted.
 local function queue_call_any(k, q, l, now)
   for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
-    local verb, channel = string.match(member, '^(%u+) (%S+)')
+    local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
     local alive = redis.call('ZSCORE', l, queue_client(member))
     if verb ~= 'NONE' and alive and alive > now then
-      publish(verb, channel, k)
+      publish(verb, channel, k .. ' ' .. n)
       return
     end
   end

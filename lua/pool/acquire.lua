@@ -399,9 +399,8 @@ local function serve(pool)
       -- It was notified, and has to be notified again.
       call('HSET', k, 'r', string.format('%.0f', low - 1))
     end
-  elseif index[1] and view and view.whole and 2 * #(gone or '') == view.n then
-    call('HDEL', k, 'n', 'y', 'r')
-    call('DEL', l)
+  elseif index[1] and view then
+    pool_continue(k, q, l, now, view, gone)
   end
   for j = 1, #(ring or '') do
     pool_ring(k, ring[j])

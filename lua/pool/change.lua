@@ -25,7 +25,7 @@
 -- Cost  O(log n): TIME, HMGET, HGET, HSET × 2, ZADD, PEXPIRE × 2, ZRANGEBYSCORE and the removal of
 --       at most 32 old operations; 'drain' + expired holds; a new end + PEXPIRE × 2; a smaller size
 --       + a look at 256 waiters; with waiters + O(log n + 256) and a PUBLISH for each notified one,
---       256 at most.
+--       257 at most.
 --
 -- A refusal is remembered too: a late copy must not make the change after its caller was told of
 -- the refusal. Begins with HSET, which a full server refuses.

@@ -36,7 +36,7 @@
 --       To a repeated release of an attempt two items for each grant to this client that nobody has
 --       confirmed, among 16 holds: `holds`, its attempt
 -- Cost  O(holds · log n): TIME, and for each pool HMGET, 2 HDEL, HSET, ZREM; of waiters + ZREM;
---       with waiters + ZRANGE, ZSCORE, and a PUBLISH for each notified one, 256 at most; for each
+--       with waiters + ZRANGE, ZSCORE, and a PUBLISH for each notified one, 257 at most; for each
 --       that gets permits also HGET, and once ZADD; with `void` + HDEL, HSET; of a repeated one +
 --       ZRANGE, HMGET of 16 holds.
 --

@@ -109,6 +109,7 @@ local SERVED = 256
 --   dead   those that have to be removed, about 64 at most; nil if there are none
 --   whole  true if nobody waits behind these
 --   more   true if there are too many dead ones before the head
+--   room   permits that these leave
 --
 -- Writes nothing. O(log n + room), and O(dead).
 local function pool_view(q, l, now, called, room, size, lives)
@@ -164,6 +165,7 @@ local function pool_view(q, l, now, called, room, size, lives)
   view.dead = dead
   view.whole = whole and at > #view
   view.more = at == 1 and not whole
+  view.room = room
   return view
 end
 
@@ -308,26 +310,23 @@ local function pool_plan(view, now, called, rung, room, size, mine, write, grant
   return ring, gone, not blocked and room or nil, latest
 end
 
--- Removes and notifies waiters after all other writes. If nobody is left, removes what the queue
--- has left.
-local function pool_ring_all(k, q, l, view, ring, gone)
-  if gone then
-    redis.call('ZREM', q, unpack(gone))
-  end
-  if view.whole and 2 * #(gone or '') == view.n then
-    redis.call('HDEL', k, 'n', 'y', 'r')
-    redis.call('DEL', l)
-  end
-  if ring then
-    for i = 1, #ring do
-      pool_ring(k, ring[i])
+-- Continues where all waiters of `view` are `gone`, and removed, after all other writes: makes one
+-- of those behind them look if there is room, or removes what an empty queue has left.
+local function pool_continue(k, q, l, now, view, gone)
+  if 2 * #(gone or '') == view.n then
+    if view.whole then
+      redis.call('HDEL', k, 'n', 'y', 'r')
+      redis.call('DEL', l)
+    elseif view.room > 0 then
+      queue_call_any(k, q, l, now)
     end
   end
 end
 
 -- Notifies the first waiters, at most SERVED, as far as `room` suffices for all of them together,
 -- and sets the fields `write`. With `grants`, those who have an order get their permits, see
--- pool_give. A write that a full server accepts precedes it.
+-- pool_give, and if none of those read stays, one behind them is notified. A write that a full
+-- server accepts precedes it.
 local function pool_serve(k, d, q, l, now, called, rung, room, size, write, grants)
   local view = pool_view(q, l, now, called, room, size, {})
   if view.dead then
@@ -348,9 +347,11 @@ local function pool_serve(k, d, q, l, now, called, rung, room, size, write, gran
   if grants and grants.index[1] then
     redis.call('ZADD', d, unpack(grants.index))
   end
-  if view.more then
-    queue_call_any(k, q, l, now)
-  else
-    pool_ring_all(k, q, l, view, ring, gone)
+  if gone then
+    redis.call('ZREM', q, unpack(gone))
+  end
+  pool_continue(k, q, l, now, view, gone)
+  for i = 1, #(ring or '') do
+    pool_ring(k, ring[i])
   end
 end

@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use redlatch_behaviours::releases::WAYS;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
-use redlatch_tests::attempts::{Act, FAR, Kind};
+use redlatch_tests::{
+    attempts::{Act, FAR, Kind},
+    backend::{Backend, assert_tables_empty},
+};
+use tokio::time::timeout;
 
 use crate::scripts::bed::{Bed, Call};
 
@@ -206,6 +212,40 @@ fn record_outlives_its_pool() {
             }
             assert_eq!(bed.act(kind, Act::Acquire, FAR, "a:1"), "granted");
             assert_eq!(bed.act(kind, Act::Release, FAR, "a:1"), "released");
+        }
+    }
+}
+
+/// The record is all that stays, also where a key has no TTL and no client comes again.
+#[tokio::test(start_paused = true)]
+async fn cancelled_waits_leave_one_short_record_of_each_client() {
+    for way in WAYS {
+        let backend = Backend::embedded();
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            clients.push(backend.client().await);
+        }
+        let held = (way.lock)(&clients[0], "x").await.unwrap();
+        for _ in 0..20 {
+            let waits = clients.iter().cycle().take(40);
+            let waits = join_all(waits.map(|client| (way.lock)(client, "x")));
+            let cancelled = timeout(Duration::from_millis(20), waits).await;
+            assert!(cancelled.is_err(), "{}", way.kind);
+        }
+        drop(held);
+        for client in &clients {
+            client.settled().await;
+            assert_tables_empty(client).await;
+        }
+        backend.pass(Duration::from_secs(30)).await;
+        for key in backend.keys() {
+            let fields = backend.hash(&key);
+            let id = clients[0].id().as_str().len();
+            let record = fields["v"].len();
+            assert!(record <= clients.len() * (id + 32), "{key} {fields:?}");
+            assert!(fields.len() <= 5, "{key} {fields:?}");
+            let stays = matches!(way.kind, "semaphore" | "permits");
+            assert!(stays || backend.ends(&key), "{key} {fields:?}");
         }
     }
 }

@@ -578,9 +578,9 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Logs an acquisition that has waited this long, once: 10 ms to 365 days. Default: 5 s.
     ///
     /// The event `long_wait` contains the holder with application, host, process and note, for
-    /// which the client sends one or two commands. If another owner of the same client holds the
-    /// name, the event is `waits_for_itself`. The client learns the holder from the server's next
-    /// answer, so the event may be two seconds late.
+    /// which the client sends one or two commands. If the same task has acquired the name with
+    /// another owner, the event is `waits_for_itself`. The client learns the holder from the
+    /// server's next answer, so the event may be two seconds late.
     ///
     /// ```
     /// # use redlatch_core as redlatch;

@@ -344,11 +344,11 @@ pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event
     }
 }
 
-/// Warns of a long wait for a name that the same client holds with another owner.
+/// Warns of a long wait for a name that the same task has acquired with another owner.
 pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     tracing::warn!(
         target: "redlatch", event = "waits_for_itself", kind = labels.kind, %name, holder,
-        "this client waits for a name that it holds itself, with another owner"
+        "a task waits for a name that the task itself has acquired; if the task still has the guard, pass its owner"
     );
 }
 

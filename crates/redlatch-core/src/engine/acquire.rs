@@ -63,7 +63,7 @@ struct Run<'a> {
 /// Data for the log and the metrics of one acquisition.
 struct Log {
     started: Moment,
-    /// When to warn that this client seems to wait for itself. `None` after the warning.
+    /// When to tell of a long wait. `None` once that is done.
     warn_at: Option<Moment>,
     requests: u32,
     /// Whether the span names who holds the name.

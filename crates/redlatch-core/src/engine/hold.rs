@@ -4,11 +4,13 @@ mod loss;
 mod renewing;
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard},
+    thread,
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task};
 use tracing::Span;
 
 use super::{
@@ -50,6 +52,8 @@ pub(crate) struct Hold {
     serial: u64,
     /// The number of the attempt that acquired it.
     attempt: u64,
+    /// The [`caller`] that acquired it.
+    acquirer: u64,
     since: Moment,
     /// `None` if the tracing subscriber ignores the span.
     span: Option<Box<Span>>,
@@ -71,6 +75,14 @@ struct Inner {
     ended: bool,
     /// Whether the hold was granted ahead, and no renewal has been answered yet.
     unconfirmed: bool,
+}
+
+/// Returns a number for the running task, or for the thread of code that is in none, such as main.
+pub(super) fn caller() -> u64 {
+    let this = task::try_id().ok_or_else(|| thread::current().id());
+    let mut hasher = DefaultHasher::new();
+    this.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A grant, as its acquisition knows it.
@@ -176,6 +188,7 @@ impl Hold {
             token: granted.token,
             serial: granted.serial,
             attempt: granted.delivered.id.number(),
+            acquirer: caller(),
             since: match granted.ahead {
                 Ahead::No => granted.sent,
                 Ahead::Yes => now,
@@ -234,6 +247,11 @@ impl Hold {
     /// Returns the number of the attempt that began the hold.
     pub(super) const fn attempt(&self) -> u64 {
         self.attempt
+    }
+
+    /// Returns the [`caller`] that acquired it, which may have moved the guard since.
+    pub(super) const fn acquirer(&self) -> u64 {
+        self.acquirer
     }
 
     pub(crate) const fn serial(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! Grants of permits.
 
 use redlatch::Semaphore;
-use redlatch_behaviours::semaphore::assert_all_back;
+use redlatch_behaviours::semaphore::{assert_all_back, queued};
 use redlatch_tests::backend::assert_tables_empty;
 
 use super::*;
@@ -49,6 +49,25 @@ async fn one_release_serves_all_who_fit_without_a_request_of_theirs() {
     }
     assert_tables_empty(&clients[1]).await;
     assert_all_back(&backend, &clients[0], &handles[0]).await;
+}
+
+/// One call serves 256 at most. The others wait for no re-check.
+#[tokio::test(start_paused = true)]
+async fn release_for_three_hundred_waiters_serves_all_at_once() {
+    let (backend, clients) = clients(31).await;
+    let semaphore = clients[0].semaphore("x");
+    semaphore.set_permits(300).await.unwrap();
+    let all = semaphore.acquire_many(300).await.unwrap();
+    let waits = clients[1..].iter().flat_map(|client| {
+        let acquire = || tokio::spawn(client.semaphore("x").acquire().into_future());
+        std::iter::repeat_with(acquire).take(10)
+    });
+    let waiters: Vec<_> = waits.collect();
+    queued(&semaphore, 300).await;
+    all.release().await.unwrap();
+    backend.pass(100 * MS).await;
+    let served = waiters.iter().filter(|waiter| waiter.is_finished());
+    assert_eq!(served.count(), 300);
 }
 
 #[tokio::test(start_paused = true)]

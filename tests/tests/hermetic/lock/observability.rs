@@ -254,3 +254,41 @@ async fn long_wait_is_told_where_several_hold() {
         assert_eq!(told.count(), 1, "{name}: {text}");
     }
 }
+
+/// A task that has acquired a name waits for the name with another owner. Others only wait long.
+#[tokio::test(start_paused = true)]
+async fn only_the_task_that_has_acquired_a_name_is_warned_that_it_waits_for_itself() {
+    let (log, listening) = Log::listen(Level::INFO, FmtSpan::NONE);
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let wait = 8_000 * MS;
+    let twice = || {
+        let (plain, fair) = (client.lock("a"), client.fair_lock("b"));
+        async move {
+            let _held = (plain.lock().await.unwrap(), fair.lock().await.unwrap());
+            assert!(plain.try_lock_for(wait).await.unwrap().is_none());
+            assert!(fair.try_lock_for(wait).await.unwrap().is_none());
+        }
+    };
+    let of_this_task = |text: &str, name: &str, kind: &str| {
+        let event = format!("event=\"waits_for_itself\" kind=\"{kind}\" name={name} holder=");
+        text.matches(&event).count()
+    };
+    // The main future of a runtime is in no task.
+    twice().await;
+    let text = log.take();
+    assert_eq!(of_this_task(&text, "a", "lock"), 1, "{text}");
+    assert_eq!(of_this_task(&text, "b", "fair_lock"), 1, "{text}");
+    assert!(!text.contains("long_wait"), "{text}");
+    tokio::spawn(twice()).await.unwrap();
+    assert_eq!(log.take().matches("waits_for_itself").count(), 2);
+    let held = client.lock("c").lock().await.unwrap();
+    let other = client.lock("c");
+    let other = tokio::spawn(async move { other.try_lock_for(wait).await });
+    assert!(other.await.unwrap().unwrap().is_none());
+    backend.pass(100 * MS).await;
+    drop((held, listening));
+    let text = log.take();
+    assert_eq!(text.matches("event=\"long_wait\"").count(), 1, "{text}");
+    assert!(!text.contains("waits_for_itself"), "{text}");
+}

@@ -7,14 +7,13 @@ use crate::{
     Error, ErrorKind,
     base::{
         observe::{self, Labels},
-        owner::ClientId,
         primitive::{Answer, Grant},
         rules::Rule,
         script::{CallOutcome, Failure},
     },
     engine::{
         Held, Hold, QueueSlot,
-        hold::{Ahead, Granted},
+        hold::{Ahead, Granted, caller},
     },
     net::Session,
     protocol::{
@@ -271,7 +270,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Records who holds the name. Tells once of a long wait for it, and warns if this client seems
+    /// Records who holds the name. Tells once of a long wait for it, and warns if this task seems
     /// to wait for itself.
     fn blocked_by(&mut self, holder: &str, now: Moment) {
         if !self.log.blocked && !holder.is_empty() {
@@ -284,7 +283,9 @@ impl Run<'_> {
         self.log.warn_at = None;
         let labels = Labels::of(self.primitive.as_ref());
         let name = self.primitive.name();
-        if ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client()) {
+        let (holds, this) = (self.client.holds().of(self.primitive.key()), caller());
+        let mut own = holds.iter().filter(|hold| hold.acquirer() == this);
+        if own.any(|hold| hold.owner().to_string() == holder) {
             observe::waits_for_itself(&labels, name, holder);
         } else {
             let waited = now - self.log.started;

@@ -2,6 +2,7 @@
 
 mod calls;
 mod costs;
+mod crowds;
 mod fuzz;
 mod laws;
 mod model;

@@ -17,7 +17,7 @@ use crate::scripts::{
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A pool of `size` permits, all of which are out as holds `h:1` to `h:<size>`.
-fn full(size: u64) -> Bed {
+pub(super) fn full(size: u64) -> Bed {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", i64::try_from(size).unwrap());
     for holder in 1..=size {
@@ -29,10 +29,10 @@ fn full(size: u64) -> Bed {
 }
 
 /// An order with which a release may grant.
-const ORDER: &str = "g60000.70000.0000000000000001";
+pub(super) const ORDER: &str = "g60000.70000.0000000000000001";
 
 /// Returns the request of waiter 1 of the client `a`, to which a release may grant.
-fn with_order(bed: &Bed) -> Call {
+pub(super) fn with_order(bed: &Bed) -> Call {
     let call = Acquire {
         order: ORDER,
         ..Acquire::new(bed, "a:1", 1)

@@ -10,6 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 
 fn acquire<'a>(bed: &Bed, owner: &'a str, attempt: &'a str, address: &'a str) -> Acquire<'a> {
     Acquire {
+        of: bed::Lock::Plain,
         names: &["x"],
         by: bed.millis() + 5_000,
         owner,
@@ -125,7 +126,7 @@ fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
         if forced {
             bed.pass(1_000 * MS);
             assert_eq!(
-                bed.ask(&bed::force("x", tokens[0], "now", 10_000))[1],
+                bed.ask(&bed::Lock::Plain.force("x", tokens[0], "now", 10_000))[1],
                 "done"
             );
         } else {
@@ -176,7 +177,7 @@ fn request_with_a_deadline_of_another_length_is_late() {
         let mut call = acquire(&bed, "a:1", "a:2", "");
         call.by = by;
         assert_eq!(bed.ask(&call.call())[1], "late", "{by}");
-        let renewal = bed::renew(&["x"], by, "a:1", 1_000, 10_000, &[1]);
+        let renewal = bed::Lock::Plain.renew(&["x"], by, "a:1", 1_000, 10_000, &[1]);
         assert_eq!(bed.ask(&renewal)[1], "late", "{by}");
     }
     assert!(bed.dump().is_empty());

@@ -205,6 +205,13 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
+    /// Returns the lines with this word.
+    pub(crate) fn lines(&self, word: &str) -> Vec<String> {
+        let text = self.text();
+        let lines = text.lines().filter(|line| line.contains(word));
+        lines.map(str::to_owned).collect()
+    }
+
     /// Returns what was logged since the last call.
     pub(crate) fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()

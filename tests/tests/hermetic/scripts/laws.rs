@@ -56,27 +56,6 @@ fn a_queue_ends_after_the_last_of_its_living_waiters() {
     }
 }
 
-#[test]
-fn a_name_outlasts_those_who_wait_for_it() {
-    let mut bed = Bed::new(Model::default());
-    let call = acquire(&bed, "a:1", "a:2", "").call();
-    let token = bed.ask(&call)[3].parse().unwrap();
-    for (owner, attempt, address) in [
-        ("b:1", "b:2", "PUBLISH w:b 2"),
-        ("b:3", "b:4", "PUBLISH w:b 4"),
-    ] {
-        let mut call = acquire(&bed, owner, attempt, address);
-        call.register = Some(30_000);
-        assert_eq!(bed.ask(&call.call())[1], "busy");
-    }
-    bed.ask(&release("a:1", "a:2", &[token]).call());
-    let mut short = acquire(&bed, "d:1", "d:2", "");
-    short.lease = 1_000;
-    assert_eq!(bed.ask(&short.call())[1], "granted");
-    let left = bed.ttl(&bed::key("x")).unwrap();
-    assert!(left >= 29_000, "{left}");
-}
-
 // L21
 #[test]
 fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {
@@ -138,35 +117,6 @@ fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
         assert_eq!(bed.ask(&call)[1], verdict, "the same answer again");
         let next = acquire(&bed, "b:1", "b:2", "").call();
         assert_eq!(bed.ask(&next)[1], "granted", "forced: {forced}");
-    }
-}
-
-// L2
-#[test]
-fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {
-    let mut bed = Bed::new(Model::default());
-    let mut first = acquire(&bed, "a:1", "a:12", "");
-    let undo = Release {
-        void: Some(first.by),
-        ..release("a:1", "a:12", &[0])
-    };
-    bed.ask(&undo.call());
-    for step in [0, 1, 998, 1_000, 2_000, 1_000, 1] {
-        bed.pass(step * MS);
-        let verdict = bed.ask(&first.call()).swap_remove(1);
-        let late = bed.millis() > first.by;
-        assert_eq!(verdict, if late { "late" } else { "void" });
-    }
-    // Ids that look alike are others.
-    first.by = bed.millis() + 5_000;
-    let undo = Release {
-        void: Some(first.by),
-        ..undo
-    };
-    bed.ask(&undo.call());
-    for other in ["a:13", "a:121", "aa:12"] {
-        first.attempt = other;
-        assert_eq!(bed.ask(&first.call())[1], "granted", "{other}");
     }
 }
 

@@ -1,14 +1,14 @@
 //! A runtime with a wrong clock.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redlatch::runtime::{BoxFuture, Runtime, TokioRuntime};
 use redlatch_core::Moment;
 
-/// The production runtime with a clock of another origin and another rate.
+/// A runtime with a clock of another origin and another rate.
 #[derive(Debug)]
 pub struct SkewedRuntime {
-    inner: TokioRuntime,
+    inner: Arc<dyn Runtime>,
     /// The true clock at the start.
     began: Moment,
     /// This clock at the start.
@@ -17,14 +17,19 @@ pub struct SkewedRuntime {
 }
 
 impl SkewedRuntime {
-    /// Starts a clock that shows `origin` and gains `rate` seconds per second; 1.0 is the correct
-    /// rate.
+    /// Starts a clock of the production runtime that shows `origin` and gains `rate` seconds per
+    /// second. The correct rate is 1.0.
     ///
     /// # Panics
     ///
     /// Panics outside of a tokio runtime.
     pub fn new(origin: Duration, rate: f64) -> Self {
         let inner = TokioRuntime::current().expect("a tokio runtime");
+        Self::over(Arc::new(inner), origin, rate)
+    }
+
+    /// Does that with a clock of `inner`.
+    pub fn over(inner: Arc<dyn Runtime>, origin: Duration, rate: f64) -> Self {
         Self {
             began: inner.now(),
             origin: Moment::from_origin(origin),

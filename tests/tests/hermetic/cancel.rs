@@ -2,16 +2,19 @@
 //! left, for all k (L2).
 
 use std::{
-    future::{Future, Ready, ready},
+    future::{Future, IntoFuture, Ready, ready},
     pin::Pin,
     task::Poll,
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use redlatch::{
-    Backoff, Client, WaitStrategy,
+    Backoff, Client, Error, WaitStrategy,
     compat::{Redisson, SetNx},
 };
 use redlatch_behaviours::{rwlock::assert_quiet, semaphore::assert_all_back};
@@ -45,6 +48,9 @@ pub(crate) async fn polled<F: Future + Unpin>(
 pub(crate) trait Subject {
     /// Acquires the name, within `wait` if that is given, and lets it go.
     fn lock(&self, client: &Client, wait: Option<Duration>, strategy: WaitStrategy) -> Task;
+
+    /// Waits for the name for so long. Tells whether it was granted.
+    fn lock_for(&self, client: &Client, wait: Duration) -> BoxFuture<'static, Result<bool, Error>>;
 
     /// Tries once to acquire the name, which another client holds.
     fn try_in_vain(&self, client: &Client) -> Task;
@@ -100,6 +106,15 @@ macro_rules! subject {
                         None => drop(lock.$lock($($n)?).strategy(how).await.unwrap()),
                     }
                 })
+            }
+
+            fn lock_for(
+                &self,
+                $client: &Client,
+                wait: Duration,
+            ) -> BoxFuture<'static, Result<bool, Error>> {
+                let waited = $handle.$lock_for($($n,)? wait).into_future();
+                waited.map(|got| got.map(|got| got.is_some())).boxed()
             }
 
             fn try_in_vain(&self, $client: &Client) -> Task {

@@ -2,7 +2,6 @@
 
 use std::{
     future::IntoFuture,
-    io::Write,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -12,47 +11,14 @@ use redlatch::runtime::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transpo
 use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::backend::Backend;
 use tokio::time::{Instant, sleep};
-use tracing_subscriber::fmt;
+use tracing::Level;
+use tracing_subscriber::fmt::format::FmtSpan;
 
-/// What was told, as lines.
-#[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
-
-impl Told {
-    fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
-        let told = Self::default();
-        let writer = told.clone();
-        let subscriber = fmt::Subscriber::builder()
-            .with_ansi(false)
-            .without_time()
-            .with_max_level(tracing::Level::INFO)
-            .with_writer(move || writer.clone())
-            .finish();
-        (told, tracing::subscriber::set_default(subscriber))
-    }
-
-    /// Takes the lines that contain `word`.
-    fn lines(&self, word: &str) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let lines = text.lines().filter(|line| line.contains(word));
-        lines.map(str::to_owned).collect()
-    }
-}
-
-impl Write for Told {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::lock::observability::Log;
 
 #[tokio::test(start_paused = true)]
 async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
-    let (told, _listening) = Told::listen();
+    let (told, _listening) = Log::listen(Level::INFO, FmtSpan::NONE);
     let backend = Backend::embedded();
     let client = backend.client().await;
     let server = backend.embedded_server();
@@ -83,7 +49,7 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_connect_dials_no_more() {
-    let (told, _listening) = Told::listen();
+    let (told, _listening) = Log::listen(Level::INFO, FmtSpan::NONE);
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     server.refuse_connections(true);

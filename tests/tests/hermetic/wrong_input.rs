@@ -5,7 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use redlatch::{
     Client,
     ErrorKind::{InvalidLease, InvalidName, InvalidOption},
-    Term, Token,
+    OnError, PermitId, Term, Token,
+    compat::SetNx,
     fence::FencedScript,
     once::JobRun,
 };
@@ -29,6 +30,10 @@ async fn lead(_: &Term) {
     panic!("it must not lead");
 }
 
+async fn fail(_: &Term) -> Result<(), String> {
+    panic!("it must not lead");
+}
+
 async fn work(_: &JobRun) -> Result<(), String> {
     Ok(())
 }
@@ -38,6 +43,11 @@ async fn bed() -> (Backend, Client, u64) {
     let client = backend.client().await;
     let calls = backend.script_calls();
     (backend, client, calls)
+}
+
+/// An id that no grant has.
+fn no_grant() -> PermitId {
+    "0123456789abcdef0123456789abcdef:1:0".parse().unwrap()
 }
 
 /// Checks that nothing was sent since.
@@ -54,7 +64,11 @@ async fn names_out_of_bounds_are_refused() {
     for name in ["", &"x".repeat(513)] {
         let (lock, latch) = (client.lock(name), client.count_down_latch(name));
         let (semaphore, job) = (client.semaphore(name), client.once(name).every(DAY));
-        let election = client.election(name);
+        let (election, permits) = (
+            client.election(name),
+            client.permit_expirable_semaphore(name),
+        );
+        let (row, id) = (client.striped_lock(name, 4).unwrap().of("a"), no_grant());
         let names = [lock.name(), latch.name(), semaphore.name(), job.name()];
         assert_eq!((names, election.name()), ([None; 4], None));
         refused! { InvalidName, "";
@@ -65,9 +79,19 @@ async fn names_out_of_bounds_are_refused() {
             semaphore.totals(), semaphore.holders(),
             job.run(work), job.serve(work), job.last(), job.holder(), job.reset(),
             election.lead(lead), election.leader(),
+            permits.acquire(), permits.release(&id), permits.remaining(&id), row.lock(),
         }
         let first = election.observe().next().await.unwrap();
         assert_eq!(first.unwrap_err().kind(), InvalidName);
+    }
+    let stripes = client.striped_lock("x".repeat(512), 4).unwrap();
+    refused! { InvalidName, ""; stripes.of("a").lock() }
+    let long = "x".repeat(513);
+    for name in ["", "a{b", "{}", "a}b", "{a}{b}", "redlatch:{x}", &long] {
+        let lock = SetNx::new(client, name).class("c").retry_delay(SECOND);
+        refused! { InvalidName, "";
+            lock.lock(), lock.info(), client.multi_lock(&[&lock]).lock(),
+        }
     }
     // Keys that have no slot of their own.
     for key in ["", "a{b", "a}b", "{}x", "50%", &"k".repeat(513)] {
@@ -85,6 +109,7 @@ async fn leases_out_of_bounds_are_refused() {
     let bed = bed().await;
     let client = &bed.1;
     let (lock, semaphore) = (client.lock("x"), client.semaphore("x").permits_if_unset(5));
+    let (permits, id) = (client.permit_expirable_semaphore("p"), no_grant());
     for lease in [Duration::ZERO, 49 * MS, YEAR + MS, Duration::MAX] {
         refused! { InvalidLease, "50ms to 365 days";
             lock.lock().lease(lease), semaphore.acquire().lease(lease),
@@ -92,7 +117,7 @@ async fn leases_out_of_bounds_are_refused() {
         let election = client.election("x").lease(lease);
         refused! { InvalidLease, "";
             lock.lock().renewed_lease(lease), semaphore.acquire().renewed_lease(lease),
-            election.lead(lead),
+            election.lead(lead), permits.acquire().lease(lease), permits.extend(&id, lease),
         }
     }
     let election = client.election("x").lease(SECOND / 2);
@@ -113,8 +138,20 @@ async fn options_out_of_bounds_are_refused() {
     let latch = client.count_down_latch("x");
     for ttl in [Duration::ZERO, 999 * MS, YEAR + MS, Duration::MAX] {
         refused! { InvalidOption, "1 s to 365 days"; latch.try_set_count(1).ttl(ttl) }
+        refused! { InvalidOption, ""; client.semaphore("x").set_permits(1).ttl(ttl) }
     }
     let semaphore = client.semaphore("x").permits_if_unset(5);
+    let permits = client.permit_expirable_semaphore("p").permits_if_unset(2);
+    for n in [0, 1_001, u32::MAX] {
+        refused! { InvalidOption, ""; permits.acquire_many(n), permits.try_acquire_many(n) }
+    }
+    let lock = client.lock("y");
+    for note in ["", &"x".repeat(257), &"ä".repeat(129)] {
+        refused! { InvalidOption, "1 to 256 bytes"; lock.lock().note(note).lease(SECOND) }
+        refused! { InvalidOption, ""; client.multi_lock(&[&lock]).try_lock().note(note) }
+    }
+    let stripes = client.striped_lock("rows", 0);
+    assert_eq!(stripes.unwrap_err().kind(), InvalidOption);
     refused! { InvalidOption, "the least is 1";
         semaphore.acquire_many(0), semaphore.try_acquire_many(0),
     }
@@ -123,6 +160,11 @@ async fn options_out_of_bounds_are_refused() {
         election().lease(10 * SECOND).grace(6 * SECOND).lead(lead),
         election().grace(16 * SECOND).lead(lead),
         election().value(&"v".repeat(1025)).lead(lead),
+    }
+    for pause in [Duration::ZERO, 9 * MS, YEAR + DAY] {
+        for on_error in [OnError::Resign { pause }, OnError::Retry { pause }] {
+            refused! { InvalidOption, ""; election().on_error(on_error).lead(fail) }
+        }
     }
     let (fence, script) = (client.fence("data"), FencedScript::new("return 1"));
     let (none, many): ([(&str, &str); 0], _) = ([], vec![("f", "v"); 1_001]);
@@ -203,6 +245,9 @@ async fn options_of_a_client_out_of_bounds_are_refused() {
         builder().token_retention(Duration::from_secs(1)),
         builder().patience(Duration::ZERO),
         builder().connect_timeout(Duration::ZERO),
+        builder().long_wait(Duration::ZERO),
+        builder().long_wait(YEAR + DAY),
+        builder().server_clock_allowance(3601 * SECOND),
         #[cfg(feature = "tls")]
         builder().tls(Default::default()),
     ] {

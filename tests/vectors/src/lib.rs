@@ -22,6 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use bed::{Bed, commands};
@@ -31,7 +32,7 @@ pub use headers::{answers, declared};
 pub const VERSION: u64 = 1;
 
 /// One recorded call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Vector {
     /// What the call shows. Unique for its script.
     pub name: String,
@@ -50,6 +51,7 @@ pub struct Vector {
     /// All keys after the call.
     pub after: State,
     /// Channel and text of each message, in order.
+    #[serde(default)]
     pub messages: Vec<(String, String)>,
 }
 
@@ -57,16 +59,19 @@ pub struct Vector {
 pub type State = BTreeMap<String, Key>;
 
 /// A key's value, and the ms until it expires; `None` if it never does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Key {
     /// The value.
+    #[serde(flatten)]
     pub content: Content,
     /// The remaining time in ms, as `PTTL` returns it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
 }
 
 /// The value of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Content {
     /// A string.
     Text(String),

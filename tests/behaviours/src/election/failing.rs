@@ -11,8 +11,7 @@ behaviours! {
         failed_work_goes_on_in_a_new_term_or_in_the_same,
         others_lead_while_a_resigned_candidate_pauses,
         tasks_of_a_failed_run_end_before_the_next,
-        retry_that_is_lost_campaigns_again,
-        pause_out_of_bounds_is_refused;
+        retry_that_is_lost_campaigns_again;
 }
 
 /// An error of the work.
@@ -119,15 +118,4 @@ async fn retry_that_is_lost_campaigns_again(backend: &Backend) {
     });
     lead.await.unwrap();
     assert!(terms[1] > terms[0]);
-}
-
-async fn pause_out_of_bounds_is_refused(backend: &Backend) {
-    let client = backend.client().await;
-    for pause in [Duration::ZERO, 9 * MS, 366 * 86_400 * SECOND] {
-        for on_error in [OnError::Resign { pause }, OnError::Retry { pause }] {
-            let election = client.election("x").on_error(on_error);
-            let lead = election.lead(async |_: &Term| Ok::<_, Broken>(()));
-            assert_fails(lead.await, ErrorKind::InvalidOption);
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Locks that stand for many keys.
 
-use redlatch::{ErrorKind, Lockable};
+use redlatch::Lockable;
 
 use crate::prelude::*;
 
@@ -8,8 +8,6 @@ behaviours! {
     Cluster:
         keys_of_one_stripe_exclude_each_other_and_no_others,
         all_stripes_together_are_every_key;
-    Single:
-        wrong_stripes_and_names_are_refused;
 }
 
 async fn keys_of_one_stripe_exclude_each_other_and_no_others(backend: &Backend) {
@@ -46,13 +44,4 @@ async fn all_stripes_together_are_every_key(backend: &Backend) {
     // Keys that may share a stripe are taken once.
     let (one, two) = (rows.of("a"), rows.of("a"));
     assert_eq!(client.multi_lock(&[&one, &two]).len(), 1);
-}
-
-async fn wrong_stripes_and_names_are_refused(backend: &Backend) {
-    let client = backend.client().await;
-    assert_fails(client.striped_lock("rows", 0), ErrorKind::InvalidOption);
-    for name in [String::new(), "x".repeat(512)] {
-        let unnamed = client.striped_lock(&name, 4).unwrap();
-        assert_fails(unnamed.of("a").lock().await, ErrorKind::InvalidName);
-    }
 }

@@ -1,7 +1,7 @@
 //! The layout of redis-py, redsync, redislock, node-redlock and rslock.
 
 use redlatch::{
-    ErrorKind, HoldState, Lockable, LossCause, RedLock, Released,
+    HoldState, Lockable, RedLock, Released,
     compat::SetNx,
     runtime::{Command, Value},
 };
@@ -81,43 +81,6 @@ async fn waiter_asks_again_after_the_delay_of_the_library() {
         assert!(freed.elapsed() <= (delay + 5) as u32 * MS);
         guard.release().await.unwrap();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn value_that_somebody_else_put_there_is_never_removed() {
-    let (backend, client) = bed().await;
-    let lock = SetNx::new(&client, "x");
-    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
-    other(&backend, &["SET", "x", "theirs"]).unwrap();
-    assert_eq!(guard.lost().await, LossCause::Taken);
-    assert_eq!(guard.release().await.unwrap(), Released::TakenOver);
-    assert_eq!(backend.string("x").unwrap(), "theirs");
-    assert!(lock.try_lock().await.unwrap().is_none());
-    assert_tables_empty(&client).await;
-
-    other(&backend, &["DEL", "x"]).unwrap();
-    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
-    other(&backend, &["DEL", "x"]).unwrap();
-    assert_eq!(guard.lost().await, LossCause::Forgotten);
-    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
-    assert_eq!(backend.string("x"), None, "renewal creates nothing");
-}
-
-#[tokio::test(start_paused = true)]
-async fn invalid_name_is_an_error_before_any_request() {
-    let (backend, client) = bed().await;
-    let calls = backend.script_calls();
-    let long = "x".repeat(513);
-    for name in ["", "a{b", "{}", "a}b", "{a}{b}", "redlatch:{x}", &long] {
-        let lock = SetNx::new(&client, name).class("c").retry_delay(SECOND);
-        let error = lock.lock().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidName, "{name}");
-        let both = client.multi_lock(&[&lock]).lock().await.unwrap_err();
-        assert_eq!(both.kind(), ErrorKind::InvalidName, "{name}");
-        let info = lock.info().await.unwrap_err();
-        assert_eq!(info.kind(), ErrorKind::InvalidName, "{name}");
-    }
-    assert_eq!(backend.script_calls(), calls);
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,25 +81,6 @@ async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     assert_tables_empty(&clients[1]).await;
 }
 
-/// Whoever is granted and had lost its place tells the others of its client, or each would look
-/// when it became the first of them.
-#[tokio::test(start_paused = true)]
-async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
-    let backend = Backend::embedded();
-    let clients = clients(&backend, 2).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let grants = Grants::default();
-    let mut tasks = Vec::new();
-    for who in 0..10 {
-        tasks.push(queued_as(who, &clients[1].fair_lock("x"), &grants).await);
-    }
-    backend.command(&["FLUSHALL"]);
-    drop(guard);
-    let start = Instant::now();
-    finished(tasks).await;
-    assert!(start.elapsed() < 2_450 * MS, "{:?}", start.elapsed());
-}
-
 /// A grant whose answer was lost is no reason to think that places were.
 #[tokio::test(start_paused = true)]
 async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {

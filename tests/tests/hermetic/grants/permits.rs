@@ -85,16 +85,6 @@ async fn granted_permits_are_split_and_come_back_in_parts() {
     assert_all_back(&backend, &clients[0], &handles[0]).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn waiter_that_needs_its_whole_lease_is_called_and_has_it() {
-    let (backend, _clients, handles) = handles(1).await;
-    let first = handles[0].acquire().await.unwrap();
-    let waiter = handles[1].acquire().whole_lease().into_future();
-    let waiter = queues(&backend, waiter).await;
-    first.release().await.unwrap();
-    assert!(waiter.await.unwrap().remaining() > 29 * SECOND);
-}
-
 /// An id may be in another process before its grant is confirmed.
 #[tokio::test(start_paused = true)]
 async fn waiter_for_a_permit_with_an_id_is_called() {

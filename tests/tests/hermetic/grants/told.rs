@@ -255,3 +255,27 @@ async fn waiter_that_is_polled_too_late_asks() {
         next.release().await.unwrap();
     }
 }
+
+/// Places are lost, and no hold: the first waiter that is granted without a place tells the others
+/// of its client, which would else look one by one, each when it became the first.
+#[tokio::test(start_paused = true)]
+async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
+    for kind in [Kind::Fair, Kind::Semaphore] {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let mut waiters = Vec::new();
+        for _ in 0..10 {
+            let waiter = queued(&backend, &clients[1], kind).await;
+            waiters.push(tokio::spawn(async move {
+                waiter.await.unwrap().release().await.unwrap()
+            }));
+        }
+        backend.command(&["DEL", QUEUE, &format!("{KEY}:l")]);
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        for waiter in waiters {
+            assert_eq!(waiter.await.unwrap(), Released::Free, "{kind:?}");
+        }
+        let took = start.elapsed();
+        assert!(took < 2_450 * MS, "{kind:?}: {took:?}");
+    }
+}

@@ -33,28 +33,6 @@ async fn end_of_the_last_read_gives_the_lock_to_the_next_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_readers_go_before_the_next_writer() {
-    let (backend, clients) = clients(3).await;
-    let lock = clients[0].read_write_lock("x");
-    let first = lock.write().await.unwrap();
-    let writer = queued(&backend, &clients[1], Kind::Write).await;
-    let read = clients[2].read_write_lock("x").read();
-    let reader = tokio::spawn(async move { read.await.unwrap() });
-    while backend.members(&format!("{KEY}:r")) == 0 {
-        backend.pass(MS).await;
-    }
-    first.release().await.unwrap();
-    let reader = reader.await.unwrap();
-    backend.pass(100 * MS).await;
-    assert!(!writer.is_finished());
-    let before = backend.script_calls();
-    reader.release().await.unwrap();
-    let writer = writer.await.unwrap();
-    assert_eq!(backend.script_calls() - before, 1);
-    writer.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn granted_write_is_downgraded_before_it_is_confirmed() {
     let (backend, clients) = clients(2).await;
     let guard = clients[0].read_write_lock("x").write().await.unwrap();

@@ -2,7 +2,7 @@
 
 use redlatch::{ErrorKind, runtime::ServerError};
 use redlatch_behaviours::{
-    latch::{listening, passed, waiting},
+    latch::{listening, waiting},
     prelude::*,
 };
 use redlatch_embedded::{LostReply, calls};
@@ -184,37 +184,6 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
     }
     server.resume();
     assert_tables_empty(&client).await;
-}
-
-// L7
-#[tokio::test(start_paused = true)]
-async fn restart_with_data_costs_one_recheck() {
-    let (backend, [a, b]) = preloaded().await;
-    let server = backend.embedded_server();
-    let latch = a.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
-    let waiters: Vec<_> = (0..10).map(|_| waiting(b.count_down_latch("x"))).collect();
-    listening(&b, 10).await;
-    server.restart(&server.snapshot());
-    assert_eq!(latch.count_down(1).await.unwrap(), 0);
-    passed(waiters).await;
-    assert_tables_empty(&b).await;
-}
-
-// L44
-#[tokio::test(start_paused = true)]
-async fn scripts_are_loaded_again_on_every_path_of_a_latch() {
-    let (backend, [client]) = embedded().await;
-    let server = backend.embedded_server();
-    let latch = client.count_down_latch("x");
-    server.flush_scripts();
-    latch.try_set_count(2).await.unwrap();
-    server.flush_scripts();
-    latch.count_down(1).await.unwrap();
-    server.flush_scripts();
-    assert!(!latch.wait_for(10 * MS).await.unwrap());
-    server.flush_scripts();
-    latch.delete().await.unwrap();
 }
 
 // L45

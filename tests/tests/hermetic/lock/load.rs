@@ -4,13 +4,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use redlatch::{
-    Client, ErrorKind,
-    runtime::{BoxFuture, Runtime},
-};
+use redlatch::{Client, ErrorKind};
 use redlatch_behaviours::prelude::*;
-use redlatch_core::Moment;
-use redlatch_tests::slow::SlowTransport;
+use redlatch_tests::{skewed::SkewedRuntime, slow::SlowTransport};
 
 /// The findings name ten and twenty thousand; the engine in a test build gets what takes it a
 /// second.
@@ -191,39 +187,7 @@ async fn clocked(backend: &Backend, speed: f64) -> Client {
     let Backend::Embedded { runtime, .. } = backend else {
         panic!("this needs the embedded server");
     };
-    let runtime = Arc::new(OtherClock {
-        speed,
-        inner: Arc::clone(runtime),
-    });
-    let builder = backend.builder().runtime(runtime).clock_drift(0.2);
+    let skewed = SkewedRuntime::over(Arc::clone(runtime), 1_000 * SECOND, speed);
+    let builder = backend.builder().runtime(Arc::new(skewed)).clock_drift(0.2);
     builder.connect().await.unwrap()
-}
-
-/// A runtime whose clock runs at another speed than the server's.
-#[derive(Debug)]
-struct OtherClock {
-    speed: f64,
-    inner: Arc<dyn Runtime>,
-}
-
-impl Runtime for OtherClock {
-    fn now(&self) -> Moment {
-        Moment::from_origin(self.inner.now().since_origin().mul_f64(self.speed))
-    }
-
-    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        let longest = Duration::from_secs(10 * 365 * 86_400);
-        let rest = until.since(self.now()).min(longest);
-        // Never early: the two roundings together cost less than a microsecond.
-        let real = rest.mul_f64(1.0 / self.speed) + Duration::from_micros(1);
-        self.inner.sleep_until(self.inner.now() + real)
-    }
-
-    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
-        self.inner.spawn(task, future);
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
 }

@@ -14,7 +14,7 @@ use redlatch_core::family::listed;
 use redlatch_embedded::engine::{
     Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind,
 };
-use redlatch_lua::{REENTRANT, Source};
+use redlatch_lua::{Exclusive, FAIR, REENTRANT, Source};
 
 /// One call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,9 +255,74 @@ fn items(reply: &Value) -> Vec<String> {
         .collect()
 }
 
+/// A lock with one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lock {
+    Plain,
+    Fair,
+}
+
+impl Lock {
+    fn scripts(self) -> &'static Exclusive {
+        match self {
+            Self::Plain => &REENTRANT,
+            Self::Fair => &FAIR.exclusive,
+        }
+    }
+
+    fn keys(self, names: &[&str]) -> Vec<String> {
+        let of_clients = |name: &str| (self == Self::Fair).then(|| lives(name));
+        let keys = names
+            .iter()
+            .flat_map(|name| [key(name), queue(name)].into_iter().chain(of_clients(name)));
+        keys.collect()
+    }
+
+    pub(crate) fn renew(
+        self,
+        names: &[&str],
+        by: u64,
+        owner: &str,
+        lease: u64,
+        retention: u64,
+        tokens: &[u64],
+    ) -> Call {
+        let (client, number) = parts(owner);
+        let mut args = vec![
+            by.to_string(),
+            client,
+            lease.to_string(),
+            (lease + retention).to_string(),
+        ];
+        let entries = tokens
+            .iter()
+            .map(|token| [number.clone(), token.to_string()]);
+        args.extend(entries.flatten());
+        Call {
+            script: &self.scripts().renew,
+            keys: names.iter().map(|name| key(name)).collect(),
+            args,
+        }
+    }
+
+    pub(crate) fn force(self, name: &str, token: u64, how: &str, keep: u64) -> Call {
+        Call {
+            script: &self.scripts().force,
+            keys: self.keys(&[name]),
+            args: vec![
+                token.to_string(),
+                how.to_owned(),
+                keep.to_string(),
+                String::new(),
+            ],
+        }
+    }
+}
+
 /// Arguments of `acquire`.
 #[derive(Clone, Debug)]
 pub(crate) struct Acquire<'a> {
+    pub(crate) of: Lock,
     pub(crate) names: &'a [&'a str],
     pub(crate) by: u64,
     pub(crate) owner: &'a str,
@@ -272,8 +337,8 @@ impl Acquire<'_> {
     pub(crate) fn call(&self) -> Call {
         let all = if self.names.len() == 1 { "" } else { "all" };
         Call {
-            script: &REENTRANT.acquire,
-            keys: with_queues(self.names),
+            script: &self.of.scripts().acquire,
+            keys: self.of.keys(self.names),
             args: vec![
                 self.by.to_string(),
                 String::new(),
@@ -289,35 +354,10 @@ impl Acquire<'_> {
     }
 }
 
-pub(crate) fn renew(
-    names: &[&str],
-    by: u64,
-    owner: &str,
-    lease: u64,
-    retention: u64,
-    tokens: &[u64],
-) -> Call {
-    let (client, number) = parts(owner);
-    let mut args = vec![
-        by.to_string(),
-        client,
-        lease.to_string(),
-        (lease + retention).to_string(),
-    ];
-    let entries = tokens
-        .iter()
-        .map(|token| [number.clone(), token.to_string()]);
-    args.extend(entries.flatten());
-    Call {
-        script: &REENTRANT.renew,
-        keys: names.iter().map(|name| key(name)).collect(),
-        args,
-    }
-}
-
 /// Arguments of `release`.
 #[derive(Clone, Debug)]
 pub(crate) struct Release<'a> {
+    pub(crate) of: Lock,
     pub(crate) names: &'a [&'a str],
     pub(crate) owner: &'a str,
     pub(crate) attempt: &'a str,
@@ -337,6 +377,7 @@ impl<'a> Release<'a> {
         tokens: &'a [u64],
     ) -> Self {
         Self {
+            of: Lock::Plain,
             names,
             owner,
             attempt,
@@ -361,30 +402,17 @@ impl<'a> Release<'a> {
             ]);
         }
         Call {
-            script: &REENTRANT.release,
-            keys: with_queues(self.names),
+            script: &self.of.scripts().release,
+            keys: self.of.keys(self.names),
             args,
         }
-    }
-}
-
-pub(crate) fn force(name: &str, token: u64, how: &str, keep: u64) -> Call {
-    Call {
-        script: &REENTRANT.force,
-        keys: with_queues(&[name]),
-        args: vec![
-            token.to_string(),
-            how.to_owned(),
-            keep.to_string(),
-            String::new(),
-        ],
     }
 }
 
 pub(crate) fn inspect(name: &str) -> Call {
     Call {
         script: &REENTRANT.inspect,
-        keys: with_queues(&[name]),
+        keys: Lock::Plain.keys(&[name]),
         args: Vec::new(),
     }
 }
@@ -398,9 +426,9 @@ pub(crate) fn queue(name: &str) -> String {
     format!("p:{{t}}{name}:q")
 }
 
-fn with_queues(names: &[&str]) -> Vec<String> {
-    let keys = names.iter().flat_map(|name| [key(name), queue(name)]);
-    keys.collect()
+/// The key with the clients of those who wait for `name`.
+pub(crate) fn lives(name: &str) -> String {
+    format!("{}:l", key(name))
 }
 
 /// The channels that wakes in these tests go to.

@@ -34,6 +34,7 @@ pub(crate) fn counted(bed: &mut Bed, call: &Call) -> (String, usize) {
 
 fn acquire<'a>(names: &'a [&'a str], owner: &'a str, attempt: &'a str) -> Acquire<'a> {
     Acquire {
+        of: bed::Lock::Plain,
         names,
         by: 9_999_999_999_999,
         owner,
@@ -63,7 +64,8 @@ fn uncontended_scripts_run_at_most_four_commands_and_three_more_per_further_name
                 let call = acquire(names, "a", &attempt).call();
                 assert_eq!(counted(&mut bed, &call), ("granted".to_owned(), most));
                 let held = tokens(&mut bed, names);
-                let call = bed::renew(names, 9_999_999_999_999, "a", 9_000, 10_000, &held);
+                let call =
+                    bed::Lock::Plain.renew(names, 9_999_999_999_999, "a", 9_000, 10_000, &held);
                 assert_eq!(counted(&mut bed, &call), ("renewed".to_owned(), most));
                 let call = Release::new(names, "a", &attempt, &held).call();
                 // A release of a plain hold leaves the TTL as it is.

@@ -361,10 +361,15 @@ impl<K: Holding> World<K> {
     /// later.
     pub(crate) fn end_one(&mut self) {
         if let Some(at) = self.any(|_| true) {
-            let mut attempt = self.attempts.swap_remove(at);
-            let void = K::sent(&mut attempt).void();
-            self.dispatch_repeatedly(K::release(attempt, void));
+            self.end(at);
         }
+    }
+
+    /// As `end_one`, of this attempt.
+    pub(crate) fn end(&mut self, at: usize) {
+        let mut attempt = self.attempts.swap_remove(at);
+        let void = K::sent(&mut attempt).void();
+        self.dispatch_repeatedly(K::release(attempt, void));
     }
 
     /// Ends everything, in any order, and lets all copies come in, also late.

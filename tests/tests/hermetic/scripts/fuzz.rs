@@ -214,6 +214,7 @@ impl World<Plain> {
     fn acquire(&mut self, attempt: &Attempt, by: u64, register: Option<u64>) {
         let names: Vec<_> = attempt.names.iter().map(|&at| NAMES[at]).collect();
         let call = Acquire {
+            of: bed::Lock::Plain,
             names: &names,
             by,
             owner: attempt.owner,
@@ -286,7 +287,7 @@ impl World<Plain> {
     fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
         let names: Vec<_> = attempt.names.iter().map(|&at| NAMES[at]).collect();
         let tokens = attempt.tokens.clone().unwrap();
-        let call = bed::renew(&names, by, attempt.owner, lease, RETENTION, &tokens);
+        let call = bed::Lock::Plain.renew(&names, by, attempt.owner, lease, RETENTION, &tokens);
         let before = self.bed.dump();
         let answer = self.ask(&call);
         let now = self.bed.millis();
@@ -324,6 +325,7 @@ impl World<Plain> {
             None => "",
         };
         let call = Release {
+            of: bed::Lock::Plain,
             names: &names,
             owner: attempt.owner,
             attempt: &attempt.id,
@@ -374,7 +376,7 @@ impl World<Plain> {
         let older = self.rng.u64(..3);
         let token = self.kind.tokens[at].saturating_sub(older / 2);
         let how = ["now", "after"][self.rng.usize(..2)];
-        let call = bed::force(NAMES[at], token, how, RETENTION);
+        let call = bed::Lock::Plain.force(NAMES[at], token, how, RETENTION);
         let answer = self.ask(&call);
         let published = self.bed.published();
         let now = self.bed.millis();

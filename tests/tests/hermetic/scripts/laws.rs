@@ -10,6 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 
 fn acquire<'a>(bed: &Bed, owner: &'a str, attempt: &'a str, address: &'a str) -> Acquire<'a> {
     Acquire {
+        of: bed::Lock::Plain,
         names: &["x"],
         by: bed.millis() + 5_000,
         owner,
@@ -53,27 +54,6 @@ fn a_queue_ends_after_the_last_of_its_living_waiters() {
         let woken = bed.published();
         assert_eq!(woken, [("w:b".to_owned(), bed::key("x"))]);
     }
-}
-
-#[test]
-fn a_name_outlasts_those_who_wait_for_it() {
-    let mut bed = Bed::new(Model::default());
-    let call = acquire(&bed, "a:1", "a:2", "").call();
-    let token = bed.ask(&call)[3].parse().unwrap();
-    for (owner, attempt, address) in [
-        ("b:1", "b:2", "PUBLISH w:b 2"),
-        ("b:3", "b:4", "PUBLISH w:b 4"),
-    ] {
-        let mut call = acquire(&bed, owner, attempt, address);
-        call.register = Some(30_000);
-        assert_eq!(bed.ask(&call.call())[1], "busy");
-    }
-    bed.ask(&release("a:1", "a:2", &[token]).call());
-    let mut short = acquire(&bed, "d:1", "d:2", "");
-    short.lease = 1_000;
-    assert_eq!(bed.ask(&short.call())[1], "granted");
-    let left = bed.ttl(&bed::key("x")).unwrap();
-    assert!(left >= 29_000, "{left}");
 }
 
 // L21
@@ -125,7 +105,7 @@ fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
         if forced {
             bed.pass(1_000 * MS);
             assert_eq!(
-                bed.ask(&bed::force("x", tokens[0], "now", 10_000))[1],
+                bed.ask(&bed::Lock::Plain.force("x", tokens[0], "now", 10_000))[1],
                 "done"
             );
         } else {
@@ -140,35 +120,6 @@ fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
     }
 }
 
-// L2
-#[test]
-fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {
-    let mut bed = Bed::new(Model::default());
-    let mut first = acquire(&bed, "a:1", "a:12", "");
-    let undo = Release {
-        void: Some(first.by),
-        ..release("a:1", "a:12", &[0])
-    };
-    bed.ask(&undo.call());
-    for step in [0, 1, 998, 1_000, 2_000, 1_000, 1] {
-        bed.pass(step * MS);
-        let verdict = bed.ask(&first.call()).swap_remove(1);
-        let late = bed.millis() > first.by;
-        assert_eq!(verdict, if late { "late" } else { "void" });
-    }
-    // Ids that look alike are others.
-    first.by = bed.millis() + 5_000;
-    let undo = Release {
-        void: Some(first.by),
-        ..undo
-    };
-    bed.ask(&undo.call());
-    for other in ["a:13", "a:121", "aa:12"] {
-        first.attempt = other;
-        assert_eq!(bed.ask(&first.call())[1], "granted", "{other}");
-    }
-}
-
 #[test]
 fn request_with_a_deadline_of_another_length_is_late() {
     let mut bed = Bed::new(Model::default());
@@ -176,7 +127,7 @@ fn request_with_a_deadline_of_another_length_is_late() {
         let mut call = acquire(&bed, "a:1", "a:2", "");
         call.by = by;
         assert_eq!(bed.ask(&call.call())[1], "late", "{by}");
-        let renewal = bed::renew(&["x"], by, "a:1", 1_000, 10_000, &[1]);
+        let renewal = bed::Lock::Plain.renew(&["x"], by, "a:1", 1_000, 10_000, &[1]);
         assert_eq!(bed.ask(&renewal)[1], "late", "{by}");
     }
     assert!(bed.dump().is_empty());

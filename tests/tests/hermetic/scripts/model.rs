@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::spent::Spent;
+use super::{driver::REACH, spent::Spent};
 
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct Granted {
     pub(crate) abandoned: bool,
     /// What is left of the hold, if that is less than was asked for.
     pub(crate) lasts: Option<u64>,
+    /// Token of a writer, serial of a reader.
+    pub(crate) id: u64,
 }
 
 /// One name.
@@ -46,6 +48,9 @@ pub(crate) struct Lock {
     /// Every token that was ever forced.
     pub(crate) ever_forced: BTreeSet<u64>,
 }
+
+/// The longest lease of a hold that nobody has confirmed, in ms.
+const UNCONFIRMED: u64 = 5_000;
 
 /// An end that every clock has passed.
 const OVER: u64 = 0;
@@ -104,6 +109,7 @@ impl Lock {
                 token: hold.token,
                 abandoned: hold.follows_dead,
                 lasts: (hold.until < now + lease).then_some(hold.until - now),
+                id: hold.token,
             };
         }
         let token = self.last_token.map_or(micros, |last| micros.max(last + 1));
@@ -128,6 +134,7 @@ impl Lock {
             token,
             abandoned,
             lasts: None,
+            id: token,
         }
     }
 
@@ -160,9 +167,7 @@ impl Lock {
         void: Option<u64>,
         token: u64,
     ) -> (&'static str, usize) {
-        if let Some(void) = void.filter(|&void| void >= now) {
-            self.spent.record(attempt, void, now);
-        }
+        self.end_attempt(attempt, void, now);
         let live = self.live(now).is_some();
         let verdict = match &mut self.hold {
             Some(hold) if hold.owner == owner && hold.attempts.contains(attempt) => {
@@ -199,6 +204,39 @@ impl Lock {
             _ => 0,
         };
         (verdict, left)
+    }
+
+    /// Copies of an attempt that ends may come until `void`.
+    pub(crate) fn end_attempt(&mut self, attempt: &str, void: Option<u64>, now: u64) {
+        if let Some(void) = void.filter(|&void| void >= now) {
+            self.spent.record(attempt, void, now);
+        }
+    }
+
+    /// Gives the lock to the waiter `member`, whose turn it has to be. Returns its attempt and the
+    /// grant that the reply and the message have; `None` if the waiter has ordered none.
+    pub(crate) fn give(&mut self, now: u64, micros: u64, member: &str) -> Option<(String, String)> {
+        let words: Vec<_> = member.split(' ').collect();
+        let [verb, channel, n, owner, order] = words[..] else {
+            return None;
+        };
+        let mut order = order.strip_prefix('g')?.split('.');
+        let lease: u64 = order.next()?.parse().unwrap();
+        let nonce = order.nth(1).filter(|_| verb != "NONE")?;
+        let client = channel.rsplit(':').next().unwrap();
+        let (owner, attempt) = (format!("{client}:{owner}"), format!("{client}:{n}"));
+        let span = lease.min(UNCONFIRMED);
+        let granted = self.grant(now, micros, &owner, &attempt, (now + REACH, span));
+        self.hold.as_mut().unwrap().unconfirmed = true;
+        let (token, ends) = (granted.token, now + span);
+        let abandoned = u8::from(granted.abandoned);
+        Some((attempt, format!("g{nonce}.{token}.{ends}.{abandoned}")))
+    }
+
+    /// Returns the attempt that holds, and may not know it.
+    pub(crate) fn unheard(&self, now: u64) -> Option<&String> {
+        let hold = self.live(now).filter(|hold| hold.unconfirmed);
+        hold.and_then(|hold| hold.attempts.first())
     }
 
     /// What is said of an attempt that holds nothing.

@@ -2,19 +2,23 @@
 
 use redlatch_embedded::engine::Model;
 
-use super::words::{Acquire, lives, queue};
-use crate::scripts::bed::Bed;
+use super::NAME;
+use crate::scripts::bed::{Acquire, Bed, Call, Lock, lives, queue};
 
-fn acquire(client: &str, n: u64, address: &str) -> Acquire {
-    Acquire {
+fn acquire(client: &str, n: u64, address: &str) -> Call {
+    let id = format!("{client}:{n}");
+    let acquire = Acquire {
+        of: Lock::Fair,
+        names: &[NAME],
         by: 9_999_999_999_999,
-        owner: format!("{client}:{n}"),
-        attempt: format!("{client}:{n}"),
+        owner: &id,
+        attempt: &id,
         lease: 1_000,
         retention: 10_000,
         register: Some(5_000),
-        address: address.to_owned(),
-    }
+        address,
+    };
+    acquire.call()
 }
 
 /// Else a client whose shard got another channel would be two, one of which nobody hears of any
@@ -23,7 +27,7 @@ fn acquire(client: &str, n: u64, address: &str) -> Acquire {
 fn waiters_belong_to_their_client_whatever_their_channel() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
-        bed.ask(&acquire("a", 1, "PUBLISH re:w:a 1 1").call());
+        bed.ask(&acquire("a", 1, "PUBLISH re:w:a 1 1"));
         let addresses = [
             "SPUBLISH re:w:b{71} 2 2",
             "NONE re:w:b 3 3",
@@ -31,15 +35,15 @@ fn waiters_belong_to_their_client_whatever_their_channel() {
             "PUBLISH re:w:bb 5 5",
         ];
         for (n, address) in (2..).zip(addresses) {
-            let answer = bed.ask(&acquire("b", n, address).call());
+            let answer = bed.ask(&acquire("b", n, address));
             assert_eq!(answer[1], "busy");
         }
-        assert_eq!(bed.sorted(&queue()).len(), 4);
-        let clients: Vec<_> = bed.sorted(&lives()).into_keys().collect();
+        assert_eq!(bed.sorted(&queue(NAME)).len(), 4);
+        let clients: Vec<_> = bed.sorted(&lives(NAME)).into_keys().collect();
         assert_eq!(clients, ["re:w:b", "re:w:bb"]);
         // The name is free; whoever of the client looks is told which of its waiters is first.
         bed.pass(std::time::Duration::from_millis(1_500));
-        let answer = bed.ask(&acquire("b", 4, addresses[2]).call());
+        let answer = bed.ask(&acquire("b", 4, addresses[2]));
         assert_eq!(
             (answer[1].as_str(), answer[5].as_str()),
             ("busy", "2"),

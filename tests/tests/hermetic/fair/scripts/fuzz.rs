@@ -4,20 +4,18 @@
 
 use std::time::Duration;
 
-use fastrand::Rng;
 use redlatch_embedded::engine::Model;
 
 use super::{
-    model::{Fair, client, words},
-    words::{Acquire, NAME, Release, force, lives, queue, renew},
+    NAME,
+    model::{Fair, client, client_of, words},
 };
 use crate::scripts::{
-    bed::{Bed, Call, key},
-    driver::seeds,
+    bed::{Acquire, Bed, Call, Lock, Release, key, lives, queue},
+    driver::{Holding, Kind, Sent, World, seeds},
 };
 
 const RETENTION: u64 = 20_000;
-const REACH: u64 = 5_000;
 
 // L23
 #[test]
@@ -25,7 +23,7 @@ fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
     let (mut grants, mut ahead) = (0, 0);
     for model in Model::ALL {
         for seed in seeds() {
-            let (all, heard) = World::new(model, seed).run();
+            let (all, heard) = world(model, seed).run();
             grants += all;
             ahead += heard;
         }
@@ -39,77 +37,152 @@ fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
     assert!(grants > runs * 20, "hardly anything was granted: {grants}");
 }
 
-struct World {
-    bed: Bed,
-    rng: Rng,
-    seed: u64,
+/// An acquisition as its client knows it.
+#[derive(Clone, Debug)]
+struct Attempt {
+    id: String,
+    owner: String,
+    address: String,
+    lease: u64,
+    register: Option<u64>,
+    sent: Sent,
+    /// What its client knows to hold.
+    token: Option<u64>,
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+enum Copy {
+    Acquire(Attempt, u64),
+    Renew(Attempt, u64, u64),
+    Release(Attempt, Option<u64>),
+}
+
+/// One lock.
+#[derive(Default)]
+struct InOrder {
     fair: Fair,
-    /// Attempts under way, or holding with a token.
-    attempts: Vec<Attempt>,
-    /// Everything that was ever sent and may come once more.
-    acquires: Vec<Acquire>,
-    releases: Vec<Release>,
-    next: u64,
     grants: u64,
     /// Grants that a waiter has heard of by a message.
     ahead: u64,
-    story: Vec<(u64, Call)>,
 }
 
-#[derive(Clone, Debug)]
-struct Attempt {
-    call: Acquire,
-    token: u64,
-    unanswered: bool,
+fn world(model: Model, seed: u64) -> World<InOrder> {
+    World::new(Bed::new(model), seed, InOrder::default())
 }
 
-impl World {
-    fn new(model: Model, seed: u64) -> Self {
-        Self {
-            bed: Bed::new(model),
-            rng: Rng::with_seed(seed),
-            seed,
-            fair: Fair::default(),
-            attempts: Vec::new(),
-            acquires: Vec::new(),
-            releases: Vec::new(),
-            next: 1,
-            grants: 0,
-            ahead: 0,
-            story: Vec::new(),
-        }
+impl Kind for InOrder {
+    type Attempt = Attempt;
+    type Copy = Copy;
+
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
+        let attempt = &mut world.attempts[at];
+        attempt.sent.count(by);
+        Copy::Acquire(attempt.clone(), by)
     }
 
+    fn act(world: &mut World<Self>, copy: Copy) {
+        match copy {
+            Copy::Acquire(attempt, by) => world.acquire(&attempt, by),
+            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Copy::Release(attempt, void) => world.release(&attempt, void),
+        }
+        world.compare();
+    }
+
+    fn ends(world: &mut World<Self>) -> Vec<u64> {
+        let fair = &world.kind.fair;
+        let hold = fair.lock.hold.iter().map(|hold| hold.until);
+        let called = fair.called.iter().map(|(until, _)| *until);
+        hold.chain(called)
+            .chain(fair.lives.values().copied())
+            .collect()
+    }
+
+    fn passed(world: &mut World<Self>) {
+        world.expire();
+        world.compare();
+    }
+
+    fn wants_memory(call: &Call, _: &[String]) -> bool {
+        call.script.name == "fair/acquire"
+    }
+}
+
+impl Holding for InOrder {
+    fn sent(attempt: &mut Attempt) -> &mut Sent {
+        &mut attempt.sent
+    }
+
+    fn holds(attempt: &Attempt) -> bool {
+        attempt.token.is_some()
+    }
+
+    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
+        Copy::Renew(attempt, by, lease)
+    }
+
+    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
+        Copy::Release(attempt, void)
+    }
+}
+
+impl World<InOrder> {
     fn run(mut self) -> (u64, u64) {
-        for _ in 0..250 {
+        for _ in 0..300 {
             let span = match self.rng.u8(..40) {
                 0 => self.rng.u64(4_000..7_000),
                 1..=4 => self.rng.u64(200..2_500),
                 _ => self.rng.u64(0..40),
             };
-            self.bed.pass(Duration::from_micros(span * 1_000 + 7));
-            self.expire();
+            self.pass_exactly(Duration::from_micros(span * 1_000 + 7));
             match self.rng.u8(..20) {
-                0..=3 => self.begin(),
-                4..=8 => self.ask_again(),
-                9..=13 => self.end(),
+                0..4 => self.begin_one(),
+                4..9 => self.ask_again(),
+                9..12 => self.end_one(),
+                12..14 => self.end_the_holder(),
                 14 => self.renew(),
                 15 if self.rng.u8(..4) == 0 => self.force(),
-                16 | 17 => self.late_acquire(),
-                18 => self.late_release(),
+                16..19 => self.deliver(),
+                _ if self.rng.u8(..4) == 0 => self.pass(3_000),
                 _ => {}
             }
-            self.compare();
         }
-        (self.grants, self.ahead)
+        let told = (self.kind.grants, self.kind.ahead);
+        self.wind_up();
+        self.bed.pass(Duration::from_millis(2 * RETENTION));
+        self.assert_unchanged(&[], "something is left");
+        told
     }
 
-    fn begin(&mut self) {
+    /// The waiter that was called asks, or whose grant was not heard of, or anybody.
+    fn ask_again(&mut self) {
+        let fair = &self.kind.fair;
+        let called = fair.called.as_ref().map(|(_, who)| who.clone());
+        let hold = fair.lock.hold.clone();
+        let due = self.any(|one| {
+            let holds = hold
+                .as_ref()
+                .is_some_and(|hold| hold.attempts.contains(&one.id));
+            one.token.is_none() && (holds || called.as_ref() == Some(&one.address))
+        });
+        match due.filter(|_| self.rng.u8(..4) > 0) {
+            Some(at) => self.send(at),
+            None => self.send_again(),
+        }
+    }
+
+    fn end_the_holder(&mut self) {
+        if let Some(at) = self.any(InOrder::holds) {
+            self.end(at);
+        }
+    }
+
+    fn begin_one(&mut self) {
         if self.attempts.len() > 9 {
             return;
         }
-        let n = self.next;
-        self.next += 1;
+        let n = self.number();
         let client = ["a", "b", "c"][self.rng.usize(..3)];
         let owner = match self.rng.u8(..4) {
             0 => 1,
@@ -126,78 +199,63 @@ impl World {
                 format!("PUBLISH w:{client} {n} {owner} {order}"),
             ),
         };
-        let attempt = Attempt {
-            call: Acquire {
-                by: self.bed.millis() + REACH,
-                owner: format!("{client}:{owner}"),
-                attempt: format!("{client}:{n}"),
-                lease,
-                retention: RETENTION,
-                register,
-                address,
-            },
-            token: 0,
-            unanswered: false,
+        self.begin(Attempt {
+            id: format!("{client}:{n}"),
+            owner: format!("{client}:{owner}"),
+            address,
+            lease,
+            register,
+            sent: Sent::default(),
+            token: None,
+        });
+    }
+
+    fn acquire(&mut self, attempt: &Attempt, by: u64) {
+        let call = Acquire {
+            of: Lock::Fair,
+            names: &[NAME],
+            by,
+            owner: &attempt.owner,
+            attempt: &attempt.id,
+            lease: attempt.lease,
+            retention: RETENTION,
+            register: attempt.register,
+            address: &attempt.address,
         };
-        self.attempts.push(attempt);
-        self.send(self.attempts.len() - 1);
-    }
-
-    fn ask_again(&mut self) {
-        let waiting: Vec<_> = (0..self.attempts.len())
-            .filter(|&at| self.attempts[at].token == 0)
-            .collect();
-        if waiting.is_empty() {
-            return;
-        }
-        let at = waiting[self.rng.usize(..waiting.len())];
-        self.attempts[at].call.by = self.bed.millis() + REACH;
-        self.send(at);
-    }
-
-    fn send(&mut self, at: usize) {
-        let call = self.attempts[at].call.clone();
-        self.acquires.push(call.clone());
-        let answer = self.acquire(&call);
-        let lost = self.rng.u8(..5) == 0;
-        let attempt = &mut self.attempts[at];
-        attempt.unanswered |= lost;
-        if !lost && answer[1] == "granted" {
-            attempt.token = answer[3].parse().unwrap();
-        } else if !lost && call.register.is_none() {
-            self.attempts.remove(at);
-        }
-    }
-
-    fn acquire(&mut self, call: &Acquire) -> Vec<String> {
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
-        self.nobody_is_passed_over(call);
-        let expected = if now > call.by {
-            words(now, &["late"])
-        } else {
-            self.fair.acquire(now, micros, call)
+        self.nobody_is_passed_over(&call);
+        let expected = match now > by {
+            true => words(now, &["late"]),
+            false => self.kind.fair.acquire(now, micros, &call),
         };
-        let answer = self.ask(call.call());
-        assert_eq!(answer, expected, "{}", self.tell());
-        if answer[1] == "granted" {
-            self.grants += 1;
+        let answer = self.ask(&call.call());
+        self.assert_eq(&answer, &expected);
+        let granted = answer[1] == "granted";
+        self.kind.grants += u64::from(granted);
+        let client = self.answered(|known| known.id == attempt.id);
+        match client.filter(|client| client.token.is_none()) {
+            Some(client) if granted => client.token = Some(answer[3].parse().unwrap()),
+            // It was a try.
+            Some(client) if client.register.is_none() => {
+                self.attempts.retain(|known| known.id != attempt.id);
+            }
+            _ => {}
         }
-        answer
     }
 
     /// By the data alone: if this call is granted what is free, nobody alive is in front of it.
-    fn nobody_is_passed_over(&mut self, call: &Acquire) {
+    fn nobody_is_passed_over(&mut self, call: &Acquire<'_>) {
         let now = self.bed.millis();
-        if self.fair.lock.live(now).is_some() || now > call.by {
+        if self.kind.fair.lock.live(now).is_some() || now > call.by {
             return;
         }
         let before = self.bed.hash(&key(NAME));
-        let mut members: Vec<_> = self.bed.sorted(&queue()).into_iter().collect();
+        let mut members: Vec<_> = self.bed.sorted(&queue(NAME)).into_iter().collect();
         members.sort_by_key(|(_, ticket)| *ticket);
-        let mut alive = self.bed.sorted(&lives());
+        let mut alive = self.bed.sorted(&lives(NAME));
         if let Some(register) = call.register {
             // Its own client lives, since it asks.
-            alive.insert(client(&call.address).to_owned(), now + register);
+            alive.insert(client(call.address).to_owned(), now + register);
         }
         let patience = |member: &str| {
             let called = before.get("y").filter(|called| called[14..] == *member);
@@ -210,166 +268,123 @@ impl World {
         let Some((first, _)) = first.filter(|(member, _)| *member != call.address) else {
             return;
         };
-        let mut copy = self.fair.clone();
+        let mut copy = self.kind.fair.clone();
         let verdict = copy
             .acquire(now, self.bed.now.micros(), call)
             .swap_remove(1);
-        assert_ne!(
-            verdict,
-            "granted",
-            "{first} came first: {call:?}, {}",
-            self.tell()
+        self.assert(
+            verdict != "granted",
+            format_args!("{first} came first: {call:?}"),
         );
     }
 
-    fn end(&mut self) {
-        if self.attempts.is_empty() {
-            return;
-        }
-        let holder = self.attempts.iter().position(|one| one.token > 0);
-        let any = self.rng.usize(..self.attempts.len());
-        let at = holder.filter(|_| self.rng.bool()).unwrap_or(any);
-        let attempt = self.attempts.swap_remove(at);
-        let call = Release {
-            owner: attempt.call.owner.clone(),
-            attempt: attempt.call.attempt.clone(),
-            void: attempt.unanswered.then_some(attempt.call.by),
-            keep: RETENTION,
-            address: if attempt.token == 0 || attempt.unanswered {
-                attempt.call.address.clone()
-            } else {
-                String::new()
-            },
-            token: attempt.token,
+    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
+        let (now, token) = (self.bed.millis(), attempt.token.unwrap());
+        let verdict = match now > by {
+            true => "late",
+            false => self.kind.fair.lock.renew(now, &attempt.owner, lease, token),
         };
-        if !attempt.unanswered {
-            // Its copies have all been answered: none is under way.
-            self.acquires.retain(|sent| sent.attempt != call.attempt);
-        }
-        self.releases.push(call.clone());
-        self.release(&call);
+        let answer =
+            self.ask(&Lock::Fair.renew(&[NAME], by, &attempt.owner, lease, RETENTION, &[token]));
+        self.assert_eq(&answer, &words(now, &[verdict]));
     }
 
-    fn release(&mut self, call: &Release) {
+    fn release(&mut self, attempt: &Attempt, void: Option<u64>) {
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
-        let (verdict, left) = self.fair.release(now, micros, call);
-        let answer = self.ask(call.call());
-        let mut expected = words(now, &[verdict, &left.to_string()]);
-        expected.append(&mut self.fair.report);
-        assert_eq!(answer, expected, "{}", self.tell());
-        let client = call.owner.split(':').next().unwrap();
-        if let [_, _, _, word, attempt, notice] = &answer[..]
-            && word == "granted"
-            && attempt.starts_with(&format!("{client}:"))
-        {
-            self.hear(attempt, notice);
-        }
-    }
-
-    fn renew(&mut self) {
-        let now = self.bed.millis();
-        let Some(holder) = self.attempts.iter().find(|attempt| attempt.token > 0) else {
-            return;
+        let waited = attempt.token.is_none() || void.is_some();
+        let call = Release {
+            of: Lock::Fair,
+            names: &[NAME],
+            owner: &attempt.owner,
+            attempt: &attempt.id,
+            void,
+            keep: RETENTION,
+            address: if waited { &attempt.address } else { "" },
+            tokens: &[attempt.token.unwrap_or_default()],
         };
-        let (owner, token) = (holder.call.owner.clone(), holder.token);
-        let expected = self.fair.lock.renew(now, &owner, 3_000, token);
-        let answer = self.ask(renew(now + REACH, &owner, 3_000, RETENTION, token));
-        assert_eq!(answer, words(now, &[expected]), "{}", self.tell());
+        let (verdict, left) = self.kind.fair.release(now, micros, &call);
+        let mut expected = words(now, &[verdict, &left.to_string()]);
+        expected.append(&mut self.kind.fair.report);
+        let answer = self.ask(&call.call());
+        self.assert_eq(&answer, &expected);
+        if let [_, _, _, word, granted, notice] = &answer[..]
+            && word == "granted"
+            && client_of(granted) == client_of(&attempt.owner)
+        {
+            self.hear(granted, notice);
+        }
     }
 
     fn force(&mut self) {
-        let now = self.bed.millis();
-        let Some(token) = self.fair.lock.live(now).map(|hold| hold.token) else {
+        let (now, micros) = (self.bed.millis(), self.bed.now.micros());
+        let fair = &mut self.kind.fair;
+        let Some(token) = fair.lock.live(now).map(|hold| hold.token) else {
             return;
         };
-        let flagged = self.fair.flag.is_some();
-        let expected = self.fair.lock.force(now, token, "now");
-        if flagged {
-            self.fair.wake(now, self.bed.now.micros(), None);
+        let verdict = fair.lock.force(now, token, "now");
+        if fair.flag.is_some() {
+            fair.wake(now, micros, None);
         }
-        let answer = self.ask(force(token, "now", RETENTION));
-        let mut expected = words(now, &[expected]);
-        expected.append(&mut self.fair.report);
-        assert_eq!(answer, expected, "{}", self.tell());
-    }
-
-    fn late_acquire(&mut self) {
-        if self.acquires.is_empty() {
-            return;
-        }
-        let call = self.acquires[self.rng.usize(..self.acquires.len())].clone();
-        self.acquire(&call);
-    }
-
-    fn late_release(&mut self) {
-        if self.releases.is_empty() {
-            return;
-        }
-        let call = self.releases[self.rng.usize(..self.releases.len())].clone();
-        self.release(&call);
+        let mut expected = words(now, &[verdict]);
+        expected.append(&mut fair.report);
+        let answer = self.ask(&Lock::Fair.force(NAME, token, "now", RETENTION));
+        self.assert_eq(&answer, &expected);
+        self.compare();
     }
 
     /// What the server has forgotten may be forgotten.
     fn expire(&mut self) {
         let now = self.bed.millis();
+        let living = |fair: &Fair, who: &str| fair.lives.get(client(who)) > Some(&now);
         if self.bed.hash(&key(NAME)).is_empty() {
-            assert!(self.fair.lock.live(now).is_none(), "{}", self.tell());
-            assert!(self.fair.flag <= Some(now), "{}", self.tell());
-            self.fair.forget();
+            self.assert(self.kind.fair.lock.live(now).is_none(), "it forgets a hold");
+            self.assert(
+                self.kind.fair.flag <= Some(now),
+                "it forgets that some wait",
+            );
+            self.kind.fair.forget();
         }
-        let alive = |fair: &Fair, who: &str| fair.lives.get(client(who)) > Some(&now);
-        if self.bed.sorted(&queue()).is_empty() {
-            let living = self
-                .fair
-                .queue
-                .iter()
-                .any(|(_, who)| alive(&self.fair, who));
-            assert!(!living, "{}", self.tell());
-            self.fair.queue.clear();
+        if self.bed.sorted(&queue(NAME)).is_empty() {
+            let fair = &self.kind.fair;
+            let left = fair.queue.iter().any(|(_, who)| living(fair, who));
+            self.assert(!left, "it forgets who waits");
+            self.kind.fair.queue.clear();
         }
-        if self.bed.sorted(&lives()).is_empty() {
-            assert!(self.fair.lives.values().all(|until| *until <= now));
-            self.fair.lives.clear();
+        if self.bed.sorted(&lives(NAME)).is_empty() {
+            let left = self.kind.fair.lives.values().any(|until| *until > now);
+            self.assert(!left, "it forgets who lives");
+            self.kind.fair.lives.clear();
         }
     }
 
     fn compare(&mut self) {
-        let mut members: Vec<_> = self.bed.sorted(&queue()).into_iter().collect();
+        let mut members: Vec<_> = self.bed.sorted(&queue(NAME)).into_iter().collect();
         members.sort_by_key(|(_, ticket)| *ticket);
         let members: Vec<_> = members.into_iter().map(|(who, at)| (at, who)).collect();
-        assert_eq!(members, self.fair.queue, "{}", self.tell());
-        assert_eq!(
-            self.bed.sorted(&lives()),
-            self.fair.lives,
-            "{}",
-            self.tell()
-        );
+        self.assert_eq(&members, &self.kind.fair.queue);
+        let alive = self.bed.sorted(&lives(NAME));
+        self.assert_eq(&alive, &self.kind.fair.lives);
         let fields = self.bed.hash(&key(NAME));
         let flag = fields.get("n").map(|flag| flag.parse().unwrap());
-        assert_eq!(flag, self.fair.flag, "{}", self.tell());
-        let called = self.fair.called.as_ref();
+        self.assert_eq(&flag, &self.kind.fair.flag);
+        let called = self.kind.fair.called.as_ref();
         let called = called.map(|(until, who)| format!("{until} {who}"));
-        assert_eq!(fields.get("y"), called.as_ref(), "{}", self.tell());
+        self.assert_eq(&fields.get("y"), &called.as_ref());
         // Nobody listens on the third client's channel.
-        let mut calls = std::mem::take(&mut self.fair.calls);
+        let mut calls = std::mem::take(&mut self.kind.fair.calls);
         calls.retain(|(channel, _)| channel != "w:c");
         let published = self.bed.published();
-        assert_eq!(published, calls, "{}", self.tell());
+        self.assert_eq(&published, &calls);
         for (channel, message) in &published {
-            self.hear_message(channel, message);
+            // A grant reaches the waiter, or does not.
+            if let Some((waiter, notice)) = message.rsplit_once(" g") {
+                let n = waiter.rsplit(' ').next().unwrap();
+                self.hear(&format!("{}:{n}", channel.replace("w:", "")), notice);
+            }
         }
-        for key in [key(NAME), queue(), lives()] {
+        for key in [key(NAME), queue(NAME), lives(NAME)] {
             // Panics if there is no end.
             let _ = self.bed.ttl(&key);
-        }
-    }
-
-    /// A message about a hold that a release has granted reaches the waiter, or does not.
-    fn hear_message(&mut self, channel: &str, message: &str) {
-        if let Some((waiter, notice)) = message.rsplit_once(" g") {
-            let n = waiter.rsplit(' ').next().unwrap();
-            let attempt = format!("{}:{n}", channel.rsplit(':').next().unwrap());
-            self.hear(&attempt, notice);
         }
     }
 
@@ -377,29 +392,11 @@ impl World {
     fn hear(&mut self, attempt: &str, notice: &str) {
         let lost = self.rng.u8(..3) == 0;
         let mut waiting = self.attempts.iter_mut();
-        let Some(waiter) = waiting.find(|waiter| waiter.call.attempt == attempt && !lost) else {
-            return;
-        };
-        waiter.token = notice.split('.').nth(1).unwrap().parse().unwrap();
-        self.grants += 1;
-        self.ahead += 1;
-    }
-
-    fn ask(&mut self, call: Call) -> Vec<String> {
-        let answer = self.bed.ask(&call);
-        self.story.push((self.bed.millis(), call));
-        answer
-    }
-
-    fn tell(&self) -> String {
-        let from = self.story.len().saturating_sub(14);
-        let told = self.story[from..].iter();
-        let told = told.map(|(at, call)| format!("{at} {call}"));
-        let model = self.bed.engine.model();
-        format!(
-            "{model:?}, seed {}, after\n{}",
-            self.seed,
-            told.collect::<Vec<_>>().join("\n")
-        )
+        let waiter = waiting.find(|waiter| waiter.id == attempt && !lost);
+        if let Some(waiter) = waiter.filter(|waiter| waiter.token.is_none()) {
+            waiter.token = Some(notice.split('.').nth(1).unwrap().parse().unwrap());
+            self.kind.grants += 1;
+            self.kind.ahead += 1;
+        }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::words::{Acquire, NAME, Release};
-use crate::scripts::{bed::key, model::Lock};
+use super::NAME;
+use crate::scripts::{
+    bed::{Acquire, Release, key},
+    model::Lock,
+};
 
 /// One name.
 #[derive(Clone, Debug, Default)]
@@ -29,23 +32,17 @@ const GRACE: u64 = 5_000;
 /// By how much the flag outlasts the registration that sets it, in ms.
 const RESERVE: u64 = 100;
 
-/// How long a hold lasts that nobody has confirmed, in ms.
-const UNCONFIRMED: u64 = 5_000;
-
-/// How long after its sending a request may act, in ms.
-const REACH: u64 = 5_000;
-
 /// Returns the client of an owner or an attempt.
-fn client_of(owner: &str) -> &str {
+pub(super) fn client_of(owner: &str) -> &str {
     owner.split(':').next().unwrap()
 }
 
 impl Fair {
     /// Answers an acquire that comes in time, as the script does.
-    pub(super) fn acquire(&mut self, now: u64, micros: u64, call: &Acquire) -> Vec<String> {
+    pub(super) fn acquire(&mut self, now: u64, micros: u64, call: &Acquire<'_>) -> Vec<String> {
         let placed = self.queue.iter().any(|(_, who)| *who == call.address);
-        let known = placed || self.lock.holds(now, &call.owner, &call.attempt);
-        if self.lock.spent.refuses(&call.attempt, now) && !known {
+        let known = placed || self.lock.holds(now, call.owner, call.attempt);
+        if self.lock.spent.refuses(call.attempt, now) && !known {
             return words(now, &["void"]);
         }
         let held = self
@@ -79,13 +76,7 @@ impl Fair {
             self.queue.retain(|(_, address)| *address != call.address);
         }
         let lock = &mut self.lock;
-        let granted = lock.grant(
-            now,
-            micros,
-            &call.owner,
-            &call.attempt,
-            (call.by, call.lease),
-        );
+        let granted = lock.grant(now, micros, call.owner, call.attempt, (call.by, call.lease));
         let mut reply = words(now, &["granted"]);
         reply.extend([
             granted.count.to_string(),
@@ -104,23 +95,21 @@ impl Fair {
         &mut self,
         now: u64,
         micros: u64,
-        call: &Release,
+        call: &Release<'_>,
     ) -> (&'static str, usize) {
         let flagged = self.flag.is_some();
         let ended = self
             .lock
-            .release(now, &call.owner, &call.attempt, call.void, call.token);
+            .release(now, call.owner, call.attempt, call.void, call.tokens[0]);
         self.queue.retain(|(_, address)| *address != call.address);
         if self.lock.live(now).is_none() {
             if flagged {
-                self.wake(now, micros, Some(&call.owner));
+                self.wake(now, micros, Some(call.owner));
             }
         } else if ended.0 != "released" {
-            let number = self.unheard(&call.owner);
-            if !number.is_empty() {
-                let attempt = format!("{}:{number}", client_of(&call.owner));
-                self.report = vec!["holds".to_owned(), attempt];
-            }
+            let unheard = self.unheard(now, call.owner).cloned();
+            self.report =
+                unheard.map_or_else(Vec::new, |attempt| vec!["holds".to_owned(), attempt]);
         }
         ended
     }
@@ -148,50 +137,24 @@ impl Fair {
     }
 
     fn give(&mut self, now: u64, micros: u64, head: &str, asker: Option<&str>) -> bool {
-        let words: Vec<_> = head.split(' ').collect();
-        let [verb, channel, n, owner, order] = words[..] else {
+        let Some((attempt, grant)) = self.lock.give(now, micros, head) else {
             return false;
         };
-        if verb == "NONE" {
-            return false;
-        }
-        let mut order = order[1..].split('.');
-        let lease: u64 = order.next().unwrap().parse().unwrap();
-        let nonce = order.nth(1).unwrap();
-        let client = channel.rsplit(':').next().unwrap();
-        let (owner, attempt) = (format!("{client}:{owner}"), format!("{client}:{n}"));
-        let span = lease.min(UNCONFIRMED);
-        let granted = self
-            .lock
-            .grant(now, micros, &owner, &attempt, (now + REACH, span));
-        self.lock.hold.as_mut().unwrap().unconfirmed = true;
         self.called = None;
         self.queue.retain(|(_, who)| who != head);
-        let (token, ends) = (granted.token, now + span);
-        let abandoned = u8::from(granted.abandoned);
-        let grant = format!("g{nonce}.{token}.{ends}.{abandoned}");
-        if asker.map(client_of) != Some(client) {
+        let (of, n) = attempt.split_once(':').unwrap();
+        if asker.map(client_of) != Some(of) {
             let message = format!("{} {n} {grant}", key(NAME));
-            self.calls.push((channel.to_owned(), message));
+            self.calls.push((client(head).to_owned(), message));
         }
         self.report = vec!["granted".to_owned(), attempt, grant];
         true
     }
 
-    /// Returns the number of the attempt that holds without knowing, if it is of `asker`'s client.
-    fn unheard(&self, asker: &str) -> String {
-        let hold = self.lock.hold.as_ref().filter(|hold| hold.unconfirmed);
-        match hold.filter(|hold| client_of(&hold.owner) == client_of(asker)) {
-            Some(hold) => hold
-                .attempts
-                .first()
-                .unwrap()
-                .rsplit(':')
-                .next()
-                .unwrap()
-                .to_owned(),
-            None => String::new(),
-        }
+    /// Returns the attempt that holds without knowing, if it is of `asker`'s client.
+    fn unheard(&self, now: u64, asker: &str) -> Option<&String> {
+        let attempt = self.lock.unheard(now);
+        attempt.filter(|attempt| client_of(attempt) == client_of(asker))
     }
 
     fn last(&self) -> String {
@@ -208,9 +171,9 @@ impl Fair {
     }
 
     /// Records an attempt that ends with a busy answer.
-    fn refuse(&mut self, now: u64, call: &Acquire) {
+    fn refuse(&mut self, now: u64, call: &Acquire<'_>) {
         if call.address.is_empty() {
-            self.lock.spent.record(&call.attempt, call.by, now);
+            self.lock.spent.record(call.attempt, call.by, now);
         }
     }
 
@@ -218,7 +181,7 @@ impl Fair {
         &mut self,
         now: u64,
         micros: u64,
-        call: &Acquire,
+        call: &Acquire<'_>,
         holder: &str,
         until: u64,
     ) -> Vec<String> {
@@ -226,28 +189,26 @@ impl Fair {
         let entered = self.enter(micros, call);
         let look = match self.head(now) {
             Some((head, alive))
-                if !call.address.is_empty() && client(&head) != client(&call.address) =>
+                if !call.address.is_empty() && client(&head) != client(call.address) =>
             {
-                self.before(now, client(&call.address), alive)
+                self.before(now, client(call.address), alive)
                     .map(|before| before.max(until) - now)
             }
             _ => Some(until - now),
         };
         let look = look.map_or(String::new(), |look| look.to_string());
         // A waiter that has just come hears nothing of it.
-        let unheard = match entered {
-            "0" => self.unheard(&call.owner),
-            _ => String::new(),
-        };
+        let unheard = self.unheard(now, call.owner).filter(|_| entered == "0");
+        let unheard = unheard.map_or("", |attempt| attempt.split_once(':').unwrap().1);
         let last = self.last();
-        words(now, &["busy", "1", &look, holder, &unheard, entered, &last])
+        words(now, &["busy", "1", &look, holder, unheard, entered, &last])
     }
 
     fn wait_behind(
         &mut self,
         now: u64,
         micros: u64,
-        call: &Acquire,
+        call: &Acquire<'_>,
         head: &str,
         alive: u64,
     ) -> Vec<String> {
@@ -262,19 +223,19 @@ impl Fair {
         let mut ring = String::new();
         let look = if call.address.is_empty() {
             Some(alive)
-        } else if client(head) == client(&call.address) {
+        } else if client(head) == client(call.address) {
             ring = head.split(' ').nth(2).unwrap().to_owned();
             Some(alive)
         } else {
-            self.before(now, client(&call.address), alive)
+            self.before(now, client(call.address), alive)
         };
         let look = look.map_or(String::new(), |look| (look - now).to_string());
         words(now, &["busy", "1", &look, "", &ring, entered, &self.last()])
     }
 
-    fn touch(&mut self, now: u64, call: &Acquire) {
+    fn touch(&mut self, now: u64, call: &Acquire<'_>) {
         if let Some(register) = call.register {
-            let (client, alive) = (client(&call.address), now + register);
+            let (client, alive) = (client(call.address), now + register);
             if self.flag <= Some(alive) {
                 self.flag = Some(alive + RESERVE);
             }
@@ -282,13 +243,13 @@ impl Fair {
         }
     }
 
-    fn enter(&mut self, micros: u64, call: &Acquire) -> &'static str {
+    fn enter(&mut self, micros: u64, call: &Acquire<'_>) -> &'static str {
         let known = self.queue.iter().any(|(_, who)| *who == call.address);
         if call.register.is_none() || known {
             return "0";
         }
         let last = self.queue.last().map_or(0, |(ticket, _)| ticket + 1);
-        self.queue.push((micros.max(last), call.address.clone()));
+        self.queue.push((micros.max(last), call.address.to_owned()));
         self.called = self.called.take().filter(|(_, who)| *who != call.address);
         "1"
     }

@@ -22,59 +22,6 @@ fn totals(bed: &mut Bed) -> (String, String) {
     (answer[2].clone(), answer[3].clone())
 }
 
-// L35
-#[test]
-fn unset_pool_is_reported_at_once() {
-    let mut bed = Bed::new(Model::default());
-    assert_eq!(acquire(&mut bed, "a:1", 1), ["unset"]);
-    assert_eq!(wait(&mut bed, 2, "a", 1), ["unset"]);
-    assert_eq!(bed.ask(&inspect(None))[1..], ["unset"]);
-    assert!(bed.dump().is_empty(), "nothing was written");
-    let mut named = Acquire::new(&bed, "a:3", 2);
-    named.size = Some(2);
-    assert_eq!(bed.ask(&named.call())[1], "granted");
-    named.attempt = "a:4";
-    named.size = Some(9);
-    assert_eq!(bed.ask(&named.call())[1], "busy", "its size is set");
-    assert_eq!(totals(&mut bed), ("2".into(), "2".into()));
-}
-
-// L32
-#[test]
-fn release_notifies_as_many_waiters_as_fit() {
-    let mut bed = Bed::new(Model::default());
-    set(&mut bed, "c:1", 5);
-    acquire(&mut bed, "h:1", 5);
-    for (n, need) in [(1, 2), (2, 1), (3, 5), (4, 1)] {
-        assert_eq!(wait(&mut bed, n, "a", need)[0], "busy");
-    }
-    bed.ask(&release("h:1"));
-    assert_eq!(
-        notified(&mut bed),
-        [1, 2],
-        "4 would fit, but 3 came before it"
-    );
-    assert_eq!(wait(&mut bed, 4, "a", 1)[0], "busy");
-    assert_eq!(
-        wait(&mut bed, 2, "a", 1)[0],
-        "granted",
-        "with 1 still on its way"
-    );
-    assert_eq!(wait(&mut bed, 1, "a", 2)[0], "granted");
-    bed.ask(&release("a:1"));
-    assert_eq!(notified(&mut bed), [0; 0], "3 needs all five");
-    assert_eq!(
-        acquire(&mut bed, "t:1", 1),
-        ["busy", "", "", "0"],
-        "nobody overtakes"
-    );
-    bed.ask(&release("a:2"));
-    assert_eq!(notified(&mut bed), [3]);
-    assert_eq!(wait(&mut bed, 3, "a", 5)[0], "granted");
-    bed.ask(&release("a:3"));
-    assert_eq!(notified(&mut bed), [4]);
-}
-
 #[test]
 fn splitting_and_forgetting_commute_with_retries() {
     let orders = [
@@ -104,34 +51,6 @@ fn splitting_and_forgetting_commute_with_retries() {
         assert_eq!(bed.ask(&release("h:1"))[1..], ["released", "0"]);
         bed.ask(&steps[2].call());
         assert_eq!(totals(&mut bed), ("7".into(), "0".into()), "{order:?}");
-    }
-}
-
-// L31
-#[test]
-fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not() {
-    for model in Model::ALL {
-        let mut bed = Bed::new(model);
-        set(&mut bed, "c:1", 2);
-        acquire(&mut bed, "dead:1", 1);
-        acquire(&mut bed, "live:1", 1);
-        bed.pass(59 * SECOND);
-        assert_eq!(
-            bed.ask(&renew(bed.millis() + 5_000, 60_000, &["live:1"]))[1..],
-            ["renewed", ""]
-        );
-        assert_eq!(wait(&mut bed, 1, "a", 1), ["busy", "1000", "", "1"]);
-        bed.pass(SECOND);
-        assert_eq!(wait(&mut bed, 1, "a", 1)[0], "granted");
-        assert_eq!(
-            wait(&mut bed, 2, "a", 1),
-            ["busy", "59000", "", "1"],
-            "the index is mended"
-        );
-        assert_eq!(bed.ask(&release("dead:1"))[1], "gone");
-        let call = renew(bed.millis() + 5_000, 60_000, &["dead:1", "live:1"]);
-        assert_eq!(bed.ask(&call)[1..], ["gone", "", "renewed", ""]);
-        assert_eq!(totals(&mut bed), ("2".into(), "2".into()));
     }
 }
 
@@ -241,34 +160,6 @@ fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
         bed.pass(40 * SECOND);
         assert_eq!(acquire(&mut bed, "h:3", 2), ["unset"]);
         assert_eq!(bed.ttl(&index()), None);
-    }
-}
-
-// L2
-#[test]
-fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {
-    let mut bed = Bed::new(Model::default());
-    set(&mut bed, "c:1", 100);
-    let mut first = Acquire::new(&bed, "a:12", 1);
-    let undo = Release {
-        attempt: "a:12",
-        void: Some(first.by),
-        holds: &["a:12"],
-        ..Release::default()
-    };
-    bed.ask(&undo.call());
-    for seconds in [0, 1, 2, 2, 1] {
-        bed.pass(seconds * SECOND);
-        let late = bed.millis() > first.by;
-        assert_eq!(
-            bed.ask(&first.call())[1],
-            if late { "late" } else { "void" }
-        );
-    }
-    first.by = bed.millis() + 5_000;
-    for other in ["a:13", "a:121", "aa:12"] {
-        first.attempt = other;
-        assert_eq!(bed.ask(&first.call())[1], "granted", "{other}");
     }
 }
 

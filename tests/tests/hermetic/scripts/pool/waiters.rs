@@ -45,13 +45,6 @@ fn verdicts(lines: &[String]) -> Vec<&str> {
     words.map(Option::unwrap_or_default).collect()
 }
 
-/// Who is first and has been notified, by number.
-fn called(bed: &mut Bed) -> Option<u64> {
-    let fields = bed.hash(&key("x"));
-    let called = fields.get("y")?;
-    called.split(' ').nth(3)?.parse().ok()
-}
-
 #[test]
 fn each_waiter_is_notified_once_however_many_permits_come_back() {
     let mut bed = full(3);
@@ -68,25 +61,6 @@ fn each_waiter_is_notified_once_however_many_permits_come_back() {
     }
     bed.ask(&release("a:2"));
     assert_eq!(notified(&mut bed), [4]);
-}
-
-#[test]
-fn notified_waiter_that_becomes_the_first_has_five_seconds_from_then() {
-    let mut bed = full(2);
-    for n in 1..=3 {
-        wait(&mut bed, n, "a", 1);
-    }
-    bed.ask(&release("h:1"));
-    bed.ask(&release("h:2"));
-    assert_eq!(notified(&mut bed), [1, 2]);
-    assert_eq!(called(&mut bed), Some(1));
-    bed.pass(4 * SECOND);
-    assert_eq!(wait(&mut bed, 1, "a", 1)[0], "granted");
-    assert_eq!((notified(&mut bed), called(&mut bed)), (vec![], Some(2)));
-    bed.pass(4 * SECOND);
-    assert_eq!(wait(&mut bed, 3, "a", 1)[2], "2", "it is its turn");
-    bed.pass(SECOND);
-    assert_eq!(wait(&mut bed, 3, "a", 1)[0], "granted", "2 did not come");
 }
 
 #[test]
@@ -335,19 +309,6 @@ fn calls_for_another_kind_change_nothing() {
     other.args[2] = "permits:1".to_owned();
     assert_eq!(bed.ask(&other)[1..], ["kind", KIND]);
     assert_eq!(bed.dump(), before);
-}
-
-/// The record of its attempt is over, and the hold is not.
-#[test]
-fn late_repetition_of_an_acquisition_that_holds_takes_nothing_more() {
-    let mut bed = Bed::new(Model::default());
-    set(&mut bed, "c:1", 2);
-    for _ in 0..2 {
-        let ask = Acquire::new(&bed, "a:1", 1).call();
-        assert_eq!(bed.ask(&ask)[1], "granted");
-        assert_eq!(bed.hash(&key("x"))["c"], "1");
-        bed.pass(6 * SECOND);
-    }
 }
 
 /// One release tells the waiters of its own client by its reply. Several tell all by messages, and

@@ -11,12 +11,13 @@ use redlatch_embedded::engine::Model;
 
 use super::{
     calls::{self, Ask, BROADCAST, RETENTION},
-    model::{Granted, Rw, Waiting},
+    model::{Rw, Waiting},
     told::Told,
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
-    driver::{Event, Holding, Kind, REACH, Sent, World, worlds},
+    driver::{Event, Holding, Kind, Sent, World, worlds},
+    model::Granted,
 };
 
 // L23
@@ -130,9 +131,10 @@ impl Kind for ReadWrite {
     fn ends(world: &mut World<Self>) -> Vec<u64> {
         let waiting = world.waiting();
         let lock = &world.kind.lock;
-        let holds = lock.reads.values().chain(&lock.write);
-        let mut ends: Vec<_> = holds.map(|hold| hold.until).collect();
-        ends.extend(lock.spent.until());
+        let reads = lock.reads.values().map(|hold| hold.until);
+        let writes = lock.write.hold.iter().map(|hold| hold.until);
+        let mut ends: Vec<_> = reads.chain(writes).collect();
+        ends.extend(lock.write.spent.until());
         ends.extend(waiting.clients.values());
         ends.extend(waiting.called.iter().map(|(until, _)| *until));
         ends.extend(waiting.batch.iter().map(|(_, until, _)| *until));
@@ -370,22 +372,25 @@ impl World<ReadWrite> {
         let lock = &mut self.kind.lock;
         let upgradable = attempt.what == What::Upgradable;
         if attempt.what.side() == "r" {
-            lock.spent.record(&ask.attempt, ask.by, now);
+            lock.write.spent.record(&ask.attempt, ask.by, now);
             let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
             if let What::Downgrade(write, token, void) = &attempt.what {
-                if let Some(void) = void.filter(|&void| void >= now) {
-                    lock.spent.record(write, void, now);
-                }
-                if lock.live_write(now).is_some_and(|hold| hold.id == *token) {
-                    lock.release(now, &ask.owner, write, "w", Some(*token));
+                lock.write.end_attempt(write, *void, now);
+                if lock
+                    .live_write(now)
+                    .is_some_and(|hold| hold.token == *token)
+                {
+                    lock.write.release(now, &ask.owner, write, None, *token);
                 }
             }
             self.kind.greatest.1 = self.kind.greatest.1.max(granted.id);
             return granted;
         }
         let fresh = lock.live_write(now).is_none();
-        lock.spent.record(&ask.attempt, ask.by, now);
-        let granted = lock.write(now, micros, &ask.owner, &ask.attempt, ask.lease);
+        let limits = (ask.by, ask.lease);
+        let granted = lock
+            .write
+            .grant(now, micros, &ask.owner, &ask.attempt, limits);
         assert!(
             !fresh || granted.token > self.kind.greatest.0,
             "tokens rise"
@@ -434,17 +439,13 @@ impl World<ReadWrite> {
         if attempt.what.side() != "w" {
             return;
         }
-        let last = lock
-            .last_token
-            .map_or(String::new(), |token| token.to_string());
-        self.assert_eq(&answer[6], &last);
+        let last = lock.write.last_token.map(|token| token.to_string());
+        self.assert_eq(&answer[6], &last.unwrap_or_default());
         let ask = &attempt.ask;
+        let now = self.bed.millis();
         let client = ask.owner.split(':').next().unwrap();
-        if let Some(hold) = lock.live_write(self.bed.millis())
-            && ask.register.is_some()
-            && answer[5] == "0"
-        {
-            let unheard = hold.unconfirmed.as_ref();
+        if lock.live_write(now).is_some() && ask.register.is_some() && answer[5] == "0" {
+            let unheard = lock.write.unheard(now);
             let n = unheard.and_then(|holder| holder.strip_prefix(&format!("{client}:")));
             self.assert_eq(&answer[4], &n.unwrap_or_default());
         }
@@ -475,9 +476,10 @@ impl World<ReadWrite> {
         let lock = &self.kind.lock;
         let turn = lock.may_write(now, "-", "-", &first, None, waiting);
         assert_eq!(turn, "granted", "{first} may not come, {}", self.story());
-        let (attempt, text) = self.kind.lock.give(now, micros, &first, RETENTION);
-        self.kind.lock.spent.record(&attempt, now + REACH, now);
-        let token = self.kind.lock.last_token.unwrap();
+        assert_eq!(self.kind.lock.readers(now), 0, "somebody reads");
+        let write = &mut self.kind.lock.write;
+        let (attempt, text) = write.give(now, micros, &first).unwrap();
+        let token = write.last_token.unwrap();
         assert!(token > self.kind.greatest.0, "tokens rise");
         self.kind.greatest.0 = token;
         self.assert_eq(&grant, &["granted", &attempt, &text]);
@@ -504,13 +506,9 @@ impl World<ReadWrite> {
             attempt.id,
         ));
         let now = self.bed.millis();
-        if let Some(void) = void.filter(|&void| void >= now) {
-            self.kind.lock.spent.record(&ask.attempt, void, now);
-        }
-        let (verdict, left) =
-            self.kind
-                .lock
-                .release(now, &ask.owner, &ask.attempt, side, attempt.id);
+        let of = (ask.owner.as_str(), ask.attempt.as_str());
+        let lock = &mut self.kind.lock;
+        let (verdict, left) = lock.release(now, of, void, side, attempt.id);
         let expected = [now.to_string(), verdict.to_owned(), left.to_string()];
         self.assert_eq(&answer[..3], &expected);
         let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
@@ -522,8 +520,7 @@ impl World<ReadWrite> {
         others.readers.retain(|(member, _)| *member != ask.member);
         others.upgrader.take_if(|(_, member)| *member == ask.member);
         let client = |name: &str| name.split(':').next().unwrap().to_owned();
-        let unheard = self.kind.lock.live_write(now);
-        let unheard = unheard.and_then(|hold| hold.unconfirmed.clone());
+        let unheard = self.kind.lock.write.unheard(now).cloned();
         let unheard = unheard.filter(|attempt| client(attempt) == client(&ask.owner));
         if let Some(holder) = unheard.filter(|_| verdict != "released") {
             self.assert_eq(&answer[4..], &["holds".to_owned(), holder]);
@@ -539,7 +536,7 @@ impl World<ReadWrite> {
         let how = ["now", "after"][self.rng.usize(..2)];
         let older = self.rng.u64(..3) / 2;
         let (side, owner, id) = match self.rng.bool() {
-            true => ("w", "", self.kind.lock.last_token.unwrap_or(1)),
+            true => ("w", "", self.kind.lock.write.last_token.unwrap_or(1)),
             false => {
                 let owner = OWNERS[self.rng.usize(..4)];
                 (
@@ -576,7 +573,10 @@ impl World<ReadWrite> {
         let mine = self.kind.lock.live_read(now, owner);
         self.assert_eq(&answer[3], &write.map_or("", |hold| &hold.owner));
         self.assert_eq(&answer[6], &self.kind.lock.readers(now).to_string());
-        let counts = [own, mine].map(|hold| hold.map_or(0, |hold| hold.attempts.len()).to_string());
+        let counts = [
+            own.map_or(0, |hold| hold.attempts.len()).to_string(),
+            mine.map_or(0, |hold| hold.attempts.len()).to_string(),
+        ];
         self.assert_eq(&answer[10..], &counts);
         let listed = self.ask(&calls::holders("0"));
         assert_eq!(listed[2], "0");
@@ -738,12 +738,12 @@ impl World<ReadWrite> {
         let counted = fields.filter(|(_, hold)| &hold[48..49] != "f").count();
         let count = hash.get("c").map_or(0, |text| text[34..].parse().unwrap());
         assert_eq!(count, counted, "{hash:?}, {}", self.story());
-        let holds = self.kind.lock.reads.values().chain(&self.kind.lock.write);
-        let ends = holds
-            .filter(|hold| hold.until > now)
-            .map(|hold| hold.until + RETENTION)
-            .max();
-        let copies = self.kind.lock.spent.until().filter(|&until| until >= now);
+        let lock = &self.kind.lock;
+        let reads = lock.reads.values().map(|hold| hold.until);
+        let ends = reads.chain(lock.live_write(now).map(|hold| hold.until));
+        let ends = ends.filter(|&until| until > now);
+        let ends = ends.map(|until| until + RETENTION).max();
+        let copies = lock.write.spent.until().filter(|&until| until >= now);
         let needed = ends.max(copies).unwrap_or(0);
         let until = self.bed.ttl(&bed::key("x")).map_or(0, |ttl| now + ttl);
         assert!(until >= needed, "{until} < {needed}, {}", self.story());

@@ -6,7 +6,7 @@ use redlatch::runtime::Command;
 use redlatch_core::family::{Key, Name, Prefix};
 use redlatch_embedded::engine::{Condition, Model};
 
-use super::calls::{self, Ask, BROADCAST, RETENTION};
+use super::calls::{self, Ask, RETENTION};
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
     costs::counted,
@@ -283,56 +283,6 @@ fn waiting_readers_are_told_on_the_channel_that_clients_derive_from_the_name() {
         assert_eq!(bed.ask(&on(call))[1], "released");
         assert_eq!(bed.published(), [(channel, String::new())], "{name}");
     }
-}
-
-#[test]
-fn one_message_notifies_a_hundred_readers_and_no_writer() {
-    let mut bed = Bed::new(Model::default());
-    let token = write(&mut bed, "a:1", 1)[3].clone();
-    assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
-    for n in 0..100 {
-        assert_eq!(read(&mut bed, &format!("b:{}", n + 10), n + 10)[1], "busy");
-    }
-    bed.listen(&[BROADCAST]);
-    assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "released");
-    assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
-    // The last reader out calls the writer, and nobody before it.
-    let mut serials = Vec::new();
-    for n in 0..100 {
-        let granted = read(&mut bed, &format!("b:{}", n + 10), n + 10);
-        assert_eq!(granted[1], "granted");
-        serials.push(granted[6].clone());
-    }
-    assert_eq!(read(&mut bed, "a:9", 9)[1], "busy", "it came later");
-    for (n, serial) in (10..).zip(&serials) {
-        assert_eq!(bed.published(), []);
-        release(&mut bed, &format!("b:{n}"), n, "r", serial);
-    }
-    let call = (CHANNELS[1].to_owned(), format!("{} 2", bed::key("x")));
-    assert_eq!(bed.published(), [call]);
-}
-
-#[test]
-fn dead_writer_lets_waiting_readers_in() {
-    let mut bed = Bed::new(Model::default());
-    let dying = ask(&bed, "a:1", 1, true).lease(1_000);
-    bed.ask(&dying.write(""));
-    assert_eq!(write(&mut bed, "a:2", 2)[1], "busy");
-    assert_eq!(read(&mut bed, "b:1", 3)[1], "busy");
-    assert_eq!(read(&mut bed, "b:2", 4)[1], "busy");
-    bed.listen(&[BROADCAST]);
-    bed.pass(1_001 * MS);
-    assert_eq!(write(&mut bed, "a:2", 2)[1], "busy", "the readers go first");
-    assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
-    let granted = read(&mut bed, "b:1", 3);
-    assert_eq!(
-        (granted[1].as_str(), granted[4].as_str()),
-        ("granted", "1"),
-        "and see that it died"
-    );
-    assert_eq!(write(&mut bed, "a:2", 2)[1], "busy");
-    assert_eq!(bed.published(), [], "once");
-    assert_eq!(read(&mut bed, "b:2", 4)[1], "granted");
 }
 
 #[test]

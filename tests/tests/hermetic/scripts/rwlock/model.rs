@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::scripts::spent::Spent;
+use crate::scripts::model::{self, Granted, Lock};
 
-/// A hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A read hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) owner: String,
-    /// Token of a writer, serial of a reader.
+    /// The serial.
     pub(super) id: u64,
     /// The last write's, when its owner last came in.
     pub(super) token: u64,
@@ -21,38 +21,6 @@ pub(super) struct Hold {
     pub(super) forced: bool,
     /// Until when its owner is to learn that.
     pub(super) noted: u64,
-    /// The write hold before it was never given back.
-    pub(super) follows_dead: bool,
-    /// A release gave it to this attempt, and nobody has confirmed it.
-    pub(super) unconfirmed: Option<String>,
-}
-
-impl Hold {
-    fn new(owner: &str, id: u64, token: u64, until: u64) -> Self {
-        Self {
-            owner: owner.to_owned(),
-            id,
-            token,
-            attempts: BTreeSet::new(),
-            until,
-            upgradable: false,
-            last_lease: false,
-            forced: false,
-            noted: 0,
-            follows_dead: false,
-            unconfirmed: None,
-        }
-    }
-}
-
-/// What an acquisition is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Granted {
-    pub(super) count: usize,
-    pub(super) token: u64,
-    pub(super) abandoned: bool,
-    pub(super) lasts: Option<u64>,
-    pub(super) id: u64,
 }
 
 /// Who waits, as the server has it.
@@ -72,15 +40,11 @@ pub(super) struct Waiting {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rw {
-    /// The last write hold, unless it ended cleanly.
-    pub(super) write: Option<Hold>,
-    pub(super) last_token: Option<u64>,
-    released: Option<u64>,
-    forced: Option<u64>,
+    /// What writers have. Readers share its last token, and its record of attempts.
+    pub(super) write: Lock,
     pub(super) reads: BTreeMap<String, Hold>,
     pub(super) last_serial: u64,
     released_serial: u64,
-    pub(super) spent: Spent,
 }
 
 impl Waiting {
@@ -146,9 +110,9 @@ impl Waiting {
         if !self.any {
             return None;
         }
-        let dead = lock.write.as_ref().filter(|hold| hold.until <= now);
+        let dead = lock.write.hold.as_ref().filter(|hold| hold.until <= now);
         if let Some(dead) = dead
-            && self.batch.is_none_or(|(token, _, _)| token != dead.id)
+            && self.batch.is_none_or(|(token, _, _)| token != dead.token)
         {
             let mut others = self
                 .readers
@@ -174,8 +138,8 @@ impl Waiting {
 }
 
 impl Rw {
-    pub(super) fn live_write(&self, now: u64) -> Option<&Hold> {
-        self.write.as_ref().filter(|hold| hold.until > now)
+    pub(super) fn live_write(&self, now: u64) -> Option<&model::Hold> {
+        self.write.live(now)
     }
 
     pub(super) fn live_read(&self, now: u64, owner: &str) -> Option<&Hold> {
@@ -205,7 +169,7 @@ impl Rw {
         } else {
             &waiting.readers
         };
-        if self.spent.refuses(attempt, now) && !holds && !waiting.has(queue, member) {
+        if self.write.spent.refuses(attempt, now) && !holds && !waiting.has(queue, member) {
             return "void";
         }
         if let Some(own) = self.live_read(now, owner) {
@@ -261,7 +225,10 @@ impl Rw {
         let live = self.live_write(now);
         let own = live.filter(|hold| hold.owner == owner);
         let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        if self.spent.refuses(attempt, now) && !holds && !waiting.has(&waiting.writers, member) {
+        if self.write.spent.refuses(attempt, now)
+            && !holds
+            && !waiting.has(&waiting.writers, member)
+        {
             return "void";
         }
         if live.is_some_and(|hold| hold.owner == owner) {
@@ -300,84 +267,32 @@ impl Rw {
         lease: u64,
         upgradable: bool,
     ) -> Granted {
-        let abandoned = self
-            .write
-            .as_ref()
-            .is_some_and(|hold| hold.until <= now && !hold.attempts.is_empty());
-        let token = *self.last_token.get_or_insert(micros);
+        let dead = self.write.hold.as_ref().filter(|hold| hold.until <= now);
+        let abandoned = dead.is_some_and(|hold| !hold.attempts.is_empty());
+        let token = *self.write.last_token.get_or_insert(micros);
         if self.live_read(now, owner).is_none() {
             self.last_serial = micros.max(self.last_serial + 1);
-            self.reads.insert(
-                owner.to_owned(),
-                Hold {
-                    upgradable,
-                    ..Hold::new(owner, self.last_serial, token, now + lease)
-                },
-            );
+            let hold = Hold {
+                owner: owner.to_owned(),
+                id: self.last_serial,
+                upgradable,
+                ..Hold::default()
+            };
+            self.reads.insert(owner.to_owned(), hold);
         }
         let hold = self.reads.get_mut(owner).unwrap();
         hold.token = token;
-        join(hold, now, attempt, lease, abandoned)
-    }
-
-    pub(super) fn write(
-        &mut self,
-        now: u64,
-        micros: u64,
-        owner: &str,
-        attempt: &str,
-        lease: u64,
-    ) -> Granted {
-        if let Some(hold) = self.write.as_mut().filter(|hold| hold.until > now) {
-            hold.last_lease = self.forced == Some(hold.id);
-            hold.unconfirmed = None;
-            let follows_dead = hold.follows_dead;
-            return join(hold, now, attempt, lease, follows_dead);
+        hold.attempts.insert(attempt.to_owned());
+        if !hold.last_lease {
+            hold.until = hold.until.max(now + lease);
         }
-        let token = self.last_token.map_or(micros, |last| micros.max(last + 1));
-        let abandoned = self
-            .write
-            .as_ref()
-            .is_some_and(|hold| !hold.attempts.is_empty());
-        if self.write.is_none() {
-            self.released = self.last_token.or(self.released);
+        Granted {
+            count: hold.attempts.len(),
+            token,
+            abandoned,
+            lasts: (hold.until < now + lease).then(|| hold.until - now),
+            id: hold.id,
         }
-        self.last_token = Some(token);
-        let hold = self.write.insert(Hold {
-            follows_dead: abandoned,
-            ..Hold::new(owner, token, token, now + lease)
-        });
-        join(hold, now, attempt, lease, abandoned)
-    }
-
-    /// Gives the lock to the waiter `member`, whose turn it has to be. Returns its attempt and the
-    /// message.
-    pub(super) fn give(
-        &mut self,
-        now: u64,
-        micros: u64,
-        member: &str,
-        retention: u64,
-    ) -> (String, String) {
-        let words: Vec<_> = member.split(' ').collect();
-        let [_, channel, n, owner, order] = words[..] else {
-            panic!("{member} has no order");
-        };
-        let parts: Vec<_> = order.strip_prefix('g').unwrap().split('.').collect();
-        let lease: u64 = parts[0].parse().unwrap();
-        assert_eq!(parts[1], (lease + retention).to_string());
-        assert!(self.live_write(now).is_none(), "somebody writes");
-        assert_eq!(self.readers(now), 0, "somebody reads");
-        let client = channel.rsplit(':').next().unwrap();
-        let (owner, attempt) = (format!("{client}:{owner}"), format!("{client}:{n}"));
-        let span = lease.min(UNCONFIRMED);
-        let granted = self.write(now, micros, &owner, &attempt, span);
-        let hold = self.write.as_mut().unwrap();
-        hold.unconfirmed = Some(attempt.clone());
-        let (token, ends) = (granted.token, hold.until);
-        let abandoned = u8::from(granted.abandoned);
-        let grant = format!("g{}.{token}.{ends}.{abandoned}", parts[2]);
-        (attempt, grant)
     }
 
     pub(super) fn renew(
@@ -388,101 +303,38 @@ impl Rw {
         side: &str,
         id: u64,
     ) -> &'static str {
-        let hold = if side == "w" {
-            if self.forced == Some(id) {
-                return "revoked";
-            }
-            self.write.as_mut().filter(|hold| hold.owner == owner)
-        } else {
-            self.reads.get_mut(owner)
-        };
-        if self.last_token > Some(id)
-            && (side == "w" || hold.as_ref().is_none_or(|hold| hold.id != id))
-        {
-            return "taken";
+        if side == "w" {
+            return self.write.renew(now, owner, lease, id);
         }
-        match hold.filter(|hold| hold.id == id) {
-            None if side == "r" && self.last_serial >= id => "expired",
+        let hold = self.reads.get_mut(owner).filter(|hold| hold.id == id);
+        match hold {
+            None if self.write.last_token > Some(id) => "taken",
+            None if self.last_serial >= id => "expired",
             None => "gone",
-            Some(hold) if hold.forced || hold.last_lease && side == "r" => "revoked",
+            Some(hold) if hold.forced || hold.last_lease => "revoked",
             Some(hold) if hold.until <= now => "expired",
             Some(hold) => {
                 hold.until = hold.until.max(now + lease);
-                hold.unconfirmed = None;
                 "renewed"
             }
         }
     }
 
-    /// Ends an attempt; returns verdict and how many hold on.
+    /// Ends an attempt, of which copies may act until `void`; returns verdict and how many hold on.
     pub(super) fn release(
         &mut self,
         now: u64,
-        owner: &str,
-        attempt: &str,
+        (owner, attempt): (&str, &str),
+        void: Option<u64>,
         side: &str,
         id: Option<u64>,
     ) -> (&'static str, usize) {
         if side == "w" {
-            self.release_write(now, owner, attempt, id)
-        } else {
-            self.release_read(now, owner, attempt, id)
+            let token = id.unwrap_or_default();
+            return self.write.release(now, owner, attempt, void, token);
         }
-    }
-
-    fn release_write(
-        &mut self,
-        now: u64,
-        owner: &str,
-        attempt: &str,
-        id: Option<u64>,
-    ) -> (&'static str, usize) {
-        let live = self.live_write(now).is_some();
-        let forced = self.forced;
-        let withdrawn = self.write.as_ref();
-        let withdrawn = withdrawn.is_some_and(|hold| hold.attempts.contains("-"));
-        let own = self.write.as_mut().filter(|hold| hold.owner == owner);
-        let own = own.filter(|hold| hold.attempts.contains(attempt));
-        let verdict = match own {
-            Some(hold) => {
-                hold.attempts.remove(attempt);
-                let held = hold.id;
-                let unheard = id.is_none() && hold.follows_dead;
-                let verdict = match live {
-                    true => "released",
-                    false if forced == Some(held) => "revoked",
-                    false => "expired",
-                };
-                if hold.attempts.is_empty() && unheard {
-                    // The next holder is told how the one before ended.
-                    let mark = if live || hold.unconfirmed.is_some() {
-                        "-"
-                    } else {
-                        "="
-                    };
-                    hold.attempts.insert(mark.to_owned());
-                    hold.until = 0;
-                } else if hold.attempts.is_empty() && live {
-                    self.write = None;
-                }
-                if id.is_some_and(|id| id < held) {
-                    "taken"
-                } else {
-                    verdict
-                }
-            }
-            None => match (self.last_token, id) {
-                (Some(last), Some(id)) if last == id && (live || self.write.is_none()) => "already",
-                (Some(_), Some(id)) if self.released == Some(id) => "already",
-                (Some(_), Some(id)) if forced == Some(id) => "revoked",
-                (Some(last), Some(id)) if last == id && withdrawn => "already",
-                (Some(last), Some(id)) if last == id => "expired",
-                (Some(last), Some(id)) if id < last => "taken",
-                _ => "gone",
-            },
-        };
-        let left = self.live_write(now).filter(|hold| hold.owner == owner);
-        (verdict, left.map_or(0, |hold| hold.attempts.len()))
+        self.write.end_attempt(attempt, void, now);
+        self.release_read(now, owner, attempt, id)
     }
 
     fn release_read(
@@ -527,7 +379,7 @@ impl Rw {
             Some(hold) if hold.forced => "revoked",
             Some(_) => "expired",
             None if self.released_serial == id => "already",
-            None if self.last_token > Some(id) => "taken",
+            None if self.write.last_token > Some(id) => "taken",
             None => "gone",
         };
         (verdict, left)
@@ -543,10 +395,10 @@ impl Rw {
     ) -> Result<(), &'static str> {
         let own = self.live_read(now, owner);
         let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        if self.spent.refuses(attempt, now) && !holds {
+        if self.write.spent.refuses(attempt, now) && !holds {
             return Err("void");
         }
-        let last = self.last_token == Some(token);
+        let last = self.write.last_token == Some(token);
         let writes = self
             .live_write(now)
             .is_some_and(|hold| hold.owner == owner && last);
@@ -556,9 +408,9 @@ impl Rw {
         if writes || reads {
             return Ok(());
         }
-        Err(match self.last_token {
+        Err(match self.write.last_token {
             Some(last) if last > token => "taken",
-            _ if self.forced == Some(token) => "revoked",
+            _ if self.write.forced == Some(token) => "revoked",
             Some(last) if last == token => "expired",
             _ => "gone",
         })
@@ -573,18 +425,7 @@ impl Rw {
         how: &str,
     ) -> &'static str {
         if side == "w" {
-            let forced = self.forced;
-            return match &mut self.write {
-                Some(hold) if hold.until > now && hold.id == id => {
-                    if how == "now" {
-                        hold.until = now;
-                    }
-                    self.forced = Some(id);
-                    "done"
-                }
-                _ if forced == Some(id) => "already",
-                _ => "gone",
-            };
+            return self.write.force(now, id, how);
         }
         match self.reads.get_mut(owner).filter(|hold| hold.id == id) {
             Some(hold) if hold.forced => "already",
@@ -600,22 +441,5 @@ impl Rw {
             }
             _ => "gone",
         }
-    }
-}
-
-/// The longest lease of a hold that nobody has confirmed, in ms.
-const UNCONFIRMED: u64 = 5_000;
-
-fn join(hold: &mut Hold, now: u64, attempt: &str, lease: u64, abandoned: bool) -> Granted {
-    hold.attempts.insert(attempt.to_owned());
-    if !hold.last_lease {
-        hold.until = hold.until.max(now + lease);
-    }
-    Granted {
-        count: hold.attempts.len(),
-        token: hold.token,
-        abandoned,
-        lasts: (hold.until < now + lease).then(|| hold.until - now),
-        id: hold.id,
     }
 }

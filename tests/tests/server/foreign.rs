@@ -165,8 +165,8 @@ async fn holder_learns_within_a_round_trip_that_its_key_is_gone(binary: ServerBi
     };
     let taken = "redis.call('DEL', KEYS[1])
         return redis.call('HSET', KEYS[1], 'k', 'lock:1', 'o', 'b:1', 't', '1', 'u', '9999999999999')";
-    // The key is gone, has another value, or is of another holder; at once, after a change by its holder, and after the
-    // connections were lost.
+    // The key is gone, has another value, or is of another holder; at once, after a change by its
+    // holder, and after the connections were lost.
     for before in 0..3 {
         for spoil in [
             &["DEL", key][..],

@@ -724,10 +724,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// If another program deletes or overwrites the key of a renewed hold, the hold is lost within
     /// two round trips, and not with its next renewal. If many keys change at once, 64 holds are
     /// checked at a time. Semaphores are left aside. The server has to speak RESP3 and to accept
-    /// `CLIENT TRACKING`, or the event `unwatched` warns that the option has no effect. The server's
-    /// `tracking-table-max-keys` has to exceed the number of holds, or the client reads keys without
-    /// end. Costs one `HGET` per hold, and one message and one `HGET` per renewal, re-entry and
-    /// registration of a waiter.
+    /// `CLIENT TRACKING`, or the event `unwatched` warns that the option has no effect. The
+    /// `tracking-table-max-keys` of the server have to exceed the number of holds, or the client
+    /// reads keys without end. Costs one `HGET` per hold, and one message and one `HGET` per
+    /// renewal, re-entry and registration of a waiter.
     ///
     /// ```
     /// # use redlatch_core as redlatch;

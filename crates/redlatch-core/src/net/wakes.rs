@@ -167,8 +167,8 @@ impl WakeRoutes {
         }
     }
 
-    /// Subscribes to the channel of messages about holds, for the lifetime of the client. The server
-    /// that sends one does not know the channels of shards.
+    /// Subscribes to the channel of messages about holds, as long as the client lives. A script
+    /// that sends such a message does not know the channels of shards.
     pub(crate) fn pin_for_holds(&self) {
         self.everywhere.pin();
     }

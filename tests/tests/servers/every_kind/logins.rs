@@ -29,8 +29,7 @@ redlatch_tests::on_every_server!(
 );
 
 async fn every_kind_outlives_twenty_logins(binary: ServerBinary) {
-    let (server, before) = outlive(&binary, "+@all").await;
-    let after = connections(&server.server, "app20");
+    let [before, after] = outlive(&binary, "+@all").await;
     assert!(
         before.iter().all(|id| after.contains(id)),
         "{before:?} {after:?}"
@@ -42,9 +41,9 @@ async fn every_kind_outlives_twenty_logins_with_resp2(binary: ServerBinary) {
     outlive(&binary, "+@all -hello").await;
 }
 
-/// Changes the user twenty times while all kinds are held and awaited. Returns the server, and the
-/// connections from the beginning.
-async fn outlive(binary: &ServerBinary, rights: &str) -> (Bed, Vec<String>) {
+/// Changes the user twenty times while all kinds are held and awaited. Returns the connections
+/// before and after.
+async fn outlive(binary: &ServerBinary, rights: &str) -> [Vec<String>; 2] {
     let bed = Bed::start(binary, ServerOptions::new());
     add_user(&bed.server, 0, rights);
     let url = bed.server.url().replace("://", "://app0:secret0@");
@@ -90,7 +89,7 @@ async fn outlive(binary: &ServerBinary, rights: &str) -> (Bed, Vec<String>) {
     scene.renewed().await;
     println!("{binary}, {rights}: {}", scene.hand_over().await);
     bed.end(scene).await;
-    (bed, before)
+    [before, present]
 }
 
 async fn every_kind_outlives_logins_at_all_nodes_of_a_cluster(binary: ServerBinary) {

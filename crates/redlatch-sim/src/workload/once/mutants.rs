@@ -3,7 +3,10 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{ONCE, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, client, script},
+};
 
 const CLAIM: &Source = &ONCE.claim;
 const RENEW: &Source = &ONCE.renew;
@@ -95,7 +98,7 @@ pub(super) const ALL: &[Mutant] = &[
     client("once-abandoned-not-undone", Rule::UndoAbandoned),
     client("once-lease-from-reply", Rule::CountFromSend),
     client("once-resend-new-id", Rule::ResendSameId),
-    client("once-release-not-retried", Rule::RetryReleases),
+    client("once-release-not-retried", Rule::RetryReleases).under(Fault::Refusal),
     client("once-drop-releases-nothing", Rule::ReleaseOnDrop),
     client("once-never-renewed", Rule::Renew),
 ];

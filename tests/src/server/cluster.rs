@@ -186,7 +186,7 @@ impl Cluster {
             command.extend(slots);
             node.command(&command).unwrap();
         }
-        for node in rest {
+        let meet = |node: &Server| {
             // With `tls-cluster yes` nodes know each other by their TLS ports.
             let port = node
                 .tls()
@@ -196,12 +196,21 @@ impl Cluster {
             let bus = self.bus_port(node).map(|port| port.to_string());
             meet.extend(bus.as_deref());
             first.command(&meet).unwrap();
-        }
+        };
+        rest.iter().for_each(meet);
         for node in &self.nodes {
             eventually_blocking("all nodes to know each other", GENEROUS, || {
                 let lines = nodes_of(node);
                 let known = lines.iter().filter(|line| !line[2].contains("handshake"));
-                (known.count() == self.nodes.len()).then_some(())
+                if known.count() == self.nodes.len() {
+                    return Some(());
+                }
+                // Nodes forget a handshake that takes longer than their time-out.
+                let met = nodes_of(first).len();
+                if met < self.nodes.len() {
+                    rest.iter().for_each(meet);
+                }
+                None
             });
         }
         for (at, replica) in self.nodes[masters..].iter().enumerate() {

@@ -51,9 +51,7 @@ pub const SLOW: &[&str] = &[
     "plain-release-wakes-nobody",
     "renewal-ends-with-one-guard",
     "waiter-not-struck-out",
-    "fair-unheard-grant-not-told",
     "fair-grant-dated-by-reception",
-    "fair-lapsed-grant-believed",
     "fair-no-try-after-subscribing",
     "latch-deletes-twice",
     "latch-late-accepted",
@@ -66,13 +64,11 @@ pub const SLOW: &[&str] = &[
     "semaphore-unheard-grant-not-told",
     "semaphore-grant-dated-by-reception",
     "semaphore-abandoned-not-undone",
-    "semaphore-copies-count-twice",
     "permits-abandoned-not-undone",
     "permits-copies-count-twice",
     "rwlock-upgrade-before-readers",
     "rwlock-late-accepted",
     "rwlock-renewal-shortens",
-    "rwlock-unheard-grant-not-told",
 ];
 
 /// Lists every mutant, each with the kind of the seeds that must find it.

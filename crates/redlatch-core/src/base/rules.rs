@@ -81,8 +81,6 @@ pub enum Rule {
     CheckNonce,
     /// A waiter of the client that releases learns of its grant from the reply.
     HandOverGrants,
-    /// A message about a grant is not believed if a later hold is known.
-    CheckToken,
     /// A client starts while some masters of its cluster do not answer.
     StartWithoutSome,
     /// A request that the end of the caller's time has cut off is undone.

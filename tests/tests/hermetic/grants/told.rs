@@ -106,6 +106,36 @@ async fn message_about_a_lapsed_grant_makes_no_holder() {
     }
 }
 
+/// A grant lapses before its waiter hears of it, and then the server's clock is set back. The
+/// message comes when the waiter knows that another holds.
+#[tokio::test(start_paused = true)]
+async fn late_message_makes_no_holder_although_the_servers_clock_was_set_back() {
+    for kind in [Kind::Fair, Kind::Write] {
+        let (backend, clients, guard) = held(kind, 3).await;
+        let mut slow = pin!(kind.acquire(&clients[1]));
+        polled_into_the_queue(&backend, slow.as_mut()).await;
+        let entry = first_entry(&backend);
+        let next = queued(&backend, &clients[2], kind).await;
+        backend.embedded_server().drop_messages(1);
+        guard.release().await.unwrap();
+        let late = kind.message(&backend, &entry);
+        let next = next.await.unwrap();
+        backend.embedded_server().set_back(4 * SECOND);
+        let before = backend.script_calls();
+        while backend.script_calls() == before {
+            assert!(poll!(&mut slow).is_pending(), "{kind:?}");
+            backend.pass(5 * MS).await;
+        }
+        backend.command(&["PUBLISH", &entry[1], &late]);
+        for _ in 0..20 {
+            assert!(poll!(&mut slow).is_pending(), "{kind:?}");
+            backend.pass(5 * MS).await;
+        }
+        assert_eq!(next.release().await.unwrap(), Released::Free);
+        slow.await.unwrap().release().await.unwrap();
+    }
+}
+
 /// A second copy of the message finds no waiter. It ends nothing.
 #[tokio::test(start_paused = true)]
 async fn copy_of_the_message_leaves_the_hold() {

@@ -127,8 +127,7 @@ impl Run<'_> {
             return None;
         }
         let Anchor { session, last } = self.anchor.as_ref()?;
-        let superseded = last.is_some_and(|last| notice.token <= last.as_u64());
-        if superseded && self.client.keeps(Rule::CheckToken) {
+        if last.is_some_and(|last| notice.token <= last.as_u64()) {
             return None;
         }
         let slot = self.primitive.key().slot();

@@ -4,7 +4,6 @@ use redlatch_core::family::Rule;
 use redlatch_lua::{FAIR, Source};
 
 use crate::{
-    faults::Fault,
     mutants::{Mutant, What, client, mutant, script},
 };
 
@@ -80,17 +79,9 @@ pub(super) const ALL: &[Mutant] = &[
         "new = token",
     )
     .within("clocks-within"),
-    script(
-        "fair-unheard-grant-not-told",
-        ACQUIRE,
-        "if p and string.sub(p, 1, 16) == token then",
-        "if false then",
-    )
-    .under(Fault::PubSubCut),
     client("fair-reply-tells-nobody", Rule::HandOverGrants),
     client("fair-grant-dated-by-reception", Rule::DateBySending),
     client("fair-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
-    client("fair-lapsed-grant-believed", Rule::CheckToken),
     client("fair-abandoned-not-undone", Rule::UndoAbandoned),
     client("fair-waiter-not-struck-out", Rule::StrikeOut),
     client("fair-never-looks-again", Rule::LookAgain),

@@ -69,12 +69,6 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
         "verdict, left = 'released', 0",
     ),
     script(
-        "semaphore-copies-count-twice",
-        ACQUIRE,
-        "            holds = true\n",
-        "",
-    ),
-    script(
         "semaphore-release-calls-nobody",
         RELEASE,
         "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n",

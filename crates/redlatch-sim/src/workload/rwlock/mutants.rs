@@ -4,7 +4,6 @@ use redlatch_core::family::Rule;
 use redlatch_lua::{RWLOCK, Source};
 
 use crate::{
-    faults::Fault,
     mutants::{Mutant, client, script},
 };
 
@@ -133,13 +132,6 @@ pub(super) const ALL: &[Mutant] = &[
         "return not batch_reader(s, readers, reader, now) and",
         "return",
     ),
-    script(
-        "rwlock-unheard-grant-not-told",
-        WRITE,
-        "if p and string.sub(p, 1, 16) == token then",
-        "if false then",
-    )
-    .under(Fault::PubSubCut),
     client("rwlock-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
     client("rwlock-abandoned-not-undone", Rule::UndoAbandoned),
     client("rwlock-waiter-not-struck-out", Rule::StrikeOut),

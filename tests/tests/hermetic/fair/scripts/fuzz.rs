@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use redlatch_embedded::engine::Model;
+use redlatch_lua::FAIR;
 
 use super::{
     NAME,
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{Acquire, Bed, Call, Lock, Release, key, lives, queue},
-    driver::{Holding, Kind, Sent, World, seeds},
+    driver::{Holding, Kind, Sent, World, assert_noticed, seeds},
 };
 
 const RETENTION: u64 = 20_000;
@@ -35,6 +36,19 @@ fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
         "hardly anything was granted ahead: {ahead}"
     );
     assert!(grants > runs * 20, "hardly anything was granted: {grants}");
+}
+
+#[test]
+fn grant_that_its_waiter_is_not_told_of_is_noticed() {
+    let told = "if p and string.sub(p, 1, 16) == token then";
+    let fault = (&FAIR.exclusive.acquire, told, "if false then");
+    assert_noticed(
+        fault,
+        |seed| world(Model::default(), seed),
+        |world| {
+            world.run();
+        },
+    );
 }
 
 /// An acquisition as its client knows it.

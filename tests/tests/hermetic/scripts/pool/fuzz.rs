@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use redlatch_embedded::engine::Model;
+use redlatch_lua::POOL;
 
 use super::{
     calls::{self, Acquire, Release},
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{Bed, Call, key},
-    driver::{Holding, Kind, REACH, Sent, World, seeds},
+    driver::{Holding, Kind, REACH, Sent, World, assert_noticed, seeds},
 };
 
 #[test]
@@ -28,6 +29,15 @@ fn pool_follows_the_model_under_lost_replies_and_late_copies() {
         let least = if many < 100 { 0 } else { many / 5 };
         assert!(ahead > least, "hardly anything was granted ahead: {ahead}");
     }
+}
+
+#[test]
+fn copies_that_count_twice_are_noticed() {
+    let fault = (&POOL.acquire, "            holds = true\n", "");
+    let world = |seed| World::new(Bed::new(Model::default()), seed, Counted::default());
+    assert_noticed(fault, world, |world| {
+        world.run();
+    });
 }
 
 /// An acquisition as its client knows it.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use redlatch_embedded::engine::Model;
+use redlatch_lua::RWLOCK;
 
 use super::{
     calls::{self, Ask, BROADCAST, RETENTION},
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
-    driver::{Event, Holding, Kind, Sent, World, worlds},
+    driver::{Event, Holding, Kind, Sent, World, assert_noticed, worlds},
     model::Granted,
 };
 
@@ -29,6 +30,13 @@ fn readers_and_writers_follow_the_model_under_lost_replies_and_late_copies() {
 #[test]
 fn every_read_write_script_follows_the_model_when_full_or_short_of_replicas() {
     worlds(4, |model, seed| world(model, seed).probing().run());
+}
+
+#[test]
+fn grant_that_its_writer_is_not_told_of_is_noticed() {
+    let told = "if p and string.sub(p, 1, 16) == token then";
+    let fault = (&RWLOCK.write, told, "if false then");
+    assert_noticed(fault, |seed| world(Model::default(), seed), World::run);
 }
 
 const OWNERS: [&str; 4] = ["a:1", "a:2", "b:1", "b:2"];

@@ -1,4 +1,4 @@
-"""The asyncio client on a real server."""
+"""What only the asyncio client does. The tests of both clients are in `test_lock`."""
 
 import asyncio
 import time
@@ -18,33 +18,6 @@ async def eventually(holds, seconds=20):
     while not await holds():
         assert time.monotonic() < until, "it never happened"
         await asyncio.sleep(0.01)
-
-
-@pytest.fixture(params=["lock", "fair_lock"])
-def kind(request):
-    return request.param
-
-
-def test_hold_excludes_and_a_waiter_is_called(url, kind):
-    async def work():
-        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
-            first, second = getattr(one, kind)("n", lease=60), getattr(two, kind)("n", lease=60)
-            hold = await first.acquire()
-            assert await second.acquire(wait=0) is None
-            waiter = asyncio.ensure_future(second.acquire())
-
-            async def waits():
-                return (await first.info())["waiters"] == 1
-
-            await eventually(waits)
-            began = time.monotonic()
-            assert await hold.release() == "free"
-            later = await waiter
-            assert time.monotonic() - began < 1.5
-            assert later.token > hold.token
-            assert await later.release() == "free"
-
-    run(work())
 
 
 def test_cancelled_acquire_leaves_nothing(url, kind, server):
@@ -107,6 +80,7 @@ def test_work_is_cancelled_at_a_loss(url, kind, server):
             lock = getattr(client, kind)("n", lease=1)
             with pytest.raises(redlatch.LockLost, match="forgotten"):
                 async with lock as hold:
+                    assert await hold.run(asyncio.sleep(0, "done")) == "done"
                     server.flushall()
                     ended = asyncio.Event()
 
@@ -120,53 +94,6 @@ def test_work_is_cancelled_at_a_loss(url, kind, server):
                         await hold.run(endless())
                     assert ended.is_set()
                     assert await hold.lost() == "forgotten"
-
-    run(work())
-
-
-def test_renewal_keeps_a_hold_and_a_fixed_lease_ends(url, kind):
-    async def work():
-        async with aio.Client.from_url(url) as client:
-            async with getattr(client, kind)("n", lease=1) as hold:
-                await asyncio.sleep(2)
-                assert hold.state == "held"
-                assert await hold.run(asyncio.sleep(0, "done")) == "done"
-            hold = await getattr(client, kind)("n", lease=0.2, renew=False).acquire()
-            assert await hold.lost() == "expired"
-
-    run(work())
-
-
-def test_close_tells_and_frees(url, kind):
-    async def work():
-        client = aio.Client.from_url(url)
-        hold = await getattr(client, kind)("n").acquire()
-        await client.close()
-        assert hold.lost_cause == "closed" and await hold.lost() == "closed"
-        async with aio.Client.from_url(url) as other:
-            assert await getattr(other, kind)("n").acquire(wait=0)
-
-    run(work())
-
-
-def test_close_ends_waits(url, kind, server):
-    async def work():
-        async with aio.Client.from_url(url) as one:
-            client = aio.Client.from_url(url)
-            hold = await getattr(one, kind)("n").acquire()
-            lock = getattr(client, kind)("n")
-            waiters = [asyncio.ensure_future(lock.acquire()) for _ in range(3)]
-
-            async def waits():
-                return (await getattr(one, kind)("n").info())["waiters"] >= 1
-
-            await eventually(waits)
-            await client.close()
-            done = await asyncio.gather(*waiters, return_exceptions=True)
-            assert [type(result) for result in done] == [redlatch.ClientClosed] * 3
-            assert (await getattr(one, kind)("n").info())["waiters"] == 0
-            await hold.release()
-            assert await getattr(one, kind)("n").info() is None
 
     run(work())
 
@@ -188,64 +115,5 @@ def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server)
                 return len(asyncio.all_tasks()) == before
 
             await eventually(alone)
-
-    run(work())
-
-
-def test_block_whose_hold_was_lost_ends_at_once(url, kind, monkeypatch):
-    async def silent(call, timeout):
-        await asyncio.sleep(0.05)
-        raise redlatch._wire.NoAnswer("silent", may_have_run=True)
-
-    async def work():
-        async with aio.Client.from_url(url, patience=0.3) as client:
-            with pytest.raises(redlatch.LockLost, match="expired"):
-                async with getattr(client, kind)("n", lease=0.2, renew=False) as hold:
-                    monkeypatch.setattr(client._link, "run", silent)
-                    await hold.lost()
-                    began = time.monotonic()
-                    hold.check()
-            assert time.monotonic() - began < 0.25
-            monkeypatch.undo()
-            async with getattr(client, kind)("n") as hold:
-                assert await hold.release() == "free"
-            with pytest.raises(KeyError):
-                async with getattr(client, kind)("n"):
-                    monkeypatch.setattr(client._link, "run", silent)
-                    raise KeyError
-            monkeypatch.undo()
-
-    run(work())
-
-
-def test_server_is_asked_and_a_hold_extended_and_forced(url, kind, server):
-    async def work():
-        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
-            lock, other = getattr(one, kind)("n", lease=1), getattr(two, kind)("n", lease=60)
-            assert not await lock.locked() and not await lock.force_release()
-            hold = await lock.acquire()
-            assert await other.locked() and await hold.owned()
-            await hold.extend(60)
-            assert 50 < hold.remaining < 60
-            # The renewals go on, and shorten nothing.
-            await asyncio.sleep(1)
-            assert 50 < hold.remaining < 60
-            waiter = asyncio.ensure_future(other.acquire())
-
-            async def waits():
-                return (await lock.info())["waiters"] == 1
-
-            await eventually(waits)
-            assert await lock.force_release(hold.token)
-            assert await hold.lost() == "revoked" and not await hold.owned()
-            with pytest.raises(redlatch.LockLost, match="revoked"):
-                await hold.extend(60)
-            later = await waiter
-            assert later.abandoned
-            # The holder is another client, whose next renewal is due after 16 s.
-            assert await lock.force_release(later.token)
-            assert await asyncio.wait_for(later.lost(), 5) == "revoked"
-            assert await later.release() == "revoked"
-            assert await hold.release() == "taken_over"
 
     run(work())

@@ -39,7 +39,6 @@ def fails_elsewhere(client, hold):
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
 def test_client_ends_with_its_loop(url, kind):
     client = aio.Client.from_url(url)
     hold = asyncio.run(getattr(client, kind)("n").acquire())
@@ -116,18 +115,6 @@ def test_run_and_lost_have_a_timer_of_their_own(url, monkeypatch):
     asyncio.run(asyncio.wait_for(work(), 60))
 
 
-def test_block_may_end_in_another_task(url, server):
-    async def work():
-        async with aio.Client.from_url(url) as client:
-            lock = client.lock("n")
-            await asyncio.ensure_future(lock.__aenter__())
-            await asyncio.ensure_future(lock.__aexit__(None, None, None))
-            assert server.hget("redlatch:{n}", "o") is None
-
-    asyncio.run(asyncio.wait_for(work(), 60))
-
-
-@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
 @pytest.mark.parametrize("thread", [False, True])
 def test_dropped_hold_is_given_back(url, server, kind, thread):
     async def work():

@@ -48,7 +48,6 @@ def client(request, url):
     return request.param.from_url(url)
 
 
-@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
 @pytest.mark.parametrize(
     "options, error, why",
     [
@@ -112,7 +111,6 @@ def test_wrong_options_of_a_client_are_told(options, error):
 
 
 @pytest.mark.parametrize("wait", [INF, 1e300, 10**400, 1e9])
-@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
 def test_wait_without_end_is_a_wait(url, kind, wait):
     with redlatch.Client.from_url(url) as client:
         with getattr(client, kind)("n", wait=wait) as hold:

@@ -15,13 +15,12 @@ from .errors import ClientClosed
 
 _log = logging.getLogger("redlatch")
 
+# Threads need it. A loop has one.
+Mutex = contextlib.nullcontext
+
 current = asyncio.current_task
 Line = asyncio.Lock
 new_line = asyncio.Lock
-
-
-class Mutex(contextlib.nullcontext[None]):
-    """Excludes threads, of which a loop has one."""
 
 
 class Event:
@@ -65,10 +64,10 @@ def _end(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-class Condition(Mutex):
+class Condition(contextlib.nullcontext[None]):
     """A condition of one loop."""
 
-    def __init__(self, _: Optional[Mutex] = None) -> None:
+    def __init__(self, _: object = None) -> None:
         super().__init__()
         self._event = Event()
 
@@ -120,16 +119,18 @@ async def within(work: Awaitable[Any], seconds: float) -> Any:
     raise asyncio.TimeoutError(f"nothing for {seconds} s")
 
 
-async def take_turn(line: Line, seconds: Optional[float]) -> bool:
-    """Takes a lock of this process for a limited time. A cancelled call leaves it as it was."""
+async def take_turn(line: Line, seconds: Optional[float], taken: list[Line]) -> None:
+    """Takes a lock of this process, and lists it as taken, unless the time is over before.
+
+    A cancelled call leaves it as it was.
+    """
     task = asyncio.ensure_future(line.acquire())
     try:
         await asyncio.wait({task}, timeout=seconds)
-        if task.done():
-            return True
-        task.cancel()
-        await asyncio.wait({task})
-        return not task.cancelled()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        taken += [] if task.cancelled() else [line]
     except BaseException:
         if not task.cancel():
             line.release()

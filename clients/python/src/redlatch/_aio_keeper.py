@@ -125,15 +125,14 @@ class Keeper:
             with self._change:
                 if self._ended:
                     return
-                lease = min(self._holds, key=due, default=None)
-                at, pause = now(), _LONGEST_SLEEP
-                if lease is not None:
-                    pause = min(due(lease) - at, pause)
-                if lease is None or pause > 0:
-                    self._sleeps[due] = at + pause
-                    await self._change.wait(pause / 1000)
-                    continue
-            await act(lease)
+                at = now()
+                leases = sorted((each for each in self._holds if due(each) <= at), key=due)
+                if not leases:
+                    until = min(map(due, self._holds), default=at + _LONGEST_SLEEP)
+                    self._sleeps[due] = until = min(until, at + _LONGEST_SLEEP)
+                    await self._change.wait((until - at) / 1000)
+            for lease in leases:
+                await act(lease)
 
     async def _notice(self, lease: Lease) -> None:
         if lease.cause(now()) is not None:

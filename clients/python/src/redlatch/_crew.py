@@ -65,9 +65,11 @@ def sleep(seconds: float) -> None:
     time.sleep(max(seconds, 0))
 
 
-def take_turn(line: Line, seconds: Optional[float]) -> bool:
-    """Takes a lock of this process for a limited time."""
-    return line.acquire(timeout=-1 if seconds is None else seconds)
+def take_turn(line: Line, seconds: Optional[float], taken: list[Line]) -> None:
+    """Takes a lock of this process, and lists it as taken, unless the time is over before."""
+    left = -1 if seconds is None else seconds
+    # In one statement, so that an interrupt finds the line taken and listed, or neither.
+    taken += [line] if line.acquire(timeout=left) else []
 
 
 class Threads:

@@ -213,8 +213,7 @@ class Lock:
             line = client._lines.setdefault(self._place.key, new_line())
             until = options.deadline
             left = None if until is None else max(until - now(), 0) / 1000
-            # In one statement, so that an interrupt finds the line taken and listed, or neither.
-            taken.lines += [line] if await take_turn(line, left) else []
+            await take_turn(line, left, taken.lines)
             if not taken.lines:
                 return None
             hold = await self._run(options, taken)
@@ -359,9 +358,9 @@ class Lock:
         """Ends the hold of any owner, or only the one with this token. Returns whether it did.
 
         **This breaks exclusion**: the name is free at once, while the holder may still be at work.
-        A renewed hold is lost at once, or at its next renewal if the message is lost. A hold without
-        renewals is lost at the end of its lease. Costs two requests, or one with a token. Raises what
-        `info` does.
+        A renewed hold is lost at once, or at its next renewal if the message is lost. A hold
+        without renewals is lost at the end of its lease. Costs two requests, or one with a token.
+        Raises what `info` does.
         """
         core, place = self._client._core, self._place
         ended = await self._ask(plans.force(core, place, token))

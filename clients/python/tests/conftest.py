@@ -53,6 +53,21 @@ def running(folder, *options):
         server.wait()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Runs a test that is a coroutine, for a minute at most."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        names = inspect.signature(pyfuncitem.obj).parameters
+
+        async def work():
+            asyncio.get_running_loop().call_later(60, asyncio.current_task().cancel)
+            await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+
+        asyncio.run(work())
+        return True
+    return None
+
+
 @pytest.fixture(scope="session")
 def port(tmp_path_factory):
     with running(tmp_path_factory.mktemp("server")) as port:

@@ -25,7 +25,6 @@ HALVES = {"_sync": "aio", "_hold": "_aio_hold", "_keeper": "_aio_keeper", "_wake
 _NAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
-    "aio": "_sync",
     "async": "",
     "await": "",
     "Tasks": "Threads",

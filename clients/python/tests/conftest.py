@@ -1,17 +1,22 @@
 """A server for the tests: `redis-server` of `REDLATCH_TEST_SERVERS` or of the `PATH`."""
 
+import asyncio
 import contextlib
+import functools
+import inspect
 import os
 import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 import redis
 
 import redlatch
+from redlatch import aio
 
 
 def server_binary():
@@ -48,6 +53,21 @@ def running(folder, *options):
         server.wait()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Runs a test that is a coroutine, for a minute at most."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        names = inspect.signature(pyfuncitem.obj).parameters
+
+        async def work():
+            asyncio.get_running_loop().call_later(60, asyncio.current_task().cancel)
+            await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+
+        asyncio.run(work())
+        return True
+    return None
+
+
 @pytest.fixture(scope="session")
 def port(tmp_path_factory):
     with running(tmp_path_factory.mktemp("server")) as port:
@@ -69,17 +89,88 @@ def url(server, port):
 
 
 @pytest.fixture(params=["lock", "fair_lock"])
-def make(request, url):
-    clients = []
+def kind(request):
+    return request.param
 
-    def make(name="n", **options):
-        client = redlatch.Client.from_url(url)
-        clients.append(client)
-        return getattr(client, request.param)(name, **options)
 
-    yield make
-    for client in clients:
-        client.close()
+@pytest.fixture
+def make(url, kind):
+    """Makes locks of the synchronous client, each with a client."""
+    with contextlib.ExitStack() as clients:
+
+        def make(name="n", **options):
+            client = clients.enter_context(redlatch.Client.from_url(url))
+            return getattr(client, kind)(name, **options)
+
+        yield make
+
+
+@pytest.fixture
+def either(connect, url, kind):
+    """Makes locks as `make` does, of either client."""
+
+    def make(name="n", patience=10, **options):
+        return getattr(connect(url, patience=patience), kind)(name, **options)
+
+    return make
+
+
+@pytest.fixture(params=["sync", "aio"])
+def connect(request):
+    """Makes clients of either sort, whose calls wait."""
+    with contextlib.ExitStack() as clients:
+        loop = clients.enter_context(running_loop())
+
+        def connect(url, **options):
+            if request.param == "sync":
+                client = redlatch.Client.from_url(url, **options)
+            else:
+                client = Waiting(aio.Client.from_url(url, **options), loop)
+            return clients.enter_context(client)
+
+        yield connect
+
+
+@contextlib.contextmanager
+def running_loop():
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+class Waiting:
+    """A client, lock or hold for asyncio, whose calls run in a loop of another thread."""
+
+    def __init__(self, inner, loop):
+        self._inner, self._loop = inner, loop
+
+    def __getattr__(self, name):
+        value = getattr(self._inner, name)
+        value = functools.partial(self._call, value) if callable(value) else value
+        return Waiting(value, self._loop) if isinstance(value, aio.Client) else value
+
+    def _call(self, call, *args, **options):
+        async def work():
+            result = call(*args, **options)
+            return await result if inspect.isawaitable(result) else result
+
+        result = asyncio.run_coroutine_threadsafe(work(), self._loop).result(60)
+        ours = type(result).__module__.startswith("redlatch.")
+        return Waiting(result, self._loop) if ours else result
+
+    def __enter__(self):
+        return self._call(self._inner.__aenter__)
+
+    def __exit__(self, *error):
+        return self._call(self._inner.__aexit__, *error)
+
+    def wait_lost(self, seconds):
+        self._call(asyncio.wait_for, self._inner.lost(), seconds)
+        return self.state == "lost"
 
 
 def eventually(holds, seconds=20):

@@ -1,251 +1,271 @@
-"""The asyncio client on a real server."""
+"""What only the asyncio client does: tasks, loops and cancellation."""
 
 import asyncio
+import gc
+import subprocess
+import sys
+import threading
 import time
+import warnings
 
 import pytest
+from conftest import eventually
 
 import redlatch
 from redlatch import aio
 
 
-def run(work):
-    return asyncio.run(asyncio.wait_for(work, 60))
+async def becomes(holds):
+    await asyncio.to_thread(eventually, holds)
 
 
-async def eventually(holds, seconds=20):
-    until = time.monotonic() + seconds
-    while not await holds():
-        assert time.monotonic() < until, "it never happened"
-        await asyncio.sleep(0.01)
-
-
-@pytest.fixture(params=["lock", "fair_lock"])
-def kind(request):
-    return request.param
-
-
-def test_hold_excludes_and_a_waiter_is_called(url, kind):
-    async def work():
-        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
-            first, second = getattr(one, kind)("n", lease=60), getattr(two, kind)("n", lease=60)
-            hold = await first.acquire()
-            assert await second.acquire(wait=0) is None
-            waiter = asyncio.ensure_future(second.acquire())
-
-            async def waits():
-                return (await first.info())["waiters"] == 1
-
-            await eventually(waits)
-            began = time.monotonic()
-            assert await hold.release() == "free"
-            later = await waiter
-            assert time.monotonic() - began < 1.5
-            assert later.token > hold.token
-            assert await later.release() == "free"
-
-    run(work())
-
-
-def test_cancelled_acquire_leaves_nothing(url, kind, server):
-    async def work():
-        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
-            first, second = getattr(one, kind)("n"), getattr(two, kind)("n")
-            # Cancelled at each of the first turns of the loop: before, in and after requests.
-            for turns in range(60):
-                task = asyncio.ensure_future(second.acquire())
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                task.cancel()
-                result = (await asyncio.gather(task, return_exceptions=True))[0]
-                if isinstance(result, aio.Hold):
-                    await result.release()
-
-                async def free():
-                    return await first.info() is None
-
-                await eventually(free)
-            async with first:
-                for turns in range(0, 400, 10):
-                    task = asyncio.ensure_future(second.acquire())
-                    await asyncio.sleep(turns / 10_000)
-                    task.cancel()
-                    await asyncio.gather(task, return_exceptions=True)
-
-                async def alone():
-                    return (await first.info())["waiters"] == 0
-
-                await eventually(alone)
-        assert server.hget("redlatch:{n}", "o") is None
-
-    run(work())
-
-
-def test_tasks_count_without_loss(url, kind):
-    async def work():
-        count = 0
-        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
-
-            async def increments(lock):
-                nonlocal count
-                async with lock:
-                    for _ in range(2):
-                        seen = count
-                        await asyncio.sleep(0)
-                        count = seen + 1
-
-            locks = [getattr(client, kind)("n") for client in (one, two) for _ in range(50)]
-            await asyncio.gather(*(increments(lock) for lock in locks))
-            assert count == 200
-
-    run(work())
-
-
-def test_work_is_cancelled_at_a_loss(url, kind, server):
-    async def work():
-        async with aio.Client.from_url(url) as client:
-            lock = getattr(client, kind)("n", lease=1)
-            with pytest.raises(redlatch.LockLost, match="forgotten"):
-                async with lock as hold:
-                    server.flushall()
-                    ended = asyncio.Event()
-
-                    async def endless():
-                        try:
-                            await asyncio.sleep(60)
-                        finally:
-                            ended.set()
-
-                    with pytest.raises(redlatch.LockLost):
-                        await hold.run(endless())
-                    assert ended.is_set()
-                    assert await hold.lost() == "forgotten"
-
-    run(work())
-
-
-def test_renewal_keeps_a_hold_and_a_fixed_lease_ends(url, kind):
-    async def work():
-        async with aio.Client.from_url(url) as client:
-            async with getattr(client, kind)("n", lease=1) as hold:
-                await asyncio.sleep(2)
-                assert hold.state == "held"
-                assert await hold.run(asyncio.sleep(0, "done")) == "done"
-            hold = await getattr(client, kind)("n", lease=0.2, renew=False).acquire()
-            assert await hold.lost() == "expired"
-
-    run(work())
-
-
-def test_close_tells_and_frees(url, kind):
-    async def work():
-        client = aio.Client.from_url(url)
-        hold = await getattr(client, kind)("n").acquire()
-        await client.close()
-        assert hold.lost_cause == "closed" and await hold.lost() == "closed"
-        async with aio.Client.from_url(url) as other:
-            assert await getattr(other, kind)("n").acquire(wait=0)
-
-    run(work())
-
-
-def test_close_ends_waits(url, kind, server):
-    async def work():
-        async with aio.Client.from_url(url) as one:
-            client = aio.Client.from_url(url)
-            hold = await getattr(one, kind)("n").acquire()
-            lock = getattr(client, kind)("n")
-            waiters = [asyncio.ensure_future(lock.acquire()) for _ in range(3)]
-
-            async def waits():
-                return (await getattr(one, kind)("n").info())["waiters"] >= 1
-
-            await eventually(waits)
-            await client.close()
-            done = await asyncio.gather(*waiters, return_exceptions=True)
-            assert [type(result) for result in done] == [redlatch.ClientClosed] * 3
-            assert (await getattr(one, kind)("n").info())["waiters"] == 0
-            await hold.release()
-            assert await getattr(one, kind)("n").info() is None
-
-    run(work())
-
-
-def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server):
-    async def work():
-        before = len(asyncio.all_tasks())
-        for turns in range(12):
-            client = aio.Client.from_url(url)
-            lock = getattr(client, kind)("n", wait=5)
-            calls = [asyncio.ensure_future(lock.acquire()) for _ in range(3)]
+async def test_cancelled_acquire_leaves_nothing(url, kind, server):
+    async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
+        first, second = getattr(one, kind)("n"), getattr(two, kind)("n")
+        # Cancelled at each of the first turns of the loop: before, in and after requests.
+        for turns in range(60):
+            task = asyncio.ensure_future(second.acquire())
             for _ in range(turns):
                 await asyncio.sleep(0)
-            await client.close()
-            await asyncio.gather(*calls, return_exceptions=True)
-            assert server.hget("redlatch:{n}", "o") is None
+            task.cancel()
+            result = (await asyncio.gather(task, return_exceptions=True))[0]
+            if isinstance(result, aio.Hold):
+                await result.release()
+            await becomes(lambda: server.hget("redlatch:{n}", "o") is None)
+        async with first:
+            for turns in range(0, 400, 10):
+                task = asyncio.ensure_future(second.acquire())
+                await asyncio.sleep(turns / 10_000)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            await becomes(lambda: server.zcard("redlatch:{n}:q") == 0)
+    assert server.hget("redlatch:{n}", "o") is None
 
-            async def alone():
-                return len(asyncio.all_tasks()) == before
 
-            await eventually(alone)
+async def test_tasks_count_without_loss(url, kind):
+    count = 0
+    async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
 
-    run(work())
+        async def increments(lock):
+            nonlocal count
+            async with lock:
+                for _ in range(2):
+                    seen = count
+                    await asyncio.sleep(0)
+                    count = seen + 1
+
+        locks = [getattr(client, kind)("n") for client in (one, two) for _ in range(50)]
+        await asyncio.gather(*(increments(lock) for lock in locks))
+        assert count == 200
 
 
-def test_block_whose_hold_was_lost_ends_at_once(url, kind, monkeypatch):
-    async def silent(call, timeout):
-        await asyncio.sleep(0.05)
-        raise redlatch._wire.NoAnswer("silent", may_have_run=True)
+async def test_work_is_cancelled_at_a_loss(url, kind, server):
+    async with aio.Client.from_url(url) as client:
+        lock = getattr(client, kind)("n", lease=1)
+        with pytest.raises(redlatch.LockLost, match="forgotten"):
+            async with lock as hold:
+                assert await hold.run(asyncio.sleep(0, "done")) == "done"
+                server.flushall()
+                ended = asyncio.Event()
+
+                async def endless():
+                    try:
+                        await asyncio.sleep(60)
+                    finally:
+                        ended.set()
+
+                with pytest.raises(redlatch.LockLost):
+                    await hold.run(endless())
+                assert ended.is_set()
+                assert await hold.lost() == "forgotten"
+
+
+async def test_close_while_the_first_locks_are_taken_leaves_no_task(url, kind, server):
+    before = len(asyncio.all_tasks())
+    for turns in range(12):
+        client = aio.Client.from_url(url)
+        lock = getattr(client, kind)("n", wait=5)
+        calls = [asyncio.ensure_future(lock.acquire()) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.close()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert server.hget("redlatch:{n}", "o") is None
+        while len(asyncio.all_tasks()) > before:
+            await asyncio.sleep(0.01)
+
+
+async def sleeps(seconds=60):
+    await asyncio.sleep(seconds)
+
+
+def fails_elsewhere(client, hold):
+    """Runs in another loop than that of the client: each call says so, and none hangs."""
 
     async def work():
-        async with aio.Client.from_url(url, patience=0.3) as client:
-            with pytest.raises(redlatch.LockLost, match="expired"):
-                async with getattr(client, kind)("n", lease=0.2, renew=False) as hold:
-                    monkeypatch.setattr(client._link, "run", silent)
-                    await hold.lost()
-                    began = time.monotonic()
-                    hold.check()
-            assert time.monotonic() - began < 0.25
-            monkeypatch.undo()
-            async with getattr(client, kind)("n") as hold:
-                assert await hold.release() == "free"
-            with pytest.raises(KeyError):
-                async with getattr(client, kind)("n"):
-                    monkeypatch.setattr(client._link, "run", silent)
-                    raise KeyError
-            monkeypatch.undo()
+        lock = client.lock("other")
+        calls = [lock.acquire(), lock.acquire(wait=0), lock.info(), lock.locked()]
+        calls += [lock.force_release(), lock.__aenter__()]
+        calls += [hold.run(sleeps()), hold.extend(9), hold.owned(), hold.release()]
+        for call in calls:
+            with pytest.raises((redlatch.ClientClosed, redlatch.LockLost)):
+                await asyncio.wait_for(call, 5)
+        # It is known without a wait, or refused.
+        try:
+            assert await asyncio.wait_for(hold.lost(), 5) == "closed"
+        except redlatch.ClientClosed:
+            pass
 
-    run(work())
+    asyncio.run(work())
 
 
-def test_server_is_asked_and_a_hold_extended_and_forced(url, kind, server):
-    async def work():
-        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
-            lock, other = getattr(one, kind)("n", lease=1), getattr(two, kind)("n", lease=60)
-            assert not await lock.locked() and not await lock.force_release()
-            hold = await lock.acquire()
-            assert await other.locked() and await hold.owned()
-            await hold.extend(60)
-            assert 50 < hold.remaining < 60
-            # The renewals go on, and shorten nothing.
-            await asyncio.sleep(1)
-            assert 50 < hold.remaining < 60
-            waiter = asyncio.ensure_future(other.acquire())
+def test_client_ends_with_its_loop(url, kind):
+    client = aio.Client.from_url(url)
+    hold = asyncio.run(getattr(client, kind)("n").acquire())
+    assert hold.lost_cause == "closed"
+    with pytest.raises(redlatch.LockLost, match="closed"):
+        hold.check()
+    fails_elsewhere(client, hold)
+    asyncio.run(client.close())
 
-            async def waits():
-                return (await lock.info())["waiters"] == 1
 
-            await eventually(waits)
-            assert await lock.force_release(hold.token)
-            assert await hold.lost() == "revoked" and not await hold.owned()
-            with pytest.raises(redlatch.LockLost, match="revoked"):
-                await hold.extend(60)
-            later = await waiter
-            assert later.abandoned
-            # The holder is another client, whose next renewal is due after 16 s.
-            assert await lock.force_release(later.token)
-            assert await asyncio.wait_for(later.lost(), 5) == "revoked"
-            assert await later.release() == "revoked"
-            assert await hold.release() == "taken_over"
+def test_client_that_was_made_in_another_loop_works_in_that_of_its_first_call(url):
+    async def make():
+        return aio.Client.from_url(url)
 
-    run(work())
+    async def use(client):
+        async with client, client.lock("n") as hold:
+            return hold.state
+
+    assert asyncio.run(use(asyncio.run(make()))) == "held"
+
+
+async def test_call_from_the_loop_of_another_thread_is_refused(url):
+    async with aio.Client.from_url(url) as client, client.lock("n") as hold:
+        thread = threading.Thread(target=fails_elsewhere, args=(client, hold))
+        thread.start()
+        while thread.is_alive():
+            await asyncio.sleep(0.01)
+        assert hold.state == "held" and await hold.owned()
+
+
+@pytest.mark.parametrize("which", ["all", 0, 1, 2, 3])
+async def test_client_ends_with_its_tasks(url, server, which):
+    client = aio.Client.from_url(url)
+    lock = client.lock("n", lease=2)
+    hold, own = await lock.acquire(), asyncio.current_task()
+    waiter = asyncio.ensure_future(lock.acquire())
+    if which == "all":
+        # As a test framework does.
+        tasks = [task for task in asyncio.all_tasks() if task not in (own, waiter)]
+    else:
+        tasks = [list(client._tasks._tasks)[which]]
+    for task in tasks:
+        task.cancel()
+    assert await hold.lost() == "closed"
+    with pytest.raises(redlatch.LockLost, match="closed"):
+        await hold.run(sleeps())
+    with pytest.raises(redlatch.ClientClosed, match="lock 'n': a task of the client"):
+        await waiter
+    with pytest.raises(redlatch.ClientClosed):
+        await client.lock("m").acquire()
+    # The loop is well, so that the release of a holder still works.
+    assert await hold.release() == "free"
+    assert server.hget("redlatch:{n}", "o") is None
+    await client.close()
+    await client.close()
+
+
+async def test_run_and_lost_have_a_timer_of_their_own(url, monkeypatch):
+    async with aio.Client.from_url(url) as client:
+        hold = await client.lock("n", lease=0.3, renew=False).acquire()
+        # Nothing in the background tells.
+        monkeypatch.setattr(client._keeper, "_holds", {})
+        with pytest.raises(redlatch.LockLost, match="expired"):
+            await hold.run(sleeps())
+        assert await hold.lost() == "expired"
+
+
+@pytest.mark.parametrize("thread", [False, True])
+async def test_dropped_hold_is_given_back(url, server, kind, thread):
+    async with aio.Client.from_url(url) as client:
+        held = [await getattr(client, kind)("n").acquire()]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            if thread:
+                await asyncio.to_thread(held.clear)
+            held.clear()
+            gc.collect()
+            text = "'n' held> was dropped before its release"
+            assert [text in str(one.message) for one in told] == [True]
+            assert told[0].category is ResourceWarning
+        while server.hget("redlatch:{n}", "o"):
+            await asyncio.sleep(0.01)
+        assert not client._keeper._holds
+
+
+def test_hold_that_is_dropped_after_its_end_is_no_matter(url, server):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client = aio.Client.from_url(url)
+        hold = asyncio.run(client.lock("n").acquire())
+        del hold
+        sync = redlatch.Client.from_url(url)
+        hold = sync.lock("m").acquire()
+        sync.close()
+        del hold
+        gc.collect()
+
+
+async def test_thousand_acquisitions_take_two_connections(url, server):
+    async def one(client, number):
+        hold = await client.lock(f"n{number}").acquire()
+        if number % 100 == 0:
+            assert len(server.client_list()) - before <= 2
+        await hold.release()
+
+    before = len(server.client_list())
+    # Fresh, with all of them at once.
+    async with aio.Client.from_url(url) as client:
+        await asyncio.gather(*(one(client, number) for number in range(1000)))
+    await becomes(lambda: len(server.client_list()) <= before)
+
+
+async def test_cancelled_request_ends_no_other(url, server):
+    async with aio.Client.from_url(url) as client:
+        await client.lock("n").locked()
+        before = server.info("stats")["total_connections_received"]
+        for turns in range(50):
+            tasks = [asyncio.ensure_future(client.lock("n").locked()) for _ in range(2)]
+            for _ in range(turns % 7):
+                await asyncio.sleep(0)
+            tasks[0].cancel()
+            assert await tasks[1] is False
+        assert server.info("stats")["total_connections_received"] == before
+
+
+async def test_stopped_loop_takes_no_answer_for_silence(url):
+    async with aio.Client.from_url(url) as client:
+        lock = client.lock("n", lease=0.2, renew=False, wait=0)
+        asyncio.get_running_loop().call_later(0.001, time.sleep, 0.15)
+        hold = await lock.acquire()
+        assert hold is not None
+
+
+def test_end_of_a_loop_without_close_is_quiet(url):
+    program = f"""
+import asyncio
+from redlatch import aio
+
+async def main():
+    lock = aio.Client.from_url({url!r}).lock("n")
+    hold = await lock.acquire()
+    asyncio.ensure_future(lock.acquire())
+    await asyncio.sleep(0.1)
+    return hold
+
+print(asyncio.run(main()).lost_cause)
+"""
+    command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (found.stdout, found.stderr) == ("closed\n", "")

@@ -92,17 +92,16 @@ def test_exception_while_waiting_leaves_nothing(make, server, monkeypatch):
     hold.release()
 
 
-def test_close_tells_and_frees(url, server):
-    client = redlatch.Client.from_url(url)
-    hold = client.lock("n").acquire()
-    client.close()
-    assert hold.lost_cause == "closed"
-    with redlatch.Client.from_url(url) as other:
-        assert other.lock("n", wait=0).acquire() is not None
+def test_close_tells_and_frees(either):
+    lock = either()
+    hold = lock.acquire()
+    lock._client.close()
+    assert hold.wait_lost(5) and hold.lost_cause == "closed"
+    assert either(wait=0).acquire().release() == "free"
 
 
-def test_close_ends_waits(make, server):
-    holder, waiting = make(), make()
+def test_close_ends_waits(either, server):
+    holder, waiting = either(), either()
     hold = holder.acquire()
     raised = []
 
@@ -180,8 +179,8 @@ def test_fork_ends_no_hold_of_its_parent(url, server):
         assert hold.lost_cause == "released"
 
 
-def test_block_whose_hold_was_lost_ends_at_once(make, monkeypatch):
-    lock = make(lease=0.2, renew=False)
+def test_block_whose_hold_was_lost_ends_at_once(either, monkeypatch):
+    lock = either(lease=0.2, renew=False)
 
     def silent(call, timeout):
         time.sleep(0.05)
@@ -197,31 +196,30 @@ def test_block_whose_hold_was_lost_ends_at_once(make, monkeypatch):
     monkeypatch.undo()
 
 
-def test_hold_may_be_released_inside_of_its_block(make):
-    lock = make()
+def test_hold_may_be_released_inside_of_its_block(either):
+    lock = either()
     with lock as hold:
         assert hold.release() == "free"
     assert hold.lost_cause == "released" and lock.info() is None
 
 
-def test_error_of_a_block_is_not_replaced_by_that_of_the_release(url, monkeypatch):
-    with redlatch.Client.from_url(url, patience=0.3) as client:
+def test_error_of_a_block_is_not_replaced_by_that_of_the_release(either, monkeypatch):
+    lock = either(patience=0.3)
 
-        def silent(call, timeout):
-            raise redlatch._wire.NoAnswer("silent", may_have_run=True)
+    def silent(call, timeout):
+        raise redlatch._wire.NoAnswer("silent", may_have_run=True)
 
-        with pytest.raises(KeyError):
-            with client.lock("n"):
-                monkeypatch.setattr(client._link, "run", silent)
-                raise KeyError
-        monkeypatch.undo()
-        with pytest.raises(redlatch.Unavailable):
-            with client.lock("n"):
-                monkeypatch.setattr(client._link, "run", silent)
-        monkeypatch.undo()
+    with pytest.raises(KeyError):
+        with lock:
+            monkeypatch.setattr(lock._client._link, "run", silent)
+            raise KeyError
+    monkeypatch.undo()
+    with pytest.raises(redlatch.Unavailable):
+        with lock:
+            monkeypatch.setattr(lock._client._link, "run", silent)
+    monkeypatch.undo()
 
 
-@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
 def test_dropped_hold_is_given_back(url, server, kind):
     with redlatch.Client.from_url(url) as client:
         with pytest.warns(ResourceWarning, match="'n' held> was dropped before its release"):
@@ -330,8 +328,8 @@ def test_wait_for_a_loss_has_a_timer_of_its_own(url, server, monkeypatch):
         assert not held.wait_lost(0.05)
 
 
-def test_block_may_end_in_another_thread(make, server):
-    lock = make()
+def test_block_may_end_in_another_thread(either, server):
+    lock = either()
     lock.__enter__()
     thread = threading.Thread(target=lock.__exit__, args=(None, None, None))
     thread.start()

@@ -1,4 +1,4 @@
-"""The synchronous client on a real server."""
+"""The clients on a real server."""
 
 import os
 import signal
@@ -11,8 +11,8 @@ from conftest import eventually
 import redlatch
 
 
-def test_hold_excludes_and_release_frees(make, server):
-    first, second = make(), make(wait=0)
+def test_hold_excludes_and_release_frees(either, server):
+    first, second = either(), either(wait=0)
     with first as hold:
         assert second.acquire() is None
         assert hold.state == "held" and 29 < hold.remaining < 30
@@ -25,8 +25,8 @@ def test_hold_excludes_and_release_frees(make, server):
     assert hold.lost_cause == "released"
 
 
-def test_waiter_is_called_by_a_message(make):
-    first, second = make(lease=60), make(lease=60)
+def test_waiter_is_called_by_a_message(either):
+    first, second = either(lease=60), either(lease=60)
     hold = first.acquire()
     got = []
     waiter = threading.Thread(target=lambda: got.append(second.acquire()))
@@ -40,15 +40,15 @@ def test_waiter_is_called_by_a_message(make):
     assert got[0].release() == "free"
 
 
-def test_wait_ends_and_leaves_no_place(make):
-    first, second = make(), make(wait=0.2)
+def test_wait_ends_and_leaves_no_place(either):
+    first, second = either(), either(wait=0.2)
     with first:
         assert second.acquire() is None
         eventually(lambda: first.info()["waiters"] == 0)
 
 
-def test_renewal_keeps_a_hold_beyond_its_lease(make):
-    with make(lease=1) as hold:
+def test_renewal_keeps_a_hold_beyond_its_lease(either):
+    with either(lease=1) as hold:
         time.sleep(2)
         assert hold.state == "held"
         hold.check()
@@ -103,10 +103,10 @@ def test_holder_is_told_that_the_server_forgot(make, server):
             assert hold.wait_lost(5)
 
 
-def test_later_holder_is_told_of_a_holder_that_died(make, server):
-    hold = make(lease=0.2, renew=False).acquire()
+def test_later_holder_is_told_of_a_holder_that_died(either, server):
+    hold = either(lease=0.2, renew=False).acquire()
     assert hold.wait_lost(5)
-    with make() as next_hold:
+    with either() as next_hold:
         assert next_hold.abandoned and next_hold.token > hold.token
     assert hold.release() == "taken_over"
 
@@ -133,8 +133,8 @@ def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monke
     assert str(sent[0].args[6]) in str(server.hget("redlatch:{n}", "v"))
 
 
-def test_threads_count_without_loss(make, server):
-    locks = [make(name="counter"), make(name="counter")]
+def test_threads_count_without_loss(either, server):
+    locks = [either(name="counter"), either(name="counter")]
     server.set("count", 0)
 
     def work(lock):
@@ -260,8 +260,8 @@ def test_place_of_an_unknown_waiter_is_withdrawn(url, server):
         eventually(lambda: server.zcard("redlatch:{n}:q") == 0, 4)
 
 
-def test_server_is_asked_who_holds(make, server):
-    lock = make()
+def test_server_is_asked_who_holds(either, server):
+    lock = either()
     assert not lock.locked()
     with lock as hold:
         assert lock.locked() and hold.owned()
@@ -271,13 +271,13 @@ def test_server_is_asked_who_holds(make, server):
         assert later.owned() and not hold.owned()
 
 
-def test_hold_is_extended_and_never_shortened(make, server):
-    hold = make(lease=1, renew=False).acquire()
+def test_hold_is_extended_and_never_shortened(either, server):
+    hold = either(lease=1, renew=False).acquire()
     hold.extend(60)
     assert 50 < hold.remaining < 60
     hold.extend(5)
     assert 50 < hold.remaining < 60
-    assert make().info()["remaining"] > 50
+    assert either().info()["remaining"] > 50
     for seconds in (0.01, float("inf"), "5"):
         with pytest.raises(redlatch.InvalidLease):
             hold.extend(seconds)
@@ -286,18 +286,18 @@ def test_hold_is_extended_and_never_shortened(make, server):
         hold.extend(5)
 
 
-def test_extension_does_not_end_the_renewals(make):
-    with make(lease=1) as hold:
+def test_extension_does_not_end_the_renewals(either):
+    with either(lease=1) as hold:
         hold.extend(1.2)
         time.sleep(2)
         assert hold.state == "held"
 
 
 @pytest.mark.parametrize("spoil", ["delete", "foreign", "force"])
-def test_extension_of_a_lost_hold_is_a_loss(make, server, spoil):
-    hold = make().acquire()
+def test_extension_of_a_lost_hold_is_a_loss(either, server, spoil):
+    hold = either().acquire()
     if spoil == "force":
-        assert make().force_release()
+        assert either().force_release()
     else:
         server.delete("redlatch:{n}")
         if spoil == "foreign":
@@ -309,8 +309,8 @@ def test_extension_of_a_lost_hold_is_a_loss(make, server, spoil):
     assert hold.wait_lost(5) and hold.release() == cause
 
 
-def test_hold_is_ended_by_force(make):
-    lock, other = make(lease=60), make(wait=0)
+def test_hold_is_ended_by_force(either):
+    lock, other = either(lease=60), either(wait=0)
     assert not lock.force_release()
     hold = lock.acquire()
     assert not other.force_release(hold.token + 1) and hold.owned()
@@ -323,16 +323,16 @@ def test_hold_is_ended_by_force(make):
     assert hold.release() == "revoked"
 
 
-def test_holder_of_another_client_is_told_at_once_of_a_forced_end(make):
-    hold = make(lease=60).acquire()
+def test_holder_of_another_client_is_told_at_once_of_a_forced_end(either):
+    hold = either(lease=60).acquire()
     # The client begins to listen with its first acquisition.
     eventually(lambda: hold._client._wakes.subscribed)
-    assert make().force_release() and hold.wait_lost(5)
+    assert either().force_release() and hold.wait_lost(5)
     assert hold.lost_cause == "revoked"
 
 
-def test_waiter_is_called_by_a_forced_end(make):
-    first, second = make(lease=60), make(lease=60)
+def test_waiter_is_called_by_a_forced_end(either):
+    first, second = either(lease=60), either(lease=60)
     hold, got = first.acquire(), []
     waiter = threading.Thread(target=lambda: got.append(second.acquire()))
     waiter.start()

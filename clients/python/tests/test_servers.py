@@ -1,7 +1,5 @@
 """Servers that are the wrong one, or that answer what no server of this kind should answer."""
 
-import asyncio
-import inspect
 import json
 import os
 import socket
@@ -14,7 +12,6 @@ import redis
 from conftest import eventually, running
 
 import redlatch
-from redlatch import aio
 
 
 class Listener(socketserver.ThreadingTCPServer):
@@ -91,33 +88,6 @@ class Refuser(Listener):
             request.sendall(f"{reply}\r\n".encode())
 
 
-@pytest.fixture(params=[redlatch.Client, aio.Client], ids=["sync", "aio"])
-def using(request):
-    """Runs `work` with a client of either sort."""
-
-    async def both(url, work, options):
-        client = request.param.from_url(url, **options)
-        try:
-            return await work(client)
-        finally:
-            await done(client.close())
-
-    def run(url, work, **options):
-        return asyncio.run(asyncio.wait_for(both(url, work, options), 60))
-
-    return run
-
-
-async def done(result):
-    """Returns the result of a call of either client."""
-    return await result if inspect.isawaitable(result) else result
-
-
-async def becomes(holds):
-    """Waits until `holds()` is true, and lets the loop run."""
-    await asyncio.to_thread(eventually, holds)
-
-
 @pytest.fixture
 def pair(tmp_path):
     """Two servers, of which the second one replicates the first."""
@@ -131,29 +101,24 @@ def pair(tmp_path):
         two.close()
 
 
-@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
-def test_answer_of_the_wrong_server_ends_the_connection(using, pair, kind):
+def test_answer_of_the_wrong_server_ends_the_connection(connect, pair, kind):
     one, two, first, second = pair
-    with Address(first) as address:
-
-        async def work(client):
-            hold = await done(getattr(client, kind)("n", lease=1.5).acquire())
-            await becomes(lambda: two.hget("redlatch:{n}", "o"))
-            two.replicaof("no", "one")
-            address.target = second
-            one.replicaof("127.0.0.1", second)
-            # The same address has another master. Each connection is still with the old one.
-            other = await done(getattr(client, kind)("other").acquire())
-            assert two.hget("redlatch:{other}", "o").decode() == other.owner
-            await asyncio.sleep(2)
-            assert hold.state == "held"
-            # Messages come from the new master as well.
-            channel = f"redlatch:w:{hold.owner.partition(':')[0]}"
-            await becomes(lambda: two.pubsub_numsub(channel) == [(channel.encode(), 1)])
-            assert await done(hold.release()) == "free"
-            assert await done(other.release()) == "free"
-
-        using(address.url, work, server_clock_allowance=1)
+    with Address(first) as address, connect(address.url, server_clock_allowance=1) as client:
+        hold = getattr(client, kind)("n", lease=1.5).acquire()
+        eventually(lambda: two.hget("redlatch:{n}", "o"))
+        two.replicaof("no", "one")
+        address.target = second
+        one.replicaof("127.0.0.1", second)
+        # The same address has another master. Each connection is still with the old one.
+        other = getattr(client, kind)("other").acquire()
+        assert two.hget("redlatch:{other}", "o").decode() == other.owner
+        time.sleep(2)
+        assert hold.state == "held"
+        # Messages come from the new master as well.
+        channel = f"redlatch:w:{hold.owner.partition(':')[0]}"
+        eventually(lambda: two.pubsub_numsub(channel) == [(channel.encode(), 1)])
+        assert hold.release() == "free"
+        assert other.release() == "free"
 
 
 @pytest.mark.parametrize(
@@ -174,57 +139,41 @@ def test_answer_of_the_wrong_server_ends_the_connection(using, pair, kind):
         ("OOM command not allowed", "Refused", "OOM command not allowed"),
     ],
 )
-def test_words_of_the_server_reach_the_caller(using, line, kind, words):
-    with Refuser(line) as server:
-
-        async def work(client):
-            lock = client.lock("n")
-            for call in (lock.acquire, lambda: lock.acquire(wait=0.2), lock.info, lock.locked):
-                began = time.monotonic()
-                with pytest.raises(getattr(redlatch, kind), match=words) as told:
-                    await done(call())
-                assert told.value.name == "n" and "did not answer" not in str(told.value)
-                if kind == "Refused":
-                    # It is permanent, and tried once.
-                    assert time.monotonic() - began < 0.3
-            return server.scripts
-
-        scripts = using(server.url, work, patience=0.5)
-        assert kind != "Refused" or scripts <= 8
+def test_words_of_the_server_reach_the_caller(connect, line, kind, words):
+    with Refuser(line) as server, connect(server.url, patience=0.5) as client:
+        lock = client.lock("n")
+        for call in (lock.acquire, lambda: lock.acquire(wait=0.2), lock.info, lock.locked):
+            began = time.monotonic()
+            with pytest.raises(getattr(redlatch, kind), match=words) as told:
+                call()
+            assert told.value.name == "n" and "did not answer" not in str(told.value)
+            if kind == "Refused":
+                # It is permanent, and tried once.
+                assert time.monotonic() - began < 0.3
+    assert kind != "Refused" or server.scripts <= 8
 
 
-@pytest.mark.parametrize("time", ["+OK", "*1\r\n+OK", "HTTP/1.1 400", "$-1", "-ERR no clock"])
-def test_server_that_is_none_is_told(using, time):
-    with Refuser("ERR", time) as server:
-
-        async def work(client):
-            await done(client.lock("n").acquire())
-
-        with pytest.raises(redlatch.RedlatchError):
-            using(server.url, work, patience=0.3)
+@pytest.mark.parametrize("answer", ["+OK", "*1\r\n+OK", "HTTP/1.1 400", "$-1", "-ERR no clock"])
+def test_server_that_is_none_is_told(connect, answer):
+    with Refuser("ERR", answer) as server, pytest.raises(redlatch.RedlatchError):
+        with connect(server.url, patience=0.3) as client:
+            client.lock("n").acquire()
 
 
-def test_command_that_is_missing_in_a_script_is_told(using, tmp_path):
+def test_command_that_is_missing_in_a_script_is_told(connect, tmp_path):
     with running(tmp_path, "--rename-command", "HSET", "") as port:
-
-        async def work(client):
+        with connect(f"redis://127.0.0.1:{port}") as client:
             with pytest.raises(redlatch.Refused, match="Unknown (Redis )?command"):
-                await done(client.lock("n").acquire())
-
-        using(f"redis://127.0.0.1:{port}", work)
+                client.lock("n").acquire()
 
 
-def test_hold_shows_who_has_it(using, url, server):
-    async def work(client):
-        hold = await done(client.lock("n").acquire())
-        key = f"redlatch:{{{hold.owner.partition(':')[0]}}}:m"
-        await becomes(lambda: server.get(key))
-        found = json.loads(server.get(key))
-        age = server.time()[0] - found.pop("since") / 1000
-        assert found == {"host": socket.gethostname(), "pid": os.getpid(), "app": "checkout"}
-        assert -1 < age < 30 and server.pttl(key) > 3_500_000
-        await done(hold.release())
-        return key
-
-    key = using(url, work, application="checkout")
+def test_hold_shows_who_has_it(connect, url, server):
+    with connect(url, application="checkout") as client:
+        with client.lock("n") as hold:
+            key = f"redlatch:{{{hold.owner.partition(':')[0]}}}:m"
+            eventually(lambda: server.get(key))
+            found = json.loads(server.get(key))
+            age = server.time()[0] - found.pop("since") / 1000
+            assert found == {"host": socket.gethostname(), "pid": os.getpid(), "app": "checkout"}
+            assert -1 < age < 30 and server.pttl(key) > 3_500_000
     assert server.get(key) is None

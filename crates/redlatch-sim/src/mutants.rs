@@ -32,8 +32,6 @@ pub enum What {
     /// In the client: an acquisition continues without its caller, and its grant is held and
     /// renewed. The mutant is planted around the call.
     Detached,
-    /// In a script: the text runs instead of the script.
-    Instead(&'static Source, &'static str),
     /// Around the clients: two of them draw the same id, in each of their lives.
     IdsCollide,
     /// Around the clients: they are not told the allowance for differing server clocks.
@@ -97,14 +95,11 @@ impl Mutant {
 
     /// Returns the changed script, if the mutant is in a script.
     pub fn forgery(self) -> Option<Forgery> {
-        let (source, text) = match self.what {
-            What::Script(source, from, to) => {
-                assert!(source.text.contains(from), "{}: {from:?}", self.name);
-                (source, source.text.replacen(from, to, 1))
-            }
-            What::Instead(source, text) => (source, text.to_owned()),
-            _ => return None,
+        let What::Script(source, from, to) = self.what else {
+            return None;
         };
+        assert!(source.text.contains(from), "{}: {from:?}", self.name);
+        let text = source.text.replacen(from, to, 1);
         Some(Forgery {
             original: source.text,
             original_sha: sha(source.text),

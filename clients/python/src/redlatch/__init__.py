@@ -11,6 +11,14 @@ with client.lock("nightly-report") as hold:
 `redlatch.aio` has the same for asyncio.
 """
 
+from importlib.util import find_spec
+
+if find_spec(f"{__name__}._sync") is None:
+    # This is a checkout.
+    from . import _derive
+
+    _derive.install()
+
 from . import aio
 from ._hold import Hold
 from ._sync import Client, FairLock, Lock

@@ -2,74 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from typing import TYPE_CHECKING, Awaitable, TypeVar
+from typing import TypeVar
 
 from . import _plans as plans
 from ._aio_keeper import carry_out
-from ._aio_session import within
-from ._base import HoldView, about
-from ._calls import Call
-from ._lease import Lease
+from ._aio_loss import Loss
+from ._base import about
 from ._options import lease_ms
 from ._plans import Plan
-from .errors import LockLost
-
-if TYPE_CHECKING:
-    from .aio import Client
 
 T = TypeVar("T")
 
 
-class Hold(HoldView):
+class Hold(Loss):
     """A lock that is held. See `HoldView` for what it tells."""
 
-    def __init__(self, client: "Client", lease: Lease, release: Call, abandoned: bool) -> None:
-        self._client, self._loop = client, asyncio.get_running_loop()
-        super().__init__(client._core, lease, release, abandoned)
-        self._told = asyncio.Event()
-
-    async def lost(self) -> str:
-        """Waits until the hold is lost, and returns why. A release is no loss.
-
-        Raises `ClientClosed` in another event loop than that of the client.
-        """
-        with about(self._lease.place):
-            self._client._check_loop()
-        while not self._told.is_set() and self.lost_cause in (None, "released"):
-            # Its own timer: a task that should tell may have been cancelled.
-            pause = self._pause() if self.lost_cause is None else 60.0
-            await within(self._told.wait(), pause, or_else=False)
-        return self.lost_cause or "expired"
-
-    async def run(self, work: Awaitable[T]) -> T:
-        """Runs `work` while the hold lasts. Returns its result.
-
-        Raises `LockLost` if the hold is lost before: `work` is then cancelled, and has ended when
-        this returns. A cancelled call cancels `work`. Raises `ClientClosed` in another event loop
-        than that of the client.
-        """
-        try:
-            with about(self._lease.place):
-                self._client._check_loop()
-            self.check()
-        except BaseException:
-            if asyncio.iscoroutine(work):
-                work.close()
-            raise
-        task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lost())
-        try:
-            await asyncio.wait({task, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-        finally:
-            lost.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-        with about(self._lease.place):
-            raise LockLost(cause=self.lost_cause or "expired")
+    # Whether its release goes on in the background.
+    _given_back = False
 
     async def owned(self) -> bool:
         """Asks the server whether the hold still stands. Costs one request. See `Lock.info`."""
@@ -79,54 +28,61 @@ class Hold(HoldView):
         return found is not None and found["token"] == self.token
 
     async def extend(self, seconds: float) -> None:
-        """Moves the end of the lease to `seconds` from now, at least.
+        """Moves the end of the lease to `seconds` from now, at least: 50 ms to 365 days.
 
-        See `redlatch.Hold.extend`.
+        Never shortens it. Costs one request. Raises `LockLost` if the hold is over, `InvalidLease`,
+        `Unavailable`, `Refused` or `ClientClosed`. After an error other than `LockLost`, the hold
+        ends when it would have, or later.
         """
         span = lease_ms(seconds, renewed=False)
         self.check()
         clock = self._client._link.clock
         await self._carry_out(plans.extend(self._core, clock, self._lease, span))
+        self._client._keeper.plan(self._lease)
         self.check()
 
     async def release(self) -> str:
-        """Ends the hold. Returns how it ended; see `redlatch.Hold.release`.
+        """Ends the hold. Returns how it ended.
+
+        `free`; `expired` or `taken_over` if the lease had ended before; `revoked`; `forgotten`;
+        `unconfirmed` if a repeated request found nothing. A second call returns `free`.
 
         Raises `Unavailable` after the client's patience. The release goes on in the background
-        then, and also if this call is cancelled. Raises `ClientClosed` in a fork of the process
-        and in another event loop, which cannot end the hold.
+        then, and also if this call is cancelled or interrupted.
+        Raises `ClientClosed` in a fork of the process, which cannot end the hold.
+        Raises it also in another event loop.
         """
         with about(self._lease.place):
             self._core.check_not_forked()
-            self._client._check_loop()
+            self._client._tasks.check()
         if self._released:
             return "free"
-        self._end()
         try:
+            self._released = True
+            self._client._keeper.remove(self._lease)
+            self._lease.lose("released")
             return await self._carry_out(plans.release(self._core, self._undo()))
         except BaseException:
-            self._client._releaser.put(self._undo())
+            give_back([self])
             raise
 
     async def _carry_out(self, plan: Plan[T]) -> T:
         with about(self._lease.place):
             self._core.check_not_forked()
-            self._client._check_loop()
+            self._client._tasks.check()
             return await carry_out(self._client._link, plan)
 
-    def _end(self) -> None:
-        self._released = True
-        self._client._keeper.remove(self._lease)
-        self._lease.lose("released")
-
-    def _hand_over(self) -> None:
-        if not self._released:
-            self._end()
-            self._client._releaser.put(self._undo())
-
     def _give_back(self) -> None:
-        # It may run in any thread, and after the end of the loop.
+        # It may run in any thread. The keeper sees that the lease is lost, and forgets it.
         self._released = True
         self._lease.lose("released")
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._client._releaser.put, self._undo())
+        if not self._given_back:
+            self._client._releaser.put(self._undo())
+            self._given_back = True
+
+
+def give_back(holds: "list[Hold]") -> None:
+    """Releases holds in the background, after an exception at an unknown place."""
+    for hold in holds:
+        if not hold._core.is_forked():
+            hold._give_back()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-from typing import Any, Callable, Coroutine, Optional
+from typing import Any, Callable, Optional
 
 import redis
 import redis.asyncio
@@ -13,31 +12,28 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from ._aio_session import ERRORS, Session, within
+from ._aio_crew import Tasks, within
+from ._aio_session import ERRORS, Session
 from ._calls import Call
-from ._scripts import script_text
+from ._scripts import text_and_digest
 from ._time import ServerClock, now
 from ._wire import NoAnswer, check_client, connection_kwargs, error_of
 from .errors import RedlatchError
 
 # The pause between two dials, in ms.
-REDIAL = 50.0
-
-# Begins a task of the client. The client ends if the task is cancelled from outside.
-Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+_REDIAL = 50.0
 
 
 class Link:
     """Sends calls of scripts, each once, over one connection at a time."""
 
-    def __init__(self, client: Any, own: dict[str, Any], spawn: Spawn) -> None:
+    def __init__(self, client: Any, own: dict[str, Any], tasks: Tasks) -> None:
         self._pool = check_client(client, redis.asyncio.Redis, SentinelConnectionPool)
-        self._own, self._spawn = own, spawn
-        self._scripts: dict[str, tuple[str, str]] = {}
+        self._own, self._tasks = own, tasks
         self._loaded: set[str] = set()
         self._session: Optional[Session] = None
-        # Called when the server turns out to be the wrong one.
-        self.on_elsewhere: Callable[[], None] = lambda: None
+        self._listening: Any = None
+        self._heard = now()
         self.clock = ServerClock(now(), 0)
 
     def connection(self) -> tuple[Any, float]:
@@ -53,9 +49,7 @@ class Link:
         """
         with contextlib.suppress(NoAnswer, RedlatchError):
             session = self._current()
-            if not session.dialed.is_set():
-                left = 60.0 if until is None else (until - now()) / 1000
-                await within(session.dialed.wait(), left, or_else=None)
+            await session.dialed.wait(60.0 if until is None else (until - now()) / 1000)
 
     async def run(self, call: Call, timeout: float) -> Any:
         """Sends a call and returns its reply. `timeout` is in ms.
@@ -64,10 +58,7 @@ class Link:
         execute it.
         A cancelled call may have been executed.
         """
-        if call.script not in self._scripts:
-            text = script_text(call.script)
-            self._scripts[call.script] = (text, hashlib.sha1(text.encode()).hexdigest())
-        text, digest = self._scripts[call.script]
+        text, digest = text_and_digest(call.script)
         arguments = (len(call.keys), *call.keys, *call.args)
         for _ in range(2):
             try:
@@ -90,15 +81,45 @@ class Link:
             meaning = error_of(error, sent=True)
             if isinstance(meaning, NoAnswer) and meaning.elsewhere:
                 session.leave(error)
-                self.on_elsewhere()
+                if self._listening:
+                    self._ending = asyncio.ensure_future(self._listening.disconnect(nowait=True))
             raise meaning from error
 
     def _current(self) -> Session:
         session = self._session
         if session is None or session.failure is not None:
-            if session and not session.connected and now() < session.failed_at + REDIAL:
+            if session and not session.connected and now() < session.failed_at + _REDIAL:
                 raise error_of(session.failure or OSError(), sent=False)
             connection, timeout = self.connection()
             session = self._session = Session(connection, self.clock)
-            self._spawn(session.run(timeout))
+            self._tasks.spawn("connection", lambda: session.run(timeout))
         return session
+
+    async def listen(self, channel: str, read: Callable[[Any], None]) -> None:
+        """Hands each message of a channel to `read`, until the connection fails."""
+        connection, timeout = self.connection()
+        self._listening = connection
+        ping = asyncio.ensure_future(self._ping(connection))
+        try:
+            await within(connection.connect(), timeout)
+            await connection.send_command("SUBSCRIBE", channel)
+            while True:
+                push = await connection.read_response()
+                self._heard = now()
+                read(push)
+        except ERRORS:
+            pass
+        finally:
+            ping.cancel()
+            await connection.disconnect(nowait=True)
+
+    async def _ping(self, connection: Any) -> None:
+        """Ends a connection that is silent for 10 s although it is asked."""
+        self._heard = now()
+        while now() - self._heard < 10_000:
+            await asyncio.sleep(5.0)
+            try:
+                await connection.send_command("PING")
+            except ERRORS:
+                break
+        await connection.disconnect(nowait=True)

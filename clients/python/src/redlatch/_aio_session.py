@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Awaitable, Optional
+from typing import Any, Optional
 
 import redis
 
 from . import _calls as calls
+from ._aio_crew import Event, within
 from ._time import ServerClock, now
 from ._wire import NoAnswer, error_of
 
@@ -20,26 +21,6 @@ _SILENCE = 100.0
 _STOOD_STILL = 100.0
 
 _NO_CONNECTION = "the server cannot be reached: no connection in time"
-
-
-async def within(work: Awaitable[Any], seconds: float, or_else: Any = ...) -> Any:
-    """Awaits `work` for a limited time. Returns `or_else` after it, or raises `TimeoutError`.
-
-    A cancelled call is always cancelled, which `asyncio.wait_for` does not promise before Python
-    3.12. `work` has ended when this returns.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task}, timeout=max(seconds, 0))
-        if task.done():
-            return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-    if or_else is ...:
-        raise asyncio.TimeoutError(f"nothing for {seconds} s")
-    return or_else
 
 
 class _Request:
@@ -70,7 +51,7 @@ class Session:
         self._sent: deque[_Request] = deque()
         self._more = asyncio.Event()
         self._heard = now()
-        self.connected, self.dialed = False, asyncio.Event()
+        self.connected, self.dialed = False, Event()
         # Why nothing is sent any more, and whether the replies on their way still count.
         self.failure: Optional[Exception] = None
         self.failed_at = 0.0

@@ -256,11 +256,11 @@ class HoldView:
             with about(self._lease.place):
                 raise LockLost(cause=cause)
 
-    def _pause(self, seconds: Optional[float] = None) -> float:
+    def _pause(self) -> float:
         """Returns for how many seconds to wait for a loss before the next look at the clock."""
         left = (self._lease.wake_at_loss - now()) / 1000
         # Timers may stand still while the machine is suspended, so that no wait is long.
-        return max(min(left, 60.0, 60.0 if seconds is None else seconds), 0.0)
+        return max(min(left, 60.0), 0.0)
 
     def _undo(self) -> Undo:
         return Undo(self._release_call, self._lease.valid_until + self._lease.lease + 10_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from typing import Any, Callable, Optional
 
@@ -13,7 +12,7 @@ from redis.sentinel import SentinelConnectionPool
 
 from . import _calls as calls
 from ._calls import Call
-from ._scripts import script_text
+from ._scripts import text_and_digest
 from ._time import ServerClock, now
 from ._wire import NoAnswer, check_client, connection_kwargs, error_of
 
@@ -30,10 +29,13 @@ class Link:
         self._pool = check_client(client, redis.Redis, SentinelConnectionPool)
         self._own = own
         self._pools: dict[float, deque[Any]] = {}
-        self._scripts: dict[str, tuple[str, str]] = {}
-        # Called when the server turns out to be the wrong one.
-        self.on_elsewhere: Callable[[], None] = lambda: None
-        millis = calls.millis(self.ask(1000.0, "TIME"))
+        self.closed = False
+        # Whether the listening connection leads to a server that is the wrong one.
+        self._moved = False
+        try:
+            millis = calls.millis(self.ask(1000.0, "TIME"))
+        except NoAnswer as error:
+            error.give_up(may_have_run=False)
         self.clock = ServerClock(now(), millis)
 
     def connection(self, timeout: Optional[float]) -> Any:
@@ -47,10 +49,7 @@ class Link:
         Raises `NoAnswer` if there is no clear answer, and `Refused` if the server will never
         execute it.
         """
-        if call.script not in self._scripts:
-            text = script_text(call.script)
-            self._scripts[call.script] = (text, hashlib.sha1(text.encode()).hexdigest())
-        text, digest = self._scripts[call.script]
+        text, digest = text_and_digest(call.script)
         arguments = (len(call.keys), *call.keys, *call.args)
         try:
             return self.ask(timeout, "EVALSHA", digest, *arguments)
@@ -103,16 +102,45 @@ class Link:
         else:
             connection.disconnect()
         if elsewhere:
-            self.close()
-            self.on_elsewhere()
+            self._drop()
+            self._moved = True
         return meaning
 
     def close(self) -> None:
-        """Closes the idle connections. Those in use end with their requests."""
+        """Closes the idle connections. Those in use end with their requests, or within 1 s."""
+        self.closed = True
+        self._drop()
+
+    def _drop(self) -> None:
         pools, self._pools = self._pools, {}
         for idle in list(pools.values()):
             while idle:
                 idle.pop().disconnect()
+
+    def listen(self, channel: str, read: Callable[[Any], None]) -> None:
+        """Hands each message of a channel to `read`, until the connection fails or `close`."""
+        self._moved = False
+        connection = self.connection(1.0)
+        try:
+            connection.connect()
+            connection.send_command("SUBSCRIBE", channel, check_health=False)
+            self._read_pushes(connection, read)
+        except ERRORS:
+            pass
+        finally:
+            connection.disconnect()
+
+    def _read_pushes(self, connection: Any, read: Callable[[Any], None]) -> None:
+        asked, ask_at = False, now() + 5000
+        while not self.closed and not self._moved:
+            if connection.can_read(timeout=1.0):
+                asked, ask_at = False, now() + 5000
+                read(connection.read_response())
+            elif asked:
+                raise redis.ConnectionError("no answer to PING")
+            elif now() >= ask_at:
+                connection.send_command("PING", check_health=False)
+                asked = True
 
 
 def _is_stale(connection: Any) -> bool:

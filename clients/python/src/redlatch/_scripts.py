@@ -3,6 +3,8 @@ name."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import re
 from importlib import resources
 from pathlib import Path
@@ -12,6 +14,13 @@ _PACKAGED = resources.files(__package__) / "lua"
 _FILES = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[4] / "lua"
 
 _FIRST_LINE = re.compile(r"-- (uses|waits like|entries) (.*)\n")
+
+
+@functools.cache
+def text_and_digest(script: str) -> tuple[str, str]:
+    """Returns the text of a script and its SHA-1, by which a server knows it."""
+    text = script_text(script)
+    return text, hashlib.sha1(text.encode()).hexdigest()
 
 
 def script_text(script: str) -> str:

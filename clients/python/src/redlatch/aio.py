@@ -1,34 +1,33 @@
 """The asynchronous client.
 
-A cancelled call leaves nothing behind: what a request has taken or may yet take is given back. So
-nothing here may swallow a cancellation. `within` and `take_turn` wait for a limited time with
-`asyncio.wait`, and nothing uses `asyncio.wait_for`: before Python 3.12 the latter may drop
-a result that arrives with the time-out.
+A cancelled call leaves nothing behind: what a request has taken or may yet take is given back.
+`_derive` makes the synchronous client of `aio.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Type, TypeVar, Union
 from weakref import WeakValueDictionary
 
-import redis.asyncio
+# sync: from redis import Redis
+from redis.asyncio import Redis
 
 from . import _address
 from . import _plans as plans
 from ._acquisition import Deliver, End, Options, Pause, Send, StartOver, Subscribe, Undo, Wait
-from ._aio_hold import Hold
-from ._aio_keeper import Keeper, Releaser, Tasks, carry_out
+from ._aio_crew import Line, Mutex, Tasks, current, new_line, sleep, take_turn
+from ._aio_hold import Hold, give_back
+from ._aio_keeper import Keeper, Releaser, carry_out
 from ._aio_link import Link
-from ._aio_wakes import Wakes, take_turn
+from ._aio_wakes import Wakes
 from ._base import Core, Entered, about, lock_options, new_lease
 from ._calls import FAIR, PLAIN, Info, Kind
 from ._options import ClientOptions, LockOptions
 from ._plans import Plan
 from ._time import now
 from ._wire import NoAnswer
-from .errors import ClientClosed, LockBusy, LockLost, RedlatchError, Refused, WrongKind
+from .errors import LockBusy, LockLost, RedlatchError, Refused, WrongKind
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -39,6 +38,19 @@ T = TypeVar("T")
 
 
 class Client:
+    # sync: """Makes locks on one server, over connections of its own like those of `client`.
+    # sync:
+    # sync: Threads may share it. It begins four threads at its first lock: for messages, renewals,
+    # sync: notices of loss, and releases in the background. If one of them fails, the client ends:
+    # sync: its holds are lost with the cause `closed`, and calls raise `ClientClosed`.
+    # sync:
+    # sync: The options are in the README. Spans are in seconds. `application` is shown to others
+    # sync: with each hold, beside host and process; the name of the program by default.
+    # sync:
+    # sync: Making it costs one request. Raises `Unavailable` if the server does not answer,
+    # sync: `Refused` if it rejects the login, and `InvalidOption`, `InvalidLease` or `InvalidName`
+    # sync: for wrong options.
+    # sync: """
     """Makes locks on one server, over two connections of its own like those of `client`.
 
     It belongs to the event loop of its first call. A call in another loop raises `ClientClosed`.
@@ -47,21 +59,26 @@ class Client:
     `ClientClosed`. See `redlatch.Client` for the options.
     """
 
-    def __init__(self, client: redis.asyncio.Redis, **options: Unpack[ClientOptions]) -> None:
+    def __init__(self, client: Redis, **options: Unpack[ClientOptions]) -> None:
         self._core = Core(**options)
         self._tasks = Tasks(self._collapse)
-        self._link = Link(client, self._core.connection, self._tasks.spawn)
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._releaser = Releaser(self._link, self._core, self._tasks)
+        # sync: self._link = Link(client, self._core.connection)
+        self._link = Link(client, self._core.connection, self._tasks)
+        self._begin = Mutex()
+        self._began = False
         # A line lasts as long as somebody stands in it.
-        self._lines: "WeakValueDictionary[str, asyncio.Lock]" = WeakValueDictionary()
+        self._lines: "WeakValueDictionary[str, Line]" = WeakValueDictionary()
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[ClientOptions]) -> "Client":
-        """Makes a client for the server at `url`. See `redlatch.Client.from_url`."""
+        """Makes a client for the server at `url`, such as `redis://localhost?lease=10s`.
+
+        The parameters are those of the library for Rust. An option that is given here counts before
+        a parameter. A parameter without effect causes a warning in the log.
+        """
         kwargs, found = _address.read(url)
         found.update(options)
-        return cls(redis.asyncio.Redis(**kwargs), **found)
+        return cls(Redis(**kwargs), **found)
 
     @property
     def id(self) -> str:
@@ -69,28 +86,39 @@ class Client:
         return self._core.settings.client
 
     def lock(self, name: str, **options: Unpack[LockOptions]) -> "Lock":
-        """Returns the plain lock of this name. Costs nothing. See `redlatch.Lock`."""
+        """Returns the plain lock of this name. Costs nothing. See `Lock` for the options."""
         return Lock(self, name, **options)
 
     def fair_lock(self, name: str, **options: Unpack[LockOptions]) -> "FairLock":
-        """Returns the fair lock of this name. Costs nothing. See `redlatch.Lock`."""
+        """Returns the fair lock of this name. Costs nothing. See `Lock` for the options."""
         return FairLock(self, name, **options)
 
     def _start(self) -> None:
+        # First without the lock: a fork may have copied it locked.
         self._core.check_open()
-        self._check_loop()
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._keeper = Keeper(self._link, self._core, self._tasks.spawn)
+        self._tasks.check()
+        if self._began:
+            return
+        with self._begin:
+            self._core.check_open()
+            if self._began:
+                return
             self._wakes = Wakes(self._link, self._core.settings.channel, self._unknown)
-            for work in (self._releaser.announce(), self._keeper.run(), self._wakes.run()):
-                self._tasks.spawn(work)
+            self._releaser = Releaser(self._link, self._core, self._tasks)
+            self._keeper = Keeper(self._link, self._core, self._tasks)
+            self._tasks.spawn("releases", self._releaser.run)
+            self._tasks.spawn("wakes", self._wakes.run)
+            self._began = True
 
-    def _check_loop(self) -> None:
-        if self._loop not in (None, asyncio.get_running_loop()):
-            raise ClientClosed(
-                "the client belongs to another event loop; each loop needs a client of its own"
-            )
+    def _collapse(self) -> None:
+        """Ends the client after one of its tasks."""
+        if not self._core.closed:
+            # sync: self._core.closed = "a thread of the client has failed"
+            self._core.closed = "a task of the client was cancelled or has failed"
+            # sync: for hold in self._keeper.close():
+            # sync:     hold._give_back()
+            self._keeper.close()
+            self._wakes.alarm()
 
     def _unknown(self, message: str) -> None:
         self._keeper.look(message)
@@ -98,34 +126,29 @@ class Client:
         if call:
             self._releaser.put(Undo(call, now()))
 
-    def _collapse(self) -> None:
-        """Ends the client after one of its tasks, without a word to the server."""
-        if not self._core.closed:
-            self._core.closed = "a task of the client was cancelled or has failed"
-            self._keeper.close()
-            self._wakes.alarm()
-
     async def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the tasks.
 
         A call that waits for a lock raises `ClientClosed`. Returns when the server has answered all
-        releases, or after the client's patience. In a fork of the process it does nothing. Raises
-        `ClientClosed` in another event loop while that of the client runs.
+        releases, or after the client's patience. In a fork of the process it does nothing.
+        Raises `ClientClosed` in another event loop while that of the client runs.
         """
         if self._core.is_forked():
             return
-        if self._loop and self._loop.is_closed():
-            self._core.closed = self._core.closed or "the event loop of the client has ended"
+        if self._tasks.ended:
+            self._core.closed = self._core.closed or self._tasks.ended
             return
-        self._check_loop()
+        self._tasks.check()
         self._core.closed = "the client was closed"
-        if self._loop:
-            until = now() + self._core.settings.patience
-            # A waiter that leaves hands over its undo, or its hold to the keeper.
-            await self._wakes.dismiss((until - now()) / 1000)
-            for hold in self._keeper.close():
-                hold._hand_over()
-            await self._releaser.close((until - now()) / 1000)
+        with self._begin:
+            if self._began:
+                until = now() + self._core.settings.patience
+                # A waiter that leaves hands over its undo, or its hold to the keeper.
+                await self._wakes.dismiss((until - now()) / 1000)
+                for hold in self._keeper.close():
+                    hold._give_back()
+                await self._releaser.close((until - now()) / 1000)
+            # sync: self._link.close()
             await self._tasks.close()
 
     async def __aenter__(self) -> "Client":
@@ -136,7 +159,11 @@ class Client:
 
 
 class Lock:
-    """The plain lock. See `redlatch.Lock`."""
+    """The plain lock: whoever comes first has it. Holds of the Rust client exclude it, and it them.
+
+    `lease` is in seconds. With `renew`, the default, a task of the client renews it while it is
+    held. `wait` is how long `with` and `acquire` wait: `None` without end, 0 for one try.
+    """
 
     _kind: Kind = PLAIN
 
@@ -158,31 +185,45 @@ class Lock:
     async def acquire(self, wait: Union[float, None, EllipsisType] = ...) -> "Optional[Hold]":
         """Takes the lock. Returns `None` if another owner has it when the time to wait is over.
 
-        `wait` in seconds replaces the one of the lock. A cancelled call leaves nothing.
+        `wait` in seconds replaces the one of the lock. An exception in the meantime, such as
+        a cancellation or `KeyboardInterrupt`, leaves nothing: what was taken is given back in the
+        background.
 
         Raises `Unavailable` if the server was silent for the client's patience, or when the time to
         wait was over. Raises `WrongKind`, `Refused` or `ClientClosed`.
         """
+        taken = _Taken()
+        try:
+            return await self._acquire(wait, taken)
+        except BaseException:
+            taken.give_back()
+            raise
+
+    async def _acquire(
+        self, wait: Union[float, None, EllipsisType], taken: "_Taken"
+    ) -> "Optional[Hold]":
         client = self._client
         seconds = self._wait if wait is ... else wait
         options = lock_options(client._core, self._lease, self._renew, seconds)
         with about(self._place):
             client._start()
             if not options.waits or self._kind.queued:
-                return await self._run(options)
+                return await self._run(options, taken)
             # One waiter of this client talks to the server at a time.
-            line = client._lines.setdefault(self._place.key, asyncio.Lock())
-            left = None if options.deadline is None else max(options.deadline - now(), 0) / 1000
-            if not await take_turn(line, left):
+            line = client._lines.setdefault(self._place.key, new_line())
+            until = options.deadline
+            left = None if until is None else max(until - now(), 0) / 1000
+            await take_turn(line, left, taken.lines)
+            if not taken.lines:
                 return None
-            try:
-                return await self._run(options)
-            finally:
-                line.release()
+            hold = await self._run(options, taken)
+            taken.lines.pop().release()
+            return hold
 
-    async def _run(self, options: Options) -> "Optional[Hold]":
+    async def _run(self, options: Options, taken: "_Taken") -> "Optional[Hold]":
         client = self._client
         wakes = client._wakes
+        # sync:
         await client._link.ready(options.deadline)
         machine = client._core.acquisition(
             self._place, client._link.clock, options, wakes.subscribed
@@ -206,13 +247,13 @@ class Lock:
                     if box.called:
                         machine.on_message()
                 elif isinstance(step, Pause):
-                    await asyncio.sleep(max(step.until - now(), 0) / 1000)
+                    await sleep((step.until - now()) / 1000)
                 elif isinstance(step, StartOver):
                     self._undo(step.undo)
                     wakes.leave(box)
                     box = wakes.join(self._place.key, machine.attempt)
                 elif isinstance(step, Deliver):
-                    return self._deliver(machine, step, options.lease)
+                    return self._deliver(machine, step, options.lease, taken)
                 elif isinstance(step, End):
                     self._undo(machine.abandon(now()))
                     return None
@@ -242,10 +283,14 @@ class Lock:
         if undo:
             self._client._releaser.put(undo)
 
-    def _deliver(self, machine: Any, step: Deliver, lease: int) -> "Hold":
+    def _deliver(
+        self, machine: Any, step: Deliver, lease: int, taken: "_Taken"
+    ) -> "Hold":
         client = self._client
         held = new_lease(client._core, self._place, machine, step, lease, self._renew)
         hold = Hold(client, held, machine.release(), step.grant.abandoned)
+        # First listed, then kept: a hold that nobody has is not renewed.
+        taken.holds.append(hold)
         client._keeper.add(hold)
         return hold
 
@@ -254,12 +299,17 @@ class Lock:
 
         Raises `LockBusy` if another owner has it when the time to wait is over.
         """
-        hold = await self.acquire()
-        if hold is None:
-            with about(self._place):
-                raise LockBusy("another owner has the name")
-        self._entered.push(asyncio.current_task(), hold)
-        return hold
+        taken = _Taken()
+        try:
+            hold = await self._acquire(..., taken)
+            if hold is None:
+                with about(self._place):
+                    raise LockBusy("another owner has the name")
+            self._entered.push(current(), hold)
+            return hold
+        except BaseException:
+            taken.give_back()
+            raise
 
     async def __aexit__(
         self,
@@ -269,22 +319,26 @@ class Lock:
     ) -> None:
         """Releases the lock; in the background, if the hold was lost.
 
-        Raises `LockLost` if the hold was lost, or what `Hold.release` raises, if the block has
-        raised nothing else.
+        Raises `LockLost` if the hold was lost and the block has raised nothing else: what the block
+        did may have overlapped with the next holder. In this case, it also raises what
+        `Hold.release` raises.
         """
-        entry = self._entered.last(asyncio.current_task())
-        self._entered.remove(entry)
+        entry = self._entered.last(current())
         hold = entry[1]
-        cause = hold.lost_cause
-        if cause in (None, "closed"):
-            try:
+        try:
+            self._entered.remove(entry)
+            cause = hold.lost_cause
+            if cause in (None, "closed"):
                 await hold.release()
-            except RedlatchError:
-                # The release goes on in the background, and what the block has raised matters more.
-                if error is None:
-                    raise
-        elif cause not in ("released", "forked"):
-            hold._hand_over()
+            elif cause != "released":
+                give_back([hold])
+        except RedlatchError:
+            # The release goes on in the background, and what the block has raised matters more.
+            if error is None:
+                raise
+        except BaseException:
+            give_back([hold])
+            raise
         if cause not in (None, "released") and error is None:
             with about(self._place):
                 raise LockLost(cause=str(cause))
@@ -301,7 +355,13 @@ class Lock:
         return await self.info() is not None
 
     async def force_release(self, token: Optional[int] = None) -> bool:
-        """Ends the hold of any owner. See `redlatch.Lock.force_release`."""
+        """Ends the hold of any owner, or only the one with this token. Returns whether it did.
+
+        **This breaks exclusion**: the name is free at once, while the holder may still be at work.
+        A renewed hold is lost at once, or at its next renewal if the message is lost. A hold
+        without renewals is lost at the end of its lease. Costs two requests, or one with a token.
+        Raises what `info` does.
+        """
         core, place = self._client._core, self._place
         ended = await self._ask(plans.force(core, place, token))
         if ended is not None:
@@ -317,7 +377,20 @@ class Lock:
         return f"<redlatch.aio.{type(self).__name__} {self.name!r}>"
 
 
+class _Taken:
+    """What a call has taken so far. An exception at any point gives it back."""
+
+    def __init__(self) -> None:
+        self.holds: list[Hold] = []
+        self.lines: list[Line] = []
+
+    def give_back(self) -> None:
+        for line in self.lines:
+            line.release()
+        give_back(self.holds)
+
+
 class FairLock(Lock):
-    """The fair lock. See `redlatch.FairLock`."""
+    """The fair lock: waiters have it in the order in which they came, over all clients."""
 
     _kind = FAIR

@@ -5,7 +5,7 @@ use redlatch_lua::{LATCH, Source};
 
 use crate::{
     faults::Fault,
-    mutants::{Mutant, What, client, mutant, script},
+    mutants::{Mutant, client, script},
 };
 
 const SET: &Source = &LATCH.set;
@@ -118,9 +118,11 @@ pub(super) const ALL: &[Mutant] = &[
     client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
     client("latch-no-wake-after-gap", Rule::WakeAfterGap),
     client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),
-    mutant(
+    script(
         "latch-unknown-is-open",
-        What::Instead(LOOK, include_str!("unknown_is_open.lua")),
+        LOOK,
+        "elseif string.find(opened, ' ' .. g .. '-', 1, true) then",
+        "elseif present and g <= present then",
     )
     .within("forgotten-latch"),
 ];

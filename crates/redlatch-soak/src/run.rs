@@ -60,6 +60,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
         replicas: place.replicas(),
         history: Arc::clone(&history),
         stop: Arc::clone(&stop),
+        worker: 0,
     };
     let began = Instant::now();
     tell_of_panics(&history);

@@ -17,7 +17,7 @@ use redlatch::{Client, Error, ErrorKind};
 use tokio::task::JoinSet;
 
 pub(crate) use self::{
-    bench::{Asked, Bench, Entry, Wanted},
+    bench::{Asked, Belief, Bench, Entry, Wanted},
     guards::{PERMITS, part},
 };
 use crate::names;
@@ -200,7 +200,9 @@ impl Crew<'_> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let worker = work(self.bench.clone(), self.random.fork());
+        let mut bench = self.bench.clone();
+        bench.worker = u32::try_from(self.workers.len()).unwrap_or(u32::MAX);
+        let worker = work(bench, self.random.fork());
         self.workers.spawn(worker);
     }
 }

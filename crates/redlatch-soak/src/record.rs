@@ -1,4 +1,4 @@
-//! Records, which are lines of JSON. Times are microseconds of the machine's clock. The Go program in
+//! Records, which are lines of JSON. Times are microseconds of the machine's clock. The program in
 //! `tests/histories` reads them, too.
 
 use serde::{Deserialize, Serialize};

@@ -18,7 +18,7 @@ import (
 type verdict struct {
 	operations, names int
 	refused           []string // in words
-	expected          int      // stretches that two servers explain, and one does not
+	expected          []string // what two servers explain, and one does not
 	undecided         []string
 }
 
@@ -50,7 +50,7 @@ func judge(history *History, folder string) verdict {
 				lock.Lock()
 				sum.refused = append(sum.refused, one.refused...)
 				sum.undecided = append(sum.undecided, one.undecided...)
-				sum.expected += one.expected
+				sum.expected = append(sum.expected, one.expected...)
 				lock.Unlock()
 			}
 		})
@@ -61,6 +61,7 @@ func judge(history *History, folder string) verdict {
 	close(next)
 	all.Wait()
 	sort.Strings(sum.refused)
+	sort.Strings(sum.expected)
 	return sum
 }
 
@@ -77,18 +78,18 @@ func (history *History) late() (refused []string) {
 }
 
 func (part stretch) judge(folder string) (sum verdict) {
-	result := porcupine.CheckOperationsTimeout(part.strict, part.ops, patience)
-	if result == porcupine.Illegal && part.lenient {
-		sum.expected++
-		return sum
-	}
 	ops := part.ops
-	if result == porcupine.Illegal && len(part.takeovers) > 0 {
-		ops = slices.Concat(part.ops, part.takeovers)
-		result = porcupine.CheckOperationsTimeout(part.strict, ops, patience)
-		if result == porcupine.Ok {
-			sum.expected++
+	result := porcupine.CheckOperationsTimeout(part.strict, ops, patience)
+	if result == porcupine.Illegal && (part.lenient || len(part.takeovers) > 0) {
+		with := slices.Concat(ops, part.takeovers)
+		if !part.lenient {
+			result = porcupine.CheckOperationsTimeout(part.strict, with, patience)
 		}
+		if part.lenient || result == porcupine.Ok {
+			sum.expected = append(sum.expected, part.name+": "+part.blame(ops))
+			return sum
+		}
+		ops = with
 	}
 	switch result {
 	case porcupine.Illegal:

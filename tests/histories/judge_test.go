@@ -23,7 +23,7 @@ func (one test) run(t *testing.T) {
 		t.Fatalf("undecided: %v", sum.undecided)
 	case len(sum.refused) > 0:
 		got = strings.Join(sum.refused, "; ")
-	case sum.expected > 0:
+	case len(sum.expected) > 0:
 		got = "expected"
 	}
 	if got != one.want && (len(sum.refused) == 0 || !strings.Contains(got, one.want)) ||

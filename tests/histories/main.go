@@ -53,19 +53,22 @@ func report(path, folder string) (accepted bool, err error) {
 	}
 	fmt.Printf("%s: %d operations of %d names, %d without effect, judged in %.1f s\n", path,
 		sum.operations, sum.names, len(history.Attempts), time.Since(began).Seconds())
-	fmt.Printf("  %d takeovers; two servers explain %d stretches that one does not\n",
-		history.takeovers(), sum.expected)
-	for i, what := range sum.refused {
-		if i == 5 {
-			fmt.Printf("  and %d more\n", len(sum.refused)-i)
-			break
-		}
-		fmt.Println("  REFUSED", what)
-	}
+	show(fmt.Sprintf("two servers explain, in %d takeovers:", history.takeovers()), sum.expected)
+	show("REFUSED", sum.refused)
 	if len(sum.undecided) > 0 {
 		return false, fmt.Errorf("undecided after %v: %v", patience, sum.undecided)
 	}
 	return len(sum.refused) == 0, nil
+}
+
+func show(what string, all []string) {
+	for i, one := range all {
+		if i == 5 {
+			fmt.Printf("  and %d more\n", len(all)-i)
+			return
+		}
+		fmt.Println(" ", what, one)
+	}
 }
 
 func (history *History) takeovers() (count int) {

@@ -129,26 +129,19 @@ func (part stretch) blame(ops []porcupine.Operation) string {
 		strings.Join(ended, ", "), strings.Join(beside, ", "))
 }
 
-// upTo returns the operations that ended by then, those of unknown outcome, and the takeovers.
+// upTo returns the operations that ended by then, and the takeovers.
 func upTo(ops []porcupine.Operation, then int64) (early []porcupine.Operation) {
 	for _, op := range ops {
-		if op.Return <= then || alwaysThere(op.Input) {
+		switch op.Input.(type) {
+		case mark, fork, die, back, retire, tear, heal:
 			early = append(early, op)
+		default:
+			if op.Return <= then {
+				early = append(early, op)
+			}
 		}
 	}
 	return early
-}
-
-func alwaysThere(input any) bool {
-	switch input := input.(type) {
-	case grant, end, pass, shut, set, looked, wrote:
-		return false
-	case fence:
-		return input.Outcome == unknown
-	case down:
-		return input.Outcome != ok
-	}
-	return true
 }
 
 func overlaps(op porcupine.Operation, then int64) bool {

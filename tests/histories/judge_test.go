@@ -283,6 +283,35 @@ func TestCuts(t *testing.T) {
 	}
 }
 
+// The same of a fence and a latch, whose parts overlap where an outcome is unknown.
+func TestCutsOfCalls(t *testing.T) {
+	for _, wrong := range []int64{-1, 900, 2900} {
+		var history History
+		for i := range int64(3000) {
+			one := write(uint64(2*i+2), i*1000+1, ok)
+			if i%100 == 7 {
+				one.Outcome = unknown
+			}
+			history.Fences = append(history.Fences, one)
+			round := Round{Name: "a", From: i * 1000, Set: i*1000 + 5, Count: 1,
+				Downs: []Step{{i*1000 + 10, i*1000 + 12, ok}}, Waits: []Step{{i*1000 + 6, i*1000 + 13, ok}}}
+			history.Rounds = append(history.Rounds, round)
+		}
+		if wrong >= 0 {
+			history.Fences[wrong].Token -= 3
+			history.Rounds[wrong].Downs[0].From += 5
+			history.Rounds[wrong].Downs[0].Until += 5
+		}
+		if parts := history.stretches(size); len(parts) < 10 {
+			t.Errorf("%d parts", len(parts))
+		}
+		sum := judge(&history, "")
+		if want := map[bool]int{true: 2}[wrong >= 0]; len(sum.refused) != want || len(sum.undecided) > 0 {
+			t.Errorf("%d: %v, %v", wrong, sum.refused, sum.undecided)
+		}
+	}
+}
+
 func TestFiles(t *testing.T) {
 	for folder, want := range map[string]bool{"accepted": true, "refused": false} {
 		files, err := filepath.Glob("testdata/" + folder + "/*.jsonl")

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// makeHistory writes a history that keeps all promises, to measure the judge: of waiting callers at
-// 40 names, each hold two operations.
+// makeHistory writes a history that keeps all promises, to measure the judge: at 40
+// names. A hold is two operations.
 func makeHistory(path string, operations int) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -35,9 +35,13 @@ type maker struct {
 // name writes holds of a lock, a read-write lock or a semaphore. Each call waits for up to 60 ms, so
 // that several wait at a time, and each tenth call is given up.
 func (m *maker) name(number, holds int) {
-	kinds := []string{"lock", "fair", "sides", "semaphore"}
+	kinds := []string{"lock", "fair", "sides", "semaphore", "fence"}
 	kind := kinds[number%len(kinds)]
 	name := fmt.Sprintf("%s-%d", kind, number)
+	if kind == "fence" {
+		m.fence(name, 2*holds)
+		return
+	}
 	var held []*Hold
 	now, token := int64(second), uint64(0)
 	for range holds {
@@ -69,6 +73,28 @@ func (m *maker) name(number, holds int) {
 		hold.Asked = now - m.random.Int64N(60_000)
 		held = append(held, hold)
 		m.write(hold)
+	}
+}
+
+// fence writes through a fence, several at a time. Some have an older token and are refused, and the
+// outcome of some is unknown.
+func (m *maker) fence(name string, writes int) {
+	now, token := int64(second), uint64(0)
+	for range writes {
+		now += m.random.Int64N(2_000) + 1
+		mine, outcome := token, fail
+		if m.random.IntN(10) > 0 || token == 0 {
+			token += 2
+			mine, outcome = token, ok
+		} else {
+			mine--
+		}
+		if m.random.IntN(50) == 0 {
+			outcome = unknown
+		}
+		fmt.Fprintf(m.out, `{"record":"fenced","process":1,"name":%q,"token":%d,"from":%d,`+
+			`"until":%d,"outcome":%q}`+"\n", name, mine, now-m.random.Int64N(5_000),
+			now+m.random.Int64N(5_000), outcome)
 	}
 }
 

@@ -157,7 +157,7 @@ func parse[T any](line []byte, all *[]T) error {
 		Record string
 		Body   T
 	}
-	strict := json.NewDecoder(bytes.NewReader(cut(line)))
+	strict := json.NewDecoder(bytes.NewReader(untagged(line)))
 	strict.DisallowUnknownFields()
 	if err := strict.Decode(&one.Body); err != nil {
 		return err
@@ -166,8 +166,8 @@ func parse[T any](line []byte, all *[]T) error {
 	return nil
 }
 
-// cut removes the tag, which is the first field.
-func cut(line []byte) []byte {
+// untagged removes the tag, which is the first field.
+func untagged(line []byte) []byte {
 	_, rest, found := bytes.Cut(line, []byte(","))
 	if !found {
 		return line

@@ -22,13 +22,19 @@ type server struct {
 	last, owner uint64
 	// The greatest token that a replica certainly knows: it is old, or all replicas confirmed it.
 	safe, sure uint64
-	dead       bool
+	// The tokens of writes that may still act, in order.
+	pending []uint64
+	dead    bool
 }
 
 type (
 	grant struct{ *Hold }
 	end   struct{ *Hold }
 	fence struct{ *Fenced }
+	// The time in which a call of unknown outcome may act: a write with this token, or a count-down
+	// until then.
+	maybe struct{ token uint64 }
+	over  struct{ token uint64 }
 	// The events of a takeover: replicas know what came before, a replica is a master, the old
 	// server died, came back, and answers no longer.
 	mark   struct{}
@@ -46,11 +52,16 @@ func (w world) step(op any) []any {
 	case end:
 		return w.end(op.Hold)
 	case fence:
-		after := w.on(func(s server) (server, bool) { return s.write(op.Token, op.Outcome) })
-		if op.Outcome == unknown {
-			after = append(after, w)
+		return w.on(func(s server) (server, bool) { return s.write(op.Token, op.Outcome) })
+	case maybe:
+		next := slices.Clone(w)
+		for i, s := range w {
+			next[i].pending = append(slices.Clone(s.pending), op.token)
+			slices.Sort(next[i].pending)
 		}
-		return after
+		return []any{next}
+	case over:
+		return w.over(op.token)
 	case mark:
 		next := slices.Clone(w)
 		for i := range next {
@@ -92,6 +103,18 @@ func (w world) end(hold *Hold) []any {
 		}
 	}
 	return []any{next}
+}
+
+// over ends the time of a write that may have acted or not.
+func (w world) over(token uint64) []any {
+	next := slices.Clone(w)
+	for i, s := range w {
+		if at := slices.Index(s.pending, token); at >= 0 {
+			next[i].pending = slices.Delete(slices.Clone(s.pending), at, at+1)
+		}
+	}
+	acted := next.on(func(s server) (server, bool) { return s.write(token, ok) })
+	return append(acted, next)
 }
 
 func (w world) killed(op any) []any {
@@ -141,8 +164,18 @@ func (s server) grant(hold *Hold) (server, bool) {
 	return s, true
 }
 
-// write compares the token with the greatest that has written.
+// write compares the token with the greatest that has written. What may act has acted only if a
+// refusal shows it, and then the least that explains it.
 func (s server) write(token uint64, outcome Outcome) (server, bool) {
+	if outcome == fail && token >= s.last {
+		at := slices.IndexFunc(s.pending, func(other uint64) bool { return other > token })
+		if at < 0 {
+			return s, false
+		}
+		s.last = s.pending[at]
+		s.pending = slices.Delete(slices.Clone(s.pending), at, at+1)
+		return s, true
+	}
 	if refused := token < s.last; refused != (outcome == fail) {
 		return s, false
 	}
@@ -157,12 +190,12 @@ func (s server) successor(takeover int) server {
 	return server{
 		takeover: takeover,
 		holds:    slices.DeleteFunc(slices.Clone(s.holds), unconfirmed),
-		last:     last, safe: last, sure: s.sure,
+		last:     last, safe: last, sure: s.sure, pending: s.pending,
 	}
 }
 
 func (s server) equal(t server) bool {
-	return slices.Equal(s.holds, t.holds) && s.last == t.last && s.owner == t.owner &&
+	return slices.Equal(s.holds, t.holds) && slices.Equal(s.pending, t.pending) && s.last == t.last && s.owner == t.owner &&
 		s.safe == t.safe && s.sure == t.sure && s.dead == t.dead && s.takeover == t.takeover
 }
 
@@ -193,11 +226,14 @@ func (hold *Hold) fits(others []*Hold) bool {
 	return shares || units <= limit
 }
 
-// names returns the model of a name that begins with a token, which this owner has.
-func names(token, owner uint64) porcupine.Model {
+// names returns the model of a name. It begins with the greatest token of one of these holds.
+func names(seen ...*Hold) porcupine.Model {
 	model := porcupine.NondeterministicModel{
-		Init: func() []any {
-			return []any{world{{last: token, owner: owner, safe: token}}}
+		Init: func() (first []any) {
+			for _, one := range seen {
+				first = append(first, world{{last: one.Token, owner: one.Owner, safe: one.Token}})
+			}
+			return first
 		},
 		Step: func(state, input, _ any) []any { return state.(world).step(input) },
 		Equal: func(a, b any) bool {

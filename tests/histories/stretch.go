@@ -43,7 +43,7 @@ func (history *History) stretches(size int) (all []stretch) {
 		all = append(all, ofHolds(name, holds, faults[name], size)...)
 	}
 	for name, writes := range by(history.Fences, func(one *Fenced) string { return one.Name }) {
-		all = append(all, ofFence(name, writes, faults[name]))
+		all = append(all, ofFence(name, writes, faults[name], size)...)
 	}
 	for name, writes := range by(history.Writes, func(one *Write) string { return one.Name }) {
 		all = append(all, ofSet(name, writes, faults[name]))
@@ -80,7 +80,7 @@ func ofHolds(name string, holds []*Hold, faults []*Fault, size int) (all []stret
 		hit := slices.DeleteFunc(slices.Clone(faults), func(fault *Fault) bool {
 			return fault.Takeover.Ended+lasts < since || fault.From-behind > until
 		})
-		part := stretch{name: name, strict: names(known.Token, known.Owner), takeovers: events(hit)}
+		part := stretch{name: name, strict: names(known), takeovers: events(hit)}
 		for _, hold := range holds[first:i] {
 			part.ops = append(part.ops, hold.operations(since, part.takeovers)...)
 		}
@@ -169,18 +169,88 @@ func events(faults []*Fault) (ops []porcupine.Operation) {
 	return ops
 }
 
-func ofFence(name string, writes []*Fenced, faults []*Fault) stretch {
-	part := stretch{name: name + " (fence)", strict: names(0, 0), takeovers: events(faults)}
+// ofFence cuts the writes through a fence, unless a takeover leaves open what the fence has seen.
+func ofFence(name string, writes []*Fenced, faults []*Fault, size int) (all []stretch) {
+	sort.SliceStable(writes, func(i, j int) bool { return writes[i].From < writes[j].From })
+	var ops []porcupine.Operation
 	for _, write := range writes {
-		until := write.Until
-		if write.Outcome == unknown {
-			until = max(until, write.From+acts)
-		}
-		part.ops = append(part.ops, porcupine.Operation{
-			ClientId: int(write.Process % 64), Input: fence{write}, Call: write.From, Return: until,
-		})
+		ops = append(ops, write.operations()...)
 	}
-	return part
+	name += " (fence)"
+	if len(faults) > 0 {
+		return []stretch{{name: name, strict: names(&Hold{}), ops: ops, takeovers: events(faults)}}
+	}
+	seen := []*Hold{{}}
+	for _, part := range cut(ops, size) {
+		all = append(all, stretch{name: name, strict: names(seen...), ops: part})
+		seen = marks(seen, part)
+	}
+	return all
+}
+
+// operations returns the write, or the time in which it may act.
+func (write *Fenced) operations() []porcupine.Operation {
+	client := int(write.Process % 64)
+	if write.Outcome != unknown {
+		return []porcupine.Operation{
+			{ClientId: client, Input: fence{write}, Call: write.From, Return: write.Until},
+		}
+	}
+	ends := max(write.Until, write.From+acts)
+	return []porcupine.Operation{
+		{ClientId: client, Input: maybe{write.Token}, Call: write.From, Return: write.From},
+		{ClientId: client, Input: over{write.Token}, Call: ends, Return: ends},
+	}
+}
+
+// marks returns the greatest tokens that a fence may have seen after these writes.
+func marks(seen []*Hold, writes []porcupine.Operation) []*Hold {
+	var least uint64
+	seen = slices.Clone(seen)
+	for _, write := range writes {
+		switch one := write.Input.(type) {
+		case fence:
+			if one.Outcome == ok {
+				least = max(least, one.Token)
+				seen = append(seen, &Hold{Token: one.Token})
+			}
+		case maybe:
+			seen = append(seen, &Hold{Token: one.token})
+		}
+	}
+	return slices.DeleteFunc(seen, func(one *Hold) bool { return one.Token < least })
+}
+
+// cut parts operations where none is under way. What may act belongs to both parts.
+func cut(ops []porcupine.Operation, size int) (parts [][]porcupine.Operation) {
+	sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
+	var part, pending []porcupine.Operation
+	var until int64
+	for _, op := range ops {
+		if len(part) >= size && op.Call > until && begins(op.Input) {
+			parts = append(parts, part)
+			part = slices.Clone(pending)
+		}
+		part = append(part, op)
+		until = max(until, op.Return)
+		switch op.Input.(type) {
+		case maybe:
+			pending = append(pending, op)
+		case over:
+			// They end in the order in which they began.
+			pending = pending[1:]
+		}
+	}
+	return append(parts, part)
+}
+
+// begins tells whether the operation does not depend on a part before it.
+func begins(op any) bool {
+	switch op.(type) {
+	case set, fence:
+		return true
+	}
+	return false
 }
 
 func ofSet(name string, writes []*Write, faults []*Fault) stretch {
@@ -197,21 +267,22 @@ func ofSet(name string, writes []*Write, faults []*Fault) stretch {
 	return part
 }
 
-// ofLatch cuts the rounds of a latch. A late count-down may meet the next round.
+// ofLatch cuts the rounds of a latch.
 func ofLatch(name string, rounds []*Round, faults []*Fault, size int) (all []stretch) {
 	sort.SliceStable(rounds, func(i, j int) bool { return rounds[i].From < rounds[j].From })
-	part := stretch{name: name + " (latch)", strict: latches()}
-	var busy int64
+	var ops []porcupine.Operation
 	for _, round := range rounds {
-		if len(part.ops) > size && busy < round.From {
-			all = append(all, part)
-			part.ops, part.lenient = nil, false
-		}
-		part.ops = append(part.ops, round.operations()...)
-		part.lenient = part.lenient || inside(faults, round.From, round.Until)
-		for _, op := range part.ops {
-			busy = max(busy, op.Return)
-		}
+		ops = append(ops, round.operations()...)
 	}
-	return append(all, part)
+	for _, part := range cut(ops, size) {
+		from, until := part[0].Call, part[0].Return
+		for _, op := range part {
+			from, until = min(from, op.Call), max(until, op.Return)
+		}
+		all = append(all, stretch{
+			name: name + " (latch)", strict: latches(), ops: part,
+			lenient: inside(faults, from, until),
+		})
+	}
+	return all
 }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod election;
+mod entry;
 mod guarded;
 mod guards;
 mod latch;
@@ -17,7 +18,8 @@ use redlatch::{Client, Error, ErrorKind};
 use tokio::task::JoinSet;
 
 pub(crate) use self::{
-    bench::{Asked, Belief, Bench, Entry, Wanted},
+    bench::Bench,
+    entry::{Asked, Belief, Entry, Wanted},
     guards::{PERMITS, part},
 };
 use crate::names;

@@ -118,5 +118,5 @@ const MUTANTS: [&str; 8] = [
     "rwlock-writer-beside-readers",
     "semaphore-one-too-many",
     "multi-takes-what-is-held",
-    "red-minority-suffices",
+    "red-early-grant",
 ];

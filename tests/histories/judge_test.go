@@ -283,7 +283,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// The same of a fence and a latch, whose parts overlap where an outcome is unknown.
+// The same of a fence, a set and a latch, whose parts overlap where an outcome is unknown.
 func TestCutsOfCalls(t *testing.T) {
 	for _, wrong := range []int64{-1, 900, 2900} {
 		var history History
@@ -293,12 +293,15 @@ func TestCutsOfCalls(t *testing.T) {
 				one.Outcome = unknown
 			}
 			history.Fences = append(history.Fences, one)
+			history.Writes = append(history.Writes, Write{Name: "a", Token: uint64(i + 2), Read: i * 100,
+				At: i*100 + 50, Accepted: true, Valid: true})
 			round := Round{Name: "a", From: i * 1000, Set: i*1000 + 5, Count: 1,
 				Downs: []Step{{i*1000 + 10, i*1000 + 12, ok}}, Waits: []Step{{i*1000 + 6, i*1000 + 13, ok}}}
 			history.Rounds = append(history.Rounds, round)
 		}
 		if wrong >= 0 {
 			history.Fences[wrong].Token -= 3
+			history.Writes[wrong].Token = 1
 			history.Rounds[wrong].Downs[0].From += 5
 			history.Rounds[wrong].Downs[0].Until += 5
 		}
@@ -306,7 +309,7 @@ func TestCutsOfCalls(t *testing.T) {
 			t.Errorf("%d parts", len(parts))
 		}
 		sum := judge(&history, "")
-		if want := map[bool]int{true: 2}[wrong >= 0]; len(sum.refused) != want || len(sum.undecided) > 0 {
+		if want := map[bool]int{true: 3}[wrong >= 0]; len(sum.refused) != want || len(sum.undecided) > 0 {
 			t.Errorf("%d: %v, %v", wrong, sum.refused, sum.undecided)
 		}
 	}

@@ -46,7 +46,7 @@ func (history *History) stretches(size int) (all []stretch) {
 		all = append(all, ofFence(name, writes, faults[name], size)...)
 	}
 	for name, writes := range by(history.Writes, func(one *Write) string { return one.Name }) {
-		all = append(all, ofSet(name, writes, faults[name]))
+		all = append(all, ofSet(name, writes, faults[name], size)...)
 	}
 	for name, rounds := range by(history.Rounds, func(one *Round) string { return one.Name }) {
 		all = append(all, ofLatch(name, rounds, faults[name], size)...)
@@ -247,24 +247,39 @@ func cut(ops []porcupine.Operation, size int) (parts [][]porcupine.Operation) {
 // begins tells whether the operation does not depend on a part before it.
 func begins(op any) bool {
 	switch op.(type) {
-	case set, fence:
+	case set, fence, looked, wrote:
 		return true
 	}
 	return false
 }
 
-func ofSet(name string, writes []*Write, faults []*Fault) stretch {
-	part := stretch{name: name + " (set)", strict: sets()}
+// ofSet cuts the accesses to a set.
+func ofSet(name string, writes []*Write, faults []*Fault, size int) (all []stretch) {
+	var ops, takeovers []porcupine.Operation
 	for _, write := range writes {
-		part.ops = append(part.ops, write.operations()...)
+		ops = append(ops, write.operations()...)
 	}
 	for _, fault := range faults {
 		began, ended := fault.Takeover.Began, fault.Takeover.Ended+lasts
-		part.takeovers = append(part.takeovers,
+		takeovers = append(takeovers,
 			porcupine.Operation{ClientId: 64, Input: tear{}, Call: began, Return: began},
 			porcupine.Operation{ClientId: 64, Input: heal{}, Call: ended, Return: ended})
 	}
-	return part
+	var last uint64
+	for _, part := range cut(ops, size) {
+		all = append(all, stretch{
+			name: name + " (set)", strict: sets(last), ops: part, takeovers: takeovers,
+		})
+		for _, op := range part {
+			if one, is := op.Input.(wrote); is && one.Accepted {
+				last = max(last, one.Token)
+			}
+			if one, is := op.Input.(looked); is && one.accepted() {
+				last = max(last, one.Token)
+			}
+		}
+	}
+	return all
 }
 
 // ofLatch cuts the rounds of a latch.

@@ -246,9 +246,24 @@ func TestLatches(t *testing.T) {
 		{"waited before an open latch", rounds(latch(both, step(6, 20*second, fail))), "shut"},
 		{"the same after a takeover", rounds(latch(both,
 			step(6, 20*second, fail))).with(takeover(45, 50)), "expected"},
+		{"the round after a takeover", rounds(latch(both, step(6, 41, ok)), latchAt(100*second,
+			latch(both, step(6, 20*second, fail)))).with(takeover(45, 50)), "shut"},
 		{"a late one counts in the next round", rounds(lost, next), "ok"},
 		{"none counts in the next round", rounds(latch(both), next), "pass"},
 	})
+}
+
+// latchAt returns the round, so much later.
+func latchAt(later int64, round Round) Round {
+	move := func(steps []Step) (moved []Step) {
+		for _, step := range steps {
+			moved = append(moved, Step{step.From + later, step.Until + later, step.Outcome})
+		}
+		return moved
+	}
+	round.From, round.Set, round.Until = round.From+later, round.Set+later, round.Until+later
+	round.Downs, round.Waits = move(round.Downs), move(round.Waits)
+	return round
 }
 
 // Of many holds, one is wrong. The judge cuts them, and finds it in each part.

@@ -244,6 +244,15 @@ func cut(ops []porcupine.Operation, size int) (parts [][]porcupine.Operation) {
 	return append(parts, part)
 }
 
+// mayAct tells whether the operation belongs to a call of unknown outcome.
+func mayAct(op any) bool {
+	switch op.(type) {
+	case maybe, over:
+		return true
+	}
+	return false
+}
+
 // begins tells whether the operation does not depend on a part before it.
 func begins(op any) bool {
 	switch op.(type) {
@@ -282,22 +291,23 @@ func ofSet(name string, writes []*Write, faults []*Fault, size int) (all []stret
 	return all
 }
 
-// ofLatch cuts the rounds of a latch.
+// ofLatch cuts the rounds of a latch. A round in a takeover is judged by itself. In the others, its
+// count-downs of unknown outcome may act.
 func ofLatch(name string, rounds []*Round, faults []*Fault, size int) (all []stretch) {
-	sort.SliceStable(rounds, func(i, j int) bool { return rounds[i].From < rounds[j].From })
 	var ops []porcupine.Operation
+	name += " (latch)"
 	for _, round := range rounds {
-		ops = append(ops, round.operations()...)
+		own := round.operations()
+		if inside(faults, round.From, round.Until) {
+			all = append(all, stretch{name: name, strict: latches(), ops: own, lenient: true})
+			own = slices.DeleteFunc(slices.Clone(own), func(op porcupine.Operation) bool {
+				return !mayAct(op.Input)
+			})
+		}
+		ops = append(ops, own...)
 	}
 	for _, part := range cut(ops, size) {
-		from, until := part[0].Call, part[0].Return
-		for _, op := range part {
-			from, until = min(from, op.Call), max(until, op.Return)
-		}
-		all = append(all, stretch{
-			name: name + " (latch)", strict: latches(), ops: part,
-			lenient: inside(faults, from, until),
-		})
+		all = append(all, stretch{name: name, strict: latches(), ops: part})
 	}
 	return all
 }

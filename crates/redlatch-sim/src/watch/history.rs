@@ -53,14 +53,16 @@ impl History {
 
     /// Writes the holds that have ended.
     fn end(&mut self, view: &View) {
-        let ended = |id: &Id, _: &mut (String, u64)| !view.claims.contains_key(id);
-        for (_, (line, until)) in self.open.extract_if(.., ended) {
-            let rest = r#""deadline":0,"gone":0,"durable":false}"#;
-            // A full disk shows in the judge, which finds a line without an end.
-            let _ = self
-                .file
-                .write_all(format!("{line}{until},{rest}\n").as_bytes());
-        }
+        let rest = r#""deadline":0,"gone":0,"durable":false}"#;
+        let mut file = &*self.file;
+        self.open.retain(|id, (line, until)| {
+            let held = view.claims.contains_key(id);
+            if !held {
+                // A full disk shows in the judge, which finds a line without an end.
+                let _ = file.write_all(format!("{line}{until},{rest}\n").as_bytes());
+            }
+            held
+        });
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Args {
 
 /// The help text.
 pub const USAGE: &str = "\
-usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--record FILE] [--mutant NAME | --mutants [--at-most N] | --expected | --scenarios]
+usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--record FILE] [--history FILE] [--mutant NAME | --mutants [--at-most N] | --expected | --scenarios]
 
   --seeds N     runs N seeds, 1000 by default
   --seed S      starts with seed S; without --seeds it runs that one and tells its story
@@ -34,6 +34,7 @@ usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [-
   --fault NAME  this class of faults is on in every seed; it may break promises
   --scenario NAME puts every seed into this world, whose faults may break promises
   --record FILE writes the holds of the seeds for redlatch timeline
+  --history FILE writes them for the judge of cargo xtask check histories
   --mutant NAME runs with a planted fault
   --mutants     hunts every planted fault, each for 2000 seeds; one that is not found is a failure
   --at-most N   hunts each for N seeds; those that are known to need more are left out below 2000
@@ -114,11 +115,8 @@ impl Args {
                 self.options.scenario = Some(scenario);
             }
             "--mutant" => self.plant(value()?)?,
-            "--record" => {
-                let path = value()?;
-                let file = File::create(&path).map_err(|error| format!("{path}: {error}"))?;
-                self.options.record = Some(Arc::new(file));
-            }
+            "--record" => self.options.record = Some(create(&value()?)?),
+            "--history" => self.options.history = Some(create(&value()?)?),
             "--mutants" => self.mutants = true,
             "--expected" => self.expected = true,
             "--scenarios" => self.scenarios = true,
@@ -164,6 +162,11 @@ impl Args {
         }
         command
     }
+}
+
+fn create(path: &str) -> Result<Arc<File>, String> {
+    let file = File::create(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(Arc::new(file))
 }
 
 /// Finds the `what` called `name`. The error lists `all` names.
@@ -230,6 +233,7 @@ fn run_seeds(args: &Args) -> bool {
     if let Some(first) = sum.broken.first() {
         let told = Options {
             told: true,
+            history: None,
             ..args.options.clone()
         };
         let story = run(first.seed, &told).story;

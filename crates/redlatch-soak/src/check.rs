@@ -18,7 +18,7 @@ use std::{
 use crate::{
     clock::span,
     names,
-    record::{Fault, Hold, Record, Round, Takeover, Wait, Write},
+    record::{Attempt, Fault, Hold, Outcome, Record, Round, Step, Takeover, Write},
 };
 
 use self::takeover::Grant;
@@ -51,10 +51,13 @@ pub(crate) fn check(records: &[Record]) -> Verdict {
     let mut faults = Vec::new();
     for record in records {
         match record {
-            Record::Hold(hold) => names.entry(&hold.name).or_default().push(hold),
+            // Only the program in Go judges guards that share a hold, and writes through a fence.
+            Record::Hold(hold) if hold.owner == hold.id => {
+                names.entry(&hold.name).or_default().push(hold);
+            }
             Record::Write(write) => stores.entry(&write.name).or_default().push(write),
             Record::Fault(fault) => faults.push(fault),
-            Record::Round(_) | Record::Wait(_) => {}
+            _ => {}
         }
     }
     let mut judge = Judge {
@@ -72,8 +75,8 @@ pub(crate) fn check(records: &[Record]) -> Verdict {
     for record in records {
         match record {
             Record::Round(round) => judge.round(round),
-            Record::Wait(wait) => judge.wait(wait, records),
-            Record::Hold(_) | Record::Write(_) | Record::Fault(_) => {}
+            Record::Attempt(wait) if wait.outcome == Outcome::Late => judge.wait(wait, records),
+            _ => {}
         }
     }
     verdict.handoffs.sort();
@@ -126,7 +129,9 @@ impl Judge<'_> {
 
     /// Checks P2: a token is greater than all tokens that were known when its acquisition began.
     fn tokens(&mut self, name: &str, holds: &[&Hold]) {
-        let writers: Vec<_> = holds.iter().filter(|hold| hold.token > 0).collect();
+        // A reader has the token of the last writer.
+        let rises = |hold: &&&Hold| hold.token > 0 && hold.units == hold.limit;
+        let writers: Vec<_> = holds.iter().filter(rises).collect();
         let mut known = writers.clone();
         known.sort_by_key(|hold| hold.from);
         let mut asked = writers;
@@ -212,18 +217,30 @@ impl Judge<'_> {
     /// Checks the latch: no waiter passes before the required number of count-downs has begun, and
     /// all waiters pass when all count-downs are answered.
     fn round(&mut self, round: &Round) {
-        if round.passed > 0 && round.begun < round.count {
+        let ends = |steps: &[Step], outcome| {
+            let steps = steps.iter().filter(move |step| step.outcome == outcome);
+            steps.map(|step| step.until).collect::<Vec<_>>()
+        };
+        let passed = ends(&round.waits, Outcome::Ok);
+        let count = round.count as usize;
+        let begun = |then| round.downs.iter().filter(|down| down.from <= then).count();
+        if let Some(opened) = passed.into_iter().min()
+            && begun(opened) < count
+        {
             let what = format!("somebody passed a shut latch: {round:?}");
             self.tell(&round.name, what, |_, takeover| {
-                round.from < takeover.ended && round.opened > takeover.began
+                round.from < takeover.ended && opened > takeover.began
             });
         }
-        if round.stuck > 0 && round.counted >= round.count {
+        let counted = ends(&round.downs, Outcome::Ok);
+        let stuck = ends(&round.waits, Outcome::Fail);
+        if !stuck.is_empty() && counted.len() >= count {
             let what = format!("somebody waited before an open latch: {round:?}");
+            let last = counted.into_iter().max().unwrap_or(0);
             self.tell(&round.name, what, |fault, takeover| {
-                round.first < takeover.ended
+                round.set < takeover.ended
                     && round.until > takeover.began
-                    && fault.may_have_lost(round.last)
+                    && fault.may_have_lost(last)
             });
         }
     }
@@ -237,7 +254,7 @@ impl Judge<'_> {
     /// With many faults on all names, this check shows little. So there must also be no long period
     /// without a holder of any of these names and without a fault. "Long" means longer than the
     /// effects of a fault can block a name.
-    fn wait(&mut self, wait: &Wait, records: &[Record]) {
+    fn wait(&mut self, wait: &Attempt, records: &[Record]) {
         let trouble = self.trouble(wait);
         let idle = span(idle(wait, records));
         if trouble < ENOUGH_TROUBLE || idle > TOO_IDLE {
@@ -269,7 +286,7 @@ impl Judge<'_> {
 
     /// Returns the total time of the servers' faults that concern the wait. Faults of several
     /// servers may overlap, and each counts.
-    fn trouble(&self, wait: &Wait) -> Duration {
+    fn trouble(&self, wait: &Attempt) -> Duration {
         let concerns = |fault: &&&Fault| fault.names.iter().any(|hit| wait.is_tied_to(hit));
         let faults = self.faults.iter().filter(concerns);
         let within = faults.map(|fault| {
@@ -289,7 +306,7 @@ impl Judge<'_> {
 
 /// Returns the longest known period within a wait without a holder of the tied names and without a
 /// fault on them.
-fn idle(wait: &Wait, records: &[Record]) -> u64 {
+fn idle(wait: &Attempt, records: &[Record]) -> u64 {
     let mut busy: Vec<(u64, u64)> = records
         .iter()
         .filter_map(|record| match record {
@@ -315,7 +332,7 @@ fn idle(wait: &Wait, records: &[Record]) -> u64 {
     longest
 }
 
-impl Wait {
+impl Attempt {
     /// Tells whether the wait may depend on the holder of `name`.
     fn is_tied_to(&self, name: &str) -> bool {
         self.names.iter().any(|own| names::are_tied(own, name))

@@ -13,7 +13,7 @@ use std::{
 
 use redlatch::{Error, ErrorKind};
 
-use crate::record::Record;
+use crate::record::{Outcome, Record};
 
 /// The history of a run. Each record that is added goes to the end of the file.
 pub(crate) struct History {
@@ -71,8 +71,12 @@ impl History {
             Record::Fault(fault) => format!("fault {}", fault.kind),
             Record::Write(write) if write.accepted => format!("{} write", write.name),
             Record::Write(write) => format!("{} write refused", write.name),
+            Record::Fenced(write) => format!("fenced write, {:?}", write.outcome),
             Record::Round(_) => "latch".to_owned(),
-            Record::Wait(wait) => format!("20 s of waiting, {}", wait.kind),
+            Record::Attempt(attempt) => match attempt.outcome {
+                Outcome::Late => format!("20 s of waiting, {}", attempt.kind),
+                outcome => format!("attempts, {outcome:?}"),
+            },
         };
         *inner.counts.entry(what).or_default() += 1;
         // `finish` reports a full disk at the end.

@@ -17,6 +17,9 @@ pub(crate) struct Options {
     /// The servers
     #[arg(long, default_value = "standalone")]
     pub(crate) topology: Topology,
+    /// Your own servers, which you break yourself; of the faults below only victims
+    #[arg(long, conflicts_with = "topology")]
+    pub(crate) url: Option<String>,
     /// Some of the faults below, separated by commas, or all, or none
     #[arg(long = "faults", value_name = "LIST", default_value = "all")]
     wanted: String,
@@ -57,10 +60,22 @@ pub(crate) enum Topology {
 }
 
 impl Options {
+    /// Returns the name of the servers.
+    pub(crate) fn place(&self) -> String {
+        match self.url {
+            Some(_) => "own".to_owned(),
+            None => format!("{:?}", self.topology).to_lowercase(),
+        }
+    }
+
     /// Reads the arguments. Ends the process if they are wrong, or after the help.
     pub(crate) fn read() -> Self {
         let mut options = Self::parse();
-        match options.topology.choose(&options.wanted) {
+        let possible = match options.url {
+            Some(_) => vec!["victims"],
+            None => options.topology.faults(),
+        };
+        match choose(possible, &options.wanted) {
             Ok(faults) => options.faults = faults,
             Err(message) => {
                 eprintln!("{message}");
@@ -72,13 +87,8 @@ impl Options {
 }
 
 impl Topology {
-    /// Returns its name.
-    pub(crate) fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-
     /// Returns the faults that this topology supports.
-    pub(crate) fn faults(self) -> Vec<&'static str> {
+    fn faults(self) -> Vec<&'static str> {
         let own: &[&str] = match self {
             Self::Standalone => &[],
             Self::Replicated | Self::Sentinel => &["failover", "crash", "lossy", "replica"],
@@ -86,24 +96,21 @@ impl Topology {
         };
         [EVERYWHERE, own].concat()
     }
+}
 
-    fn choose(self, list: &str) -> Result<Vec<String>, String> {
-        let possible = self.faults();
-        let wanted = match list {
-            "all" => possible.clone(),
-            "none" => Vec::new(),
-            list => list.split(',').collect(),
-        };
-        for fault in &wanted {
-            if !possible.contains(fault) {
-                let (name, possible) = (self.name(), possible.join(", "));
-                return Err(format!(
-                    "no fault {fault:?} on {name}; there are {possible}"
-                ));
-            }
+fn choose(possible: Vec<&str>, list: &str) -> Result<Vec<String>, String> {
+    let wanted = match list {
+        "all" => possible.clone(),
+        "none" => Vec::new(),
+        list => list.split(',').collect(),
+    };
+    for fault in &wanted {
+        if !possible.contains(fault) {
+            let possible = possible.join(", ");
+            return Err(format!("no fault {fault:?} here; there are {possible}"));
         }
-        Ok(wanted.into_iter().map(str::to_owned).collect())
     }
+    Ok(wanted.into_iter().map(str::to_owned).collect())
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -138,10 +145,10 @@ mod tests {
 
     #[test]
     fn faults_are_those_of_the_topology() {
-        let chosen = Topology::Cluster.choose("kill,migrate").unwrap();
-        assert_eq!(chosen, ["kill", "migrate"]);
-        assert_eq!(Topology::Cluster.choose("none").unwrap(), [""; 0]);
-        assert!(Topology::Standalone.choose("migrate").is_err());
+        let chosen = |list| choose(Topology::Cluster.faults(), list).unwrap();
+        assert_eq!(chosen("kill,migrate"), ["kill", "migrate"]);
+        assert_eq!(chosen("none"), [""; 0]);
+        assert!(choose(Topology::Standalone.faults(), "migrate").is_err());
         assert!(minutes("0.5").is_ok_and(|length| length == Duration::from_secs(30)));
         assert!(minutes("-1").is_err());
     }

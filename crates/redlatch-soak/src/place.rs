@@ -26,11 +26,17 @@ pub(crate) enum Place {
     Replicated(Replicated),
     Sentinel(SentinelGroup),
     Cluster(Cluster),
+    /// Servers of the user, at this address.
+    Own(String),
 }
 
 impl Place {
-    /// Starts servers whose data survive a kill.
-    pub(crate) fn start(topology: Topology, binary: &ServerBinary) -> Self {
+    /// Starts servers whose data survive a kill, unless the user has some.
+    pub(crate) fn start(topology: Topology, url: Option<String>) -> Self {
+        if let Some(url) = url {
+            return Self::Own(url);
+        }
+        let binary = &ServerBinary::any();
         let node = ServerOptions::new()
             .append_only()
             .keep_config()
@@ -60,7 +66,7 @@ impl Place {
     /// Returns the number of replicas per master.
     pub(crate) const fn replicas(&self) -> u32 {
         match self {
-            Self::Standalone(_) => 0,
+            Self::Standalone(_) | Self::Own(_) => 0,
             Self::Replicated(_) | Self::Sentinel(_) => 2,
             Self::Cluster(_) => 1,
         }
@@ -73,6 +79,7 @@ impl Place {
             Self::Replicated(replicated) => replicated.servers(),
             Self::Sentinel(group) => group.replicated().servers(),
             Self::Cluster(cluster) => cluster.nodes(),
+            Self::Own(_) => &[],
         }
     }
 
@@ -83,6 +90,7 @@ impl Place {
             Self::Replicated(replicated) => vec![replicated.master()],
             Self::Sentinel(group) => vec![group.master()],
             Self::Cluster(cluster) => cluster.masters(),
+            Self::Own(_) => Vec::new(),
         }
     }
 
@@ -105,6 +113,7 @@ impl Place {
             Self::Standalone(servers) => servers[0].port(),
             Self::Cluster(cluster) => cluster.owner(&key(name)).port(),
             Self::Replicated(_) | Self::Sentinel(_) => self.masters()[0].port(),
+            Self::Own(_) => 0,
         }
     }
 
@@ -118,7 +127,7 @@ impl Place {
     /// Returns the replicas of `master`.
     pub(crate) fn replicas_of(&self, master: &Server) -> Vec<&Server> {
         match self {
-            Self::Standalone(_) => Vec::new(),
+            Self::Standalone(_) | Self::Own(_) => Vec::new(),
             Self::Replicated(_) | Self::Sentinel(_) => {
                 let others = self.servers().iter();
                 others
@@ -136,11 +145,12 @@ impl Place {
             Self::Replicated(replicated) => replicated.url(),
             Self::Sentinel(group) => group.url(),
             Self::Cluster(cluster) => cluster.url(),
+            Self::Own(url) => url.clone(),
         }
     }
 
     /// Returns a client builder that connects to all servers through `proxies`, one for each of
-    /// [`servers`](Self::servers).
+    /// [`servers`](Self::servers). The user's servers are behind none.
     pub(crate) fn through(&self, proxies: &[Proxy]) -> ClientBuilder {
         let fronts: Vec<_> = proxies
             .iter()
@@ -148,6 +158,7 @@ impl Place {
             .collect();
         let mut builder = match self {
             Self::Standalone(_) => return Client::builder(&proxies[0].url()),
+            Self::Own(url) => return Client::builder(url),
             Self::Replicated(_) => {
                 return Client::builder(&format!("redis+replicas://{}", fronts.join(",")));
             }
@@ -169,7 +180,7 @@ impl Place {
     /// consents. Sentinels do not ask it.
     pub(crate) fn fail_over(&self, master: &Server) {
         match self {
-            Self::Standalone(_) => {}
+            Self::Standalone(_) | Self::Own(_) => {}
             Self::Replicated(replicated) => {
                 // This is the procedure of a careful administrator: no more writes, all replicas in
                 // step, then the change.
@@ -200,7 +211,7 @@ impl Place {
     /// without automatic failover, it makes one of `replicas` the master.
     pub(crate) fn take_over(&self, master: &Server, replicas: &[&Server]) {
         match self {
-            Self::Standalone(_) => {}
+            Self::Standalone(_) | Self::Own(_) => {}
             Self::Replicated(replicated) => replicated.promote(self.at(replicas[0])),
             Self::Sentinel(group) => group.await_other_than(master.port()),
             Self::Cluster(cluster) => drop(cluster.await_successor(replicas)),
@@ -222,7 +233,7 @@ impl Place {
     /// Waits until all servers agree on the masters and all replicas are in step.
     pub(crate) fn await_peace(&self) {
         match self {
-            Self::Standalone(_) => {}
+            Self::Standalone(_) | Self::Own(_) => {}
             Self::Replicated(replicated) => replicated.await_in_step(),
             Self::Cluster(cluster) => cluster.await_agreement(),
             Self::Sentinel(group) => {

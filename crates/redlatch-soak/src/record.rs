@@ -1,4 +1,5 @@
-//! Records, which are lines of JSON. Times are microseconds of the machine's clock.
+//! Records, which are lines of JSON. Times are microseconds of the machine's clock. The program in
+//! `tests/histories` reads them, too.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +8,25 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "record", rename_all = "lowercase")]
 pub(crate) enum Record {
     Hold(Hold),
+    Attempt(Attempt),
     Fault(Fault),
     Write(Write),
+    Fenced(Fenced),
     Round(Round),
-    Wait(Wait),
+}
+
+/// The outcome of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    Ok,
+    /// It was refused, and had no effect.
+    Fail,
+    /// It was dropped, or failed. It may have had its effect.
+    #[default]
+    Info,
+    /// The same, after the time limit of every worker.
+    Late,
 }
 
 /// A hold, for as long as its guard passed its check.
@@ -18,6 +34,10 @@ pub(crate) enum Record {
 pub(crate) struct Hold {
     /// A number that is unique in the run.
     pub(crate) id: u64,
+    /// Guards of one owner share a hold.
+    pub(crate) owner: u64,
+    /// The worker, or the process that is killed.
+    pub(crate) process: u32,
     pub(crate) kind: String,
     pub(crate) name: String,
     /// The units of `limit` that it takes: a lock takes 1 of 1, a writer all, a reader 1.
@@ -30,6 +50,8 @@ pub(crate) struct Hold {
     pub(crate) asked: u64,
     pub(crate) from: u64,
     pub(crate) until: u64,
+    /// The deadline that the guard had when it last passed its check.
+    pub(crate) deadline: u64,
     /// The time of the reply to the release that freed the name; 0 if there was none.
     pub(crate) gone: u64,
     /// Whether all replicas had to confirm the grant.
@@ -63,14 +85,27 @@ pub(crate) struct Takeover {
     pub(crate) ended: u64,
 }
 
-/// A wait that exceeded the time limit of every worker.
+/// An acquisition that gave no hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wait {
+pub(crate) struct Attempt {
+    pub(crate) process: u32,
     pub(crate) kind: String,
     /// All names for which it waited.
     pub(crate) names: Vec<String>,
     pub(crate) from: u64,
     pub(crate) until: u64,
+    pub(crate) outcome: Outcome,
+}
+
+/// A write through a fence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fenced {
+    pub(crate) process: u32,
+    pub(crate) name: String,
+    pub(crate) token: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) outcome: Outcome,
 }
 
 /// A write to the guarded set.
@@ -94,22 +129,21 @@ pub(crate) struct Write {
 pub(crate) struct Round {
     pub(crate) name: String,
     pub(crate) from: u64,
+    /// The time at which it was set.
+    pub(crate) set: u64,
     pub(crate) until: u64,
     pub(crate) count: u32,
-    /// The greatest possible number of count-downs that had begun when the first waiter passed;
-    /// `count` if none did.
-    pub(crate) begun: u32,
-    /// The number of answered count-downs.
-    pub(crate) counted: u32,
-    /// The times at which the first count-down was sent, and the last one was answered; 0 if none
-    /// was.
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    /// The time at which the first waiter passed; 0 if none did.
-    pub(crate) opened: u64,
-    /// The number of waiters that passed, and of waiters that waited in vain to their end.
-    pub(crate) passed: u32,
-    pub(crate) stuck: u32,
+    pub(crate) downs: Vec<Step>,
+    /// The waits. One that ends while the latch is shut fails.
+    pub(crate) waits: Vec<Step>,
+}
+
+/// One call of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) outcome: Outcome,
 }
 
 impl Record {

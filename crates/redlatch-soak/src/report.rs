@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use redlatch_tests::server::ServerBinary;
-
 use crate::{
     check::{Handoff, Verdict, check},
     clock::span,
@@ -28,15 +26,13 @@ impl Report {
     /// Checks the history and combines all results.
     pub(crate) fn new(
         options: &Options,
-        binary: &ServerBinary,
+        server: &str,
         length: Duration,
         finished: Finished,
     ) -> Self {
         let title = format!(
-            "{}, {:?} {}, seed {}, {:.0} s, faults {}",
-            options.topology.name(),
-            binary.kind,
-            binary.version,
+            "{} on {server}, seed {}, {:.0} s, faults {}",
+            options.place(),
             options.seed,
             length.as_secs_f64(),
             options.faults.join(",")

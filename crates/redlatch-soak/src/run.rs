@@ -27,7 +27,7 @@ use tracing_subscriber::{
 use crate::{
     history::{Finished, History},
     names, nemesis,
-    options::{Options, Topology},
+    options::Options,
     place::Place,
     report::Report,
     trouble,
@@ -36,23 +36,20 @@ use crate::{
 
 /// Runs, and returns the report. An error is one of the harness, not of the library.
 pub(crate) async fn run(options: &Options) -> io::Result<Report> {
-    let binary = ServerBinary::any();
     let dir = folder(options)?;
-    println!(
-        "{} on {binary}, seed {}",
-        options.topology.name(),
-        options.seed
-    );
+    let on = match options.url {
+        Some(_) => "servers of the user".to_owned(),
+        None => ServerBinary::any().to_string(),
+    };
+    println!("{} on {on}, seed {}", options.place(), options.seed);
     println!("the history is kept in {}", dir.display());
     if options.record {
         record(&dir.join("holds.jsonl"))?;
     }
     let mut random = Rng::with_seed(options.seed);
-    let place = Arc::new(start(options.topology, binary.clone()).await?);
+    let place = Arc::new(start(options).await?);
     let history = Arc::new(History::begin(&dir.join("history.jsonl"))?);
-    let party = connect(&place, options.topology)
-        .await
-        .map_err(io::Error::other)?;
+    let party = connect(&place).await.map_err(io::Error::other)?;
     let stop = Arc::new(AtomicBool::new(false));
     let bench = Bench {
         clients: Arc::new(party.clients.clone()),
@@ -60,6 +57,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
         replicas: place.replicas(),
         history: Arc::clone(&history),
         stop: Arc::clone(&stop),
+        worker: 0,
     };
     let began = Instant::now();
     tell_of_panics(&history);
@@ -90,13 +88,14 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     let finished = Arc::into_inner(history).map(History::finish);
     let finished: Finished =
         finished.unwrap_or_else(|| Err(io::Error::other("somebody still writes history")))?;
-    let report = Report::new(options, &binary, length, finished);
+    let report = Report::new(options, &on, length, finished);
     fs::write(dir.join("report.txt"), report.to_string())?;
     Ok(report)
 }
 
-async fn start(topology: Topology, binary: ServerBinary) -> io::Result<Place> {
-    let place = tokio::task::spawn_blocking(move || Place::start(topology, &binary));
+async fn start(options: &Options) -> io::Result<Place> {
+    let (topology, url) = (options.topology, options.url.clone());
+    let place = tokio::task::spawn_blocking(move || Place::start(topology, url));
     Ok(place.await?)
 }
 
@@ -128,7 +127,7 @@ impl Party {
     }
 }
 
-async fn connect(place: &Place, topology: Topology) -> Result<Party, Error> {
+async fn connect(place: &Place) -> Result<Party, Error> {
     let mut party = Party {
         clients: Vec::new(),
         nodes: Vec::new(),
@@ -137,7 +136,7 @@ async fn connect(place: &Place, topology: Topology) -> Result<Party, Error> {
     for _ in 0..CLIENTS {
         let proxies: Vec<_> = place.addresses().into_iter().map(Proxy::start).collect();
         let client = place.through(&proxies).connect().await?;
-        if topology == Topology::Standalone {
+        if let Place::Standalone(_) = place {
             let mut nodes = vec![client.clone()];
             for proxy in &proxies[1..] {
                 nodes.push(Client::connect(&proxy.url()).await?);
@@ -334,7 +333,7 @@ fn record(file: &Path) -> io::Result<()> {
 fn folder(options: &Options) -> io::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let root = root.ok_or_else(|| io::Error::other("no workspace"))?;
-    let name = format!("{}-{}", options.topology.name(), options.seed);
+    let name = format!("{}-{}", options.place(), options.seed);
     let dir = root.join("target/soak").join(name);
     fs::create_dir_all(&dir)?;
     Ok(dir)

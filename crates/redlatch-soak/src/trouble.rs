@@ -183,7 +183,11 @@ pub(crate) async fn victims(
 
 fn enter(history: &History, hold: Hold) {
     let id = history.id();
-    history.add(Record::Hold(Hold { id, ..hold }));
+    history.add(Record::Hold(Hold {
+        id,
+        owner: id,
+        ..hold
+    }));
 }
 
 #[cfg(test)]

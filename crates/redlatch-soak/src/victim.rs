@@ -10,7 +10,7 @@ use redlatch_tests::hold::{self, held};
 use crate::{
     clock::now,
     record::{Hold, Record},
-    work::{Entry, PERMITS, any, millis, part},
+    work::{Belief, Entry, PERMITS, any, millis, part},
 };
 
 /// Acquires and releases until it is killed. Returns only with an error.
@@ -76,13 +76,15 @@ async fn tell(
     guard: Box<dyn hold::Hold>,
 ) {
     let from = now();
+    let mut belief = Belief::since(from);
     for _ in 0..20 {
-        let until = now();
-        if !guard.believed() {
+        if !belief.look(&*guard) {
             break;
         }
         let hold = Hold {
             id,
+            owner: id,
+            process: process::id(),
             kind: entry.kind.replace(' ', "-"),
             name: name.clone(),
             units: entry.units,
@@ -90,7 +92,8 @@ async fn tell(
             token,
             asked,
             from,
-            until,
+            until: belief.until,
+            deadline: belief.deadline,
             gone: 0,
             durable: false,
         };

@@ -6,6 +6,7 @@
 mod checker;
 mod exclusion;
 mod handoff;
+mod history;
 mod lateness;
 mod notice;
 mod record;
@@ -26,12 +27,12 @@ use redlatch_core::{
     runtime::{Command, Reply},
 };
 
-use self::register::Register;
 pub use self::{
     checker::{Checker, Event},
     record::{Lists, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
+use self::{history::History, register::Register};
 use crate::{
     exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
@@ -60,9 +61,10 @@ struct State {
 }
 
 impl Watch {
-    /// Starts to observe.
+    /// Starts to observe a seed.
     pub fn new(
         exec: Arc<Exec>,
+        seed: u64,
         kind: Kind,
         plan: &Plan,
         faults: &Faults,
@@ -73,6 +75,10 @@ impl Watch {
         let conditions = Conditions::of(faults, scenario);
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
+        if let Some(file) = &options.history {
+            let history = History::new(Arc::clone(file), seed, kind.name());
+            checkers.push(Box::new(history));
+        }
         let state = State {
             view: View::new(Arc::clone(&exec), names, conditions),
             record: Record::new(options.told, conditions.expects_trouble, scenario),

@@ -80,6 +80,8 @@ pub struct Options {
     pub told: bool,
     /// The file for the holds of all clients, for `redlatch timeline`.
     pub record: Option<Arc<File>>,
+    /// The file for the holds of all clients, for the judge in `tests/histories`.
+    pub history: Option<Arc<File>>,
 }
 
 /// The result of a run.
@@ -184,7 +186,7 @@ impl World {
             plan = plan.within(scenario, seed);
         }
         let exec = Exec::new(rng.fork(), rng.below(1_000));
-        let watch = Watch::new(Arc::clone(&exec), kind, &plan, &faults, options);
+        let watch = Watch::new(Arc::clone(&exec), seed, kind, &plan, &faults, options);
         let spoilt = options.mutant.map(Mutant::spoils).unwrap_or_default();
         let servers = servers(&mut rng, &plan, options);
         let net = Net::new(

@@ -5,6 +5,8 @@ use super::*;
 fn hold(token: u64, from: u64, until: u64) -> Hold {
     Hold {
         id: token,
+        owner: token,
+        process: 0,
         kind: "lock".to_owned(),
         name: "a".to_owned(),
         units: 1,
@@ -13,6 +15,7 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
         asked: from - 1,
         from,
         until,
+        deadline: until,
         gone: until + 1,
         durable: false,
     }
@@ -77,11 +80,13 @@ fn gap_of(name: &str, began: u64, ended: u64, dead: Range<u64>) -> Record {
 
 /// A call that waits for 20 s.
 fn wait(kind: &str, names: &[&str]) -> Record {
-    Record::Wait(Wait {
+    Record::Attempt(Attempt {
+        process: 0,
         kind: kind.to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
         from: 1_000_000,
         until: 21_000_000,
+        outcome: Outcome::Late,
     })
 }
 
@@ -325,19 +330,32 @@ fn a_set_without_tokens_loses_to_another_server_only() {
     assert_eq!(lost(refused, vec![gap(13, 14)]), (1, 0));
 }
 
-fn round(begun: u32, counted: u32, stuck: u32) -> Round {
+/// A latch of 3 that waiters passed when `begun` count-downs had begun, of which `counted` were
+/// answered, and before which `stuck` others waited to the end.
+fn round(begun: usize, counted: usize, stuck: usize) -> Round {
+    let step = |from, until, outcome| Step {
+        from,
+        until,
+        outcome,
+    };
+    let downs = (0..3).map(|at| {
+        let from = if at < begun { 20 } else { 31 };
+        let answered = if at < counted {
+            Outcome::Ok
+        } else {
+            Outcome::Info
+        };
+        step(from, 40, answered)
+    });
+    let passed = vec![step(20, 30, Outcome::Ok); 2];
     Round {
         name: "a".to_owned(),
         from: 10,
+        set: 20,
         until: 60,
         count: 3,
-        begun,
-        counted,
-        first: 20,
-        last: 40,
-        opened: 30,
-        passed: 2,
-        stuck,
+        downs: downs.collect(),
+        waits: [passed, vec![step(20, 60, Outcome::Fail); stuck]].concat(),
     }
 }
 

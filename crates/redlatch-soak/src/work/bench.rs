@@ -2,7 +2,6 @@
 
 use std::{
     future::{Future, IntoFuture},
-    slice,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,11 +14,11 @@ use redlatch::{Client, Error};
 use redlatch_tests::hold::{self, ReleaseOutcome};
 use tokio::time::timeout;
 
-use super::{PATIENCE, millis};
+use super::{Asked, Belief, Entry, PATIENCE, Wanted, millis};
 use crate::{
     clock::now,
     history::History,
-    record::{Hold, Record, Wait},
+    record::{Attempt, Hold, Outcome, Record},
 };
 
 /// The resources of a worker.
@@ -33,75 +32,8 @@ pub(crate) struct Bench {
     pub(crate) replicas: u32,
     pub(crate) history: Arc<History>,
     pub(crate) stop: Arc<AtomicBool>,
-}
-
-/// The description of a hold in the history.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) kind: &'static str,
-    pub(crate) units: u32,
-    pub(crate) limit: u32,
-    pub(crate) durable: bool,
-    /// Whether a release notifies a waiter.
-    pub(crate) notifies: bool,
-}
-
-impl Entry {
-    /// Describes a hold that takes one of one.
-    pub(crate) const fn exclusive(kind: &'static str) -> Self {
-        Self::units(kind, 1, 1)
-    }
-
-    /// Describes a hold that takes `units` of `limit`.
-    pub(crate) const fn units(kind: &'static str, units: u32, limit: u32) -> Self {
-        Self {
-            kind,
-            units,
-            limit,
-            durable: false,
-            notifies: true,
-        }
-    }
-}
-
-/// The target of an acquisition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) kind: &'static str,
-    pub(crate) names: &'a [String],
-    /// Whether it must end, whatever other clients hold.
-    pub(crate) bounded: bool,
-}
-
-impl<'a> Wanted<'a> {
-    /// Describes an acquisition without a time limit.
-    pub(crate) const fn of(kind: &'static str, name: &'a String) -> Self {
-        Self::all(kind, slice::from_ref(name))
-    }
-
-    /// Describes an acquisition of several names.
-    pub(crate) const fn all(kind: &'static str, names: &'a [String]) -> Self {
-        Self {
-            kind,
-            names,
-            bounded: false,
-        }
-    }
-
-    /// Describes an acquisition with a time limit, or without waiting.
-    pub(crate) const fn bounded(self) -> Self {
-        Self {
-            bounded: true,
-            ..self
-        }
-    }
-}
-
-/// The times at which an acquisition began and returned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) at: u64,
-    pub(crate) granted: u64,
+    /// The number of the worker.
+    pub(crate) worker: u32,
 }
 
 impl Bench {
@@ -131,21 +63,56 @@ impl Bench {
         let at = now();
         let outcome = timeout(patience, acquisition.into_future()).await;
         let granted = now();
-        match outcome {
-            Ok(outcome) => {
-                let given = self.history.note(outcome)?;
-                return Some((Asked { at, granted }, given));
+        let id = self.history.id();
+        let asked = Asked {
+            id,
+            owner: id,
+            at,
+            granted,
+        };
+        let outcome = match outcome {
+            Ok(outcome) => match self.history.note(outcome) {
+                Some(given) => return Some((asked, given)),
+                None => Outcome::Info,
+            },
+            Err(_) if patience < PATIENCE => Outcome::Info,
+            Err(_) if what.bounded => {
+                self.endless(&format!("to try {:?}", what.names));
+                Outcome::Info
             }
-            Err(_) if patience < PATIENCE => self.history.count("waits given up"),
-            Err(_) if what.bounded => self.endless(&format!("to try {:?}", what.names)),
-            Err(_) => self.history.add(Record::Wait(Wait {
-                kind: what.kind.to_owned(),
-                names: what.names.to_vec(),
-                from: at,
-                until: granted,
-            })),
-        }
+            Err(_) => Outcome::Late,
+        };
+        self.got_nothing(what, asked, outcome);
         None
+    }
+
+    /// Runs an acquisition that may be refused.
+    pub(crate) async fn attempt<G, A>(
+        &self,
+        random: &mut Rng,
+        what: Wanted<'_>,
+        attempt: A,
+    ) -> Option<(Asked, G)>
+    where
+        A: IntoFuture<Output = Result<Option<G>, Error>>,
+    {
+        let what = what.bounded();
+        let (asked, given) = self.acquire(random, what, attempt).await?;
+        if given.is_none() {
+            self.got_nothing(what, asked, Outcome::Fail);
+        }
+        Some((asked, given?))
+    }
+
+    fn got_nothing(&self, what: Wanted<'_>, asked: Asked, outcome: Outcome) {
+        self.history.add(Record::Attempt(Attempt {
+            process: self.worker,
+            kind: what.kind.to_owned(),
+            names: what.names.to_vec(),
+            from: asked.at,
+            until: asked.granted,
+            outcome,
+        }));
     }
 
     /// Checks P11: runs a call that must end in any case.
@@ -172,17 +139,14 @@ impl Bench {
         parts: Vec<(String, u64)>,
         guard: Box<dyn hold::Hold>,
     ) {
-        let mut until = asked.granted;
+        let mut belief = Belief::since(asked.granted);
         let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
         // The replicas' knowledge of an extension shows only after the original end.
         let long = prolongs && entry.durable;
         let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
         loop {
-            let before = now();
-            if guard.believed() {
-                until = before;
-            }
-            if before >= end {
+            belief.look(&*guard);
+            if now() >= end {
                 break;
             }
             if prolongs && random.bool() {
@@ -192,7 +156,7 @@ impl Bench {
                 tokio::time::sleep(Duration::from_micros(random.u64(pause))).await;
             }
         }
-        self.give_back(random, entry, asked, until, parts, guard)
+        self.give_back(random, entry, asked, belief, parts, guard)
             .await;
     }
 
@@ -215,14 +179,11 @@ impl Bench {
         random: &mut Rng,
         entry: Entry,
         asked: Asked,
-        mut until: u64,
+        mut belief: Belief,
         parts: Vec<(String, u64)>,
         guard: Box<dyn hold::Hold>,
     ) {
-        let before = now();
-        if guard.believed() {
-            until = before;
-        }
+        belief.look(&*guard);
         let gone = match random.u8(..4) {
             0 => {
                 drop(guard);
@@ -238,21 +199,36 @@ impl Bench {
                 outcome.map_or(0, |outcome| self.gone(entry, outcome))
             }
         };
-        for (name, token) in parts {
-            self.history.add(Record::Hold(Hold {
-                id: self.history.id(),
-                kind: entry.kind.to_owned(),
-                name,
-                units: entry.units,
-                limit: entry.limit,
-                token,
-                asked: asked.at,
-                from: asked.granted,
-                until,
-                gone,
-                durable: entry.durable,
-            }));
+        for part in parts {
+            self.held(entry, asked, belief, part, gone);
         }
+    }
+
+    /// Records a hold.
+    pub(crate) fn held(
+        &self,
+        entry: Entry,
+        asked: Asked,
+        belief: Belief,
+        (name, token): (String, u64),
+        gone: u64,
+    ) {
+        self.history.add(Record::Hold(Hold {
+            id: asked.id,
+            owner: asked.owner,
+            process: self.worker,
+            kind: entry.kind.to_owned(),
+            name,
+            units: entry.units,
+            limit: entry.limit,
+            token,
+            asked: asked.at,
+            from: asked.granted,
+            until: belief.until,
+            deadline: belief.deadline,
+            gone,
+            durable: entry.durable,
+        }));
     }
 
     fn gone(&self, entry: Entry, outcome: Result<ReleaseOutcome, Error>) -> u64 {
@@ -274,6 +250,7 @@ mod tests {
             replicas: 0,
             history: Arc::new(History::in_memory()),
             stop: Arc::default(),
+            worker: 0,
         }
     }
 
@@ -299,7 +276,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bounded_call_that_does_not_end_is_a_violation() {
         let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned()).bounded()).await;
-        assert_eq!(waits, []);
+        assert!(!waits.iter().any(is_late));
         assert!(!violations.is_empty());
         let bench = bench();
         assert_eq!(bench.bounded("to end", async { 7 }).await, Some(7));
@@ -313,7 +290,11 @@ mod tests {
         let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned())).await;
         assert_eq!(violations, [""; 0]);
         assert!(!waits.is_empty());
-        let named = |wait: &Record| matches!(wait, Record::Wait(wait) if wait.names == ["lock-0"]);
-        assert!(waits.iter().all(named));
+        assert!(waits.iter().any(is_late));
+    }
+
+    fn is_late(record: &Record) -> bool {
+        matches!(record, Record::Attempt(attempt) if attempt.outcome == Outcome::Late
+            && attempt.names == ["lock-0"])
     }
 }

@@ -1,6 +1,6 @@
 //! Candidates that lead for a while and write behind a fence.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use redlatch::{Term, fence::Fenced};
@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use super::{Bench, PATIENCE, any, millis};
 use crate::{
     clock::now,
-    record::{Hold, Record},
+    history::History,
+    record::{self, Hold, Outcome, Record},
 };
 
 pub(super) async fn round(bench: Bench, mut random: Rng) {
@@ -31,10 +32,9 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
             while at_work.goes_on(term) && now() < end {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
+            let mut writing = Writing::begin(&working, term);
             let written = fence.set_for(term.token(), "led", MINUTE).await;
-            if let Some(Fenced::Refused { .. }) = working.history.note(written) {
-                working.history.count("fenced writes refused");
-            }
+            writing.ended(working.history.note(written));
             at_work.goes_on(term);
             asked = now();
         };
@@ -60,8 +60,11 @@ struct AtWork {
 impl AtWork {
     fn begin(bench: &Bench, term: &Term, asked: u64) -> Self {
         let from = now();
+        let id = bench.history.id();
         let hold = Hold {
-            id: bench.history.id(),
+            id,
+            owner: id,
+            process: bench.worker,
             kind: "election".to_owned(),
             name: term.name().to_owned(),
             units: 1,
@@ -70,6 +73,7 @@ impl AtWork {
             asked,
             from,
             until: from,
+            deadline: from,
             gone: 0,
             durable: false,
         };
@@ -84,7 +88,8 @@ impl AtWork {
         let before = now();
         let lasts = term.check().is_ok();
         if lasts {
-            self.hold.until = before;
+            let left = u64::try_from(term.remaining().as_micros()).unwrap_or(0);
+            (self.hold.until, self.hold.deadline) = (before, before + left);
         }
         lasts
     }
@@ -93,6 +98,42 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.bench.history.add(Record::Hold(self.hold.clone()));
+    }
+}
+
+/// A write through the fence. It is recorded when it ends or is dropped.
+struct Writing {
+    history: Arc<History>,
+    write: record::Fenced,
+}
+
+impl Writing {
+    fn begin(bench: &Bench, term: &Term) -> Self {
+        let write = record::Fenced {
+            process: bench.worker,
+            name: term.name().to_owned(),
+            token: term.token().as_u64(),
+            from: now(),
+            until: 0,
+            outcome: Outcome::Info,
+        };
+        let history = Arc::clone(&bench.history);
+        Self { history, write }
+    }
+
+    fn ended<T>(&mut self, written: Option<Fenced<T>>) {
+        self.write.outcome = match written {
+            None => Outcome::Info,
+            Some(Fenced::Refused { .. }) => Outcome::Fail,
+            Some(_) => Outcome::Ok,
+        };
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.write.until = now();
+        self.history.add(Record::Fenced(self.write.clone()));
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use redlatch_tests::hold::held;
 
-use super::{Bench, Crew, Entry, Wanted, millis};
+use super::{Belief, Bench, Crew, Entry, Wanted, millis};
 use crate::{
     clock::now,
     names,
@@ -66,6 +66,7 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     };
     let parts = vec![(set.name.clone(), guard.token().as_u64())];
     let guard = held(guard);
+    let mut belief = Belief::since(asked.granted);
     let valid = guard.believed();
     let (read, elements) = set.read(token);
     let write = |(at, accepted, lost), valid| {
@@ -82,9 +83,8 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     };
     let Some(elements) = elements else {
         bench.history.add(write((read, false, 0), valid));
-        let until = asked.granted;
         return bench
-            .give_back(random, entry, asked, until, parts, guard)
+            .give_back(random, entry, asked, belief, parts, guard)
             .await;
     };
     let late = random.u8(..30) == 0;
@@ -95,14 +95,13 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     };
     tokio::time::sleep(thinks).await;
     // There is no await from here to the write, so the result of the check is as fresh as possible.
-    let valid = guard.believed();
-    let until = if valid { now() } else { asked.granted };
+    let valid = belief.look(&*guard);
     if set.fenced || valid {
         let outcome = set.write(token, elements, bench.history.id());
         bench.history.add(write(outcome, valid));
     }
     bench
-        .give_back(random, entry, asked, until, parts, guard)
+        .give_back(random, entry, asked, belief, parts, guard)
         .await;
 }
 

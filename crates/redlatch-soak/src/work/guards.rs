@@ -4,7 +4,7 @@ use fastrand::Rng;
 use redlatch::{Client, Durability, Held, MultiGuard};
 use redlatch_tests::hold::held;
 
-use super::{Bench, Entry, Wanted, any, millis};
+use super::{Asked, Belief, Bench, Entry, Wanted, any, millis};
 use crate::names;
 
 /// Chooses one of the three methods to acquire, with one of the two kinds of lease.
@@ -34,14 +34,12 @@ macro_rules! given {
         match random.u8(..5) {
             0 => {
                 let attempt = with_lease!($on.$attempt($($units)?));
-                let given = bench.acquire(random, what.bounded(), attempt).await;
-                given.and_then(|(asked, given)| Some((asked, given?)))
+                bench.attempt(random, what, attempt).await
             }
             1 => {
                 let wait = millis(random, 0..500);
                 let attempt = with_lease!($on.$attempt_for($($units,)? wait));
-                let given = bench.acquire(random, what.bounded(), attempt).await;
-                given.and_then(|(asked, given)| Some((asked, given?)))
+                bench.attempt(random, what, attempt).await
             }
             _ => {
                 let acquisition = with_lease!($on.$wait($($units)?));
@@ -64,14 +62,24 @@ pub(super) async fn lock(bench: Bench, mut random: Rng) {
         let lease = millis(&mut random, 1_000..3_000);
         let again = lock.try_lock().owner(guard.owner());
         let again = again.renewed_lease(lease);
-        let what = Wanted::of("lock", &name).bounded();
-        let inner = bench.acquire(&mut random, what, again).await;
+        let inner = bench.attempt(&mut random, what, again).await;
         // After a loss it may be another hold of the same owner.
-        if let Some((_, Some(inner))) = inner
+        if let Some((again, inner)) = inner
             && inner.token() == guard.token()
         {
-            let released = bench.bounded("to release", inner.release()).await;
-            bench.history.note(released.transpose());
+            let (entry, parts) = (Entry::exclusive("lock"), vec![part(&inner)]);
+            let belief = Belief::since(again.granted);
+            let owner = asked.owner;
+            bench
+                .give_back(
+                    &mut random,
+                    entry,
+                    Asked { owner, ..again },
+                    belief,
+                    parts,
+                    held(inner),
+                )
+                .await;
         }
     }
     let (entry, parts) = (Entry::exclusive("lock"), vec![part(&guard)]);
@@ -128,7 +136,7 @@ pub(super) async fn sides(bench: Bench, mut random: Rng) {
         let what = Wanted::of("read", &name);
         let given = given!(bench, random, what, lock, [read, try_read, try_read_for]);
         if let Some((asked, guard)) = given {
-            let (entry, parts) = (Entry::units("read", 1, EVERYBODY), vec![(name, 0)]);
+            let (entry, parts) = (Entry::units("read", 1, EVERYBODY), vec![part(&guard)]);
             bench
                 .hold(&mut random, entry, asked, parts, held(guard))
                 .await;
@@ -198,8 +206,8 @@ pub(super) async fn red(bench: Bench, mut random: Rng) {
     let lease = millis(&mut random, 500..3_000);
     let wait = millis(&mut random, 100..2_000);
     let given = lock.try_lock_for(wait).lease(lease);
-    let what = Wanted::of("red", &name).bounded();
-    if let Some((asked, Some(guard))) = bench.acquire(&mut random, what, given).await {
+    let what = Wanted::of("red", &name);
+    if let Some((asked, guard)) = bench.attempt(&mut random, what, given).await {
         // Its waiters retry after pauses, so there is no hand-off to measure.
         let entry = Entry {
             notifies: false,

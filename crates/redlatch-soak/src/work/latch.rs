@@ -2,22 +2,18 @@
 
 use std::{
     future::{Future, IntoFuture},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
     time::Duration,
 };
 
 use fastrand::Rng;
 use redlatch::{Client, Error, ErrorKind};
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{Bench, Crew, PATIENCE, Visit, millis};
 use crate::{
     clock::now,
     names,
-    record::{Record, Round},
+    record::{Outcome, Record, Round, Step},
 };
 
 /// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
@@ -49,96 +45,71 @@ async fn round(bench: &Bench, name: &str, random: &mut Rng) {
     let latch = bench.client(random).count_down_latch(name);
     let set = latch.try_set_count(count).ttl(Duration::from_secs(60));
     if answer(bench, set.into_future()).await == Some(true) {
-        let begun = Arc::new(AtomicU32::new(0));
-        let waiters: Vec<_> = (0..3)
-            .map(|_| spawn_waiter(bench, name, count, &begun, random))
+        let set = now();
+        let waits: Vec<_> = (0..3).map(|_| spawn_waiter(bench, name, random)).collect();
+        let downs: Vec<_> = (0..count)
+            .map(|_| spawn_counter(bench, name, random))
             .collect();
-        let first = now();
-        let counters: Vec<_> = (0..count)
-            .map(|_| spawn_counter(bench, name, &begun, random))
-            .collect();
-        let mut counted = Vec::new();
-        for counter in counters {
-            counted.extend(counter.await.ok().flatten());
-        }
-        let mut seen = Vec::new();
-        for waiter in waiters {
-            seen.extend(waiter.await.ok());
-        }
-        let passed: Vec<_> = seen.iter().filter_map(|seen| seen.open()).collect();
-        let stuck = seen.iter().filter(|seen| matches!(seen, Seen::Shut));
-        let number = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        let downs = all(downs).await;
+        let waits = all(waits).await;
         bench.history.add(Record::Round(Round {
             name: name.to_owned(),
             from,
+            set,
             until: now(),
             count,
-            begun: passed.iter().map(|open| open.0).min().unwrap_or(count),
-            counted: number(counted.len()),
-            first,
-            last: counted.into_iter().max().unwrap_or(0),
-            opened: passed.iter().map(|open| open.1).min().unwrap_or(0),
-            passed: number(passed.len()),
-            stuck: number(stuck.count()),
+            downs,
+            waits,
         }));
     }
     answer(bench, latch.delete()).await;
 }
 
-/// The result that a waiter received.
-enum Seen {
-    /// The number of count-downs that had begun by then, and the time.
-    Open(u32, u64),
-    Shut,
-    Nothing,
+/// Awaits the calls. One that panicked is reported by others.
+async fn all(calls: Vec<JoinHandle<Step>>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for call in calls {
+        steps.extend(call.await.ok());
+    }
+    steps
 }
 
-impl Seen {
-    const fn open(&self) -> Option<(u32, u64)> {
-        match self {
-            Self::Open(begun, at) => Some((*begun, *at)),
-            Self::Shut | Self::Nothing => None,
+fn spawn_waiter(bench: &Bench, name: &str, random: &mut Rng) -> JoinHandle<Step> {
+    let latch = bench.client(random).count_down_latch(name);
+    let (bench, pause) = (bench.clone(), millis(random, 0..40));
+    tokio::spawn(async move {
+        tokio::time::sleep(pause).await;
+        let from = now();
+        let opened = forgive(&bench, latch.wait_for(PATIENCE).await);
+        Step::ended(from, opened)
+    })
+}
+
+fn spawn_counter(bench: &Bench, name: &str, random: &mut Rng) -> JoinHandle<Step> {
+    let latch = bench.client(random).count_down_latch(name);
+    let (bench, pause) = (bench.clone(), millis(random, 0..40));
+    tokio::spawn(async move {
+        tokio::time::sleep(pause).await;
+        let from = now();
+        let counted = answer(&bench, latch.count_down(1)).await;
+        Step::ended(from, counted.map(|_| true))
+    })
+}
+
+impl Step {
+    /// Returns a call that ends now, with success or without, or with an error.
+    fn ended(from: u64, success: Option<bool>) -> Self {
+        let outcome = match success {
+            Some(true) => Outcome::Ok,
+            Some(false) => Outcome::Fail,
+            None => Outcome::Info,
+        };
+        Self {
+            from,
+            until: now(),
+            outcome,
         }
     }
-}
-
-fn spawn_waiter(
-    bench: &Bench,
-    name: &str,
-    count: u32,
-    begun: &Arc<AtomicU32>,
-    random: &mut Rng,
-) -> tokio::task::JoinHandle<Seen> {
-    let latch = bench.client(random).count_down_latch(name);
-    let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
-    tokio::spawn(async move {
-        tokio::time::sleep(pause).await;
-        match latch.wait_for(PATIENCE).await {
-            Ok(true) => Seen::Open(begun.load(Ordering::SeqCst), now()),
-            Ok(false) if begun.load(Ordering::SeqCst) >= count => Seen::Shut,
-            Ok(false) => Seen::Nothing,
-            Err(error) => {
-                forgive(&bench, Err::<(), _>(error));
-                Seen::Nothing
-            }
-        }
-    })
-}
-
-fn spawn_counter(
-    bench: &Bench,
-    name: &str,
-    begun: &Arc<AtomicU32>,
-    random: &mut Rng,
-) -> tokio::task::JoinHandle<Option<u64>> {
-    let latch = bench.client(random).count_down_latch(name);
-    let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
-    tokio::spawn(async move {
-        tokio::time::sleep(pause).await;
-        begun.fetch_add(1, Ordering::SeqCst);
-        let counted = answer(&bench, latch.count_down(1)).await;
-        counted.map(|_| now())
-    })
 }
 
 async fn answer<T>(bench: &Bench, call: impl Future<Output = Result<T, Error>>) -> Option<T> {

@@ -3,6 +3,7 @@
 
 mod bench;
 mod election;
+mod entry;
 mod guarded;
 mod guards;
 mod latch;
@@ -17,7 +18,8 @@ use redlatch::{Client, Error, ErrorKind};
 use tokio::task::JoinSet;
 
 pub(crate) use self::{
-    bench::{Asked, Bench, Entry, Wanted},
+    bench::Bench,
+    entry::{Asked, Belief, Entry, Wanted},
     guards::{PERMITS, part},
 };
 use crate::names;
@@ -200,7 +202,9 @@ impl Crew<'_> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let worker = work(self.bench.clone(), self.random.fork());
+        let mut bench = self.bench.clone();
+        bench.worker = u32::try_from(self.workers.len()).unwrap_or(u32::MAX);
+        let worker = work(bench, self.random.fork());
         self.workers.spawn(worker);
     }
 }

@@ -29,14 +29,12 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
     let given = match random.u8(..3) {
         0 => {
             let given = semaphore.try_acquire().lease(lease);
-            let given = bench.acquire(&mut random, what.bounded(), given).await;
-            given.and_then(|(asked, given)| Some((asked, given?)))
+            bench.attempt(&mut random, what, given).await
         }
         1 => {
             let wait = millis(&mut random, 0..500);
             let given = semaphore.try_acquire_for(wait).lease(lease);
-            let given = bench.acquire(&mut random, what.bounded(), given).await;
-            given.and_then(|(asked, given)| Some((asked, given?)))
+            bench.attempt(&mut random, what, given).await
         }
         _ => {
             let given = semaphore.acquire().lease(lease);

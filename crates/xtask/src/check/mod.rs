@@ -7,6 +7,7 @@ mod archives;
 mod book;
 mod browser;
 mod databases;
+mod histories;
 mod load;
 mod package;
 mod peers;
@@ -32,6 +33,11 @@ const CHECKS: &[Check] = &[
         "databases",
         "the statements of the fence in PostgreSQL and MariaDB",
         databases::run,
+    ),
+    Check(
+        "histories",
+        "histories of the soak and of planted faults, judged by a program in Go",
+        histories::run,
     ),
     Check("book", "the book, rendered by mdBook", book::run),
     Check(

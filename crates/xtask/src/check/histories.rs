@@ -1,0 +1,122 @@
+//! `cargo xtask check histories`: judges what the soak and the simulator recorded with the program
+//! in `tests/histories`, which shares nothing with their checkers, and shows that the program
+//! refuses planted faults.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use super::no_arguments;
+use crate::{
+    command::{self, root, which},
+    sim,
+    steps::Steps,
+    tools,
+};
+
+/// Runs the check.
+pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
+    no_arguments(args)?;
+    let built = [
+        steps.run("judge", build),
+        steps.run("soak", tools::build_soak),
+        steps.run("simulator", sim::build),
+    ];
+    if built.iter().any(Option::is_none) {
+        return Ok(());
+    }
+    steps.run("planted overlaps", || {
+        let files = fs::read_dir(sources().join("testdata/refused"));
+        let files = files.map_err(|error| error.to_string())?;
+        let files: Vec<_> = files.flatten().map(|file| file.path()).collect();
+        command::run(judge().arg("-refused").args(files))
+    });
+    steps.run("a million operations", || {
+        let file = folder().join("million.jsonl");
+        command::run(judge().args(["-make", "1000000"]).arg(&file))?;
+        command::run(judge().arg(&file))
+    });
+    for topology in ["standalone", "replicated", "sentinel", "cluster"] {
+        steps.run(topology, || soak(topology));
+    }
+    steps.run("the library in the simulator", || simulate(None));
+    for mutant in MUTANTS {
+        steps.run(mutant, || simulate(Some(mutant)));
+    }
+    Ok(())
+}
+
+/// Tests the program and builds it.
+fn build() -> Result<(), String> {
+    let gofmt = which("gofmt").ok_or("there is no gofmt")?;
+    let wrong = command::output(Command::new(gofmt).arg("-l").arg(sources()));
+    if wrong.as_deref() != Some("") {
+        return Err(format!("gofmt would change {wrong:?}"));
+    }
+    let folder = folder();
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for args in [&["vet", "."][..], &["test", "."]] {
+        command::run(go()?.args(args))?;
+    }
+    command::run(
+        go()?
+            .args(["build", "-mod=readonly", "-o"])
+            .arg(program())
+            .arg("."),
+    )
+}
+
+fn go() -> Result<Command, String> {
+    let mut go = Command::new(which("go").ok_or("there is no go")?);
+    go.current_dir(sources());
+    Ok(go)
+}
+
+/// Runs the soak for a minute, and judges its history.
+fn soak(topology: &str) -> Result<(), String> {
+    let args = ["--minutes", "1", "--topology", topology, "--seed", "1"];
+    tools::soak(&args.map(str::to_owned), None)?;
+    let history = format!("target/soak/{topology}-1/history.jsonl");
+    command::run(judge().arg(root().join(history)))
+}
+
+/// Judges the holds of some seeds. With a planted fault they must be refused.
+fn simulate(mutant: Option<&str>) -> Result<(), String> {
+    let history = folder().join("simulator.jsonl");
+    let file = history.to_string_lossy();
+    let Some(mutant) = mutant else {
+        sim::run(&["--seeds", "200", "--history", &file])?;
+        return command::run(judge().arg(&history));
+    };
+    let args = ["--seeds", "30", "--mutant", mutant, "--history", &file];
+    // The simulator finds the fault, too, and then fails.
+    let found = sim::run(&args).err();
+    found.ok_or("the simulator did not find the fault")?;
+    command::run(judge().arg("-refused").arg(&history))
+}
+
+fn judge() -> Command {
+    Command::new(program())
+}
+
+fn program() -> PathBuf {
+    folder().join("judge")
+}
+
+fn folder() -> PathBuf {
+    root().join("target/histories")
+}
+
+fn sources() -> PathBuf {
+    root().join("tests/histories")
+}
+
+/// Planted faults that break P1 or P2, each of which a few seeds show.
+const MUTANTS: [&str; 8] = [
+    "early-grant",
+    "token-repeats",
+    "reentry-not-counted",
+    "ids-collide",
+    "rwlock-writer-beside-readers",
+    "semaphore-one-too-many",
+    "multi-takes-what-is-held",
+    "red-early-grant",
+];

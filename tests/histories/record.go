@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// A Hold is an acquisition that gave a hold. Times are microseconds of one clock.
+type Hold struct {
+	ID      uint64
+	Owner   uint64 // guards of one owner share a hold
+	Process uint64
+	Kind    string
+	Name    string
+	Units   uint64 // a lock takes 1 of 1
+	Limit   uint64
+	Token   uint64 // 0 for none
+	Asked   int64  // the call was invoked
+	From    int64  // it returned
+	Until   int64  // the guard passed its check for the last time
+	// The end that the guard knew at that time; 0 if unknown.
+	Deadline int64
+	Gone     int64 // the release was answered; 0 if its outcome is unknown
+	Durable  bool  // all replicas had to confirm
+}
+
+// An Attempt is an acquisition that gave no hold. It fails if it was refused, and otherwise its
+// outcome is unknown.
+type Attempt struct {
+	Process uint64
+	Kind    string
+	Names   []string
+	From    int64
+	Until   int64
+	Outcome Outcome
+}
+
+// A Fault happened to the servers of some names.
+type Fault struct {
+	Kind     string
+	From     int64
+	Until    int64
+	Names    []string
+	Takeover *Takeover // without consent of the old server
+}
+
+// A Takeover is a time in which two servers may have answered.
+type Takeover struct {
+	Began int64 // only the old server answered until then
+	Died  int64 // the old server was dead between these two, if they differ
+	Back  int64
+	Ended int64 // only the new server answers from then on
+}
+
+// A Write of a set in memory, guarded by a lock.
+type Write struct {
+	Name     string
+	Token    uint64 // 0 if the set compares none
+	Asked    int64
+	Read     int64
+	At       int64
+	Accepted bool
+	Valid    bool // the guard passed its check right before
+	Lost     uint64
+}
+
+// A Fenced write went through a fence on the server.
+type Fenced struct {
+	Process uint64
+	Name    string
+	Token   uint64
+	From    int64
+	Until   int64
+	Outcome Outcome
+}
+
+// A Round is one life of a latch: set, counted down, waited for.
+type Round struct {
+	Name  string
+	From  int64
+	Set   int64 // the call that set it was answered
+	Until int64
+	Count int
+	Downs []Step
+	Waits []Step // a wait fails if it ended before the latch was open
+}
+
+// A Step is one call of a round.
+type Step struct {
+	From    int64
+	Until   int64
+	Outcome Outcome
+}
+
+// An Outcome of a call. Late is an unknown outcome, after the longest wait of a worker.
+type Outcome string
+
+const (
+	ok      Outcome = "ok"
+	fail    Outcome = "fail"
+	unknown Outcome = "info"
+	late    Outcome = "late"
+)
+
+// A History is all records of a run.
+type History struct {
+	Holds    []Hold
+	Attempts []Attempt
+	Faults   []Fault
+	Writes   []Write
+	Fences   []Fenced
+	Rounds   []Round
+}
+
+// read returns the records of a file, one per line.
+func read(from io.Reader) (*History, error) {
+	history := &History{}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<24)
+	for number := 1; lines.Scan(); number++ {
+		if err := history.add(lines.Bytes()); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	return history, lines.Err()
+}
+
+func (history *History) add(line []byte) error {
+	var tag struct{ Record string }
+	if err := json.Unmarshal(line, &tag); err != nil {
+		return err
+	}
+	switch tag.Record {
+	case "hold":
+		return parse(line, &history.Holds)
+	case "attempt":
+		return parse(line, &history.Attempts)
+	case "fault":
+		return parse(line, &history.Faults)
+	case "write":
+		return parse(line, &history.Writes)
+	case "fenced":
+		return parse(line, &history.Fences)
+	case "round":
+		return parse(line, &history.Rounds)
+	}
+	return fmt.Errorf("unknown record %q", tag.Record)
+}
+
+// parse adds the record of a line. A field that these types lack is an error, since a judge must
+// not overlook what it does not know.
+func parse[T any](line []byte, all *[]T) error {
+	var one struct {
+		Record string
+		Body   T
+	}
+	strict := json.NewDecoder(bytes.NewReader(untagged(line)))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&one.Body); err != nil {
+		return err
+	}
+	*all = append(*all, one.Body)
+	return nil
+}
+
+// untagged removes the tag, which is the first field.
+func untagged(line []byte) []byte {
+	_, rest, found := bytes.Cut(line, []byte(","))
+	if !found {
+		return line
+	}
+	return append([]byte("{"), rest...)
+}

@@ -9,7 +9,8 @@ use redlatch_core::{
 
 use crate::scripts;
 
-/// Sets the count of a latch. Await the builder. See [`CountDownLatch::try_set_count`].
+/// Sets the count of a latch. Await the builder. See
+/// [`CountDownLatch::try_set_count`](crate::CountDownLatch::try_set_count).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct TrySetCount {

@@ -204,8 +204,9 @@ mod tests {
     static RENEW: &Script = &REENTRANT.renew;
 
     fn call(name: &str, lease: u32, token: u64) -> ScriptCall {
-        let call = ScriptCall::new(RENEW, &key(name)).dated();
-        call.arg("c").arg(lease).arg("ttl").arg(":1").arg(token)
+        let call = ScriptCall::in_slot(RENEW, key(name).slot()).key(name);
+        let call = call.dated().arg("c");
+        call.arg(lease).arg("ttl").arg(":1").arg(token)
     }
 
     fn merged(call: &ScriptCall, act_before: u64, slots: Slots) -> MergedCall {

@@ -81,12 +81,15 @@ pub enum Fault {
     /// A reply takes 50 to 1200 ms longer, so that the caller's time may end before it. Messages on
     /// other connections come in between.
     LateReply,
+    /// A replica that lags takes over from a master that goes on answering, and that part of the
+    /// clients may reach alone. Servers and sentinels learn at different times who is in charge.
+    TwoMasters,
 }
 
 impl Fault {
     /// All classes: first those that seeds draw, and then those that only a scenario or the command
     /// line enables.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
@@ -120,6 +123,7 @@ impl Fault {
         Self::Strange,
         Self::MasterDown,
         Self::LateReply,
+        Self::TwoMasters,
     ];
 
     /// The number of classes in [`ALL`](Self::ALL) that seeds draw. The behaviour of a seed depends
@@ -171,6 +175,7 @@ impl Fault {
                 | Self::ForgedCall
                 | Self::ForgedOpening
                 | Self::MasterDown
+                | Self::TwoMasters
         )
     }
 
@@ -333,6 +338,11 @@ impl Faults {
     /// Tells whether the server may lose acknowledged writes while other data remain, so that it
     /// does not notice the loss.
     pub fn loses_writes(&self) -> bool {
+        self.is_copied() || self.has(Fault::TwoMasters)
+    }
+
+    /// Tells whether a server may take over with a copy of the data.
+    pub fn is_copied(&self) -> bool {
         self.has(Fault::LossyFailover) || self.has(Fault::OldSnapshot)
     }
 

@@ -39,6 +39,8 @@ pub enum What {
     /// Around the clients: a refused release or undo counts as done. It is for locks only, whose
     /// replies are simple.
     DropsRefused,
+    /// Around the clients: each `WAIT` goes over another connection than the request before it.
+    WaitsElsewhere,
     /// Around the clients: they take an error of unknown meaning for one with this code.
     TakesStrangeFor(&'static str),
 }
@@ -49,6 +51,7 @@ pub const SLOW: &[&str] = &[
     "plain-release-wakes-nobody",
     "renewal-ends-with-one-guard",
     "waiter-not-struck-out",
+    "unknown-confirmations-count",
     "fair-grant-dated-by-reception",
     "fair-no-try-after-subscribing",
     "latch-deletes-twice",
@@ -114,6 +117,7 @@ impl Mutant {
             detaches: matches!(self.what, What::Detached),
             ids: matches!(self.what, What::IdsCollide),
             allowance: matches!(self.what, What::AsksNoAllowance),
+            elsewhere: matches!(self.what, What::WaitsElsewhere),
             refused: matches!(self.what, What::DropsRefused),
             strange: match self.what {
                 What::TakesStrangeFor(code) => Some(code),
@@ -155,6 +159,8 @@ pub struct Spoilt {
     pub ids: bool,
     /// Clients are not told the allowance for differing server clocks.
     pub allowance: bool,
+    /// Each `WAIT` goes over another connection.
+    pub elsewhere: bool,
     /// A refused request counts as done.
     pub refused: bool,
     /// The code of errors of unknown meaning.

@@ -1,5 +1,9 @@
 //! The parameters of one seed: the number of clients, the leases and the clocks.
 
+use std::ops::Range;
+
+use redlatch_core::{Durability, family::SLOTS};
+
 use crate::{
     faults::{Fault, Faults},
     rng::Rng,
@@ -37,8 +41,12 @@ pub struct Plan {
     pub servers_differ: u64,
     /// The difference between server clocks for which clients are told to allow, in ms.
     pub allowance: u64,
-    /// The number of masters; more than one are a cluster.
-    pub masters: usize,
+    /// The servers that a client finds.
+    pub group: Group,
+    /// The durability that callers ask for.
+    pub durability: Durability,
+    /// Which replica takes over.
+    pub election: Election,
     /// The tasks of a client think until the next multiple of this many µs, so that their calls are
     /// ready together; zero if they do not.
     pub beat: u64,
@@ -70,7 +78,9 @@ impl Plan {
             successors: vec![0],
             servers_differ: 0,
             allowance: 0,
-            masters: 1,
+            group: Group::ONE,
+            durability: Durability::Master,
+            election: Election::Any,
             beat: 0,
         }
     }
@@ -98,12 +108,61 @@ impl Plan {
         self.successors = scenario.draw_clocks(seed);
         self.servers_differ = scenario.servers_differ;
         self.allowance = scenario.allowance;
-        self.masters = scenario.masters;
-        if self.masters > 1 {
+        self.group = Group {
+            finding: match scenario.masters {
+                1 => Finding::Fixed,
+                _ => Finding::Cluster,
+            },
+            shards: scenario.masters,
+            ..Group::ONE
+        };
+        if scenario.replicated {
+            self.replicate(scenario, seed);
+        }
+        if self.group.shards > 1 {
             // Each master has one of the first three.
             self.names = self.names.max(3);
         }
         self
+    }
+
+    /// Draws replicas, and how clients find the masters, with separate random numbers.
+    fn replicate(&mut self, scenario: &Scenario, seed: u64) {
+        let mut rng = Rng::new(seed.rotate_left(8));
+        let replicas = rng.between(1, 2).max(rng.between(1, 2));
+        let (finding, shards, sentinels) = match rng.below(3) {
+            0 => (Finding::Cluster, 2, 0),
+            1 => (Finding::Roles, 1, 0),
+            _ => (Finding::Sentinels, 1, 3),
+        };
+        self.group = Group {
+            finding,
+            shards,
+            replicas: usize::try_from(replicas).unwrap_or(1),
+            sentinels,
+        };
+        let all = Durability::Replicas(u32::try_from(replicas).unwrap_or(1));
+        // The replica that has the most takes over if one confirmation of two is enough.
+        (self.durability, self.election) = match (scenario.durable, rng.below(4)) {
+            (true, 0) if replicas == 2 => (Durability::Replicas(1), Election::Best),
+            (true, 1 | 2) => (Durability::Majority, Election::Best),
+            (true, _) => (all, Election::Any),
+            (false, 0) if replicas == 2 => (Durability::Replicas(1), Election::Any),
+            (false, _) => (Durability::Master, Election::Any),
+        };
+    }
+
+    /// Tells whether the clocks of servers differ by more than the allowance.
+    pub const fn servers_are_wild(&self) -> bool {
+        self.servers_differ > self.allowance
+    }
+
+    /// Returns the number of servers that hold data.
+    pub fn servers(&self) -> usize {
+        match self.group.replicas {
+            0 => self.nodes(),
+            _ => self.group.servers(),
+        }
     }
 
     /// Returns the extra lifetime of data in ms that results from differing server clocks. A key
@@ -142,13 +201,87 @@ impl Plan {
     /// connection that is gone, or 3 s more for the machine of a dead master. The rest is for the
     /// hand-offs.
     pub const fn liveness(&self) -> u64 {
-        let dial = if self.masters > 1 { 3_000_000 } else { 0 };
+        let dial = match self.group.finding {
+            Finding::Fixed => 0,
+            _ => 3_000_000,
+        };
         dial + self.beyond() * 1020
             + self.lease * 2040
             + 6_000_000
             + 2_400_000
             + 1_000_000
             + 600_000
+    }
+}
+
+/// The servers that a client finds: masters, their replicas, and sentinels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// How a client finds the masters.
+    pub finding: Finding,
+    /// The number of masters.
+    pub shards: usize,
+    /// The number of replicas of each. Without replicas, all masters share their data.
+    pub replicas: usize,
+    /// The number of sentinels.
+    pub sentinels: usize,
+}
+
+/// How a client finds the masters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It is told the one server.
+    Fixed,
+    /// It asks the nodes of a cluster.
+    Cluster,
+    /// It asks the servers for their roles.
+    Roles,
+    /// It asks sentinels.
+    Sentinels,
+}
+
+/// Which replica takes over from a master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Election {
+    /// Any that has data of it.
+    Any,
+    /// The one that has the most, after all replicas have lost the master.
+    Best,
+}
+
+impl Group {
+    /// One server.
+    pub const ONE: Self = Self {
+        finding: Finding::Fixed,
+        shards: 1,
+        replicas: 0,
+        sentinels: 0,
+    };
+
+    /// Returns the numbers of the servers of a shard.
+    pub const fn seats(&self, shard: usize) -> Range<usize> {
+        let first = shard * (1 + self.replicas);
+        first..first + 1 + self.replicas
+    }
+
+    /// Returns the shard of a server; `None` for a sentinel.
+    pub fn shard_of(&self, seat: usize) -> Option<usize> {
+        (seat < self.servers()).then_some(seat / (1 + self.replicas))
+    }
+
+    /// Returns the shard that has a slot.
+    pub fn shard_with(&self, slot: u16) -> usize {
+        usize::from(slot) * self.shards / usize::from(SLOTS)
+    }
+
+    /// Returns the number of servers. Their numbers are below those of the sentinels.
+    pub const fn servers(&self) -> usize {
+        self.shards * (1 + self.replicas)
+    }
+
+    /// Returns the number of servers and sentinels.
+    pub const fn all(&self) -> usize {
+        self.servers() + self.sentinels
     }
 }
 

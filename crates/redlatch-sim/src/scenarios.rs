@@ -20,6 +20,12 @@ pub struct Scenario {
     pub alone: bool,
     /// The number of masters; more than one are a cluster.
     pub masters: usize,
+    /// Whether masters have replicas, which take over.
+    pub replicated: bool,
+    /// The kinds that take part; empty for all that the scenario is for.
+    pub kinds: &'static [&'static str],
+    /// Whether replicas confirm each grant and renewal, so that no takeover loses one.
+    pub durable: bool,
     /// The fault right before all faults end.
     pub last: Option<Fault>,
     /// The greatest difference between the clocks of servers that replace each other, in ms.
@@ -41,6 +47,9 @@ pub(crate) const PLAIN: Scenario = Scenario {
     faults: &[],
     alone: false,
     masters: 1,
+    replicated: false,
+    kinds: &[],
+    durable: false,
     last: None,
     servers_differ: 0,
     allowance: 0,
@@ -48,6 +57,9 @@ pub(crate) const PLAIN: Scenario = Scenario {
     asked: &[],
     excused: &[],
 };
+
+/// The kinds whose holds replicas confirm.
+const DURABLE: &[&str] = &["lock", "fair", "rwlock", "multi", "election"];
 
 /// The scenarios for all kinds with one server. Those for one kind are in its folder.
 const COMMON: &[Scenario] = &[
@@ -149,6 +161,41 @@ const COMMON: &[Scenario] = &[
         masters: 3,
         ..PLAIN
     },
+    // A replica that lags takes over, and the former master goes on answering. Two holders are
+    // expected, and tokens distinguish them.
+    Scenario {
+        name: "two-masters",
+        faults: &[Fault::TwoMasters],
+        replicated: true,
+        expects_trouble: true,
+        asked: &["P7"],
+        ..PLAIN
+    },
+    // The same, but enough replicas confirm that no takeover loses a grant or a renewal. It may
+    // lose a release.
+    Scenario {
+        name: "two-masters-durable",
+        faults: &[Fault::TwoMasters],
+        replicated: true,
+        durable: true,
+        kinds: DURABLE,
+        servers_differ: 1_000,
+        allowance: 1_000,
+        ..PLAIN
+    },
+    // The same, with clocks that differ by more than the allowance.
+    Scenario {
+        name: "two-masters-apart",
+        faults: &[Fault::TwoMasters],
+        replicated: true,
+        durable: true,
+        kinds: DURABLE,
+        servers_differ: 8_000,
+        allowance: 500,
+        expects_trouble: true,
+        asked: &["P7"],
+        ..PLAIN
+    },
 ];
 
 /// Lists all scenarios, which the library must pass.
@@ -185,18 +232,22 @@ impl Scenario {
     pub fn draw_clocks(&self, seed: u64) -> Vec<u64> {
         let mut rng = Rng::new(seed.rotate_left(24));
         let most = self.servers_differ * 1_000;
-        // The greatest difference finds an allowance that is too small.
-        let mut draw = || match rng.below(3) {
-            0 => 0,
-            1 => most,
-            _ => rng.below(most + 1),
-        };
-        (0..SERVERS).map(|_| draw()).collect()
+        (0..SERVERS).map(|_| draw_clock(&mut rng, most)).collect()
     }
 
     /// Tells whether a broken promise does not count as a failure of the library.
     pub fn excuses(&self, promise: &str) -> bool {
         self.excused.contains(&promise)
+    }
+}
+
+/// Draws the offset in µs of a server's clock, relative to the slowest. The greatest difference finds
+/// an allowance that is too small.
+pub fn draw_clock(rng: &mut Rng, most: u64) -> u64 {
+    match rng.below(3) {
+        0 => 0,
+        1 => most,
+        _ => rng.below(most + 1),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::{
     Model, ServerTime,
-    engine::{Delivery, Engine, SessionId, SessionKind, Snapshot},
+    engine::{Condition, Delivery, Engine, SessionId, SessionKind, Snapshot},
 };
 
 use crate::{mutants::Forgery, runtime::Clock};
@@ -102,6 +102,31 @@ impl Server {
     pub fn replace(&mut self, snapshot: &Snapshot, ahead: u64, at: u64) {
         self.ahead = ahead;
         self.restart(snapshot, at);
+    }
+
+    /// Replaces the data, as a replica does with those of its master.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.engine.restore(snapshot);
+    }
+
+    /// Makes it a replica, which refuses writes, or a master.
+    pub fn set_replica(&mut self, replica: bool) {
+        self.engine.set_condition(Condition::ReadOnly, replica);
+    }
+
+    /// Keeps messages for the other nodes of a cluster.
+    pub fn keep_messages(&mut self) {
+        self.engine.keep_messages();
+    }
+
+    /// Takes the messages for the other nodes of a cluster: channels and texts.
+    pub fn take_messages(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.engine.take_messages()
+    }
+
+    /// Sends a message of another server to the subscribers of a channel.
+    pub fn hear(&mut self, channel: &[u8], payload: &[u8]) {
+        self.engine.hear(channel, payload);
     }
 
     /// Removes all data and goes on.

@@ -194,7 +194,7 @@ fn world(config: &Config, runtime: &Arc<dyn Runtime>, life: Arc<Life>) -> World 
         Arc::clone(&config.transport),
         Clocks::new(config.clock_allowance()),
         life,
-        config.watch_keys,
+        (config.watch_keys, config.rules),
     )
 }
 

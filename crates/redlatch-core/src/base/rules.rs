@@ -85,6 +85,20 @@ pub enum Rule {
     StartWithoutSome,
     /// A request that the end of the caller's time has cut off is undone.
     UndoCutOff,
+    /// A grant that too few replicas have confirmed is refused.
+    RefuseShortfall,
+    /// A grant counts only if the number of confirmations is known.
+    KnowConfirmations,
+    /// Replicas have to confirm the renewals of a durable hold.
+    RenewDurably,
+    /// A renewal that too few replicas have confirmed does not count.
+    ConfirmRenewals,
+    /// A majority is counted of the most replicas ever seen.
+    CountMostReplicas,
+    /// A redirection to the present node of a slot is followed.
+    FollowMoved,
+    /// A server that is no master any more is left.
+    LeaveDemoted,
 }
 
 /// The rules that a client keeps: all of them, unless the simulator breaks one.

@@ -23,6 +23,7 @@ use crate::{
     base::{
         merge::Slots,
         observe,
+        rules::Rule,
         sync::{Watch, lock},
         timeouts,
     },
@@ -465,6 +466,9 @@ impl Router {
     /// check of its connection or a look for the master.
     pub(super) fn doubted(&self, session: &Session, obstacle: Obstacle, error: &ServerError) {
         tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
+        if !self.world.rules.keeps(Rule::LeaveDemoted) {
+            return;
+        }
         if obstacle == Obstacle::ReadOnly {
             // The server is no master any more. Its address may lead to another server by now.
             let sessions = self.sessions();
@@ -494,6 +498,9 @@ impl Router {
     /// Returns the target of a redirection by the server behind `session`, if there is one. A
     /// permanent redirection (`MOVED`) updates the routes.
     pub(super) fn redirected(&self, session: &Session, redirect: &Redirect) -> Option<Address> {
+        if !redirect.once && !self.world.rules.keeps(Rule::FollowMoved) {
+            return None;
+        }
         if !self.is_cluster() {
             session.suspect(timeouts::SUSPECTED_SILENCE);
             return None;

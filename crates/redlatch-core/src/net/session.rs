@@ -23,7 +23,7 @@ use self::progress::{Progress, Silence};
 use super::{World, batcher::Batcher};
 use crate::{
     Error, ErrorKind,
-    base::{merge::Slots, script::Script, sync::lock, timeouts},
+    base::{merge::Slots, rules::Rule, script::Script, sync::lock, timeouts},
     protocol::{grant::Dated, rights, server_clock::ServerClock, time::Moment},
     runtime::{Address, Command, Conn, Outcome, Reply, Value},
 };
@@ -155,6 +155,9 @@ impl Session {
 
     /// Records that the server has `replicas` replicas.
     pub(super) fn saw_replicas(&self, replicas: u32) {
+        if !self.world.rules.keeps(Rule::CountMostReplicas) {
+            return self.replicas.store(replicas, Ordering::Relaxed);
+        }
         self.replicas.fetch_max(replicas, Ordering::Relaxed);
     }
 

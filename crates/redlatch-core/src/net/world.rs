@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
-    base::{life::Life, sync::lock},
+    base::{life::Life, rules::Rules, sync::lock},
     protocol::{apart::Apart, time::Moment},
     runtime::{Address, Runtime, TlsOptions, Transport},
 };
@@ -25,6 +25,7 @@ pub(crate) struct World {
     /// client does not ask for changes.
     pub(crate) changed: Option<Arc<Strays>>,
     pub(super) tls: Arc<ReplacedTls>,
+    pub(crate) rules: Rules,
 }
 
 impl World {
@@ -33,7 +34,7 @@ impl World {
         transport: Arc<dyn Transport>,
         clocks: Clocks,
         life: Arc<Life>,
-        watch_keys: bool,
+        (watch_keys, rules): (bool, Rules),
     ) -> Self {
         let alarms = Alarms::start(&runtime, &life);
         Self {
@@ -46,6 +47,7 @@ impl World {
             apart: Arc::default(),
             changed: watch_keys.then(Arc::default),
             tls: Arc::default(),
+            rules,
         }
     }
 

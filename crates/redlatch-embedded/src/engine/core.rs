@@ -11,7 +11,7 @@ use super::{
     gate,
     keyspace::Keyspace,
     pubsub::PubSub,
-    table::{self, Run},
+    table::{self, Run, Spec},
     time::Clock,
 };
 
@@ -28,6 +28,8 @@ pub(super) struct Core {
     pub(super) script: Option<ScriptRun>,
     pub(super) started: ServerTime,
     pub(super) replicas: u32,
+    /// The number of commands whose effects replicas get.
+    pub(super) effects: u64,
     /// The time that each command of a script adds to the clock that the script sees.
     pub(super) script_step: Duration,
 }
@@ -45,6 +47,7 @@ impl Core {
             script: None,
             started,
             replicas: 0,
+            effects: 0,
             script_step: Duration::from_micros(1),
         }
     }
@@ -63,13 +66,9 @@ impl Core {
         }
         let session = script.session;
         match spec.run {
-            Run::Plain(run) => run(&mut Call {
-                core: self,
-                session,
-                args: &args,
-                clock,
-            })
-            .map_err(Refused::ByCommand),
+            Run::Plain(run) => self
+                .run(session, &args, clock, spec, run)
+                .map_err(Refused::ByCommand),
             Run::Script(_) => Err(Refused::ByGate(table::not_from_scripts(self.model))),
         }
     }
@@ -80,14 +79,27 @@ impl Core {
         session: SessionId,
         args: &[&[u8]],
         now: ServerTime,
+        (spec, run): (&Spec, fn(&mut Call<'_>) -> Reply),
+    ) -> Reply {
+        self.run(session, args, Clock::at(now), spec, run)
+    }
+
+    fn run(
+        &mut self,
+        session: SessionId,
+        args: &[&[u8]],
+        clock: Clock,
+        spec: &Spec,
         run: fn(&mut Call<'_>) -> Reply,
     ) -> Reply {
-        run(&mut Call {
+        let reply = run(&mut Call {
             core: self,
             session,
             args,
-            clock: Clock::at(now),
-        })
+            clock,
+        });
+        self.effects += u64::from(spec.has_effect(&reply));
+        reply
     }
 }
 

@@ -41,6 +41,7 @@ pub use self::{
 use self::{
     core::{Core, Session},
     lua::ScriptHost,
+    pubsub::ChannelKind,
     table::Run,
     time::Clock,
 };
@@ -136,7 +137,7 @@ impl Engine {
         let spec = gate::admit(&core, session, &args)?;
         *core.counts.entry(spec.name).or_default() += 1;
         match spec.run {
-            Run::Plain(run) => core.execute(session, &args, now, run),
+            Run::Plain(run) => core.execute(session, &args, now, (spec, run)),
             Run::Script(run) => {
                 drop(core);
                 run(self, session, &args, Clock::at(now))
@@ -147,6 +148,24 @@ impl Engine {
     /// Takes the pushes made since the last call, in order.
     pub fn take_deliveries(&mut self) -> Vec<Delivery> {
         self.core().pubsub.take()
+    }
+
+    /// Keeps the messages of `PUBLISH`, which a cluster sends to its other nodes.
+    pub fn keep_messages(&mut self) {
+        self.core().pubsub.published = Some(Vec::new());
+    }
+
+    /// Takes the messages that were published since the last call: channels and texts.
+    pub fn take_messages(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut core = self.core();
+        let published = core.pubsub.published.as_mut();
+        published.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Sends a message of another node to the subscribers of a channel.
+    pub fn hear(&mut self, channel: &[u8], payload: &[u8]) {
+        let pubsub = &mut self.core().pubsub;
+        pubsub.send(ChannelKind::Global, channel, payload);
     }
 
     /// Sets or clears a condition under which the server refuses commands.
@@ -180,10 +199,13 @@ impl Engine {
     pub fn restart(&mut self, snapshot: &Snapshot, now: ServerTime) {
         self.host.flush();
         let mut core = self.core();
-        let (model, script_step) = (core.model, core.script_step);
+        let (model, script_step, effects) = (core.model, core.script_step, core.effects);
+        let pubsub = core.pubsub.restarted();
         *core = Core {
             data: snapshot.data(),
+            pubsub,
             script_step,
+            effects,
             ..Core::new(model, now)
         };
     }
@@ -206,6 +228,12 @@ impl Engine {
     /// count.
     pub fn command_counts(&self) -> BTreeMap<&'static str, u64> {
         self.core().counts.clone()
+    }
+
+    /// Returns how many commands have had effects that a server sends to its replicas. A restart
+    /// keeps the number, as a server keeps its offset of replication.
+    pub fn effects(&self) -> u64 {
+        self.core().effects
     }
 
     /// Returns the server whose behaviour this engine has.

@@ -29,11 +29,25 @@ pub(super) enum ChannelKind {
 pub(super) struct PubSub {
     channels: BTreeMap<(ChannelKind, Vec<u8>), Vec<SessionId>>,
     pending: Vec<Delivery>,
+    /// The messages of `PUBLISH` since they were taken; `None` if they are not kept.
+    pub(super) published: Option<Vec<Message>>,
 }
 
+/// A channel, and the text of a message.
+pub(super) type Message = (Vec<u8>, Vec<u8>);
+
 impl PubSub {
-    /// Sends a message to all subscribers. Returns their number.
+    /// Sends a message to all subscribers, and keeps it for other nodes. Returns the number of
+    /// subscribers.
     pub(super) fn publish(&mut self, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> usize {
+        if let (ChannelKind::Global, Some(published)) = (kind, &mut self.published) {
+            published.push((channel.to_vec(), payload.to_vec()));
+        }
+        self.send(kind, channel, payload)
+    }
+
+    /// Sends a message to all subscribers. Returns their number.
+    pub(super) fn send(&mut self, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> usize {
         let Some(listeners) = self.channels.get(&(kind, channel.to_vec())) else {
             return 0;
         };
@@ -88,6 +102,14 @@ impl PubSub {
             }
         }
         self.pending.retain(|delivery| delivery.session != session);
+    }
+
+    /// Returns the state after a restart: without subscriptions, and keeping messages as before.
+    pub(super) fn restarted(&self) -> Self {
+        Self {
+            published: self.published.as_ref().map(|_| Vec::new()),
+            ..Self::default()
+        }
     }
 
     /// Takes the waiting pushes.

@@ -1,6 +1,6 @@
 //! The table of commands.
 
-use redlatch_core::runtime::{Reply, ServerError};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use super::{
     Engine, Model, SessionId,
@@ -33,6 +33,15 @@ impl Spec {
             args >= -arity
         } else {
             args == arity
+        }
+    }
+
+    /// Tells whether a command with this reply has an effect that replicas get.
+    pub(super) fn has_effect(&self, reply: &Reply) -> bool {
+        match reply {
+            Ok(Value::Int(0)) if self.flags & WRITE != 0 => matches!(self.name, "hset" | "zadd"),
+            Ok(Value::Nil) | Err(_) => false,
+            Ok(_) => self.flags & (WRITE | PUBLISHES) != 0,
         }
     }
 

@@ -6,6 +6,7 @@ use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionId;
 use tokio::sync::{mpsc, oneshot};
 
+use super::replicas::Waiting;
 use crate::exec::ProcId;
 
 /// The number of a connection.
@@ -19,6 +20,8 @@ pub(super) struct Link {
     /// The master of the cluster, or zero.
     pub(super) master: usize,
     pub(super) proc: ProcId,
+    /// The number of the client.
+    pub(super) client: usize,
     pub(super) purpose: Purpose,
     pub(super) session: Option<SessionId>,
     /// Whether the client's end is open.
@@ -32,6 +35,10 @@ pub(super) struct Link {
     pub(super) upward: Way,
     pub(super) downward: Way,
     pub(super) requests: u64,
+    /// The effects on the server that replicas have to confirm to a `WAIT`.
+    pub(super) written: u64,
+    /// The wait for replicas under way.
+    pub(super) waiting: Option<Waiting>,
 }
 
 /// One direction of a connection.

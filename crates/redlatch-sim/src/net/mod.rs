@@ -4,12 +4,14 @@
 //! A live connection never repeats, drops or reorders a message. When it breaks or is closed,
 //! messages on the way may arrive in part, or much later. The replies to them are lost.
 
-mod cluster;
 mod forgery;
 mod link;
+mod masters;
+mod replicas;
 mod rights;
 mod serve;
 mod strange;
+mod takeover;
 mod transport;
 mod trouble;
 
@@ -21,17 +23,20 @@ use std::{
 
 use redlatch_core::runtime::{Command, Purpose, Push};
 
+use self::{forgery::Heard, link::Link, masters::Masters, replicas::Replicas, rights::Rights};
 pub use self::{
-    cluster::Death,
     link::{ConnId, Downward, Upward},
+    masters::{Death, Post, Seat},
+    replicas::Parcel,
     serve::Copy,
-    transport::{SimTransport, address_of, masters},
+    takeover::{Apart, Side},
+    transport::{SimTransport, address_of, addresses},
 };
-use self::{cluster::Masters, forgery::Heard, link::Link, rights::Rights};
 use crate::{
     exec::{Exec, lock},
     faults::{Fault, Faults},
     mutants::Spoilt,
+    plan::Group,
     rng::Rng,
     server::Server,
     watch::Watch,
@@ -57,8 +62,12 @@ pub struct State {
     stopped: Vec<bool>,
     /// The messages that reached each server while it was stopped.
     inbox: Vec<VecDeque<(ConnId, Upward)>>,
-    /// The masters of the first server, if it is a cluster.
+    /// Who is in charge of what.
     masters: Masters,
+    /// What the replicas follow.
+    replicas: Replicas,
+    /// A part of the servers and clients that cannot reach the rest.
+    apart: Option<Apart>,
     /// The permissions that users lack on the servers.
     rights: Rights,
     /// The recorded messages from which others are forged.
@@ -72,12 +81,12 @@ impl Net {
         exec: Arc<Exec>,
         rng: Rng,
         servers: Vec<Server>,
-        masters: usize,
+        group: Group,
         faults: Faults,
         spoilt: Spoilt,
         watch: Arc<Watch>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let net = Arc::new(Self {
             exec,
             state: Mutex::new(State {
                 rng,
@@ -85,14 +94,18 @@ impl Net {
                 faults,
                 stopped: vec![false; servers.len()],
                 inbox: servers.iter().map(|_| VecDeque::new()).collect(),
-                masters: Masters::new(masters),
+                masters: Masters::new(group),
+                replicas: Replicas::new(servers.len()),
+                apart: None,
                 rights: Rights::default(),
                 heard: Heard::default(),
                 spoilt,
                 servers,
             }),
             watch,
-        })
+        });
+        net.begin_to_follow();
+        net
     }
 
     /// Locks and returns the state, with servers and faults.

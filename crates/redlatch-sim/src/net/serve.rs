@@ -1,5 +1,7 @@
 //! The execution of requests on a server.
 
+use std::collections::VecDeque;
+
 use redlatch_core::runtime::{Command, Outcome, Purpose, Push, Reply};
 use redlatch_embedded::engine::{SessionId, SessionKind};
 
@@ -17,6 +19,15 @@ pub struct Copy {
     restarts: u64,
 }
 
+/// The commands of a pipeline that the server has not run yet, and the outcomes of the others.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    request: u64,
+    sent: u64,
+    commands: VecDeque<Command>,
+    pub(super) outcomes: Vec<Outcome>,
+}
+
 fn is_script(command: &Command) -> bool {
     let verb = command.args().next();
     verb.is_some_and(|verb| verb.starts_with(b"EVAL"))
@@ -24,31 +35,58 @@ fn is_script(command: &Command) -> bool {
 
 impl Net {
     pub(super) fn serve(&self, state: &mut State, id: ConnId, message: Upward) {
-        let now = self.exec.now();
         let node = state.conns[id].node;
         match message {
             Upward::Hello => self.accept(state, id),
             Upward::Request(request, batch, sent) => {
-                let Some(session) = state.conns[id].session else {
-                    return;
-                };
-                let run = |command| Outcome::Replied(self.run(state, id, session, command, sent));
-                let outcomes = batch.iter().map(run).collect();
-                if state.roll(Fault::ReplyLost) {
-                    self.watch.fault(Fault::ReplyLost, now, || {
-                        format!("connection {id} breaks before the answer is out")
-                    });
-                    self.tear_reply(state, id, request, outcomes);
-                    self.exec.schedule(now, Event::Cut(id));
-                } else {
-                    self.post_down(state, id, Downward::Reply(request, outcomes));
+                if let Some(waiting) = &mut state.conns[id].waiting {
+                    return waiting.defer(Upward::Request(request, batch, sent));
                 }
+                let pipeline = Pipeline {
+                    request,
+                    sent,
+                    outcomes: Vec::with_capacity(batch.len()),
+                    commands: batch.into(),
+                };
+                self.go_on(state, id, pipeline);
             }
             Upward::Bye => {
+                state.conns[id].waiting = None;
                 if let Some(session) = state.conns[id].session.take() {
                     state.servers[node].close(session);
                 }
             }
+        }
+    }
+
+    /// Runs the commands of a pipeline and sends the replies, unless one has to wait for replicas.
+    pub(super) fn go_on(&self, state: &mut State, id: ConnId, mut pipeline: Pipeline) {
+        let Some(session) = state.conns[id].session else {
+            return;
+        };
+        let now = self.exec.now();
+        while let Some(command) = pipeline.commands.pop_front() {
+            if state.waits_for_replicas(id, &command) {
+                match self.wait(state, id, &command, pipeline) {
+                    Some(rest) => pipeline = rest,
+                    None => return,
+                }
+                continue;
+            }
+            let reply = self.run(state, id, session, &command, pipeline.sent);
+            pipeline.outcomes.push(Outcome::Replied(reply));
+        }
+        let Pipeline {
+            request, outcomes, ..
+        } = pipeline;
+        if state.roll(Fault::ReplyLost) {
+            self.watch.fault(Fault::ReplyLost, now, || {
+                format!("connection {id} breaks before the answer is out")
+            });
+            self.tear_reply(state, id, request, outcomes);
+            self.exec.schedule(now, Event::Cut(id));
+        } else {
+            self.post_down(state, id, Downward::Reply(request, outcomes));
         }
     }
 
@@ -94,9 +132,13 @@ impl Net {
         let refusal = match state.rights.refuse(node, command, now) {
             Some(refusal) => Some(Err(refusal)),
             None if strange == Some(Strange::Before) => Some(state.strange_words()),
-            None => state.masters.answer(master, command),
+            None => {
+                let replicas = state.replicas.count(node);
+                state.masters.answer(master, replicas, command)
+            }
         };
         let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
+        self.replicate(state, node, Some(id));
         self.watch.served(proc, command, &reply, sent, now);
         self.check_end(&state.servers[node], command, now);
         let reply = if state.spoilt.refused {
@@ -135,6 +177,7 @@ impl Net {
         });
         let session = state.servers[node].open(SessionKind::Command);
         let reply = state.servers[node].execute(session, &copy.command, now);
+        self.replicate(&mut state, node, None);
         self.watch
             .served(proc, &copy.command, &reply, copy.sent, now);
         self.check_end(&state.servers[node], &copy.command, now);
@@ -177,8 +220,20 @@ impl Net {
         }
     }
 
-    /// Forwards the pushes of a server.
-    fn deliver(&self, state: &mut State, node: usize) {
+    /// Forwards the pushes of a server, and its messages to the other nodes of its cluster.
+    pub(super) fn deliver(&self, state: &mut State, node: usize) {
+        self.push(state, node);
+        for (channel, payload) in state.servers[node].take_messages() {
+            for other in (0..state.servers.len()).filter(|&other| other != node) {
+                if state.apart_until(node, other, self.exec.now()) == 0 {
+                    state.servers[other].hear(&channel, &payload);
+                    self.push(state, other);
+                }
+            }
+        }
+    }
+
+    fn push(&self, state: &mut State, node: usize) {
         for delivery in state.servers[node].take_deliveries() {
             let to = state
                 .conns
@@ -194,5 +249,13 @@ impl Net {
             }
             self.post_down(state, id, Downward::Push(delivery.push));
         }
+    }
+}
+
+impl State {
+    /// Tells whether a command is a `WAIT` at a server that has replicas.
+    fn waits_for_replicas(&self, id: ConnId, command: &Command) -> bool {
+        let replicated = self.masters.group.replicas > 0 && self.masters.leads(self.conns[id].node);
+        replicated && command.args().next() == Some(b"WAIT")
     }
 }

@@ -1,6 +1,6 @@
 //! The transport of redlatch over the simulated network.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use redlatch_core::runtime::{
@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     ConnId, Net, Upward,
-    cluster::{HOST, PORT},
     link::{Link, Way},
+    masters::{HOST, PORT},
 };
 use crate::exec::ProcId;
 
@@ -21,12 +21,13 @@ use crate::exec::ProcId;
 pub struct SimTransport {
     net: Arc<Net>,
     proc: ProcId,
+    client: usize,
 }
 
 impl SimTransport {
-    /// Creates the transport of `proc`.
-    pub const fn new(net: Arc<Net>, proc: ProcId) -> Self {
-        Self { net, proc }
+    /// Creates the transport of `proc`, a life of client number `client`.
+    pub const fn new(net: Arc<Net>, proc: ProcId, client: usize) -> Self {
+        Self { net, proc, client }
     }
 }
 
@@ -37,10 +38,21 @@ impl Transport for SimTransport {
             let mut state = self.net.state();
             let (accept, accepted) = oneshot::channel();
             let (pushes, receiver) = mpsc::unbounded_channel();
+            let master = master_of(&dial.address);
+            let node = match state.masters.group.replicas {
+                0 => node_of(&dial.address),
+                _ => master,
+            };
+            let mut way = Way::default();
+            let now = self.net.exec.now();
+            if let Some(until) = state.cut_off_until(self.client, master, now) {
+                way.hold(until);
+            }
             state.conns.push(Link {
-                node: node_of(&dial.address),
-                master: master_of(&dial.address),
+                node,
+                master,
                 proc: self.proc,
+                client: self.client,
                 purpose: dial.purpose,
                 session: None,
                 open: true,
@@ -49,9 +61,11 @@ impl Transport for SimTransport {
                 pending: BTreeMap::new(),
                 pushes: Some(pushes),
                 receiver: Some(receiver),
-                upward: Way::default(),
-                downward: Way::default(),
+                upward: way,
+                downward: way,
                 requests: 0,
+                written: 0,
+                waiting: None,
             });
             let id = state.conns.len() - 1;
             self.net.post_up(&mut state, id, Upward::Hello);
@@ -90,10 +104,11 @@ fn node_of(address: &Address) -> usize {
     node.and_then(|node| node.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the addresses of the masters of a cluster.
-pub fn masters(number: usize) -> Vec<String> {
-    let masters = PORT..PORT + number;
-    masters.map(|port| format!("{HOST}:{port}")).collect()
+/// Returns the addresses of these servers or sentinels.
+pub fn addresses(seats: Range<usize>) -> Vec<String> {
+    seats
+        .map(|seat| format!("{HOST}:{}", PORT + seat))
+        .collect()
 }
 
 fn master_of(address: &Address) -> usize {

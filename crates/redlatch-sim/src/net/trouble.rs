@@ -103,6 +103,8 @@ impl Net {
     pub fn restart(&self, node: usize, snapshot: &Snapshot) {
         let mut state = self.state();
         state.servers[node].restart(snapshot, self.exec.now());
+        let leads = state.masters.leads(node);
+        state.servers[node].set_replica(!leads);
         self.disconnect(&mut state, node);
     }
 
@@ -115,7 +117,7 @@ impl Net {
     }
 
     /// Breaks all connections of a server.
-    fn disconnect(&self, state: &mut State, node: usize) {
+    pub(super) fn disconnect(&self, state: &mut State, node: usize) {
         let now = self.exec.now();
         state.inbox[node].clear();
         for id in 0..state.conns.len() {
@@ -125,6 +127,7 @@ impl Net {
             let delay = state.delay();
             let link = &mut state.conns[id];
             link.session = None;
+            link.waiting = None;
             link.upward.limit = Some(link.upward.arrived);
             if link.open && !link.severed {
                 link.severed = true;
@@ -136,6 +139,7 @@ impl Net {
 
     /// Ends all faults: no data is delayed any more.
     pub fn heal(&self) {
+        self.join();
         let mut state = self.state();
         state.faults = Faults::none(&state.faults);
         state.rights.heal();
@@ -149,6 +153,7 @@ impl Net {
         }
         let nodes = state.servers.len();
         drop(state);
+        self.settle();
         (0..nodes).for_each(|node| self.resume(node));
     }
 }

@@ -40,7 +40,7 @@ impl Checker for Lateness {
             }
             match seen {
                 Seen::Granted { name, attempt } | Seen::Given { name, attempt }
-                    if self.ended.contains(attempt) =>
+                    if self.ended.contains(attempt) && !view.conditions.forks =>
                 {
                     let name = label(*name);
                     let what = format!("attempt {attempt} took {name} after it had been ended");

@@ -71,7 +71,9 @@ impl Checker for Notice {
                         _ => continue,
                     };
                     let hold = Arc::from(hold.as_str());
-                    if view.was_forced(*name, &hold) && !view.conditions.expects_trouble {
+                    // Another master may not know of the force.
+                    let known = !view.conditions.expects_trouble && !view.conditions.forks;
+                    if known && view.was_forced(*name, &hold) {
                         let what =
                             format!("a hold of {} is renewed though it was forced", label(*name));
                         record.violate("P4", view.now, what);

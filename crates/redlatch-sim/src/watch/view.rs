@@ -117,6 +117,8 @@ pub struct Conditions {
     pub expects_trouble: bool,
     /// The server may lose acknowledged writes.
     pub loses_writes: bool,
+    /// Several servers may answer at one time, each with writes that the others lack.
+    pub forks: bool,
     /// Holds are ended by force.
     pub forced: bool,
     /// The longest usual delay of a message in µs.
@@ -160,6 +162,7 @@ impl Conditions {
             expects_trouble: faults.expects_trouble()
                 || scenario.is_some_and(|scenario| scenario.expects_trouble),
             loses_writes: faults.loses_writes(),
+            forks: faults.has(Fault::TwoMasters),
             forced: faults.has(Fault::Force),
             delay: faults.delays().1,
             servers_differ: scenario.map_or(0, |scenario| scenario.servers_differ * 1_000),

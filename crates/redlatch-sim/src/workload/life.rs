@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     exec::ProcId,
-    net::{SimTransport, address_of, masters},
+    net::{SimTransport, address_of, addresses},
+    plan::Finding,
     rng::Rng,
     runtime::{Clock, SimRuntime},
     world::Shared,
@@ -100,7 +101,7 @@ impl Life {
 
     async fn connect(&self, node: usize) -> Result<Client, Error> {
         let plan = &self.shared.plan;
-        let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc);
+        let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc, self.number);
         let runtime: Arc<dyn Runtime> = Arc::clone(&self.runtime) as _;
         let allowance = match self.shared.spoilt.allowance {
             true => 0,
@@ -109,9 +110,12 @@ impl Life {
         if self.shared.spoilt.ids && self.number < 2 {
             self.runtime.repeat_identity(self.shared.seed);
         }
-        let builder: ClientBuilder = match plan.masters {
-            1 => ClientBuilder::at(address_of(node), Login::default()),
-            number => ClientBuilder::cluster(masters(number)),
+        let (servers, all) = (plan.group.servers(), plan.group.all());
+        let builder: ClientBuilder = match plan.group.finding {
+            Finding::Fixed => ClientBuilder::at(address_of(node), Login::default()),
+            Finding::Cluster => ClientBuilder::cluster(addresses(0..servers)),
+            Finding::Roles => ClientBuilder::replicas(addresses(0..servers)),
+            Finding::Sentinels => ClientBuilder::sentinel("main", addresses(servers..all)),
         };
         #[cfg(redlatch_sim)]
         let builder = match self.shared.broken {

@@ -149,7 +149,8 @@ pub trait Workload: fmt::Debug + Sync {
     /// Tells whether its seeds may draw this scenario.
     fn takes_part(&self, scenario: &Scenario) -> bool {
         let own = self.scenarios().iter().any(|own| own.name == scenario.name);
-        own || scenario.is_common() && self.nodes() == 1
+        let able = scenario.kinds.is_empty() || scenario.kinds.contains(&self.name());
+        own || scenario.is_common() && self.nodes() == 1 && able
     }
 }
 

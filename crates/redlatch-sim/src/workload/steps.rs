@@ -44,8 +44,10 @@ impl Worker {
     /// Draws the µs of one piece of work under a guard.
     pub(super) fn draw_work(&mut self) -> u64 {
         let lease = self.plan().lease * 1000;
+        // A takeover shows best during a long hold.
+        let long = if self.has(Fault::TwoMasters) { 4 } else { 1 };
         match self.rng.below(20) {
-            0 => self.rng.between(0, lease * 3),
+            long_work if long_work < long => self.rng.between(0, lease * 3),
             1..=3 => self.rng.between(0, lease),
             _ => self.rng.between(0, 20_000),
         }

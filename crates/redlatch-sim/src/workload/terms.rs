@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Backoff, Owner, WaitStrategy};
+use redlatch_core::{Backoff, Durability, Owner, WaitStrategy};
 
 use super::Worker;
 use crate::{names::label, watch::Waits};
@@ -18,6 +18,8 @@ pub struct Terms {
     pub lease: Duration,
     /// The wait strategy.
     pub strategy: WaitStrategy,
+    /// The servers that have to know of the hold.
+    pub durability: Durability,
 }
 
 /// How long an acquisition waits.
@@ -39,6 +41,7 @@ impl Terms {
             renewed: true,
             lease: ms(worker.plan().lease),
             strategy: WaitStrategy::Notify,
+            durability: worker.plan().durability,
         }
     }
 
@@ -66,6 +69,7 @@ impl Terms {
             renewed,
             lease: ms(span),
             strategy,
+            durability: worker.plan().durability,
         }
     }
 

@@ -205,7 +205,9 @@ impl Worker {
             () = self.life.shared.healed() => return,
         }
         let owner = owner.to_string();
-        if self.life.shared.holders(name).contains(&owner) {
+        // A takeover may have lost the release.
+        let lost = self.has(Fault::TwoMasters);
+        if !lost && self.life.shared.holders(name).contains(&owner) {
             let name = label(name);
             let what = format!(
                 "{owner} holds {name} though all of its calls and guards are gone and answered"

@@ -1,5 +1,6 @@
 //! One run: a server, its clients, and the faults.
 
+mod depose;
 mod end;
 mod shared;
 mod strike;
@@ -27,9 +28,10 @@ use crate::{
     faults::{Fault, Faults},
     mutants::Mutant,
     names::NAMES,
-    net::{ConnId, Copy, Downward, Net, Upward},
+    net::{ConnId, Copy, Downward, Net, Parcel, Post, Seat, Upward},
     plan::Plan,
     rng::Rng,
+    runtime::Clock,
     scenarios::Scenario,
     server::Server,
     watch::{Tally, Violation, Watch},
@@ -55,6 +57,14 @@ pub enum Event {
     ServerResumes(usize),
     /// A dead master of a cluster serves again.
     MasterReturns(usize),
+    /// Data reach a replica.
+    Parcel(Parcel),
+    /// The time of a `WAIT` is over.
+    Waited(ConnId),
+    /// A replica takes over from the master of a shard.
+    Appoint(usize),
+    /// A server or a sentinel learns who is the master of a shard, and perhaps closes connections.
+    Told(Seat, usize, Post, bool),
     /// A client begins its next life.
     Rebirth(usize),
     /// A copy of the data is taken, for a failover that loses later data.
@@ -168,10 +178,18 @@ pub fn run(seed: u64, options: &Options) -> Report {
 fn servers(rng: &mut Rng, plan: &Plan, options: &Options) -> Vec<Server> {
     let forgery = options.mutant.and_then(Mutant::forgery);
     let model = Model::ALL[rng.index(Model::ALL.len())];
-    let clocks = plan.server_clocks.iter().cloned();
-    let ahead = plan.successors[0];
-    let servers = clocks.map(|clock| Server::new(model, clock, ahead, forgery.clone()));
-    servers.collect()
+    let server =
+        |model, clock: &Clock, ahead| Server::new(model, clock.clone(), ahead, forgery.clone());
+    let group = plan.group;
+    if group.replicas == 0 {
+        let clocks = plan.server_clocks.iter();
+        return clocks
+            .map(|clock| server(model, clock, plan.successors[0]))
+            .collect();
+    }
+    // Clients compare the clocks that they see. Those that replace a replica differ.
+    let seats = (0..group.all()).map(|_| server(model, &plan.server_clocks[0], 0));
+    seats.collect()
 }
 
 impl World {
@@ -193,7 +211,7 @@ impl World {
             Arc::clone(&exec),
             rng.fork(),
             servers,
-            plan.masters,
+            plan.group,
             faults.clone(),
             spoilt,
             Arc::clone(&watch),
@@ -290,6 +308,10 @@ impl World {
                 shared.watch.say(|| format!("master {master} is back"));
                 shared.net.restore_master(master);
             }
+            Event::Parcel(parcel) => shared.net.apply(parcel),
+            Event::Waited(conn) => shared.net.waited(conn),
+            Event::Appoint(shard) => self.appoint(shard),
+            Event::Told(seat, shard, post, breaks) => shared.net.tell(seat, shard, post, breaks),
             Event::Rebirth(client) => self.give_birth(client),
             Event::Copy => self.copy(),
             Event::Heal => self.heal(),
@@ -326,7 +348,7 @@ impl World {
     }
 
     fn copy(&mut self) {
-        if self.shared.faults.loses_writes() && !self.shared.is_healed() {
+        if self.shared.faults.is_copied() && !self.shared.is_healed() {
             let copy = || Copied {
                 number: self.shared.watch.copied(),
                 data: self.shared.net.state().servers[0].snapshot(),

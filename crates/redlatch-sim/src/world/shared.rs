@@ -164,7 +164,7 @@ impl Shared {
             keys.flat_map(move |key| self.kind.holders(&key, now.millis()))
                 .collect::<Vec<_>>()
         };
-        state.servers.iter().flat_map(holders).collect()
+        state.leading().flat_map(holders).collect()
     }
 
     /// Runs `action` after `micros`, even if the client is gone.

@@ -21,7 +21,7 @@ impl World {
         let Some(fault) = shared.faults.next_timed(&mut self.rng) else {
             return;
         };
-        let nodes = shared.plan.nodes();
+        let nodes = shared.plan.servers();
         let node = if nodes > 1 { self.rng.index(nodes) } else { 0 };
         match fault {
             Fault::Cut | Fault::HalfOpen | Fault::PubSubCut | Fault::Stall => {
@@ -34,6 +34,7 @@ impl World {
                 self.take_over(fault);
             }
             Fault::MasterDown => self.lose_master(),
+            Fault::TwoMasters => self.depose(),
             Fault::ForgedCall | Fault::ForgedOpening => {
                 if let Some(said) = shared.net.forge(fault) {
                     shared.watch.fault(fault, shared.exec.now(), || said);
@@ -47,7 +48,7 @@ impl World {
     /// replica, and it has none.
     fn lose_master(&mut self) {
         let shared = &self.shared;
-        let master = self.rng.index(shared.plan.masters);
+        let master = self.rng.index(shared.plan.group.shards);
         let span = self.rng.between(500_000, 15_000_000);
         let death = match self.rng.chance(500) {
             true => Death::Process,

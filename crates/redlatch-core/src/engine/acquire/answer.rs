@@ -77,6 +77,12 @@ impl Run<'_> {
                 let answer = answer?;
                 let acknowledged = match (&answer, acknowledged) {
                     (Answer::Granted(_), Ok(Some(replicas))) => replicas,
+                    (Answer::Granted(_), Err(_)) if !self.client.keeps(Rule::RefuseShortfall) => 0,
+                    (Answer::Granted(_), Ok(None))
+                        if !self.client.keeps(Rule::KnowConfirmations) =>
+                    {
+                        0
+                    }
                     (Answer::Granted(_), confirmed) => {
                         self.attempt.granted();
                         confirmed?;

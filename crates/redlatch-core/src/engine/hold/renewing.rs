@@ -21,7 +21,8 @@ impl Hold {
     pub(in crate::engine) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
         let mut inner = self.inner();
         let begins = inner.renewal.begin(at);
-        begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
+        let durable = inner.is_durable() && self.client.keeps(Rule::RenewDurably);
+        begins.then(|| (inner.local_lease.valid_until(), durable))
     }
 
     /// Records at `now` that the renewal sent at `sent` has set the lease to `span`, where `lease`

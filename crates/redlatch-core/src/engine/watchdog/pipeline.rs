@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Error,
-    base::script::{CallOutcome, ScriptCall},
+    base::{
+        rules::Rule,
+        script::{CallOutcome, ScriptCall},
+    },
     engine::Hold,
     net::{Acknowledged, Dispatch, Limit, LinkClass, Net, Replication, Request, Response, Session},
     protocol::{lease::Lease, time::Moment},
@@ -140,7 +143,10 @@ pub(super) enum Confirmed {
 impl Confirmed {
     /// Tells whether the confirmations are enough for the guards of this hold.
     pub(super) fn suffices(&self, job: &Job) -> bool {
+        let client = job.hold.client();
         match *self {
+            _ if !client.keeps(Rule::ConfirmRenewals) => true,
+            Self::Unasked if !client.keeps(Rule::RenewDurably) => true,
             // A guard that requires replicas may have joined since.
             Self::Unasked => !job.hold.is_durable(),
             Self::Unknown => false,

@@ -7,7 +7,7 @@ use tokio::select;
 use super::Session;
 use crate::{
     Error, ErrorKind,
-    base::{observe, sync::lock, timeouts},
+    base::{observe, rules::Rule, sync::lock, timeouts},
     protocol::{grant::Dated, time::Moment},
     runtime::{Command, Push, Pushes, Value},
 };
@@ -111,6 +111,7 @@ impl Session {
                 continue;
             }
             // The health check judges silence, and not this check.
+            let asks_role = asks_role && self.world.rules.keeps(Rule::LeaveDemoted);
             if asks_role && matches!(self.is_master().await, Ok(false)) {
                 return self.no_master();
             }

@@ -18,6 +18,11 @@ pub(in crate::engine) fn time(call: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn wait(call: &mut Call<'_>) -> Reply {
+    if call.core.conditions.has(Condition::ReadOnly) {
+        return Err(error(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.",
+        ));
+    }
     call.int(1)?;
     let Ok(timeout) = call.int(2) else {
         return Err(error("ERR timeout is not an integer or out of range"));

@@ -113,6 +113,8 @@ type Broken = Option<(&'static str, String)>;
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
         let broken = match *event {
+            // A fence forgets its mark together with the write.
+            Event::Ran { .. } if view.conditions.forks => None,
             Event::Ran { ran, .. } => self.ran(ran, record),
             Event::Did { name, deed, .. } => match deed.downcast_ref::<Deed>() {
                 Some(deed) => self.did(name, *deed, record),

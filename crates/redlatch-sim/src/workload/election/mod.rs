@@ -115,6 +115,7 @@ fn election(worker: &Worker, name: usize) -> Election {
     let lease = Duration::from_millis(worker.plan().lease);
     let election = Election::new(&worker.client, label(name))
         .lease(lease)
+        .durability(worker.plan().durability)
         .value(&worker.label);
     if name % 2 == 1 {
         election.fair()

@@ -65,7 +65,7 @@ impl Holding for Fair {
         };
         acquiring!(
             terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-            .owner(owner).strategy(strategy)
+            .owner(owner).strategy(strategy).durability(terms.durability)
         )
     }
 

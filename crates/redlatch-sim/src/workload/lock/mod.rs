@@ -49,7 +49,7 @@ impl Holding for Plain {
         let lock = Lock::new(&worker.client, label(name));
         acquiring!(
             terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-            .owner(owner).strategy(terms.strategy)
+            .owner(owner).strategy(terms.strategy).durability(terms.durability)
         )
     }
 

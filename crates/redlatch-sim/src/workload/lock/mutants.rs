@@ -14,6 +14,9 @@ const RELEASE: &Source = &REENTRANT.release;
 const RENEW: &Source = &REENTRANT.renew;
 const FORCE: &Source = &REENTRANT.force;
 
+/// The world in which replicas confirm grants and renewals.
+const DURABLE: &str = "two-masters-durable";
+
 /// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     script(
@@ -217,5 +220,16 @@ pub(super) const ALL: &[Mutant] = &[
     .within("strange-words"),
     mutant("strange-is-final", What::TakesStrangeFor("CROSSSLOT")).within("strange-words"),
     client("starts-with-all-only", Rule::StartWithoutSome).within("dead-master"),
+    client("shortfall-ignored", Rule::RefuseShortfall).within(DURABLE),
+    client("unknown-confirmations-count", Rule::KnowConfirmations)
+        .under(Fault::Torn)
+        .within(DURABLE),
+    client("renewals-not-durable", Rule::RenewDurably).within(DURABLE),
+    client("renewal-shortfall-ignored", Rule::ConfirmRenewals).within(DURABLE),
+    client("majority-of-present", Rule::CountMostReplicas).within(DURABLE),
+    mutant("waits-on-another-connection", What::WaitsElsewhere).within(DURABLE),
+    mutant("takeover-allowance-not-asked", What::AsksNoAllowance).within(DURABLE),
+    client("moved-not-followed", Rule::FollowMoved).within("two-masters"),
+    client("demoted-not-left", Rule::LeaveDemoted).within("two-masters"),
     client("cut-off-not-undone", Rule::UndoCutOff).within("late-replies"),
 ];

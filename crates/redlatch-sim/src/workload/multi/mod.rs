@@ -151,7 +151,7 @@ fn ask(worker: &Worker, names: &[usize], owner: &Owner, terms: &Terms) -> Acquir
     let all = MultiLock::new(&members);
     acquiring!(
         terms, all.try_lock(), |wait| all.try_lock_for(wait), all.lock();
-        .owner(owner).strategy(terms.strategy)
+        .owner(owner).strategy(terms.strategy).durability(terms.durability)
     )
 }
 

@@ -7,7 +7,7 @@ mod sides;
 
 use std::{future::Future, ops::Deref, pin::Pin};
 
-use redlatch_core::{Error, Held, Owner, Released};
+use redlatch_core::{Durability, Error, Held, Owner, Released};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard};
 
@@ -77,6 +77,11 @@ impl Workload for ReadWrite {
     }
 }
 
+/// Tells whether a downgrade keeps this durability. Renewals behind it do not wait for replicas.
+fn stays(durability: Durability) -> bool {
+    durability == Durability::Master
+}
+
 type Begun<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
 
 impl Holding for ReadWrite {
@@ -103,7 +108,7 @@ impl Holding for ReadWrite {
                 // A waiter that polls would make all later waiters wait for its next poll.
                 acquiring!(
                     terms, lock.$once(), |wait| lock.$bounded(wait), lock.$patient();
-                    .owner(owner)
+                    .owner(owner).durability(terms.durability)
                 )
             };
         }
@@ -124,7 +129,7 @@ impl Holding for ReadWrite {
                 let write: Begun<WriteGuard> = begin!(write, try_write, try_write_for);
                 Box::pin(async move { Ok(write.await?.map(Either::Write)) })
             }
-            Wish::Downgraded if terms.how == How::Patiently => {
+            Wish::Downgraded if terms.how == How::Patiently && stays(terms.durability) => {
                 let write: Begun<WriteGuard> = begin!(write, try_write, try_write_for);
                 Box::pin(async move {
                     let Some(write) = write.await? else {
@@ -155,12 +160,14 @@ impl Holding for ReadWrite {
         }
         let write: Begun<WriteGuard> = acquiring!(
             terms, look.try_upgrade(), |wait| look.try_upgrade_for(wait), look.upgrade();
+            .durability(terms.durability)
         );
         Some(Box::pin(async move { Ok(write.await?.map(Either::Write)) }))
     }
 
     fn shrinks(&self, worker: &mut Worker, guard: &Either) -> bool {
-        matches!(guard, Either::Write(_)) && worker.rng.chance(250)
+        let shrinks = matches!(guard, Either::Write(_)) && worker.rng.chance(250);
+        shrinks && stays(worker.plan().durability)
     }
 
     fn shrink(&self, guard: Either) -> Acquiring<Either> {

@@ -1,6 +1,8 @@
 //! The operations of a client for the sibling crates. Users do not call them.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
+
+use tokio::select;
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
@@ -74,6 +76,30 @@ pub trait Internals {
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
     ) -> impl Future<Output = Result<R, Error>> + Send {
         self.client().change(build, read)
+    }
+
+    /// Runs an operation that may wait, and ends it when the client closes. Counts as an acquisition
+    /// in progress: the client's `max_waiters` applies.
+    fn admitted<R: Send>(
+        &self,
+        operation: impl Future<Output = Result<R, Error>> + Send,
+    ) -> impl Future<Output = Result<R, Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_open()?;
+            let _ticket = client.admit()?;
+            select! {
+                biased;
+                result = operation => result,
+                () = client.closing() => Err(client.closed()),
+            }
+        }
+    }
+
+    /// Returns the one value of type `T` that belongs to this client. It must not keep the client
+    /// alive.
+    fn table<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        self.client().0.sibling_tables.get()
     }
 
     /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.
@@ -276,6 +302,18 @@ pub trait Internals {
     /// Reports that the server refused to tell others that `primitive` is free.
     fn report_message_refused(&self, primitive: &dyn Primitive, why: &str) {
         self.client().releaser().message_refused(primitive, why);
+    }
+
+    /// Reports that an object of `kind` has let its caller pass after `waited`.
+    fn report_passed(&self, kind: &'static str, class: &Arc<str>, waited: Duration, asked: u32) {
+        let class = Arc::clone(class);
+        observe::acquired(&Labels { kind, class }, waited, asked, !waited.is_zero());
+    }
+
+    /// Reports that an object of `kind` has not let its caller pass: `busy` or `failed`.
+    fn report_refused(&self, kind: &'static str, class: &Arc<str>, outcome: &'static str) {
+        let class = Arc::clone(class);
+        observe::refused(&Labels { kind, class }, outcome);
     }
 
     /// Draws 64 random bits.

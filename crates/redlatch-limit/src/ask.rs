@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind,
+    Error, ErrorKind, Moment,
     family::{About, Internals, Lease},
 };
 use tokio::sync::oneshot;
@@ -56,10 +56,17 @@ fn gone() -> Error {
 }
 
 /// Creates a call, and the receiver of its answer.
-pub(crate) fn call(request: Request) -> (Call, oneshot::Receiver<Result<Answer, Error>>) {
+pub(crate) fn call(
+    request: Request,
+    since: Moment,
+) -> (Call, oneshot::Receiver<Result<Answer, Error>>) {
     let (caller, answer) = oneshot::channel();
-    let caller = Some(caller);
-    (Call { request, caller }, answer)
+    let call = Call {
+        request,
+        since,
+        caller: Some(caller),
+    };
+    (call, answer)
 }
 
 /// Returns what a call has got.
@@ -190,14 +197,19 @@ impl Asking {
         }
     }
 
-    /// Fails all calls that have not asked, since a request of their line has failed. They would
-    /// fail as late as it did, one after another.
+    /// Fails the calls that have not asked for as long as the client's patience, behind a request
+    /// without an answer.
     fn fail_rest(&self, error: &Error) {
-        let error = match error.kind() {
-            ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, error.to_string()),
-            _ => error.clone(),
-        };
-        self.fail_all(&error);
+        if !matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
+        ) {
+            return;
+        }
+        let client = &self.limiter().client;
+        let since = client.now().before(client.patience());
+        let error = Error::new(ErrorKind::Unavailable, error.to_string());
+        self.fail_older(since, &error);
     }
 }
 
@@ -207,6 +219,7 @@ impl Pass {
         let (limiter, request) = self.settlement(0);
         let call = Call {
             request,
+            since: limiter.client.now(),
             caller: None,
         };
         Arc::clone(&limiter).ask_at_once(call);

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{About, Internals, Key, Lease, Name, NameError},
+    family::{About, Internals, Key, Lease, Name, NameError, Rule},
 };
 use tokio::{select, sync::oneshot};
 
@@ -401,7 +401,7 @@ impl Limiter {
         cost: u64,
         until: Until,
     ) -> oneshot::Receiver<Result<Answer, Error>> {
-        let (call, answer) = call(Request::Take { rate, cost, until });
+        let (call, answer) = call(Request::Take { rate, cost, until }, self.client.now());
         self.ask_at_once(call);
         answer
     }
@@ -418,7 +418,7 @@ impl Limiter {
         wait: Option<Duration>,
     ) -> Result<Admission, Error> {
         let until = wait.map_or(Until::Whenever, |wait| Until::At(self.client.now() + wait));
-        let (call, mut answer) = call(Request::Take { rate, cost, until });
+        let (call, mut answer) = call(Request::Take { rate, cost, until }, self.client.now());
         let place = self.ask_in_turn(call);
         let late = self.client.pause(wait.unwrap_or(Lease::MAX));
         let answered = select! {
@@ -433,7 +433,7 @@ impl Limiter {
         };
         match received(answered)? {
             Answer::Taken(taken) => {
-                if !taken.wait.is_zero() {
+                if !taken.wait.is_zero() && self.client.keeps(Rule::WaitUntilItCounts) {
                     self.client.pause(taken.wait).await;
                 }
                 taken.keep().map(Admission::Pass)

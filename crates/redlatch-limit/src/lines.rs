@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use redlatch_core::{Error, Moment, family::Key};
+use redlatch_core::{
+    Error, Moment,
+    family::{Internals, Key, Rule},
+};
 use tokio::sync::oneshot;
 
 use crate::{ask::Answer, limiter::Limiter, rate::Rate, scripts::MOST_PASSES};
@@ -33,6 +36,8 @@ struct Line {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) request: Request,
+    /// When it came.
+    pub(crate) since: Moment,
     /// `None` if no caller expects one.
     pub(crate) caller: Option<oneshot::Sender<Result<Answer, Error>>>,
 }
@@ -225,11 +230,16 @@ impl Asking {
         self.0.change_line(|line| line.waiting.extend(calls));
     }
 
-    /// Fails all calls of the line, since one has failed.
-    pub(crate) fn fail_all(&self, error: &Error) {
+    /// Fails the calls that are no younger than `since` and have not asked.
+    pub(crate) fn fail_older(&self, since: Moment, error: &Error) {
         let calls = self.0.change_line(|line| {
-            let waiting = std::mem::take(&mut line.waiting).into_values();
-            let calls: Vec<_> = line.at_once.drain(..).chain(waiting).collect();
+            let old = |call: &Call| call.since <= since;
+            let waiting = std::mem::take(&mut line.waiting).into_iter();
+            let (gone, stay): (BTreeMap<_, _>, _) = waiting.partition(|(_, call)| old(call));
+            line.waiting = stay;
+            let (mut calls, stay): (VecDeque<_>, _) = line.at_once.drain(..).partition(old);
+            line.at_once = stay;
+            calls.extend(gone.into_values());
             calls
         });
         for call in calls {
@@ -257,7 +267,9 @@ impl Drop for Asking {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.change_line(|line| line.taken = false);
+        if self.0.client.keeps(Rule::PassTurn) {
+            self.0.change_line(|line| line.taken = false);
+        }
     }
 }
 

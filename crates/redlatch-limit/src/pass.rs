@@ -137,7 +137,7 @@ impl Pass {
             return Ok(());
         }
         let (limiter, request) = self.settlement(actual);
-        let (call, answer) = call(request);
+        let (call, answer) = call(request, limiter.client.now());
         limiter.ask_at_once(call);
         received(answer.await).map(drop)
     }

@@ -52,8 +52,9 @@ local function whole(debt, part)
 end
 
 -- Reads field d at `micros`, for a rate, or for that of the field. A clock that was set back leaves
--- the debt as it was. If the rate has changed, as many tokens are owed as before, but not for more
--- than 365 days. Returns debt, part, shift, turn, and the rate of the field.
+-- the debt as it was. If the rate has changed, as many tokens are owed as before, at the time at
+-- which all passes count, but not for more than 365 days. Returns debt, part, shift, turn, and the
+-- rate of the field.
 local function read(d, micros, count, period)
   local t, debt, part, old_count, old_period, shift, turn =
     string.match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
@@ -73,8 +74,11 @@ local function read(d, micros, count, period)
   if count and (count ~= old_count or period ~= old_period) then
     -- No mark of an earlier pass means anything any more.
     shift = shift + debt
-    debt = math.ceil((debt + part / old_count) * old_count / old_period * period / count)
-    debt, part = math.min(debt, LONGEST), 0
+    local ahead = turn > micros and math.min(turn - micros, debt) or 0
+    -- `turn` was rounded up by less than 1 µs, which pays nothing.
+    local rest_of_it = debt - ahead + (ahead > 0 and 1 or 0)
+    local owed = math.ceil((rest_of_it * old_count + part) * period / (old_period * count))
+    debt, part = ahead + math.min(owed, LONGEST), 0
   end
   return debt, part, shift, turn > micros and turn or '0', old_count, old_period
 end

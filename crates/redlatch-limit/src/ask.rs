@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::{
     Admission, Pass, Refused,
     limiter::{KIND, Limiter},
-    lines::{Asking, Batch, Call, Request, Turn, Until},
+    lines::{Asking, Batch, Call, Request, Settlement, Turn, Until},
     rate::Rate,
     scripts::{AcquireScript, Passed, SettleScript},
 };
@@ -88,7 +88,7 @@ impl Answer {
 
 impl Limiter {
     /// Asks for the calls of a line in the background, until none is left.
-    pub(crate) fn start(&self, asking: Asking) {
+    pub(crate) fn start(&self, mut asking: Asking) {
         let task = async move {
             while let Some(batch) = asking.next() {
                 asking.ask(batch).await;
@@ -105,17 +105,15 @@ impl Asking {
         };
         match first.request {
             Request::Take { rate, cost, until } => self.take(batch, rate, cost, until).await,
-            Request::Settle { rate, tokens, mark } => self.settle(batch, rate, tokens, mark).await,
+            Request::Settle(settlement) => self.settle(batch, settlement).await,
         }
     }
 
-    async fn settle(&self, batch: Batch, rate: Rate, tokens: i64, mark: Option<u64>) {
+    async fn settle(&self, batch: Batch, settlement: Settlement) {
         let limiter = self.limiter();
         let script = SettleScript {
             key: &limiter.key,
-            rate,
-            tokens,
-            mark,
+            settlement,
         };
         let settled = limiter
             .client

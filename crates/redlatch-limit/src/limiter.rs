@@ -28,13 +28,13 @@ pub(crate) const KIND: &str = "limit";
 /// * **Once**: a call counts once, however often its request is sent, duplicated or delayed.
 /// * **Clock**: only the server's clock counts. A clock that is set back delays nothing.
 /// * **Rate and burst** are not stored: each call brings its own. A rate that has changed takes
-///   effect with the first call that brings it, and forgives no debt: as many tokens are owed as
-///   before, and are paid at the new rate. If processes use different rates for one name, the
-///   highest of them bounds the passes.
+///   effect with the first call that brings it, or when all passes count that were taken ahead. No
+///   debt is forgiven: as many tokens are owed as before. If processes use different rates for one
+///   name, the highest of them bounds the passes.
 /// * **Order**: calls that wait pass in order of arrival within one client, and take turns with
 ///   those of other clients. So calls that do not wait get what waiting ones leave.
 /// * **Failover**: a server that forgets the limiter, in a failover or a restart without
-///   persistence, lets one more burst pass.
+///   persistence, lets one more burst pass, besides the passes that were taken ahead.
 /// * **Life**: the limiter uses no memory once its debt is paid, and 30 s after the last call.
 ///
 /// The algorithm is the generic cell rate algorithm of [ITU-T I.371], as [throttled] uses it for
@@ -73,7 +73,6 @@ pub struct RateLimiter {
 }
 
 /// One key of a client, and the lines of the client's calls.
-#[derive(Debug)]
 pub(crate) struct Limiter {
     pub(crate) client: Client,
     pub(crate) key: Key,
@@ -179,7 +178,7 @@ impl RateLimiter {
     pub async fn try_acquire(&self, cost: u64) -> Result<Admission, Error> {
         let (limiter, rate) = self.checked(cost)?;
         let asked = limiter.try_acquire(rate, cost);
-        limiter.observed(self.client.admitted(asked)).await
+        limiter.passing(asked, Admission::tally).await
     }
 
     /// The same as [`try_acquire`](Self::try_acquire) for several [keys](Self::key), each by
@@ -213,27 +212,23 @@ impl RateLimiter {
         cost: u64,
     ) -> Result<Vec<Admission>, Error> {
         let mut asked = Vec::new();
+        let (family, _) = self.checked(cost)?;
         for id in ids {
             let (limiter, rate) = self.key(id).checked(cost)?;
-            let answer = limiter.ask(rate, cost, Until::Now);
-            asked.push((limiter, answer));
+            asked.push(limiter.ask(rate, cost, Until::Now));
         }
         let all = async {
             let mut answers = Vec::with_capacity(asked.len());
-            for (_, answer) in &mut asked {
+            for answer in asked {
                 answers.push(received(answer.await)?);
             }
-            Ok(answers)
+            answers.into_iter().map(Answer::admission).collect()
         };
-        let answers = self.client.admitted(all).await?;
-        let answers = answers.into_iter().zip(asked);
-        answers
-            .map(|(answer, (limiter, _))| {
-                let admission = answer.admission()?;
-                limiter.report(&admission, Duration::ZERO);
-                Ok(admission)
-            })
-            .collect()
+        let tally = |all: &Vec<_>| {
+            let passed = all.iter().filter(|one| Admission::tally(one).0 > 0).count();
+            (passed, all.len() - passed)
+        };
+        family.passing(all, tally).await
     }
 
     /// Waits until `cost` tokens have passed.
@@ -336,7 +331,7 @@ impl RateLimiter {
                 )),
             }
         };
-        self.client.admitted(reserved).await
+        limiter.passing(reserved, |_| (1, 0)).await
     }
 
     /// Returns the state, without taking anything. Costs one command. The result may be outdated on
@@ -378,7 +373,7 @@ impl RateLimiter {
     async fn wait(&self, cost: u64, wait: Option<Duration>) -> Result<Admission, Error> {
         let (limiter, rate) = self.checked(cost)?;
         let waited = limiter.wait(rate, cost, wait);
-        limiter.observed(self.client.admitted(waited)).await
+        limiter.passing(waited, Admission::tally).await
     }
 
     /// Checks the name, the options and the cost.
@@ -442,25 +437,20 @@ impl Limiter {
         }
     }
 
-    /// Reports the outcome of a call.
-    async fn observed(
+    /// Runs a call, and reports its outcome.
+    async fn passing<R: Send>(
         &self,
-        call: impl Future<Output = Result<Admission, Error>> + Send,
-    ) -> Result<Admission, Error> {
-        let began = self.client.now();
-        let outcome = call.await;
-        match &outcome {
-            Ok(admission) => self.report(admission, self.client.now().since(began)),
-            Err(_) => self.client.report_refused(KIND, &self.class, "failed"),
-        }
-        outcome
+        call: impl Future<Output = Result<R, Error>> + Send,
+        tally: fn(&R) -> (usize, usize),
+    ) -> Result<R, Error> {
+        let of = (KIND, &self.class, self.key.name());
+        self.client.passing(of, call, tally).await
     }
+}
 
-    fn report(&self, admission: &Admission, waited: Duration) {
-        match admission {
-            Admission::Pass(_) => self.client.report_passed(KIND, &self.class, waited, 1),
-            Admission::Refused(_) => self.client.report_refused(KIND, &self.class, "busy"),
-        }
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key.name())
     }
 }
 

@@ -45,16 +45,19 @@ pub(crate) struct Call {
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    Take {
-        rate: Rate,
-        cost: u64,
-        until: Until,
-    },
-    Settle {
-        rate: Rate,
-        tokens: i64,
-        mark: Option<u64>,
-    },
+    Take { rate: Rate, cost: u64, until: Until },
+    Settle(Settlement),
+}
+
+/// A change of the cost of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settlement {
+    pub(crate) rate: Rate,
+    /// What was taken.
+    pub(crate) cost: u64,
+    /// What is added, or below 0 given back.
+    pub(crate) tokens: i64,
+    pub(crate) mark: Option<u64>,
 }
 
 /// When a pass has to count.
@@ -85,7 +88,11 @@ pub(crate) struct Place {
 
 /// The task that asks for the calls of a line. Dropping it fails all calls that are left.
 #[derive(Debug)]
-pub(crate) struct Asking(Arc<Limiter>);
+pub(crate) struct Asking {
+    limiter: Arc<Limiter>,
+    /// Whether it has found no call, so that the next call starts another task.
+    ended: bool,
+}
 
 impl Lines {
     fn lines(&self) -> MutexGuard<'_, BTreeMap<Key, Line>> {
@@ -124,7 +131,10 @@ impl Limiter {
         }
         drop(lines);
         if starts {
-            self.start(Asking(Arc::clone(self)));
+            self.start(Asking {
+                limiter: Arc::clone(self),
+                ended: false,
+            });
         }
         result
     }
@@ -206,14 +216,15 @@ fn joins(batch: &VecDeque<(u64, Call)>, call: &Call) -> bool {
 
 impl Asking {
     /// Returns the calls that go next. `None` if there are none, which ends the task.
-    pub(crate) fn next(&self) -> Option<Batch> {
-        let limiter = &self.0;
+    pub(crate) fn next(&mut self) -> Option<Batch> {
+        let limiter = &self.limiter;
         let mut lines = limiter.lines.lines();
         let line = lines.get_mut(&limiter.key)?;
         let calls = line.next();
         let waited = calls.front().is_some_and(|(arrival, _)| *arrival > 0);
         if calls.is_empty() {
             line.asks = false;
+            self.ended = true;
             if line.is_over() {
                 lines.remove(&limiter.key);
             }
@@ -227,12 +238,12 @@ impl Asking {
 
     /// Puts waiters back to their places.
     pub(crate) fn put_back(&self, calls: VecDeque<(u64, Call)>) {
-        self.0.change_line(|line| line.waiting.extend(calls));
+        self.limiter.change_line(|line| line.waiting.extend(calls));
     }
 
     /// Fails the calls that are no younger than `since` and have not asked.
     pub(crate) fn fail_older(&self, since: Moment, error: &Error) {
-        let calls = self.0.change_line(|line| {
+        let calls = self.limiter.change_line(|line| {
             let old = |call: &Call| call.since <= since;
             let waiting = std::mem::take(&mut line.waiting).into_iter();
             let (gone, stay): (BTreeMap<_, _>, _) = waiting.partition(|(_, call)| old(call));
@@ -248,20 +259,17 @@ impl Asking {
     }
 
     pub(crate) const fn limiter(&self) -> &Arc<Limiter> {
-        &self.0
+        &self.limiter
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let mut lines = self.0.lines.lines();
-        // The task has ended early, with the runtime of the client.
-        let left = match lines.get(&self.0.key) {
-            Some(line) if line.asks => lines.remove(&self.0.key),
-            _ => None,
-        };
-        drop(lines);
-        drop(left);
+        if !self.ended {
+            // The runtime of the client has ended. The calls are dropped outside of the lock.
+            let left = self.limiter.lines.lines().remove(&self.limiter.key);
+            drop(left);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use redlatch_core::Error;
 use crate::{
     ask::{call, received},
     limiter::Limiter,
-    lines::Request,
+    lines::{Request, Settlement},
     rate::Rate,
     scripts::Passed,
 };
@@ -45,6 +45,14 @@ impl Admission {
         match self {
             Self::Pass(pass) => Some(pass),
             Self::Refused(_) => None,
+        }
+    }
+
+    /// Returns how many have passed, and how many were refused.
+    pub(crate) const fn tally(&self) -> (usize, usize) {
+        match self {
+            Self::Pass(_) => (1, 0),
+            Self::Refused(_) => (0, 1),
         }
     }
 }
@@ -104,10 +112,10 @@ impl Pass {
     ///
     /// More tokens are a debt at once, which delays later calls. Fewer are given back as far as
     /// they are still unpaid: the limiter forgets what the rate has paid already. Nothing is given
-    /// back if the rate has changed, if the answer to the request of this pass was lost, and, with
-    /// later calls of [`reserve`](crate::RateLimiter::reserve) or waiters, while one of their
-    /// passes does not count yet. Costs one command, and none if `actual` is the cost. Works on a
-    /// full server.
+    /// back if the rate has changed, or if the answer to the request of this pass was lost. While
+    /// passes are taken ahead, by [`reserve`](crate::RateLimiter::reserve) or by waiters, only the
+    /// last of them can be given back, as a whole. Costs one command, and none if `actual` is the
+    /// cost. Works on a full server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -144,12 +152,13 @@ impl Pass {
 
     /// Returns the request that sets the cost to `actual`.
     pub(crate) fn settlement(self, actual: u64) -> (Arc<Limiter>, Request) {
-        let request = Request::Settle {
+        let request = Request::Settle(Settlement {
             rate: self.rate,
+            cost: self.cost,
             // A cost has 53 bits.
             tokens: actual.min(1 << 53).cast_signed() - self.cost.cast_signed(),
             mark: self.mark,
-        };
+        });
         (self.limiter, request)
     }
 }

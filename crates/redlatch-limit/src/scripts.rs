@@ -9,7 +9,7 @@ use redlatch_core::{
 };
 use redlatch_lua::LIMIT;
 
-use crate::rate::Rate;
+use crate::{lines::Settlement, rate::Rate};
 
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&LIMIT.acquire));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(&LIMIT.settle));
@@ -69,16 +69,16 @@ impl AcquireScript<'_> {
 /// `limit/settle.lua`.
 pub(crate) struct SettleScript<'a> {
     pub(crate) key: &'a Key,
-    pub(crate) rate: Rate,
-    pub(crate) tokens: i64,
-    pub(crate) mark: Option<u64>,
+    pub(crate) settlement: Settlement,
 }
 
 impl SettleScript<'_> {
     pub(crate) fn call(&self, attempt: &AttemptId) -> ScriptCall {
-        change(&SETTLE, self.key, attempt, self.rate)
-            .arg(self.tokens)
-            .maybe(self.mark)
+        let Settlement { cost, tokens, .. } = self.settlement;
+        change(&SETTLE, self.key, attempt, self.settlement.rate)
+            .arg(cost)
+            .arg(tokens)
+            .maybe(self.settlement.mark)
     }
 
     /// Returns the debt in µs.

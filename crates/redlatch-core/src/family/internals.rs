@@ -3,6 +3,7 @@
 use std::{any::Any, sync::Arc, time::Duration};
 
 use tokio::select;
+use tracing::Instrument;
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
@@ -78,21 +79,34 @@ pub trait Internals {
         self.client().change(build, read)
     }
 
-    /// Runs an operation that may wait, and ends it when the client closes. Counts as an acquisition
-    /// in progress: the client's `max_waiters` applies.
-    fn admitted<R: Send>(
+    /// Runs a call that asks an object of `kind` to let its caller pass, and ends it when the client
+    /// closes. Counts as an acquisition in progress: the client's `max_waiters` applies. `outcome`
+    /// returns how many have passed, and how many were refused.
+    fn passing<R: Send>(
         &self,
-        operation: impl Future<Output = Result<R, Error>> + Send,
+        (kind, class, name): (&'static str, &Arc<str>, &str),
+        call: impl Future<Output = Result<R, Error>> + Send,
+        outcome: fn(&R) -> (usize, usize),
     ) -> impl Future<Output = Result<R, Error>> + Send {
         let client = self.client();
+        let class = Arc::clone(class);
         async move {
-            client.check_open()?;
-            let _ticket = client.admit()?;
-            select! {
-                biased;
-                result = operation => result,
-                () = client.closing() => Err(client.closed()),
-            }
+            let labels = Labels { kind, class };
+            let span = observe::call_span(&labels, name);
+            let began = client.now();
+            let admitted = async {
+                client.check_open()?;
+                let _ticket = client.admit()?;
+                select! {
+                    biased;
+                    result = call => result,
+                    () = client.closing() => Err(client.closed()),
+                }
+            };
+            let result = admitted.instrument(span.clone()).await;
+            let waited = client.now().since(began);
+            observe::passed(&labels, &span, result.as_ref().ok().map(outcome), waited);
+            result.about(kind, name)
         }
     }
 
@@ -302,18 +316,6 @@ pub trait Internals {
     /// Reports that the server refused to tell others that `primitive` is free.
     fn report_message_refused(&self, primitive: &dyn Primitive, why: &str) {
         self.client().releaser().message_refused(primitive, why);
-    }
-
-    /// Reports that an object of `kind` has let its caller pass after `waited`.
-    fn report_passed(&self, kind: &'static str, class: &Arc<str>, waited: Duration, asked: u32) {
-        let class = Arc::clone(class);
-        observe::acquired(&Labels { kind, class }, waited, asked, !waited.is_zero());
-    }
-
-    /// Reports that an object of `kind` has not let its caller pass: `busy` or `failed`.
-    fn report_refused(&self, kind: &'static str, class: &Arc<str>, outcome: &'static str) {
-        let class = Arc::clone(class);
-        observe::refused(&Labels { kind, class }, outcome);
     }
 
     /// Draws 64 random bits.

@@ -82,6 +82,9 @@ impl Checker for Ledger {
             Event::Forgot { .. } => {
                 self.forgot = true;
                 for limit in &mut self.names {
+                    // What was taken ahead is forgotten, too, and passes besides the burst.
+                    let elapsed = limit.elapsed;
+                    limit.entries.retain(|entry| entry.time <= elapsed);
                     limit.add(limit.elapsed, What::Forgot);
                 }
                 None
@@ -176,10 +179,10 @@ impl Limit {
             self.last = server + 1_000;
         }
         let back = ran
-            .arg(7)
+            .arg(8)
             .strip_prefix('-')
             .and_then(|text| text.parse::<u64>().ok());
-        let mark = ran.arg(8).parse::<u64>().ok();
+        let mark = ran.arg(9).parse::<u64>().ok();
         for entry in &mut self.entries {
             if let What::Pass { tokens, mark: its } = &mut entry.what
                 && Some(*its) == mark

@@ -110,11 +110,7 @@ async fn round(worker: &mut Worker) {
             let call = async move { limiter.acquire(cost).await.map(Some) };
             calls(worker, name, u64::MAX, Box::pin(call)).await
         }
-        7 => {
-            let call = async move { limiter.reserve(cost).await.map(|(pass, _)| Some(pass)) };
-            let limit = worker.patience();
-            calls(worker, name, limit, Box::pin(call)).await
-        }
+        7 => return reserve(worker, name, limiter, cost).await,
         _ => {
             let call = async move { limiter.try_acquire(cost).await.map(Admission::pass) };
             let limit = worker.patience();
@@ -168,6 +164,25 @@ async fn calls(worker: &mut Worker, name: usize, limit: u64, call: Calling) -> O
     let pass = got?.ok()??;
     passed(worker, name, &pass);
     Some(pass)
+}
+
+/// Takes a pass ahead, and gives it back before it counts, or uses it then.
+async fn reserve(worker: &mut Worker, name: usize, limiter: RateLimiter, cost: u64) {
+    asks(worker, name);
+    let limit = worker.patience();
+    let call = Box::pin(async move { limiter.reserve(cost).await });
+    let (got, _) = worker.calls(&[name], "reserve", limit, call).await;
+    worker.say(|| format!("has reserved {}: {got:?}", label(name)));
+    let Some(Ok((pass, wait))) = got else {
+        return;
+    };
+    if worker.rng.chance(500) {
+        return settle(worker, name, pass).await;
+    }
+    worker
+        .sleep(u64::try_from(wait.as_micros()).unwrap_or(0))
+        .await;
+    passed(worker, name, &pass);
 }
 
 async fn settle(worker: &mut Worker, name: usize, pass: Pass) {

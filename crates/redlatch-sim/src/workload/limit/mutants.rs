@@ -53,6 +53,12 @@ pub(super) const ALL: &[Mutant] = &[
         "if false then",
     ),
     script(
+        "limit-faster-rate-goes-first",
+        ACQUIRE,
+        "turn > micros and math.min(turn - micros, debt) or 0",
+        "0",
+    ),
+    script(
         "limit-wait-is-free",
         ACQUIRE,
         "passes, at = 1, string.format('%.0f', micros + wait)",
@@ -65,15 +71,9 @@ pub(super) const ALL: &[Mutant] = &[
         "math.min(span(-tokens, count, period), debt)",
     ),
     script(
-        "limit-marks-not-shifted",
-        SETTLE,
-        "debt, shift = debt - back, shift + back",
-        "debt = debt - back",
-    ),
-    script(
         "limit-given-back-under-a-later-pass",
         SETTLE,
-        "(turn == '0' or mark + 0 == micros + debt + shift)",
+        "(turn == '0' or tokens == -cost and mark + 0 == micros + debt + shift)",
         "true",
     ),
     script(

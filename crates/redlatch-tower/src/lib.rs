@@ -5,9 +5,11 @@ mod body;
 mod hold;
 mod layer;
 mod path;
+mod refusal;
 mod service;
 
 pub use body::HeldBody;
-pub use layer::{Decided, LimitLayer, LockLayer, Refusal, Unavailable, Undecided, Until};
+pub use layer::{Decided, LimitLayer, LockLayer, Undecided, Until};
 pub use path::path_parameters;
+pub use refusal::{Refusal, Unavailable};
 pub use service::{Held, ResponseFuture};

@@ -75,10 +75,14 @@ impl Rate {
         u64::try_from(parts.div_ceil(self.count.into())).unwrap_or(u64::MAX)
     }
 
-    /// Returns the tokens that are paid in `debt` µs, rounded up.
+    /// Returns the tokens that are paid in `debt` µs, rounded up. A debt is itself rounded up to
+    /// whole µs, which adds no token.
     pub(crate) fn owed(&self, debt: u64) -> u64 {
-        let parts = u128::from(debt) * u128::from(self.count);
-        u64::try_from(parts.div_ceil(self.period.into())).unwrap_or(u64::MAX)
+        let Some(whole) = debt.checked_sub(1) else {
+            return 0;
+        };
+        let parts = u128::from(whole) * u128::from(self.count);
+        u64::try_from(parts / u128::from(self.period) + 1).unwrap_or(u64::MAX)
     }
 
     /// Returns the tokens that pass at once, with a debt in µs.
@@ -147,7 +151,10 @@ mod tests {
         let rate = rate(3, Duration::from_secs(7), 5).unwrap();
         assert_eq!((rate.count, rate.period), (3, 7_000_000));
         assert_eq!(rate.time(1), 2_333_334);
-        assert_eq!(rate.owed(2_333_334), 2);
+        assert_eq!(
+            [0, 1, 2_333_334, 2_333_335].map(|debt| rate.owed(debt)),
+            [0, 1, 1, 2]
+        );
         assert_eq!((rate.left(0), rate.left(1), rate.left(u64::MAX)), (5, 4, 0));
         let all = rate.time(5);
         assert_eq!(rate.retry_after(all, 5), Duration::from_micros(all));

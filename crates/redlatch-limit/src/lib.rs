@@ -9,4 +9,4 @@ mod rate;
 mod scripts;
 
 pub use limiter::RateLimiter;
-pub use pass::{Admission, Level, Pass, Refused};
+pub use pass::{Admission, Level, LimitInfo, Pass, Refused};

@@ -9,11 +9,11 @@ use redlatch_core::{
 use tokio::{select, sync::oneshot};
 
 use crate::{
-    Admission, Level, Pass,
+    Admission, Level, LimitInfo, Pass,
     ask::{Answer, call, received},
     lines::{Lines, Request, Until},
     rate::{Options, Rate},
-    scripts::LookScript,
+    scripts::{Debt, LookScript},
 };
 
 /// The kind in events, metrics and errors.
@@ -106,6 +106,11 @@ impl RateLimiter {
     pub const fn rate(mut self, count: u64, per: Duration) -> Self {
         self.options.rate = Some((count, per));
         self
+    }
+
+    /// Returns the rate as it was given: tokens, and the time in which they pass.
+    pub const fn quota(&self) -> Option<(u64, Duration)> {
+        self.options.rate
     }
 
     /// Lets at most `tokens` pass at once, after a pause. Default: the count of the rate.
@@ -347,22 +352,48 @@ impl RateLimiter {
     /// The method only reads.
     pub async fn peek(&self) -> Result<Level, Error> {
         let (limiter, rate) = self.checked(1)?;
-        let script = LookScript { key: &limiter.key };
-        let reply = self.client.query(&script.call()).await;
-        let debt = reply.and_then(|reply| LookScript::decode(&reply));
-        let debt = debt.about(KIND, limiter.key.name())?;
+        let debt = limiter.look().await?;
         let micros = debt.map_or(0, |debt| {
             if (debt.count, debt.period) == (rate.count, rate.period) {
                 return debt.micros;
             }
-            let stored = Rate {
-                count: debt.count,
-                period: debt.period,
-                ..rate
-            };
-            rate.time(stored.owed(debt.micros))
+            rate.time(debt.rate().owed(debt.micros))
         });
         Ok(Level::new(rate, micros))
+    }
+
+    /// Returns what is owed at which rate, without a rate of your own. Costs one command. The
+    /// result may be outdated on arrival.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// client.rate_limiter("api").rate(10, Duration::from_secs(1)).try_acquire(4).await?;
+    /// let info = client.rate_limiter("api").info().await?;
+    /// assert_eq!((info.owed, info.reset_after), (4, Duration::from_millis(400)));
+    /// assert_eq!(info.rate, Some((1, Duration::from_millis(100))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [every call](Error#errors-of-every-call).
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn info(&self) -> Result<LimitInfo, Error> {
+        let debt = self.named()?.look().await?;
+        Ok(LimitInfo {
+            owed: debt.map_or(0, |debt| debt.rate().owed(debt.micros)),
+            reset_after: Duration::from_micros(debt.map_or(0, |debt| debt.micros)),
+            rate: debt.map(|debt| (debt.count, Duration::from_micros(debt.period))),
+        })
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
@@ -378,17 +409,27 @@ impl RateLimiter {
 
     /// Checks the name, the options and the cost.
     fn checked(&self, cost: u64) -> Result<(Arc<Limiter>, Rate), Error> {
-        let limiter = self
-            .limiter
-            .as_ref()
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))?;
+        let limiter = self.named()?;
         let rate = self.options.rate();
         let rate = rate.and_then(|rate| rate.check(cost).map(|()| rate));
         Ok((Arc::clone(limiter), rate.about(KIND, limiter.key.name())?))
     }
+
+    fn named(&self) -> Result<&Arc<Limiter>, Error> {
+        let limiter = self.limiter.as_ref();
+        limiter.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+    }
 }
 
 impl Limiter {
+    /// Returns what is owed; `None` if nothing is.
+    async fn look(&self) -> Result<Option<Debt>, Error> {
+        let script = LookScript { key: &self.key };
+        let reply = self.client.query(&script.call()).await;
+        let debt = reply.and_then(|reply| LookScript::decode(&reply));
+        debt.about(KIND, self.key.name())
+    }
+
     /// Asks as soon as possible.
     fn ask(
         self: &Arc<Self>,

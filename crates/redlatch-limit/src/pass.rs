@@ -185,6 +185,19 @@ impl Refused {
     }
 }
 
+/// What the server knows of a rate limiter, without the burst, which each call brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimitInfo {
+    /// The tokens that are taken and not paid yet.
+    pub owed: u64,
+    /// The time until all of them are paid, if nothing more is taken.
+    pub reset_after: Duration,
+    /// The rate of the last pass: tokens, and the time in which they pass, without a common
+    /// divisor. `None` if nothing is owed.
+    pub rate: Option<(u64, Duration)>,
+}
+
 /// The state of a rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {

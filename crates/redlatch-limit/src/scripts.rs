@@ -104,6 +104,17 @@ pub(crate) struct Debt {
     pub(crate) period: u64,
 }
 
+impl Debt {
+    /// Returns the rate at which it is paid, with the least burst.
+    pub(crate) const fn rate(&self) -> Rate {
+        Rate {
+            count: self.count,
+            period: self.period,
+            burst: 1,
+        }
+    }
+}
+
 impl LookScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
         ScriptCall::new(&LOOK, self.key).key(self.key.as_str())

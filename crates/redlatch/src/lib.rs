@@ -66,7 +66,7 @@ pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCoun
 /// The types of a rate limiter, for [`Client::rate_limiter`].
 pub mod limit {
     #[doc(inline)]
-    pub use redlatch_limit::{Admission, Level, Pass, RateLimiter, Refused};
+    pub use redlatch_limit::{Admission, Level, LimitInfo, Pass, RateLimiter, Refused};
 }
 /// The types of permits with an id, for [`Client::permit_expirable_semaphore`].
 pub mod permits {

@@ -29,7 +29,7 @@ pub enum Until {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Undecided(());
+pub struct Undecided(pub(crate) ());
 
 /// The state of a layer that can be used.
 #[derive(Clone, Copy, Debug)]

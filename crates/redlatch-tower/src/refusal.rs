@@ -4,9 +4,9 @@ use http::{
     HeaderValue, Response, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
-use redlatch::{Error, ErrorKind};
+use redlatch::{Error, ErrorKind, limit::Refused};
 
-use crate::body::HeldBody;
+use crate::{body::HeldBody, fields::seconds};
 
 /// The action for a request if the server of the lock or the limit fails: the server is
 /// unreachable, refuses the login, withholds a right, or is full. The action is the same if the
@@ -30,12 +30,15 @@ pub enum Unavailable {
 }
 
 /// Why a request was refused. It is in the extensions of the response. The body is a line of plain
-/// text, and `Retry-After` is a second where another try may succeed.
+/// text. `Retry-After` is the time until the rate lets the next request through, and otherwise a
+/// second where another try may succeed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Other requests had the lock, or all permits.
     Busy,
+    /// The rate is used up. The status is 429.
+    Limited(Refused),
     /// The request asked for a name that is empty, longer than 512 bytes, or in use as an object of
     /// another kind. The status is 400, whatever [`Unavailable`] says.
     Invalid(Error),
@@ -76,18 +79,21 @@ const fn is_of_server(kind: ErrorKind) -> bool {
 /// Returns the response to a request that is refused.
 pub(crate) fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldBody<B>> {
     tell(status, &refusal);
-    let passes = match &refusal {
-        Refusal::Busy => true,
-        Refusal::Invalid(_) => false,
-        Refusal::Unavailable(error) => error.is_transient() || error.loss().is_some(),
+    let retry_after = match &refusal {
+        Refusal::Busy => Some(1),
+        Refusal::Limited(refused) => Some(seconds(refused.retry_after)),
+        Refusal::Invalid(_) => None,
+        Refusal::Unavailable(error) => {
+            (error.is_transient() || error.loss().is_some()).then_some(1)
+        }
     };
     let mut response = Response::new(HeldBody::refusal(text_of(&refusal)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     headers.insert(CONTENT_TYPE, plain);
-    if passes {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Some(seconds) = retry_after {
+        headers.insert(RETRY_AFTER, seconds.into());
     }
     response.extensions_mut().insert(refusal);
     response
@@ -97,6 +103,7 @@ pub(crate) fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldB
 const fn text_of(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Busy => "Others are at work on this. Try again.\n",
+        Refusal::Limited(_) => "Too many requests. Try again later.\n",
         Refusal::Invalid(_) => "This request names nothing that can be locked.\n",
         Refusal::Unavailable(_) => "The service that coordinates requests does not answer.\n",
     }
@@ -107,6 +114,9 @@ fn tell(status: StatusCode, refusal: &Refusal) {
     match refusal {
         Refusal::Busy => tracing::debug!(
             target: "redlatch", event = "request_refused", status, "a request found others at work"
+        ),
+        Refusal::Limited(_) => tracing::debug!(
+            target: "redlatch", event = "request_refused", status, "a request came too early"
         ),
         Refusal::Invalid(error) => tracing::debug!(
             target: "redlatch", event = "request_refused", status, %error, "a request has no valid name"

@@ -37,7 +37,9 @@ async def run(limiter, _names, key, tasks, ms, *_rest):
 
 
 async def main(url):
-    storage = RedisStorage(f"async+{url}", implementation="redispy")
+    # By default, 100 tasks at most have a connection.
+    options = {"implementation": "redispy", "max_connections": 1_000}
+    storage = RedisStorage(f"async+{url}", **options)
     limiter = FixedWindowRateLimiter(storage)
     print("ready evalsha,eval,script|load,hello,client|setinfo", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):

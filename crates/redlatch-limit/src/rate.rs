@@ -134,7 +134,7 @@ mod tests {
             Options::default().rate().map_err(|error| error.kind()),
             refused
         );
-        assert!(rate(1_000_000_000_000, second, 1_000_000_000_000).is_ok());
+        assert!(rate(1_000_000_000, second, 1_000_000_000).is_ok());
         assert!(rate(999_983, Duration::from_secs(86_400), 999_983).is_ok());
     }
 

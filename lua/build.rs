@@ -19,6 +19,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha1_smol::Sha1;
+
 /// The files by their names, such as `fair/wait`.
 pub(crate) type Files = BTreeMap<String, File>;
 
@@ -192,8 +194,10 @@ fn rust(scripts: &[Script]) -> String {
             format!("Some(List {{ most: {most}, keys: {keys}, own: {own}, shared: {shared} }})")
         });
         let list = list.as_deref().unwrap_or("None");
+        let digest = Sha1::from(text).digest();
         let value = format!(
-            "{file}: Source {{ name: \"{kind}/{file}\", text: {text:?}, list: {list} }},\n"
+            "{file}: Source {{ name: \"{kind}/{file}\", text: {text:?}, digest: \"{digest}\", \
+             list: {list} }},\n"
         );
         *values.entry(kind).or_default().entry(folder).or_default() += &value;
         let mut owner = kind.to_uppercase();

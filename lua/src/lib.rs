@@ -10,6 +10,8 @@ pub struct Source {
     pub name: &'static str,
     /// The text that is sent to the server, comments included.
     pub text: &'static str,
+    /// The SHA-1 of the text, by which servers know the script.
+    pub digest: &'static str,
     /// The entries of a call, if the script serves several.
     pub list: Option<List>,
 }

@@ -25,6 +25,18 @@ pub(crate) struct Case {
     pub(crate) until: Until,
 }
 
+impl Case {
+    /// Returns a case whose rounds take this time.
+    pub(crate) const fn timed(label: String, names: Names, tasks: usize, time: Duration) -> Self {
+        Self {
+            label,
+            names,
+            tasks,
+            until: Until::Time(time),
+        }
+    }
+}
+
 /// The durations and numbers of rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effort {

@@ -2,7 +2,6 @@
 #![warn(missing_docs)]
 
 mod guard;
-mod kind;
 mod redisson;
 mod scripts;
 mod setnx;

@@ -1,17 +1,18 @@
 //! The handle of a lock in the layout of Redisson's `RLock`.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
-    family::{About, AttemptId, Internals, NameError, Primitive, Side},
-    runtime::Value,
+    family::{Handle, Internals, Primitive, Side},
 };
 
 use crate::{
     UnfencedGuard,
-    kind::RedissonName,
-    scripts::{self, Names, invalid_name, redisson::Looked},
+    scripts::{
+        Names,
+        redisson::{self, Looked, RedissonName},
+    },
 };
 
 /// A lock in the layout of Redisson's `RLock`, that of `redisson.getLock(name)`: a hash under the
@@ -61,11 +62,8 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct Redisson {
-    client: Client,
-    object: Result<Arc<RedissonName>, NameError>,
-}
+#[derive(Clone, Debug)]
+pub struct Redisson(Handle);
 
 impl Redisson {
     /// Creates the lock of `redisson.getLock(name)`. Does no I/O.
@@ -85,37 +83,13 @@ impl Redisson {
     /// # }
     /// ```
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
-        let name = name.as_ref();
-        let object = Names::new(client, "redisson", name).map(|names| {
-            let channel = if name.contains('{') {
-                format!("{CHANNEL}:{name}")
-            } else {
-                format!("{CHANNEL}:{{{name}}}")
-            };
-            Arc::new(RedissonName {
-                names: Names {
-                    channel: channel.into(),
-                    ..names
-                },
-                class: Arc::default(),
-            })
-        });
-        Self {
-            client: client.clone(),
-            object,
-        }
+        Self(Handle::foreign(client, "redisson", name.as_ref()))
     }
 
     /// Labels this handle's metrics and events with `class`.
     #[must_use]
-    pub fn class(mut self, class: &str) -> Self {
-        self.object = self.object.map(|object| {
-            Arc::new(RedissonName {
-                names: object.names.clone(),
-                class: class.into(),
-            })
-        });
-        self
+    pub fn class(self, class: &str) -> Self {
+        Self(self.0.class(class))
     }
 
     /// Acquires the lock, and waits until the lock is free. Await the returned builder.
@@ -148,7 +122,7 @@ impl Redisson {
     /// You may drop the future at any await. A grant is released in the background, and late copies
     /// of its request acquire nothing.
     pub fn lock(&self) -> Acquire<UnfencedGuard> {
-        Acquire::new(&self.client, self.primitive())
+        Acquire::new(self.client(), self.primitive())
     }
 
     /// Acquires the lock if the lock is free now. Returns `None` if another owner holds the lock.
@@ -166,7 +140,7 @@ impl Redisson {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
-        TryAcquire::new(&self.client, self.primitive())
+        TryAcquire::new(self.client(), self.primitive())
     }
 
     /// Acquires the lock and waits up to `wait`. Returns `None` if another owner held the lock at
@@ -184,7 +158,7 @@ impl Redisson {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
-        TryAcquireFor::new(&self.client, self.primitive(), wait)
+        TryAcquireFor::new(self.client(), self.primitive(), wait)
     }
 
     /// Returns the present hold. Returns `None` if no owner holds the name. Costs one command.
@@ -253,18 +227,15 @@ impl Redisson {
         let Some(hold) = self.look().await? else {
             return Ok(false);
         };
-        let object = self.object()?;
-        let (client, key) = (&self.client, object.key());
-        let operations = client.key_beside(key, "redissonforce");
-        let build =
-            |op: &AttemptId| scripts::redisson::force(&object.names, &operations, op, &hold);
-        let ended = client.change(build, scripts::redisson::forced).await;
-        let ended = ended.about(object.kind(), object.name())?;
+        let (client, object) = (self.0.client(), self.object()?);
+        let operations = client.key_beside(object.key(), "redissonforce");
+        let build = |op: &_| redisson::force(&object.0, &operations, op, &hold);
+        let ended = self.0.change(build, redisson::forced).await?;
         if let Some(why) = &ended.refused {
-            client.report_message_refused(object.as_ref(), why);
+            client.report_message_refused(&object, why);
         }
         if let Some(serial) = hold.serial.filter(|_| ended.freed) {
-            client.revoked_hold(key, Side::Exclusive, serial);
+            client.revoked_hold(object.key(), Side::Exclusive, serial);
         }
         Ok(ended.freed)
     }
@@ -282,43 +253,40 @@ impl Redisson {
     /// # }
     /// ```
     pub fn owner_text(owner: &Owner) -> String {
-        scripts::redisson::written(owner)
+        redisson::written(owner)
     }
 
     /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.object.as_ref().ok().map(|object| object.name())
+        self.0.name()
     }
 
     /// Returns the client that sends the requests.
     pub const fn client(&self) -> &Client {
-        &self.client
+        self.0.client()
     }
 
     async fn look(&self) -> Result<Option<Looked>, Error> {
-        let call = scripts::redisson::look(&self.object()?.names);
-        self.ask(&call, scripts::redisson::looked).await
+        let call = redisson::look(&self.object()?.0);
+        self.0.ask(call, redisson::looked).await
     }
 
-    async fn ask<T>(
-        &self,
-        call: &redlatch_core::family::ScriptCall,
-        read: fn(&Value) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let object = self.object()?;
-        let answer = match self.client.query(call).await {
-            Ok(reply) => read(&reply),
-            Err(error) => Err(error),
+    fn object(&self) -> Result<RedissonName, Error> {
+        let names = Names::of(&self.0, "redisson")?;
+        let name = names.key.name();
+        let channel = if name.contains('{') {
+            format!("{CHANNEL}:{name}")
+        } else {
+            format!("{CHANNEL}:{{{name}}}")
         };
-        answer.about(object.kind(), object.name())
-    }
-
-    fn object(&self) -> Result<&Arc<RedissonName>, Error> {
-        self.object.as_ref().map_err(invalid_name)
+        Ok(RedissonName(Names {
+            channel: channel.into(),
+            ..names
+        }))
     }
 
     fn primitive(&self) -> Result<Arc<dyn Primitive>, Error> {
-        self.object().map(|object| Arc::clone(object) as _)
+        Ok(Arc::new(self.object()?))
     }
 }
 
@@ -327,15 +295,7 @@ const CHANNEL: &str = "redisson_lock__channel";
 
 impl Lockable for Redisson {
     fn member(&self) -> Result<Member, Error> {
-        Ok(Member::new(&self.client, self.primitive()?))
-    }
-}
-
-impl fmt::Debug for Redisson {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redisson")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
+        Ok(Member::new(self.client(), self.primitive()?))
     }
 }
 

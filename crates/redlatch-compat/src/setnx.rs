@@ -1,16 +1,18 @@
 //! The handle of a lock in the layout that several libraries share.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, TryAcquire, TryAcquireFor,
-    family::{About, Internals, NameError, Primitive},
+    family::{Handle, Primitive},
 };
 
 use crate::{
     UnfencedGuard,
-    kind::SetNxName,
-    scripts::{self, Names, invalid_name},
+    scripts::{
+        Names,
+        setnx::{self, SetNxName},
+    },
 };
 
 /// A lock in the layout of redis-py, redsync, bsm/redislock, node-redlock and rslock: a string
@@ -62,10 +64,10 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SetNx {
-    client: Client,
-    object: Result<Arc<SetNxName>, NameError>,
+    handle: Handle,
+    retry: Duration,
     lease: Option<Duration>,
 }
 
@@ -87,17 +89,9 @@ impl SetNx {
     /// # }
     /// ```
     pub fn new(client: &Client, key: impl AsRef<str>) -> Self {
-        let names = Names::new(client, "setnx", key.as_ref());
-        let object = names.map(|names| {
-            Arc::new(SetNxName {
-                names,
-                class: Arc::default(),
-                retry: Duration::from_millis(100),
-            })
-        });
         Self {
-            client: client.clone(),
-            object,
+            handle: Handle::foreign(client, "set_nx", key.as_ref()),
+            retry: Duration::from_millis(100),
             lease: None,
         }
     }
@@ -195,8 +189,9 @@ impl SetNx {
 
     /// Labels this handle's metrics and events with `class`.
     #[must_use]
-    pub fn class(self, class: &str) -> Self {
-        self.with(|object| object.class = class.into())
+    pub fn class(mut self, class: &str) -> Self {
+        self.handle = self.handle.class(class);
+        self
     }
 
     /// Sets the longest time between two requests of a waiter: each client that waits sends one
@@ -215,8 +210,9 @@ impl SetNx {
     /// # }
     /// ```
     #[must_use]
-    pub fn retry_delay(self, delay: Duration) -> Self {
-        self.with(|object| object.retry = delay.max(Duration::from_millis(1)))
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.retry = delay.max(Duration::from_millis(1));
+        self
     }
 
     /// Acquires the lock, and waits until the lock is free. Await the returned builder.
@@ -248,7 +244,7 @@ impl SetNx {
     /// You may drop the future at any await. A grant is released in the background, and late copies
     /// of its request acquire nothing.
     pub fn lock(&self) -> Acquire<UnfencedGuard> {
-        let acquire = Acquire::new(&self.client, self.primitive());
+        let acquire = Acquire::new(self.client(), self.primitive());
         match self.lease {
             Some(lease) => acquire.renewed_lease(lease),
             None => acquire,
@@ -270,7 +266,7 @@ impl SetNx {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
-        let acquire = TryAcquire::new(&self.client, self.primitive());
+        let acquire = TryAcquire::new(self.client(), self.primitive());
         match self.lease {
             Some(lease) => acquire.renewed_lease(lease),
             None => acquire,
@@ -292,7 +288,7 @@ impl SetNx {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
-        let acquire = TryAcquireFor::new(&self.client, self.primitive(), wait);
+        let acquire = TryAcquireFor::new(self.client(), self.primitive(), wait);
         match self.lease {
             Some(lease) => acquire.renewed_lease(lease),
             None => acquire,
@@ -325,54 +321,30 @@ impl SetNx {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<SetNxInfo>, Error> {
-        let object = self.object()?;
-        let call = scripts::setnx::look(&object.names);
-        let looked = match self.client.query(&call).await {
-            Ok(reply) => scripts::setnx::looked(&reply),
-            Err(error) => Err(error),
-        };
-        looked.about(object.kind(), object.name())
+        let call = setnx::look(self.handle.key()?);
+        self.handle.ask(call, setnx::looked).await
     }
 
     /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.object.as_ref().ok().map(|object| object.name())
+        self.handle.name()
     }
 
     /// Returns the client that sends the requests.
     pub const fn client(&self) -> &Client {
-        &self.client
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut SetNxName)) -> Self {
-        self.object = self.object.map(|object| {
-            let mut object = (*object).clone();
-            change(&mut object);
-            Arc::new(object)
-        });
-        self
-    }
-
-    fn object(&self) -> Result<&Arc<SetNxName>, Error> {
-        self.object.as_ref().map_err(invalid_name)
+        self.handle.client()
     }
 
     fn primitive(&self) -> Result<Arc<dyn Primitive>, Error> {
-        self.object().map(|object| Arc::clone(object) as _)
+        let names = Names::of(&self.handle, "setnx")?;
+        let retry = self.retry;
+        Ok(Arc::new(SetNxName { names, retry }))
     }
 }
 
 impl Lockable for SetNx {
     fn member(&self) -> Result<Member, Error> {
-        Ok(Member::new(&self.client, self.primitive()?))
-    }
-}
-
-impl fmt::Debug for SetNx {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SetNx")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
+        Ok(Member::new(self.client(), self.primitive()?))
     }
 }
 

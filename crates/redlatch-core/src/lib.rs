@@ -31,7 +31,8 @@ pub use base::{
     primitive::Token,
 };
 pub use engine::{
-    AnyGuard, Bundle, Extending, Held, Lasting, Released, client_record::Metadata, context::Client,
+    AnyGuard, Bundle, Extending, Held, Lasting, Owned, Released, Renewed, client_record::Metadata,
+    context::Client,
 };
 pub use family::{
     exclusive,

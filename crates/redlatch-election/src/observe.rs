@@ -18,7 +18,7 @@ use redlatch_core::{
     runtime::Value,
 };
 
-use crate::scripts::{LookScript, Looked};
+use crate::scripts::{self, Looked};
 
 /// A leader as the server knows it. The information may be outdated on arrival, and decides
 /// nothing: only a candidate with a [`Term`](crate::Term) leads.
@@ -148,8 +148,8 @@ impl Watch {
 
 /// Returns what the server knows of the leader.
 pub(crate) async fn look(client: &Client, key: &Key) -> Result<Looked, Error> {
-    let reply = client.query(&LookScript { key }.call()).await;
-    let looked = reply.and_then(|reply| LookScript::decode(&reply));
+    let reply = client.query(&scripts::look(key)).await;
+    let looked = reply.and_then(|reply| scripts::looked(&reply));
     looked.about("election", key.name())
 }
 
@@ -200,11 +200,11 @@ impl Watched for Observed {
     }
 
     fn look(&self, _phases: &[u64]) -> ScriptCall {
-        LookScript { key: &self.key }.call()
+        scripts::look(&self.key)
     }
 
     fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
-        let looked = LookScript::decode(reply)?;
+        let looked = scripts::looked(reply)?;
         let present = phase(&looked);
         let state = |&asked: &u64| {
             let state = if asked == present {

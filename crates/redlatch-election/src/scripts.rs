@@ -1,51 +1,33 @@
 //! The scripts that only the election has. No other file knows the order of their keys and
 //! arguments.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error, Owner, Token,
-    family::{Items, Key, PUBLISH, Script, ScriptCall},
+    family::{Items, Key, PUBLISH, ScriptCall},
     runtime::Value,
 };
 use redlatch_lua::ELECTION;
 
-static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&ELECTION.announce));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&ELECTION.look));
-
-/// `election/announce.lua`.
-pub(crate) struct AnnounceScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) owner: &'a Owner,
-    pub(crate) token: Token,
-    pub(crate) value: &'a str,
+/// Calls `election/announce.lua` for the term of `owner` with `token`.
+pub(crate) fn announce(key: &Key, owner: &Owner, token: Token, value: &str) -> ScriptCall {
+    ScriptCall::new(&ELECTION.announce, key)
+        .arg(owner)
+        .arg(token)
+        .arg(value)
+        .arg(PUBLISH)
+        .arg(key.broadcast_channel())
 }
 
-impl AnnounceScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        ScriptCall::new(&ANNOUNCE, self.key)
-            .key(self.key.as_str())
-            .arg(self.owner)
-            .arg(self.token)
-            .arg(self.value)
-            .arg(PUBLISH)
-            .arg(self.key.broadcast_channel())
+/// Returns whether the term lasts, so that the value is known.
+pub(crate) fn announced(reply: &Value) -> Result<bool, Error> {
+    let items = Items::new(&ELECTION.announce, reply)?;
+    match items.text(1)? {
+        "announced" => Ok(true),
+        "gone" => Ok(false),
+        _ => Err(items.bad()),
     }
-
-    /// Returns whether the term lasts, so that the value is known.
-    pub(crate) fn decode(reply: &Value) -> Result<bool, Error> {
-        let items = Items::new(&ANNOUNCE, reply)?;
-        match items.text(1)? {
-            "announced" => Ok(true),
-            "gone" => Ok(false),
-            _ => Err(items.bad()),
-        }
-    }
-}
-
-/// `election/look.lua`.
-pub(crate) struct LookScript<'a> {
-    pub(crate) key: &'a Key,
 }
 
 /// The state that `election/look.lua` found.
@@ -61,27 +43,25 @@ pub(crate) enum Looked {
     Vacant(Option<Token>),
 }
 
-impl LookScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        ScriptCall::new(&LOOK, self.key).key(self.key.as_str())
-    }
+/// Calls `election/look.lua`.
+pub(crate) fn look(key: &Key) -> ScriptCall {
+    ScriptCall::new(&ELECTION.look, key)
+}
 
-    pub(crate) fn decode(reply: &Value) -> Result<Looked, Error> {
-        let items = Items::new(&LOOK, reply)?;
-        Ok(match items.text(1)? {
-            "led" => Looked::Led {
-                token: Token::from_u64(items.number(2)?),
-                remaining: Duration::from_millis(items.number(3)?),
-                value: match items.number::<u8>(4)? {
-                    0 => None,
-                    _ => Some(items.text(5)?.to_owned()),
-                },
+pub(crate) fn looked(reply: &Value) -> Result<Looked, Error> {
+    let items = Items::new(&ELECTION.look, reply)?;
+    Ok(match items.text(1)? {
+        "led" => Looked::Led {
+            token: Token::from_u64(items.number(2)?),
+            remaining: items.span(3)?,
+            value: match items.number::<u8>(4)? {
+                0 => None,
+                _ => Some(items.text(5)?.to_owned()),
             },
-            "vacant" => Looked::Vacant(items.maybe(2)?.map(Token::from_u64)),
-            "kind" => return Err(Error::wrong_kind(items.text(2)?, "election:1")),
-            _ => return Err(items.bad()),
-        })
-    }
+        },
+        "vacant" => Looked::Vacant(items.maybe(2)?.map(Token::from_u64)),
+        _ => return items.other("election:1"),
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +74,7 @@ mod tests {
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["announced", "gone"], AnnounceScript::decode);
-        decodes_anything(&["led", "vacant", "kind"], LookScript::decode);
+        decodes_anything(&["announced", "gone"], announced);
+        decodes_anything(&["led", "vacant", "kind"], looked);
     }
 }

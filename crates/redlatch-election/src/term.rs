@@ -24,7 +24,7 @@ use crate::{
     TermTask,
     campaign::Plan,
     observe,
-    scripts::{AnnounceScript, Looked},
+    scripts::{self, Looked},
     task::{TaskGroup, stray},
 };
 
@@ -521,16 +521,11 @@ impl Deref for ScopedTerm<'_> {
 
 /// Tells the value of a term to observers, until the server has answered.
 async fn announce(held: Arc<Held>, plan: Arc<Plan>, announced: Arc<AtomicBool>) {
-    let script = AnnounceScript {
-        key: held.primitive().key(),
-        owner: held.owner(),
-        token: held.token(),
-        value: &plan.value,
-    };
-    let (client, call) = (held.client(), script.call());
+    let (client, key) = (held.client(), held.primitive().key());
+    let call = scripts::announce(key, held.owner(), held.token(), &plan.value);
     while !announced.load(Ordering::Relaxed) {
         let answer = client.query(&call).await;
-        match answer.and_then(|reply| AnnounceScript::decode(&reply)) {
+        match answer.and_then(|reply| scripts::announced(&reply)) {
             Ok(_) => announced.store(true, Ordering::Relaxed),
             Err(error) if error.is_transient() => client.pause(AGAIN).await,
             Err(error) => {

@@ -1,14 +1,13 @@
 //! The handle of a fair lock.
 
-use std::{fmt, ops::Deref, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
     exclusive::{Exclusive, Locks},
-    family::{About, Internals},
 };
 
-use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
+use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts};
 
 /// A reentrant lock under one name whose waiters are served in order of arrival.
 ///
@@ -48,7 +47,7 @@ use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 #[doc(alias = "mutex")]
 #[doc(alias = "RFairLock")]
 #[doc(alias = "getFairLock")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FairLock(Exclusive);
 
 impl FairLock {
@@ -229,14 +228,8 @@ impl FairLock {
         let Some(address) = self.0.waiting(owner)? else {
             return Ok(None);
         };
-        let key = self.0.key()?;
-        let script = PositionScript {
-            key,
-            address: &address,
-        };
-        let reply = self.client().query(&script.call()).await;
-        let position = reply.and_then(|reply| PositionScript::decode(&reply));
-        position.about("fair_lock", key.name())
+        let call = scripts::position(self.0.key()?, &address);
+        self.0.ask(call, scripts::positioned).await
     }
 }
 
@@ -251,14 +244,6 @@ impl Deref for FairLock {
 
     fn deref(&self) -> &Exclusive {
         &self.0
-    }
-}
-
-impl fmt::Debug for FairLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FairLock")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,25 +1,21 @@
 //! The scripts that only the fair lock has. No other file knows the order of their keys and
 //! arguments.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error,
-    family::{Items, Key, Script, ScriptCall},
+    family::{Items, Key, ScriptCall},
     runtime::Value,
 };
 use redlatch_lua::FAIR;
 
 use crate::kind::FAIR_LOCK;
 
-static WAITERS: LazyLock<Script> = LazyLock::new(|| Script::new(&FAIR.waiters));
-static POSITION: LazyLock<Script> = LazyLock::new(|| Script::new(&FAIR.position));
-
-/// `fair/waiters.lua`.
-pub(crate) struct WaitersScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) after: Option<u64>,
-    pub(crate) count: usize,
+/// Calls `fair/waiters.lua`.
+pub(crate) fn waiters(key: &Key, after: Option<u64>, count: usize) -> ScriptCall {
+    let call = FAIR_LOCK.call(&FAIR.waiters, key);
+    call.maybe(after).arg(count)
 }
 
 /// One waiter as the server lists it.
@@ -33,59 +29,35 @@ pub(crate) struct Listed {
     pub(crate) age: Duration,
 }
 
-impl WaitersScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        FAIR_LOCK
-            .call(&WAITERS, self.key)
-            .arg(
-                self.after
-                    .map(|after| after.to_string())
-                    .unwrap_or_default(),
-            )
-            .arg(self.count.to_string())
+pub(crate) fn listed(reply: &Value) -> Result<Vec<Listed>, Error> {
+    let items = Items::new(&FAIR.waiters, reply)?;
+    let now: u64 = items.number(0)?;
+    if items.text(1)? != "waiters" {
+        return items.other(FAIR_LOCK.stored);
     }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Vec<Listed>, Error> {
-        let items = Items::new(&WAITERS, reply)?;
-        let now: u64 = items.number(0)?;
-        match items.text(1)? {
-            "waiters" => {}
-            "kind" => return Err(FAIR_LOCK.wrong(items.text(2)?)),
-            _ => return Err(items.bad()),
-        }
-        let mut found = Vec::with_capacity(items.len() / 3);
-        for at in (2..items.len()).step_by(3) {
-            let ticket: u64 = items.number(at + 1)?;
-            found.push(Listed {
-                owner: owner_of(items.text(at)?).ok_or_else(|| items.bad())?,
-                ticket,
-                alive: Duration::from_millis(items.number(at + 2)?),
-                age: Duration::from_millis(now.saturating_sub(ticket / 1000)),
-            });
-        }
-        Ok(found)
-    }
+    let waiter = |at| {
+        let ticket: u64 = items.number(at + 1)?;
+        Ok(Listed {
+            owner: owner_of(items.text(at)?).ok_or_else(|| items.bad())?,
+            ticket,
+            alive: items.span(at + 2)?,
+            age: Duration::from_millis(now.saturating_sub(ticket / 1000)),
+        })
+    };
+    (2..items.len()).step_by(3).map(waiter).collect()
 }
 
-/// `fair/position.lua`.
-pub(crate) struct PositionScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) address: &'a str,
+/// Calls `fair/position.lua` for the waiter with this address.
+pub(crate) fn position(key: &Key, address: &str) -> ScriptCall {
+    FAIR_LOCK.call(&FAIR.position, key).arg(address)
 }
 
-impl PositionScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        FAIR_LOCK.call(&POSITION, self.key).arg(self.address)
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Option<u64>, Error> {
-        let items = Items::new(&POSITION, reply)?;
-        match items.text(1)? {
-            "at" => items.number(2).map(Some),
-            "none" => Ok(None),
-            "kind" => Err(FAIR_LOCK.wrong(items.text(2)?)),
-            _ => Err(items.bad()),
-        }
+pub(crate) fn positioned(reply: &Value) -> Result<Option<u64>, Error> {
+    let items = Items::new(&FAIR.position, reply)?;
+    match items.text(1)? {
+        "at" => items.number(2).map(Some),
+        "none" => Ok(None),
+        _ => items.other(FAIR_LOCK.stored),
     }
 }
 
@@ -122,7 +94,7 @@ mod tests {
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["waiters", "kind"], WaitersScript::decode);
-        decodes_anything(&["at", "none", "kind"], PositionScript::decode);
+        decodes_anything(&["waiters", "kind"], listed);
+        decodes_anything(&["at", "none", "kind"], positioned);
     }
 }

@@ -1,7 +1,7 @@
 //! The waiters of a fair lock.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     fmt,
     pin::Pin,
     task::{Context, Poll},
@@ -10,13 +10,9 @@ use std::{
 
 use futures_core::Stream;
 use futures_util::stream;
-use redlatch_core::{
-    Client, Error, Metadata,
-    exclusive::Exclusive,
-    family::{About, Internals, Key},
-};
+use redlatch_core::{Error, Metadata, exclusive::Exclusive, family::Records};
 
-use crate::scripts::{Listed, WaitersScript};
+use crate::scripts::{self, Listed};
 
 /// A waiter of a fair lock, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,26 +39,16 @@ pub struct Waiters(Pin<Box<dyn Stream<Item = Result<Waiter, Error>> + Send>>);
 
 impl Waiters {
     pub(crate) fn new(handle: &Exclusive) -> Self {
-        let walk = handle.key().map(|key| Walk {
-            client: handle.client().clone(),
-            key: key.clone(),
+        let walk = Walk {
+            lock: handle.clone(),
             after: None,
             found: VecDeque::new(),
             position: 0,
-            records: BTreeMap::new(),
+            records: Records::new(handle.client()),
             ended: false,
-        });
-        Self(Box::pin(stream::unfold(Some(walk), |walk| async move {
-            let mut walk = match walk? {
-                Ok(walk) => walk,
-                Err(error) => return Some((Err(error), None)),
-            };
-            match walk.next().await {
-                Ok(Some(waiter)) => Some((Ok(waiter), Some(Ok(walk)))),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
-            }
-        })))
+        };
+        let step = async |mut walk: Walk| Ok(walk.next().await?.map(|waiter| (waiter, walk)));
+        Self(Box::pin(stream::try_unfold(walk, step)))
     }
 
     /// Returns the next waiter. Returns `None` at the end and after an error.
@@ -113,28 +99,20 @@ impl fmt::Debug for Waiters {
 }
 
 struct Walk {
-    client: Client,
-    key: Key,
+    lock: Exclusive,
     /// Ticket of the last waiter found.
     after: Option<u64>,
     found: VecDeque<Listed>,
     position: u64,
-    /// The descriptions of clients, requested once for each.
-    records: BTreeMap<String, Option<Metadata>>,
+    records: Records,
     ended: bool,
 }
 
 impl Walk {
     async fn next(&mut self) -> Result<Option<Waiter>, Error> {
         if self.found.is_empty() && !self.ended {
-            let script = WaitersScript {
-                key: &self.key,
-                after: self.after,
-                count: STEP,
-            };
-            let reply = self.client.query(&script.call()).await;
-            let found = reply.and_then(|reply| WaitersScript::decode(&reply));
-            self.found = found.about("fair_lock", self.key.name())?.into();
+            let call = scripts::waiters(self.lock.key()?, self.after, STEP);
+            self.found = self.lock.ask(call, scripts::listed).await?.into();
             self.ended = self.found.len() < STEP;
         }
         let Some(listed) = self.found.pop_front() else {
@@ -143,7 +121,7 @@ impl Walk {
         self.after = Some(listed.ticket);
         let position = self.position;
         self.position += 1;
-        let metadata = self.metadata(&listed.owner).await?;
+        let metadata = self.records.of(&listed.owner).await?;
         Ok(Some(Waiter {
             owner: listed.owner,
             position,
@@ -151,16 +129,6 @@ impl Walk {
             alive_for: listed.alive,
             metadata,
         }))
-    }
-
-    async fn metadata(&mut self, owner: &str) -> Result<Option<Metadata>, Error> {
-        let client = owner.split(':').next().unwrap_or_default();
-        if let Some(known) = self.records.get(client) {
-            return Ok(known.clone());
-        }
-        let metadata = self.client.metadata(owner).await?;
-        self.records.insert(client.to_owned(), metadata.clone());
-        Ok(metadata)
     }
 }
 

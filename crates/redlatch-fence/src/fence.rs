@@ -10,7 +10,7 @@ use redlatch_core::{
 
 use crate::{
     Fenced, FencedScript,
-    scripts::{FencedWrite, LookScript, ResetScript, Write},
+    scripts::{self, FencedWrite, Write},
 };
 
 /// A key in Redis that only the holder of the highest token may write to.
@@ -437,9 +437,8 @@ impl Fence {
     /// After a drop, the mark may be removed or not. A sent one acts within 5 s, once, or never.
     pub async fn reset(&self) -> Result<Option<Token>, Error> {
         let place = self.place()?;
-        let script = ResetScript { place };
-        let call = |op: &_| script.call(op);
-        let reset = self.client.change(call, ResetScript::decode).await;
+        let call = |op: &_| scripts::reset(place, op);
+        let reset = self.client.change(call, scripts::was_reset).await;
         reset.about("fence", place.data())
     }
 
@@ -469,8 +468,8 @@ impl Fence {
     /// The method only reads.
     pub async fn mark(&self) -> Result<Option<Token>, Error> {
         let place = self.place()?;
-        let reply = self.client.query(&LookScript { place }.call()).await;
-        let mark = reply.and_then(|reply| LookScript::decode(&reply));
+        let reply = self.client.query(&scripts::look(place)).await;
+        let mark = reply.and_then(|reply| scripts::looked(&reply));
         mark.about("fence", place.data())
     }
 

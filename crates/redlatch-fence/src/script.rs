@@ -7,7 +7,6 @@ use std::{
 };
 
 use redlatch_core::family::Script;
-use redlatch_lua::{FENCE, Source};
 
 use crate::scripts::fenced;
 
@@ -35,16 +34,13 @@ use crate::scripts::fenced;
 /// # assert_eq!(take, FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])"));
 /// ```
 #[derive(Clone, Copy)]
-pub struct FencedScript(&'static Known);
-
-/// A text that was used once.
-struct Known {
+pub struct FencedScript {
     body: &'static str,
-    script: Script,
+    script: &'static Script,
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Known>>> =
-    LazyLock::new(Mutex::default);
+/// The texts that were used once.
+static KNOWN: LazyLock<Mutex<HashMap<&'static str, FencedScript>>> = LazyLock::new(Mutex::default);
 
 impl FencedScript {
     /// Creates a script of a function's body. The server compiles the script with the first
@@ -68,35 +64,27 @@ impl FencedScript {
     pub fn new(body: &str) -> Self {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(body) {
-            return Self(known);
+            return *known;
         }
+        let script = fenced(body);
         let body: &'static str = Box::leak(body.into());
-        let source: &'static Source = Box::leak(Box::new(Source {
-            name: FENCE.eval.name,
-            text: Box::leak(FENCE.eval(body).into()),
-            list: None,
-        }));
-        let new: &'static Known = Box::leak(Box::new(Known {
-            body,
-            script: fenced(source),
-        }));
-        known.insert(body, new);
-        Self(new)
+        known.insert(body, Self { body, script });
+        Self { body, script }
     }
 
     /// Returns the first character of the text that is not ASCII.
     pub(crate) fn foreign(self) -> Option<char> {
-        self.0.body.chars().find(|char| !char.is_ascii())
+        self.body.chars().find(|char| !char.is_ascii())
     }
 
     pub(crate) const fn script(self) -> &'static Script {
-        &self.0.script
+        self.script
     }
 }
 
 impl PartialEq for FencedScript {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
+        std::ptr::eq(self.script, other.script)
     }
 }
 
@@ -104,6 +92,6 @@ impl Eq for FencedScript {}
 
 impl fmt::Debug for FencedScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FencedScript").field(&self.0.body).finish()
+        f.debug_tuple("FencedScript").field(&self.body).finish()
     }
 }

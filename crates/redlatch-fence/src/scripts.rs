@@ -1,26 +1,19 @@
 //! The scripts of the fence. No other file knows the order of their keys and arguments.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error, ErrorKind, Token,
-    family::{AttemptId, Changed, Items, REMEMBERED, Script, ScriptCall, millis},
+    family::{AttemptId, Changed, Items, REMEMBERED, Script, ScriptCall, kept_script, millis},
     runtime::Value,
 };
-use redlatch_lua::{FENCE, Source};
+use redlatch_lua::FENCE;
 
 use crate::{Fenced, FencedScript, fence::Place};
 
-static SET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.set));
-static HSET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.hset));
-static DELETE: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.delete));
-static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.raise));
-static RESET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.reset));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.look));
-
 /// Makes the script that runs a body of the user.
-pub(crate) fn fenced(source: &'static Source) -> Script {
-    Script::new(source)
+pub(crate) fn fenced(body: &str) -> &'static Script {
+    kept_script(FENCE.eval.name, FENCE.eval(body))
 }
 
 /// A change of fenced data: one of the scripts behind `fence/shared.lua`.
@@ -51,10 +44,10 @@ pub(crate) enum Write<'a> {
 impl FencedWrite<'_> {
     fn script(&self) -> &'static Script {
         match self.what {
-            Write::Set { .. } => &SET,
-            Write::Fields(_) => &HSET,
-            Write::Delete => &DELETE,
-            Write::Raise => &RAISE,
+            Write::Set { .. } => &FENCE.set,
+            Write::Fields(_) => &FENCE.hset,
+            Write::Delete => &FENCE.delete,
+            Write::Raise => &FENCE.raise,
             Write::Eval { script, .. } => script.script(),
         }
     }
@@ -62,7 +55,7 @@ impl FencedWrite<'_> {
     pub(crate) fn call(&self, op: &AttemptId) -> ScriptCall {
         let mut call = change(self.script(), self.place);
         if let Write::Eval { keys, .. } = self.what {
-            call = keys.iter().fold(call, ScriptCall::key);
+            call = call.keys(keys);
         }
         let call = call
             .arg(op)
@@ -102,74 +95,52 @@ impl FencedWrite<'_> {
             "fenced" => Fenced::Refused {
                 mark: Token::from_u64(items.number(2)?),
             },
-            _ => return other(&items),
+            _ => return items.other_change(STORED),
         }))
     }
 }
 
-/// `fence/reset.lua`.
-pub(crate) struct ResetScript<'a> {
-    pub(crate) place: &'a Place,
+/// Calls `fence/reset.lua`.
+pub(crate) fn reset(place: &Place, op: &AttemptId) -> ScriptCall {
+    let call = change(&FENCE.reset, place);
+    call.arg(op).arg(millis(REMEMBERED))
 }
 
-impl ResetScript<'_> {
-    pub(crate) fn call(&self, op: &AttemptId) -> ScriptCall {
-        change(&RESET, self.place).arg(op).arg(millis(REMEMBERED))
-    }
-
-    /// Returns the mark that this call has removed.
-    pub(crate) fn decode(reply: &Value) -> Result<Changed<Option<Token>>, Error> {
-        let items = Items::new(&RESET, reply)?;
-        Ok(Changed::Done(match items.text(1)? {
-            "reset" => items.maybe(2)?.map(Token::from_u64),
-            "already" => None,
-            _ => return other(&items),
-        }))
-    }
+/// Returns the mark that this call has removed.
+pub(crate) fn was_reset(reply: &Value) -> Result<Changed<Option<Token>>, Error> {
+    let items = Items::new(&FENCE.reset, reply)?;
+    Ok(Changed::Done(match items.text(1)? {
+        "reset" => items.maybe(2)?.map(Token::from_u64),
+        "already" => None,
+        _ => return items.other_change(STORED),
+    }))
 }
 
-/// `fence/look.lua`.
-pub(crate) struct LookScript<'a> {
-    pub(crate) place: &'a Place,
+/// Calls `fence/look.lua`.
+pub(crate) fn look(place: &Place) -> ScriptCall {
+    ScriptCall::in_slot(&FENCE.look, place.key.slot()).key(&place.mark)
 }
 
-impl LookScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        ScriptCall::new(&LOOK, &self.place.key).key(&self.place.mark)
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Option<Token>, Error> {
-        let items = Items::new(&LOOK, reply)?;
-        Ok(match items.text(1)? {
-            "mark" => Some(Token::from_u64(items.number(2)?)),
-            "unset" => None,
-            "kind" => return Err(wrong_kind(&items)?),
-            _ => return Err(items.bad()),
-        })
+pub(crate) fn looked(reply: &Value) -> Result<Option<Token>, Error> {
+    let items = Items::new(&FENCE.look, reply)?;
+    match items.text(1)? {
+        "mark" => Ok(Some(Token::from_u64(items.number(2)?))),
+        "unset" => Ok(None),
+        _ => items.other(STORED),
     }
 }
 
 /// Starts a call that changes fenced data or its mark.
 fn change(script: &'static Script, place: &Place) -> ScriptCall {
-    ScriptCall::new(script, &place.key)
+    ScriptCall::in_slot(script, place.key.slot())
         .dated()
         .key(place.data())
         .key(&place.mark)
         .key(&place.operations)
 }
 
-/// The answers that all changes share.
-fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
-    match items.text(1)? {
-        "late" => Ok(Changed::Late),
-        "kind" => Err(wrong_kind(items)?),
-        _ => Err(items.bad()),
-    }
-}
-
-fn wrong_kind(items: &Items<'_>) -> Result<Error, Error> {
-    Ok(Error::wrong_kind(items.text(2)?, "fence:1"))
-}
+/// The kind of a mark as the server stores it.
+const STORED: &str = "fence:1";
 
 #[cfg(test)]
 #[path = "../../redlatch-core/src/runtime/replies.rs"]
@@ -195,7 +166,7 @@ mod tests {
             &["written", "already", "failed", "fenced", "late", "kind"],
             |reply| write.decode(reply),
         );
-        decodes_anything(&["reset", "already", "late", "kind"], ResetScript::decode);
-        decodes_anything(&["mark", "unset", "kind"], LookScript::decode);
+        decodes_anything(&["reset", "already", "late", "kind"], was_reset);
+        decodes_anything(&["mark", "unset", "kind"], looked);
     }
 }

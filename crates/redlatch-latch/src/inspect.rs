@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    Client, Error, Token,
-    family::{About, Internals, PhaseState, Watched},
+    Error, Token,
+    family::{Handle, PhaseState},
 };
 
-use crate::{
-    latch::Latch,
-    scripts::{LookScript, Looked},
-};
+use crate::scripts;
 
 /// A latch as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,35 +50,20 @@ impl LatchInfo {
     }
 }
 
-pub(crate) async fn info(client: &Client, latch: &Latch) -> Result<Option<LatchInfo>, Error> {
-    let script = LookScript {
-        key: latch.key(),
-        generations: &[],
-    };
-    let reply = client.query(&script.call()).await;
-    let looked = reply.and_then(|reply| LookScript::decode(&reply, &[]));
-    let Looked::Set {
-        now,
-        generation,
-        left,
-        initial,
-        remaining,
-        ..
-    } = looked.about(latch.kind(), latch.name())?
-    else {
-        return Ok(None);
-    };
-    Ok(Some(LatchInfo {
-        name: latch.name().to_owned(),
-        count: left,
-        initial,
-        generation: Token::from_u64(generation),
-        age: Duration::from_millis(now.saturating_sub(generation / 1000)),
-        remaining,
+pub(crate) async fn info(latch: &Handle) -> Result<Option<LatchInfo>, Error> {
+    let key = latch.key()?;
+    let call = scripts::look(key, &[]);
+    let looked = latch.ask(call, |reply| scripts::looked(reply, &[])).await?;
+    Ok(looked.present.map(|found| LatchInfo {
+        name: key.name().to_owned(),
+        count: found.left,
+        initial: found.initial,
+        generation: Token::from_u64(found.generation),
+        age: Duration::from_millis(found.now.saturating_sub(found.generation / 1000)),
+        remaining: found.remaining,
     }))
 }
 
-/// The state of a generation with this remaining count.
 pub(crate) const fn state_of(left: u32) -> PhaseState {
     if left == 0 {
         PhaseState::Over

@@ -1,17 +1,17 @@
 //! The handle of a latch.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{About, Internals, Key, Name, NameError, ScriptCall, Snapshot, Watched},
+    family::{Handle, Internals, Key, ScriptCall, Snapshot, Watched},
     runtime::Value,
 };
 
 use crate::{
     CountDownAndWait, LatchInfo, TrySetCount, Wait, WaitFor,
     inspect::{self, state_of},
-    scripts::{CountDownScript, Counted, DeleteScript, LookScript, Looked},
+    scripts::{self, Counted, Looked},
 };
 
 /// A countdown latch under one name, shared by all processes that use the same server and prefix.
@@ -57,41 +57,27 @@ use crate::{
 #[doc(alias = "RCountDownLatch")]
 #[doc(alias = "getCountDownLatch")]
 #[doc(alias = "barrier")]
-#[derive(Clone)]
-pub struct CountDownLatch {
-    client: Client,
-    latch: Result<Arc<Latch>, NameError>,
-}
+#[derive(Clone, Debug)]
+pub struct CountDownLatch(Handle);
 
 /// The latch's implementation of the core's `Watched`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Latch {
     key: Key,
-    channel: Arc<str>,
     class: Arc<str>,
 }
 
 impl CountDownLatch {
     /// Creates a handle of the latch called `name`, as `Client::count_down_latch` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
-        let latch = Name::parse(name.as_ref()).map(|name| Arc::new(Latch::new(client, &name)));
-        Self {
-            client: client.clone(),
-            latch,
-        }
+        Self(Handle::new(client, "latch", name.as_ref()))
     }
 
     /// Labels the metrics and events of this handle with `class`, for example with the purpose of
     /// the latch. Names are never used as labels.
     #[must_use]
-    pub fn class(mut self, class: &str) -> Self {
-        self.latch = self.latch.map(|latch| {
-            Arc::new(Latch {
-                class: class.into(),
-                ..Latch::clone(&latch)
-            })
-        });
-        self
+    pub fn class(self, class: &str) -> Self {
+        Self(self.0.class(class))
     }
 
     /// Sets the count. Returns `false`, and changes nothing, if the latch is already set and not
@@ -129,7 +115,7 @@ impl CountDownLatch {
     /// acts within 5 s or never.
     #[doc(alias = "trySetCount")]
     pub fn try_set_count(&self, count: u32) -> TrySetCount {
-        TrySetCount::new(self, count)
+        TrySetCount::new(&self.0, count)
     }
 
     /// Counts `n` down, once, and returns the remaining count. Zero means that the latch is open.
@@ -342,7 +328,7 @@ impl CountDownLatch {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LatchInfo>, Error> {
-        inspect::info(&self.client, self.latch()?).await
+        inspect::info(&self.0).await
     }
 
     /// Removes the latch, open or not. Returns `false` if the latch does not exist. All waiters get
@@ -379,68 +365,31 @@ impl CountDownLatch {
     /// After a drop, the latch may be deleted or not. An unsent request is not sent. A sent request
     /// acts within 5 s or never.
     pub async fn delete(&self) -> Result<bool, Error> {
-        let latch = self.latch()?;
-        let trace = self.client.retention();
-        let call = |op: &_| {
-            DeleteScript {
-                key: &latch.key,
-                op,
-                trace,
-                channel: &latch.channel,
-            }
-            .call()
-        };
-        let deleted = self.client.change(call, DeleteScript::decode).await;
-        deleted.about(latch.kind(), latch.name())
+        let (key, trace) = (self.0.key()?, self.0.client().retention());
+        let call = |op: &_| scripts::delete(key, op, trace);
+        self.0.change(call, scripts::deleted).await
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.latch.as_ref().ok().map(|latch| latch.key.name())
+        self.0.name()
     }
 
     pub(crate) const fn client(&self) -> &Client {
-        &self.client
+        self.0.client()
     }
 
-    pub(crate) fn latch(&self) -> Result<&Arc<Latch>, Error> {
-        self.latch
-            .as_ref()
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+    pub(crate) fn latch(&self) -> Result<Latch, Error> {
+        Ok(Latch {
+            key: self.0.key()?.clone(),
+            class: self.0.label(),
+        })
     }
 
     pub(crate) async fn counted(&self, n: u32) -> Result<Counted, Error> {
-        let latch = self.latch()?;
-        let call = |op: &_| {
-            CountDownScript {
-                key: &latch.key,
-                op,
-                n,
-                channel: &latch.channel,
-            }
-            .call()
-        };
-        let counted = self.client.change(call, CountDownScript::decode).await;
-        counted.about(latch.kind(), latch.name())
-    }
-}
-
-impl fmt::Debug for CountDownLatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountDownLatch")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Latch {
-    fn new(client: &Client, name: &Name) -> Self {
-        let key = client.key(name);
-        Self {
-            channel: key.broadcast_channel(),
-            key,
-            class: "".into(),
-        }
+        let key = self.0.key()?;
+        let call = |op: &_| scripts::count_down(key, op, n);
+        self.0.change(call, scripts::counted).await
     }
 }
 
@@ -458,31 +407,18 @@ impl Watched for Latch {
     }
 
     fn look(&self, phases: &[u64]) -> ScriptCall {
-        LookScript {
-            key: &self.key,
-            generations: phases,
-        }
-        .call()
+        scripts::look(&self.key, phases)
     }
 
     fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
-        Ok(match LookScript::decode(reply, phases)? {
-            Looked::Set {
-                generation,
-                left,
-                remaining,
-                states,
-                ..
-            } => Snapshot {
-                states,
-                present: Some((generation, state_of(left))),
-                remaining: remaining.unwrap_or(Duration::MAX),
-            },
-            Looked::Unset { states } => Snapshot {
-                states,
-                present: None,
-                remaining: Duration::MAX,
-            },
+        let Looked { states, present } = scripts::looked(reply, phases)?;
+        let present = present.as_ref();
+        Ok(Snapshot {
+            states,
+            present: present.map(|latch| (latch.generation, state_of(latch.left))),
+            remaining: present
+                .and_then(|latch| latch.remaining)
+                .unwrap_or(Duration::MAX),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The scripts of the latch. No other file knows the order of their keys and arguments.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error,
@@ -11,45 +11,31 @@ use redlatch_core::{
 };
 use redlatch_lua::LATCH;
 
-static SET: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.set));
-static COUNT_DOWN: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.count_down));
-static DELETE: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.delete));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.look));
-
-/// `latch/set.lua`.
-pub(crate) struct SetScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) op: &'a AttemptId,
-    pub(crate) count: u32,
-    pub(crate) ttl: Option<Duration>,
+/// Calls `latch/set.lua`.
+pub(crate) fn set(key: &Key, op: &AttemptId, count: u32, ttl: Option<Duration>) -> ScriptCall {
+    change(&LATCH.set, key, op)
+        .arg(count)
+        .maybe(ttl.map(millis))
+        .arg(millis(REMEMBERED))
 }
 
-impl SetScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        change(&SET, self.key)
-            .arg(self.op.to_string())
-            .arg(self.count.to_string())
-            .maybe(self.ttl.map(millis))
-            .arg(millis(REMEMBERED))
-    }
-
-    /// Returns true if this call or an earlier copy of it set the latch.
-    pub(crate) fn decode(reply: &Value) -> Result<Changed<bool>, Error> {
-        let items = Items::new(&SET, reply)?;
-        Ok(match items.text(1)? {
-            "set" => Changed::Done(true),
-            "refused" => Changed::Done(false),
-            _ => return other(&items),
-        })
-    }
+/// Returns true if this call or an earlier copy of it set the latch.
+pub(crate) fn was_set(reply: &Value) -> Result<Changed<bool>, Error> {
+    let items = Items::new(&LATCH.set, reply)?;
+    Ok(match items.text(1)? {
+        "set" => Changed::Done(true),
+        "refused" => Changed::Done(false),
+        _ => return items.other_change(STORED),
+    })
 }
 
-/// `latch/count_down.lua`.
-pub(crate) struct CountDownScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) op: &'a AttemptId,
-    pub(crate) n: u32,
-    pub(crate) channel: &'a str,
+/// Calls `latch/count_down.lua`.
+pub(crate) fn count_down(key: &Key, op: &AttemptId, n: u32) -> ScriptCall {
+    change(&LATCH.count_down, key, op)
+        .arg(n)
+        .arg(millis(REMEMBERED))
+        .arg(PUBLISH)
+        .arg(key.broadcast_channel())
 }
 
 /// The result of `latch/count_down.lua`.
@@ -63,132 +49,87 @@ pub(crate) enum Counted {
     Unset,
 }
 
-impl CountDownScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        change(&COUNT_DOWN, self.key)
-            .arg(self.op.to_string())
-            .arg(self.n.to_string())
-            .arg(millis(REMEMBERED))
-            .arg(PUBLISH)
-            .arg(self.channel)
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Changed<Counted>, Error> {
-        let items = Items::new(&COUNT_DOWN, reply)?;
-        Ok(Changed::Done(match items.text(1)? {
-            "counted" => Counted::Left {
-                left: items.number(2)?,
-                generation: items.maybe(3)?,
-            },
-            "deleted" => Counted::Deleted,
-            "unset" => Counted::Unset,
-            _ => return other(&items),
-        }))
-    }
+pub(crate) fn counted(reply: &Value) -> Result<Changed<Counted>, Error> {
+    let items = Items::new(&LATCH.count_down, reply)?;
+    Ok(Changed::Done(match items.text(1)? {
+        "counted" => Counted::Left {
+            left: items.number(2)?,
+            generation: items.maybe(3)?,
+        },
+        "deleted" => Counted::Deleted,
+        "unset" => Counted::Unset,
+        _ => return items.other_change(STORED),
+    }))
 }
 
-/// `latch/delete.lua`.
-pub(crate) struct DeleteScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) op: &'a AttemptId,
-    pub(crate) trace: Duration,
-    pub(crate) channel: &'a str,
+/// Calls `latch/delete.lua`, which keeps a trace for that long.
+pub(crate) fn delete(key: &Key, op: &AttemptId, trace: Duration) -> ScriptCall {
+    change(&LATCH.delete, key, op)
+        .arg(millis(REMEMBERED))
+        .arg(millis(trace))
+        .arg(PUBLISH)
+        .arg(key.broadcast_channel())
 }
 
-impl DeleteScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        change(&DELETE, self.key)
-            .arg(self.op.to_string())
-            .arg(millis(REMEMBERED))
-            .arg(millis(self.trace))
-            .arg(PUBLISH)
-            .arg(self.channel)
-    }
-
-    /// Returns true if this call or an earlier copy of it removed a latch.
-    pub(crate) fn decode(reply: &Value) -> Result<Changed<bool>, Error> {
-        let items = Items::new(&DELETE, reply)?;
-        Ok(match items.text(1)? {
-            "deleted" => Changed::Done(true),
-            "unset" => Changed::Done(false),
-            _ => return other(&items),
-        })
-    }
+/// Returns true if this call or an earlier copy of it removed a latch.
+pub(crate) fn deleted(reply: &Value) -> Result<Changed<bool>, Error> {
+    let items = Items::new(&LATCH.delete, reply)?;
+    Ok(match items.text(1)? {
+        "deleted" => Changed::Done(true),
+        "unset" => Changed::Done(false),
+        _ => return items.other_change(STORED),
+    })
 }
 
-/// `latch/look.lua`.
-pub(crate) struct LookScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) generations: &'a [u64],
-}
-
-/// The result of `latch/look.lua`. The states are those of the requested generations, in order.
+/// The result of `latch/look.lua`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
-    Set {
-        now: u64,
-        generation: u64,
-        left: u32,
-        initial: u32,
-        remaining: Option<Duration>,
-        states: Vec<(u64, PhaseState)>,
-    },
-    Unset {
-        states: Vec<(u64, PhaseState)>,
-    },
+pub(crate) struct Looked {
+    /// The states of the requested generations, in order.
+    pub(crate) states: Vec<(u64, PhaseState)>,
+    pub(crate) present: Option<Present>,
 }
 
-impl LookScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        let call = ScriptCall::new(&LOOK, self.key).key(self.key.as_str());
-        self.generations
-            .iter()
-            .fold(call, |call, generation| call.arg(generation.to_string()))
-    }
-
-    pub(crate) fn decode(reply: &Value, generations: &[u64]) -> Result<Looked, Error> {
-        let items = Items::new(&LOOK, reply)?;
-        let states = || {
-            let states = generations.iter().zip(6..);
-            states
-                .map(|(&generation, at)| Ok((generation, state(&items, at)?)))
-                .collect::<Result<Vec<_>, Error>>()
-        };
-        Ok(match items.text(1)? {
-            "set" => Looked::Set {
-                now: items.number(0)?,
-                generation: items.number(2)?,
-                left: items.number(3)?,
-                initial: items.number(4)?,
-                remaining: items.maybe(5)?.map(Duration::from_millis),
-                states: states()?,
-            },
-            "unset" => Looked::Unset { states: states()? },
-            "kind" => return Err(wrong_kind(items.text(2)?)),
-            _ => return Err(items.bad()),
-        })
-    }
+/// The latch that is set.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Present {
+    pub(crate) now: u64,
+    pub(crate) generation: u64,
+    pub(crate) left: u32,
+    pub(crate) initial: u32,
+    pub(crate) remaining: Option<Duration>,
 }
 
-/// Starts a call that changes the latch at `key`.
-fn change(script: &'static Script, key: &Key) -> ScriptCall {
-    ScriptCall::new(script, key)
-        .dated()
-        .key(key.as_str())
-        .key(key.part(OPERATIONS))
+/// Calls `latch/look.lua`.
+pub(crate) fn look(key: &Key, generations: &[u64]) -> ScriptCall {
+    ScriptCall::new(&LATCH.look, key).args(generations)
 }
 
-fn wrong_kind(found: &str) -> Error {
-    Error::wrong_kind(found, "latch:1")
+pub(crate) fn looked(reply: &Value, generations: &[u64]) -> Result<Looked, Error> {
+    let items = Items::new(&LATCH.look, reply)?;
+    let present = match items.text(1)? {
+        "set" => Some(Present {
+            now: items.number(0)?,
+            generation: items.number(2)?,
+            left: items.number(3)?,
+            initial: items.number(4)?,
+            remaining: items.maybe_span(5)?,
+        }),
+        "unset" => None,
+        _ => return items.other(STORED),
+    };
+    let states = generations.iter().zip(6..);
+    let states = states.map(|(&generation, at)| Ok((generation, state(&items, at)?)));
+    Ok(Looked {
+        states: states.collect::<Result<_, Error>>()?,
+        present,
+    })
 }
 
-/// The answers that all changes share.
-fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
-    match items.text(1)? {
-        "late" => Ok(Changed::Late),
-        "kind" => Err(wrong_kind(items.text(2)?)),
-        _ => Err(items.bad()),
-    }
+/// Starts a call that changes the latch at `key`. The part `o` remembers the operations that have
+/// run.
+fn change(script: &'static Script, key: &Key, op: &AttemptId) -> ScriptCall {
+    let call = ScriptCall::new(script, key).dated();
+    call.key(key.part("o")).arg(op)
 }
 
 fn state(items: &Items<'_>, at: usize) -> Result<PhaseState, Error> {
@@ -200,8 +141,8 @@ fn state(items: &Items<'_>, at: usize) -> Result<PhaseState, Error> {
     })
 }
 
-/// The part of a latch's key that remembers the operations that have run.
-const OPERATIONS: &str = "o";
+/// The kind as the server stores it.
+const STORED: &str = "latch:1";
 
 #[cfg(test)]
 #[path = "../../redlatch-core/src/runtime/replies.rs"]
@@ -213,19 +154,16 @@ mod tests {
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["set", "refused", "late", "kind"], SetScript::decode);
-        decodes_anything(
-            &["counted", "deleted", "unset", "late", "kind"],
-            CountDownScript::decode,
-        );
-        decodes_anything(&["deleted", "unset", "late", "kind"], DeleteScript::decode);
+        decodes_anything(&["set", "refused", "late", "kind"], was_set);
+        decodes_anything(&["counted", "deleted", "unset", "late", "kind"], counted);
+        decodes_anything(&["deleted", "unset", "late", "kind"], deleted);
         decodes_anything(
             &["set", "unset", "kind", "open", "shut", "deleted"],
-            |reply| LookScript::decode(reply, &[]),
+            |reply| looked(reply, &[]),
         );
         decodes_anything(
             &["set", "unset", "kind", "open", "shut", "deleted"],
-            |reply| LookScript::decode(reply, &[7]),
+            |reply| looked(reply, &[7]),
         );
     }
 }

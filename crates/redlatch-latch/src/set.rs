@@ -1,29 +1,26 @@
 //! The builder that sets a count.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    time::Duration,
-};
+use std::time::Duration;
 
 use redlatch_core::{
-    Error, ErrorKind,
-    family::{About, Internals, Lease, Watched},
+    Error, ErrorKind, awaited,
+    family::{Handle, Lease},
 };
 
-use crate::{CountDownLatch, scripts::SetScript};
+use crate::scripts;
 
-/// Sets the count of a latch. Await the builder. See [`CountDownLatch::try_set_count`].
+/// Sets the count of a latch. Await the builder. See
+/// [`CountDownLatch::try_set_count`](crate::CountDownLatch::try_set_count).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct TrySetCount {
-    latch: CountDownLatch,
+    latch: Handle,
     count: u32,
     ttl: Option<Duration>,
 }
 
 impl TrySetCount {
-    pub(crate) fn new(latch: &CountDownLatch, count: u32) -> Self {
+    pub(crate) fn new(latch: &Handle, count: u32) -> Self {
         Self {
             latch: latch.clone(),
             count,
@@ -65,30 +62,15 @@ impl TrySetCount {
                 "the ttl of a latch is out of bounds; it is 1 s to 365 days",
             ));
         }
-        let latch = self.latch.latch()?;
-        let key = latch.key();
-        let call = |op: &_| {
-            SetScript {
-                key,
-                op,
-                count: self.count,
-                ttl: self.ttl,
-            }
-            .call()
-        };
-        let set = self.latch.client().change(call, SetScript::decode).await;
-        set.about(latch.kind(), latch.name())
+        let key = self.latch.key()?;
+        let call = |op: &_| scripts::set(key, op, self.count, self.ttl);
+        self.latch.change(call, scripts::was_set).await
     }
 }
 
-impl IntoFuture for TrySetCount {
+awaited! {
     /// True if this call set the count.
-    type Output = Result<bool, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
+    TrySetCount => bool;
 }
 
 /// Shortest TTL of a latch.

@@ -1,14 +1,9 @@
 //! The builders of a wait. Await a builder to run it.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind, WaitStrategy,
+    Error, ErrorKind, WaitStrategy, awaited,
     family::{Internals, Wait as HowLong, WatchOptions, Watched},
 };
 
@@ -30,7 +25,7 @@ impl Request {
     }
 
     async fn run(&self, generation: Option<u64>, wait: HowLong) -> Result<bool, Error> {
-        let latch: Arc<dyn Watched> = self.latch.latch()?.clone();
+        let latch: Arc<dyn Watched> = Arc::new(self.latch.latch()?);
         let options = WatchOptions {
             phase: generation,
             wait,
@@ -115,6 +110,10 @@ impl Wait {
             request: Request::new(latch),
         }
     }
+
+    async fn run(self) -> Result<(), Error> {
+        self.request.forever(None).await
+    }
 }
 
 impl WaitFor {
@@ -123,6 +122,10 @@ impl WaitFor {
             request: Request::new(latch),
             wait,
         }
+    }
+
+    async fn run(self) -> Result<bool, Error> {
+        self.request.run(None, HowLong::For(self.wait)).await
     }
 }
 
@@ -147,30 +150,9 @@ impl CountDownAndWait {
     }
 }
 
-impl IntoFuture for Wait {
-    type Output = Result<(), Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.request.forever(None).await })
-    }
-}
-
-impl IntoFuture for WaitFor {
+awaited! {
+    Wait => ();
     /// True if the latch is open.
-    type Output = Result<bool, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.request.run(None, HowLong::For(self.wait)).await })
-    }
-}
-
-impl IntoFuture for CountDownAndWait {
-    type Output = Result<(), Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
+    WaitFor => bool;
+    CountDownAndWait => ();
 }

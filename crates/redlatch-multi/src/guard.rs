@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redlatch_core::{Bundle, Error, Held, Released, Token, guards_of_several};
+use redlatch_core::{Bundle, Error, Held, Owned, Released, Token, guards_of_several};
 
 /// All members of a [`MultiLock`](crate::MultiLock), held as one. The loss of any member is the
 /// loss of the whole. Dropping the guard releases all of them in the background.
@@ -157,6 +157,8 @@ guards_of_several!(
         ))
     }
 );
+
+impl Owned for MultiGuard {}
 
 /// Returns the error of several members whose releases have failed.
 fn unanswered(failed: &[(String, Error)], members: usize) -> Error {

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use redlatch_core::{Bundle, Error, ErrorKind, Held, HoldState, Released, guards_of_several};
+use redlatch_core::{
+    Bundle, Error, ErrorKind, Held, HoldState, Owned, Released, guards_of_several,
+};
 
 use crate::{NodeOutcome, NodeOutcomes};
 
@@ -232,6 +234,8 @@ guards_of_several!(RedGuard, Held, RedGuard::extend, async |guard: RedGuard| {
         outcomes.into_iter().map(|(_, released)| released),
     ))
 });
+
+impl Owned for RedGuard {}
 
 impl fmt::Debug for RedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -36,13 +36,8 @@ pub(crate) struct View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) ends: u64,
-    pub(crate) owner: String,
-    pub(crate) attempt: u32,
-    pub(crate) token: Token,
-    pub(crate) began: u64,
-    pub(crate) host: String,
-    pub(crate) pid: u32,
-    pub(crate) slot: Slot,
+    /// Its holder, whose remaining time is that of [`View::holder`].
+    pub(crate) holder: JobHolder,
 }
 
 /// The options of the caller.
@@ -254,30 +249,21 @@ impl View {
     pub(crate) fn holder(&self) -> Option<JobHolder> {
         let claim = self.claim.as_ref().filter(|claim| claim.ends > self.now)?;
         Some(JobHolder {
-            slot: claim.slot.clone(),
-            attempt: claim.attempt,
-            token: claim.token,
-            began: instant(claim.began),
             remaining: Duration::from_millis(claim.ends - self.now),
-            host: claim.host.clone(),
-            pid: claim.pid,
-            owner: claim.owner.clone(),
+            ..claim.holder.clone()
         })
     }
 
     /// Returns the last run that is not under way: a claim that has run out, or a run on record.
     pub(crate) fn last_run(&self) -> Option<JobRecord> {
         match self.claim.as_ref().filter(|claim| claim.ends <= self.now) {
-            Some(claim) => Some(JobRecord {
-                slot: claim.slot.clone(),
-                outcome: JobOutcome::Lost,
-                attempt: claim.attempt,
-                token: claim.token,
-                began: instant(claim.began),
-                ended: instant(claim.ends),
-                host: claim.host.clone(),
-                pid: claim.pid,
-                error: None,
+            Some(Claim { ends, holder }) => Some(JobRecord {
+                began: holder.began,
+                ended: instant(*ends),
+                token: holder.token,
+                host: holder.host.clone(),
+                pid: holder.pid,
+                ..unknown(&holder.slot, holder.attempt)
             }),
             None => self.last.clone(),
         }

@@ -1,43 +1,27 @@
 //! The records of a job: looking at them and forgetting them.
 
-use redlatch_core::{
-    Error, ErrorKind,
-    family::{About, Internals},
-};
+use redlatch_core::{Error, ErrorKind};
 
 use crate::{
     Job, Slot,
     decide::View,
-    scripts::{LookScript, Reset, ResetScript},
+    scripts::{self, Reset},
 };
 
 /// How often a caller looks again because the job has changed in between.
 pub(crate) const LOOKS: u32 = 100;
 
 pub(crate) async fn look(job: &Job, slot: Option<&Slot>) -> Result<View, Error> {
-    let script = LookScript {
-        key: job.key()?,
-        slot,
-    };
-    let reply = job.client().query(&script.call()).await;
-    let view = reply.and_then(|reply| LookScript::decode(&reply));
-    view.about("job", job.name().unwrap_or_default())
+    let call = scripts::look(job.handle().key()?, slot);
+    job.handle().ask(call, scripts::looked).await
 }
 
 pub(crate) async fn reset(job: &Job) -> Result<bool, Error> {
-    let key = job.key()?;
+    let key = job.handle().key()?;
     for _ in 0..LOOKS {
         let view = look(job, None).await?;
-        let call = |op: &_| {
-            ResetScript {
-                key,
-                op,
-                view: &view,
-            }
-            .call()
-        };
-        let reset = job.client().change(call, ResetScript::decode).await;
-        match reset.about("job", job.name().unwrap_or_default())? {
+        let call = |op: &_| scripts::reset(key, op, &view);
+        match job.handle().change(call, scripts::was_reset).await? {
             Reset::Done => return Ok(true),
             Reset::Unset => return Ok(false),
             Reset::Moved => {}

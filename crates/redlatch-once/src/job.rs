@@ -3,14 +3,10 @@
 use std::{
     convert::Infallible,
     fmt,
-    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redlatch_core::{
-    Client, Error, ErrorKind,
-    family::{Internals, Key, Name, NameError},
-};
+use redlatch_core::{Client, Error, family::Handle};
 
 use crate::{
     JobHolder, JobRecord, JobRun, Once, inspect,
@@ -69,9 +65,7 @@ use crate::{
 #[doc(alias = "run once")]
 #[derive(Clone)]
 pub struct Job {
-    client: Client,
-    key: Result<Key, NameError>,
-    class: Arc<str>,
+    handle: Handle,
     options: Options,
 }
 
@@ -79,9 +73,7 @@ impl Job {
     /// Creates a handle of the job called `name`, as `Client::once` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
-            client: client.clone(),
-            key: Name::parse(name.as_ref()).map(|name| client.key(&name)),
-            class: Arc::default(),
+            handle: Handle::new(client, "job", name.as_ref()),
             options: Options::default(),
         }
     }
@@ -90,7 +82,7 @@ impl Job {
     /// the job. Names are never used as labels.
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
-        self.class = class.into();
+        self.handle = self.handle.class(class);
         self
     }
 
@@ -225,7 +217,7 @@ impl Job {
     #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {
         match crate::cron::Cron::parse(expression, zone) {
-            Ok(cron) => self.options.set(Given::Cron(Arc::new(cron))),
+            Ok(cron) => self.options.set(Given::Cron(std::sync::Arc::new(cron))),
             Err(fault) => self.options.wrong(format!("cannot be scheduled: {fault}")),
         }
         self
@@ -648,25 +640,19 @@ impl Job {
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.key.as_ref().ok().map(Key::name)
+        self.handle.name()
+    }
+
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     pub(crate) const fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn labels(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    pub(crate) fn key(&self) -> Result<&Key, Error> {
-        self.key
-            .as_ref()
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+        self.handle.client()
     }
 
     pub(crate) fn plan(&self) -> Result<Plan, Error> {
-        self.options.check(self.key()?.name())
+        self.options.check(self.handle.key()?.name())
     }
 }
 

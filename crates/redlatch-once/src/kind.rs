@@ -1,27 +1,13 @@
-//! The claim of one slot: the implementation of the core's `Primitive`.
+//! The claim of one slot: what the engine does not know of it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use redlatch_core::{
-    Error,
-    family::{
-        AcquireRequest, Answer, Grant, Key, Primitive, ReleaseReply, ReleaseRequest, RenewRequest,
-        Renewed, ScriptCall,
-    },
-    runtime::Value,
-};
+use redlatch_core::family::Key;
 
-use crate::{
-    JobOutcome,
-    decide::Intent,
-    scripts::{ClaimScript, Claimed, ReleaseScript, RenewScript},
-};
-
-/// The kind, as it appears in events and metrics.
-pub(crate) const KIND: &str = "once";
+use crate::{JobOutcome, decide::Intent};
 
 /// The longest reason of a failure that is kept, in bytes.
 const REASON: usize = 500;
@@ -45,8 +31,8 @@ pub(crate) struct SlotClaim {
 /// The part of a claim that the engine does not know.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The last answer to the claim.
-    claimed: Option<Claimed>,
+    /// The number of the attempt, if the last answer is a grant.
+    attempt: Option<u32>,
     /// How the run ended.
     outcome: JobOutcome,
     why: String,
@@ -55,7 +41,7 @@ pub(crate) struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            claimed: None,
+            attempt: None,
             // A guard that goes without a word was dropped by its caller.
             outcome: JobOutcome::Dropped,
             why: String::new(),
@@ -77,110 +63,24 @@ impl SlotClaim {
             .clone_into(&mut state.why);
     }
 
-    /// Returns the last answer to the claim.
-    pub(crate) fn claimed(&self) -> Option<Claimed> {
-        self.state().claimed.clone()
+    /// Records the last answer to the claim.
+    pub(crate) fn claimed(&self, attempt: Option<u32>) {
+        self.state().attempt = attempt;
+    }
+
+    /// Returns the number of the attempt, if the last answer is a grant.
+    pub(crate) fn attempt(&self) -> Option<u32> {
+        self.state().attempt
+    }
+
+    /// Returns how the run ended, and why.
+    pub(crate) fn ended(&self) -> (&'static str, String) {
+        let state = self.state();
+        (state.outcome.as_str(), state.why.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is locked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Primitive for SlotClaim {
-    fn kind(&self) -> &'static str {
-        KIND
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// An undo names no outcome. It depends on the kind of slot and on times only.
-    fn form(&self) -> u64 {
-        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        let keep = self.keep.map_or(0, |keep| millis(keep).wrapping_add(1));
-        millis(self.ttl).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ keep
-    }
-
-    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
-        ClaimScript {
-            key: &self.key,
-            request,
-            intent: &self.intent,
-            ttl: self.ttl,
-            limit: self.limit,
-            process: &self.process,
-            keep: self.keep,
-        }
-        .call()
-    }
-
-    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
-        let claimed = ClaimScript::decode(reply)?;
-        let answer = match &claimed {
-            Claimed::Granted {
-                token, abandoned, ..
-            } => Answer::Granted(Grant {
-                count: 1,
-                token: *token,
-                serial: token.as_u64(),
-                abandoned: *abandoned,
-                lasts: None,
-                unqueued: false,
-            }),
-            Claimed::Busy { remaining, owner } => busy(*remaining, owner),
-            Claimed::Moved => busy(Duration::ZERO, ""),
-            Claimed::Late => Answer::Late,
-            Claimed::Void => Answer::Void,
-        };
-        self.state().claimed = Some(claimed);
-        Ok(answer)
-    }
-
-    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
-        RenewScript {
-            key: &self.key,
-            request,
-            ttl: self.ttl,
-        }
-        .call()
-    }
-
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        RenewScript::decode(reply)
-    }
-
-    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
-        let state = self.state();
-        // Without a token, it undoes a claim that nobody has worked under.
-        let begun = request.token.is_some();
-        ReleaseScript {
-            key: &self.key,
-            request,
-            ttl: self.ttl,
-            ending: begun.then(|| (state.outcome.as_str(), state.why.as_str())),
-            keep: self.keep,
-        }
-        .call()
-    }
-
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseScript::decode(reply)
-    }
-}
-
-fn busy(remaining: Duration, holder: &str) -> Answer {
-    Answer::Busy {
-        remaining,
-        holder: holder.to_owned(),
-        called: None,
-        entered: false,
-        beside: false,
     }
 }

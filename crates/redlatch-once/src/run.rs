@@ -23,7 +23,6 @@ use crate::{
     options::Plan,
     record::process,
     schedule::Schedule,
-    scripts::Claimed,
 };
 
 /// A run of a job, with its slot, its attempt, and the hold under which the work runs.
@@ -332,8 +331,8 @@ pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, Vi
 async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Option<JobRun>, Error> {
     let process = job.client().description();
     let claim = Arc::new(SlotClaim {
-        key: job.key()?.clone(),
-        class: job.labels(),
+        key: job.handle().key()?.clone(),
+        class: job.handle().label(),
         intent,
         limit: plan.limit,
         ttl: plan.ttl(now),
@@ -351,10 +350,7 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
     let Some(held) = job.client().acquire(&primitive, &options).await? else {
         return Ok(None);
     };
-    let Some(Claimed::Granted { attempt, .. }) = claim.claimed() else {
-        return Ok(None);
-    };
-    Ok(Some(JobRun {
+    Ok(claim.attempt().map(|attempt| JobRun {
         held,
         claim,
         attempt,

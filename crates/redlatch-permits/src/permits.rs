@@ -4,13 +4,15 @@ use std::{fmt, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, LossCause,
-    family::{Lease, Renewed},
+    family::{Lease, ReleaseReply, Renewed},
 };
-use redlatch_pool::{Flavour, Pool, Verdict};
+use redlatch_pool::{Flavour, Pool};
 
 use crate::{
     AcquireId, AcquireIds, PermitHolder, PermitId, TryAcquireId, TryAcquireIdFor, TryAcquireIds,
-    TryAcquireIdsFor, inspect,
+    TryAcquireIdsFor,
+    acquire::{id, ids},
+    inspect,
 };
 
 /// A semaphore under one name whose permits have an id and a lease.
@@ -51,7 +53,7 @@ use crate::{
 /// ```
 #[doc(alias = "RPermitExpirableSemaphore")]
 #[doc(alias = "getPermitExpirableSemaphore")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PermitExpirableSemaphore(Pool);
 
 /// The outcome of a returned permit.
@@ -71,12 +73,12 @@ pub enum PermitRelease {
 }
 
 impl PermitRelease {
-    const fn of(verdict: Verdict, resent: bool) -> Self {
-        match verdict {
-            Verdict::Released(_) | Verdict::Already(_) => Self::Released,
-            Verdict::Expired => Self::Expired,
-            Verdict::Gone if resent => Self::Unconfirmed,
-            Verdict::Gone => Self::Unknown,
+    const fn of(reply: ReleaseReply, resent: bool) -> Self {
+        match reply {
+            ReleaseReply::Released(_) | ReleaseReply::Already(_) => Self::Released,
+            ReleaseReply::Expired => Self::Expired,
+            _ if resent => Self::Unconfirmed,
+            _ => Self::Unknown,
         }
     }
 }
@@ -98,6 +100,9 @@ impl PermitExpirableSemaphore {
     /// Acquires one permit, waits until one is available, and returns its id. Otherwise as
     /// [`acquire_many`](Self::acquire_many).
     ///
+    /// Without a `lease`, the permit has the client's default lease, which nothing renews. A `note`
+    /// may be removed when the lease of the acquisition has ended, even if the permit was extended.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlatch::Error> {
@@ -114,7 +119,7 @@ impl PermitExpirableSemaphore {
     /// # }
     /// ```
     pub fn acquire(&self) -> AcquireId {
-        AcquireId::new(&self.0, 1)
+        self.0.acquire(1, id)
     }
 
     /// Acquires `n` permits together, 1 to 1,000. Waits until they are available and all earlier
@@ -159,7 +164,7 @@ impl PermitExpirableSemaphore {
     /// background, and the next waiter is served. Afterwards only the caller or the lease returns
     /// the permits.
     pub fn acquire_many(&self, n: u32) -> AcquireIds {
-        AcquireIds::new(&self.0, n)
+        self.0.acquire(n, ids)
     }
 
     /// Acquires one permit if one is available now. Otherwise as
@@ -181,7 +186,7 @@ impl PermitExpirableSemaphore {
     /// ```
     #[doc(alias = "tryAcquire")]
     pub fn try_acquire(&self) -> TryAcquireId {
-        TryAcquireId::new(&self.0, 1)
+        self.0.try_acquire(1, id)
     }
 
     /// Acquires `n` permits, 1 to 1,000, if they are available now without overtaking a waiter.
@@ -205,7 +210,7 @@ impl PermitExpirableSemaphore {
     /// # }
     /// ```
     pub fn try_acquire_many(&self, n: u32) -> TryAcquireIds {
-        TryAcquireIds::new(&self.0, n)
+        self.0.try_acquire(n, ids)
     }
 
     /// Acquires one permit and waits up to `wait`. Otherwise as
@@ -227,7 +232,7 @@ impl PermitExpirableSemaphore {
     /// # }
     /// ```
     pub fn try_acquire_for(&self, wait: Duration) -> TryAcquireIdFor {
-        TryAcquireIdFor::new(&self.0, wait)
+        self.0.try_acquire_for(1, id, wait)
     }
 
     /// Acquires `n` permits, 1 to 1,000, and waits up to `wait`. Returns `None` if they did not
@@ -255,7 +260,7 @@ impl PermitExpirableSemaphore {
     /// # }
     /// ```
     pub fn try_acquire_many_for(&self, n: u32, wait: Duration) -> TryAcquireIdsFor {
-        TryAcquireIdsFor::new(&self.0, n, wait)
+        self.0.try_acquire_for(n, ids, wait)
     }
 
     /// Returns a permit to the semaphore, and reports the outcome. Any process that has the id may
@@ -452,14 +457,6 @@ impl PermitExpirableSemaphore {
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.0.name()
-    }
-}
-
-impl fmt::Debug for PermitExpirableSemaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermitExpirableSemaphore")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }
 

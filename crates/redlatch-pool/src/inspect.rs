@@ -1,8 +1,11 @@
 //! The state of a pool, as an observer sees it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use redlatch_core::{Error, Metadata, family::Internals};
+use redlatch_core::{
+    Error, Metadata,
+    family::{Internals, Records},
+};
 
 use crate::Pool;
 
@@ -52,16 +55,11 @@ impl Pool {
         &self,
         id: impl Fn(&Hold) -> Option<I>,
     ) -> Result<Vec<(I, Hold, Described)>, Error> {
-        let mut clients = BTreeMap::new();
+        let records = Records::new(self.client());
         let mut holders = Vec::new();
         for hold in self.holds().await? {
             let Some(id) = id(&hold) else { continue };
-            let client = hold.id.split(':').next().unwrap_or_default().to_owned();
-            if !clients.contains_key(&client) {
-                let metadata = self.client().metadata(&hold.id).await?;
-                clients.insert(client.clone(), metadata);
-            }
-            let metadata = clients[&client].clone();
+            let metadata = records.of(&hold.id).await?;
             let of = metadata.as_ref();
             let name = self.name().unwrap_or_default();
             let note = self.client().note(of, &hold.id, name, None).await?;

@@ -9,8 +9,8 @@ mod pool;
 mod scripts;
 mod set;
 
-pub use acquire::{AcquirePermits, Renewed, TryAcquirePermits, TryAcquirePermitsFor};
+pub use acquire::{AcquirePermits, TryAcquirePermits, TryAcquirePermitsFor};
 pub use inspect::{Described, Hold, Totals};
 pub use pool::{AT_ONCE, Flavour, Pool};
-pub use scripts::Verdict;
+pub use redlatch_core::Renewed;
 pub use set::{SetPermits, TrySetPermits};

@@ -7,16 +7,13 @@ use std::{
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{About, AttemptId, Internals, Key, Name, NameError, Primitive, Renewed},
+    family::{AttemptId, Handle, Internals, Primitive, ReleaseReply, Renewed},
 };
 
 use crate::{
-    Hold, Totals, Verdict,
+    Hold, Totals,
     counted::Counted,
-    scripts::{
-        Change, ChangeScript, HoldsScript, InspectScript, Inspected, LookScript, Made,
-        ReleaseScript, RenewScript, unset,
-    },
+    scripts::{self, Change, Inspected, Made, ReleaseScript, unset},
 };
 
 /// The sort of a pool.
@@ -33,11 +30,9 @@ pub struct Flavour {
 /// A pool of leased permits under one name.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    client: Client,
+    handle: Handle,
     flavour: Flavour,
-    class: Arc<str>,
     size: Option<u32>,
-    key: Result<Key, NameError>,
 }
 
 /// Largest number of holds per call.
@@ -50,18 +45,16 @@ impl Pool {
     /// Creates a handle. Does no I/O; the first call reports an invalid name.
     pub fn new(client: &Client, flavour: Flavour, name: &str) -> Self {
         Self {
-            client: client.clone(),
+            handle: Handle::new(client, flavour.kind, name),
             flavour,
-            class: "".into(),
             size: None,
-            key: Name::parse(name).map(|name| client.key(&name)),
         }
     }
 
     /// Labels this handle's metrics and events.
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
-        self.class = class.into();
+        self.handle = self.handle.class(class);
         self
     }
 
@@ -74,17 +67,17 @@ impl Pool {
 
     /// Returns the client.
     pub const fn client(&self) -> &Client {
-        &self.client
+        self.handle.client()
     }
 
     /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.key.as_ref().ok().map(Key::name)
+        self.handle.name()
     }
 
     /// Returns the primitive that acquires `need` permits.
     pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
-        let key = self.checked()?;
+        let key = self.handle.key()?;
         if need == 0 {
             let message = "0 permits are requested; the least is 1";
             return Err(Error::new(ErrorKind::InvalidOption, message));
@@ -96,7 +89,7 @@ impl Pool {
         Ok(Arc::new(Counted {
             flavour: self.flavour,
             key: key.clone(),
-            class: Arc::clone(&self.class),
+            class: self.handle.label(),
             need,
             size: self.size,
         }))
@@ -155,17 +148,13 @@ impl Pool {
     ///
     /// The method only reads.
     pub async fn totals(&self) -> Result<Totals, Error> {
-        let key = self.checked()?;
-        let script = InspectScript {
-            key,
-            kind: self.flavour.stored,
-            size: self.size,
-        };
+        let (key, kind) = (self.handle.key()?, self.flavour.stored);
         loop {
-            let reply = self.client.query(&script.call()).await;
-            match self.named(reply.and_then(|reply| script.decode(&reply)))? {
+            let call = scripts::inspect(key, kind, self.size);
+            let read = |reply: &_| scripts::inspected(kind, reply);
+            match self.handle.ask(call, read).await? {
                 Inspected::Set(totals) => return Ok(totals),
-                Inspected::Unset => return self.named(Err(unset())),
+                Inspected::Unset => return self.handle.about(Err(unset())),
                 Inspected::More => {}
             }
         }
@@ -178,19 +167,14 @@ impl Pool {
     ///
     /// The method only reads.
     pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
-        let key = self.checked()?;
+        let (key, kind) = (self.handle.key()?, self.flavour.stored);
         let (mut from, mut all) = (0, Vec::new());
         loop {
-            let script = HoldsScript {
-                key,
-                kind: self.flavour.stored,
-                from,
-                count: CHUNK,
-            };
-            let reply = self.client.query(&script.call()).await;
-            let (seen, holds) = self.named(reply.and_then(|reply| script.decode(&reply)))?;
+            let call = scripts::holds(key, kind, from, CHUNK);
+            let read = |reply: &_| scripts::listed(kind, reply);
+            let (seen, holds) = self.handle.ask(call, read).await?;
             all.extend(holds.into_iter().map(|hold| Hold {
-                remaining: self.client.lease_of_holder(hold.remaining),
+                remaining: self.client().lease_of_holder(hold.remaining),
                 ..hold
             }));
             from += seen;
@@ -211,8 +195,8 @@ impl Pool {
         &self,
         holds: &[String],
         void: Option<(String, u64)>,
-    ) -> Result<Vec<(Verdict, bool)>, Error> {
-        let key = self.checked()?;
+    ) -> Result<Vec<(ReleaseReply, bool)>, Error> {
+        let key = self.handle.key()?;
         // This reads no grants in the reply. Only kinds whose holds have ids know an acquire that
         // it may undo, and they grant to no waiter.
         debug_assert!(self.flavour.each || void.is_none());
@@ -231,7 +215,7 @@ impl Pool {
             client,
             attempt: if attempt.is_empty() { "" } else { number }.to_owned(),
             void_by,
-            retention: self.client.retention(),
+            retention: self.client().retention(),
             waiter: String::new(),
             left: 0,
             forgotten: 0,
@@ -240,8 +224,9 @@ impl Pool {
         for holds in holds.chunks(CHUNK) {
             let holds: Vec<_> = holds.iter().map(|hold| script.hold(hold)).collect();
             let call = script.call(&holds);
-            let (reply, resent) = self.named(self.client.query_counted(&call).await)?;
-            let verdicts = self.named(ReleaseScript::decode(&reply))?;
+            let reply = self.client().query_counted(&call).await;
+            let (reply, resent) = self.handle.about(reply)?;
+            let verdicts = self.handle.about(ReleaseScript::decode(&reply))?;
             all.extend(verdicts.into_iter().map(|verdict| (verdict, resent)));
         }
         Ok(all)
@@ -253,19 +238,18 @@ impl Pool {
     ///
     /// After a drop, the change has been made once or not at all.
     pub async fn extend(&self, hold: &str, lease: Duration) -> Result<Renewed, Error> {
-        let key = self.checked()?;
-        let kind = self.flavour.stored;
-        let lease = self.client.lease_on_server(lease);
-        let script = RenewScript { key, kind, lease };
-        let call = script.call(hold);
+        let key = self.handle.key()?;
+        let lease = self.client().lease_on_server(lease);
+        let call = scripts::renew(key, self.flavour.stored, lease, hold);
         // The first try may be too late to act if the client's knowledge of the server's time is
         // old. Its answer has the time.
         for _ in 0..2 {
-            let reply = self.client.query_counted(&call).await;
-            match self.named(reply.and_then(|(reply, _)| RenewScript::decode(&reply)))? {
+            let reply = self.client().query_counted(&call).await;
+            let renewed = reply.and_then(|(reply, _)| scripts::renewed(&reply));
+            match self.handle.about(renewed)? {
                 Renewed::Late => {}
                 Renewed::Ends(rest) => {
-                    return Ok(Renewed::Ends(self.client.lease_of_holder(rest)));
+                    return Ok(Renewed::Ends(self.client().lease_of_holder(rest)));
                 }
                 renewed => return Ok(renewed),
             }
@@ -280,15 +264,13 @@ impl Pool {
     ///
     /// The method only reads.
     pub async fn remaining(&self, holds: &[String]) -> Result<Vec<Duration>, Error> {
-        let key = self.checked()?;
-        let kind = self.flavour.stored;
-        let script = LookScript { key, kind };
+        let (key, kind) = (self.handle.key()?, self.flavour.stored);
         let mut all = Vec::with_capacity(holds.len());
         for holds in holds.chunks(CHUNK) {
-            let reply = self.client.query(&script.call(holds)).await;
-            let spans = self.named(reply.and_then(|reply| script.decode(&reply)))?;
-            let spans = spans.into_iter();
-            all.extend(spans.map(|span| self.client.lease_of_holder(span)));
+            let call = scripts::look(key, kind, holds);
+            let read = |reply: &_| scripts::looked(kind, reply);
+            let spans = self.handle.ask(call, read).await?.into_iter();
+            all.extend(spans.map(|span| self.client().lease_of_holder(span)));
         }
         Ok(all)
     }
@@ -296,22 +278,16 @@ impl Pool {
     async fn changed(&self, change: Change, ttl: Option<Duration>) -> Result<u32, Error> {
         match self.change(change, ttl).await? {
             Made::Done(number) => Ok(number),
-            Made::OutOfRange(size) => self.named(Err(Error::new(
+            Made::OutOfRange(size) => self.handle.about(Err(Error::new(
                 ErrorKind::OutOfRange,
                 format!("it has {size} permits, and 0 to 4294967295 are possible"),
             ))),
-            _ => self.named(Err(unset())),
+            _ => self.handle.about(Err(unset())),
         }
     }
 
     async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
-        let key = self.checked()?;
-        let script = ChangeScript {
-            key,
-            kind: self.flavour.stored,
-            change,
-            ttl,
-        };
+        let (key, kind) = (self.handle.key()?, self.flavour.stored);
         // One id for all calls, so that a late copy of an unanswered one changes nothing again.
         let mut first: Option<AttemptId> = None;
         loop {
@@ -319,25 +295,14 @@ impl Pool {
             let call = |op: &AttemptId| {
                 let op = first.as_ref().unwrap_or(op);
                 let _ = asked.set(op.clone());
-                script.call(op)
+                scripts::change(key, kind, op, change, ttl)
             };
-            let made = self.client.change(call, |reply| script.decode(reply)).await;
-            let made = self.named(made)?;
+            let read = |reply: &_| scripts::changed(kind, reply);
+            let made = self.handle.change(call, read).await?;
             if made != Made::More {
                 return Ok(made);
             }
             first = first.or_else(|| asked.get().cloned());
         }
-    }
-
-    /// Names this pool in the error of `result`.
-    fn named<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        result.about(self.flavour.kind, self.name().unwrap_or_default())
-    }
-
-    fn checked(&self) -> Result<&Key, Error> {
-        self.key
-            .as_ref()
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
     }
 }

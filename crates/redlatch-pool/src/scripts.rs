@@ -5,13 +5,14 @@ mod pool;
 
 use redlatch_core::{
     Error, ErrorKind,
-    family::{Items, Key, Script, ScriptCall},
+    family::{Key, Script, ScriptCall},
 };
 
-pub use self::holds::Verdict;
 pub(crate) use self::{
-    holds::{AcquireScript, ReleaseScript, RenewScript, WithdrawScript},
-    pool::{Change, ChangeScript, HoldsScript, InspectScript, Inspected, LookScript, Made},
+    holds::{ReleaseScript, renew, renewed},
+    pool::{
+        Change, Inspected, Made, change, changed, holds, inspect, inspected, listed, look, looked,
+    },
 };
 
 pub(crate) fn unset() -> Error {
@@ -22,18 +23,9 @@ pub(crate) fn unset() -> Error {
 /// Starts a call that may notify waiters.
 fn queued(script: &'static Script, key: &Key) -> ScriptCall {
     ScriptCall::new(script, key)
-        .key(key.as_str())
         .key(key.part("d"))
         .key(key.part("q"))
         .key(key.part("l"))
-}
-
-/// Reads a reply that no script makes itself.
-fn other<R>(items: &Items<'_>, kind: &str) -> Result<R, Error> {
-    if items.text(1)? != "kind" {
-        return Err(items.bad());
-    }
-    Err(Error::wrong_kind(items.text(2)?, kind))
 }
 
 #[cfg(test)]
@@ -45,71 +37,52 @@ mod replies;
 
 #[cfg(test)]
 mod tests {
-    use redlatch_core::family::{Name, Prefix};
+    use redlatch_core::family::{Name, Prefix, Primitive};
 
     use super::{replies::decodes_anything, *};
+    use crate::{Flavour, counted::Counted};
 
     const KIND: &str = "sem:1";
 
-    fn key() -> Key {
-        Key::new(&Prefix::default(), &Name::parse("n").unwrap())
-    }
-
     #[test]
     fn any_reply_about_a_hold_is_decoded_or_refused() {
-        let (key, kind) = (&key(), KIND);
-        let acquire = AcquireScript {
-            key,
-            kind,
+        let hold = Counted {
+            flavour: Flavour {
+                kind: "semaphore",
+                stored: KIND,
+                each: false,
+            },
+            key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
+            class: "".into(),
             need: 2,
             size: None,
-            each: false,
         };
         decodes_anything(
             &[
                 "granted", "busy", "more", "late", "void", "unset", "large", "kind",
             ],
-            |reply| acquire.decode(reply),
+            |reply| hold.acquired(reply),
         );
-        decodes_anything(
-            &["renewed", "expired", "gone", "late", "kind"],
-            RenewScript::decode,
-        );
+        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], renewed);
         decodes_anything(
             &["released", "already", "expired", "gone", "kind"],
             ReleaseScript::decode,
         );
-        decodes_anything(&["found", "struck", "kind"], WithdrawScript::decode);
+        decodes_anything(&["found", "struck", "kind"], |reply| hold.withdrawn(reply));
     }
 
     #[test]
     fn any_reply_about_the_pool_is_decoded_or_refused() {
-        let (key, kind, size) = (&key(), KIND, None);
-        let change = ChangeScript {
-            key,
-            kind,
-            change: Change::Drain,
-            ttl: None,
-        };
         decodes_anything(
             &[
                 "done", "set", "unset", "below", "above", "more", "late", "kind",
             ],
-            |reply| change.decode(reply),
+            |reply| changed(KIND, reply),
         );
-        let inspect = InspectScript { key, kind, size };
         decodes_anything(&["set", "unset", "more", "kind"], |reply| {
-            inspect.decode(reply)
+            inspected(KIND, reply)
         });
-        let holds = HoldsScript {
-            key,
-            kind,
-            from: 0,
-            count: 9,
-        };
-        decodes_anything(&["0", "kind"], |reply| holds.decode(reply));
-        decodes_anything(&["5", "kind"], |reply| {
-            LookScript { key, kind }.decode(reply)
-        });
+        decodes_anything(&["0", "kind"], |reply| listed(KIND, reply));
+        decodes_anything(&["5", "kind"], |reply| looked(KIND, reply));
     }
 }

@@ -1,12 +1,8 @@
 //! The builders that set the number of permits.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    time::Duration,
-};
+use std::time::Duration;
 
-use redlatch_core::{Error, ErrorKind, family::Lease};
+use redlatch_core::{Error, ErrorKind, awaited, family::Lease};
 
 use crate::Pool;
 
@@ -109,29 +105,24 @@ impl Setting {
     }
 }
 
-impl IntoFuture for SetPermits {
-    type Output = Result<(), Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            self.0.check()?;
-            self.0.pool.set(self.0.permits, self.0.ttl).await
-        })
+impl SetPermits {
+    async fn run(self) -> Result<(), Error> {
+        self.0.check()?;
+        self.0.pool.set(self.0.permits, self.0.ttl).await
     }
 }
 
-impl IntoFuture for TrySetPermits {
-    /// True if this call set it.
-    type Output = Result<bool, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            self.0.check()?;
-            self.0.pool.try_set(self.0.permits, self.0.ttl).await
-        })
+impl TrySetPermits {
+    async fn run(self) -> Result<bool, Error> {
+        self.0.check()?;
+        self.0.pool.try_set(self.0.permits, self.0.ttl).await
     }
+}
+
+awaited! {
+    SetPermits => ();
+    /// True if this call set it.
+    TrySetPermits => bool;
 }
 
 /// Shortest TTL of a pool.

@@ -1,6 +1,6 @@
 //! The handle of a plain lock.
 
-use std::{fmt, ops::Deref, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, TryAcquire, TryAcquireFor,
@@ -74,7 +74,7 @@ use crate::{LockGuard, kind::LOCK};
 #[doc(alias = "RLock")]
 #[doc(alias = "getLock")]
 #[doc(alias = "redlock")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Lock(Exclusive);
 
 impl Lock {
@@ -218,14 +218,6 @@ impl Deref for Lock {
 impl Lockable for Lock {
     fn member(&self) -> Result<Member, Error> {
         self.0.member()
-    }
-}
-
-impl fmt::Debug for Lock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,21 +1,12 @@
 //! Forced ends of holds.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-};
-
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redlatch_core::{
-    Error,
-    family::{About, Force, Internals, Side},
+    Error, awaited,
+    family::{Force, Internals},
 };
 
-use crate::{
-    Access, ReadWriteHolder, ReadWriteLock,
-    inspect::{self, NAMED},
-    scripts::ForceScript,
-};
+use crate::{ReadWriteHolder, ReadWriteLock, inspect, scripts};
 
 /// A forced release. Await the builder. See [`ReadWriteLock::force_release`].
 ///
@@ -93,10 +84,9 @@ impl ForceEnd {
     }
 
     async fn run(self) -> Result<usize, Error> {
-        let names = self.lock.names()?;
         let holders = match &self.holder {
             Some(holder) => vec![holder.clone()],
-            None => inspect::list(self.lock.client(), names).await?,
+            None => inspect::list(self.lock.handle()).await?,
         };
         let one = |holder: ReadWriteHolder| {
             let this = self.clone();
@@ -109,37 +99,20 @@ impl ForceEnd {
     }
 
     async fn end(&self, holder: &ReadWriteHolder) -> Result<bool, Error> {
-        let (client, names) = (self.lock.client(), self.lock.names()?);
-        let side = match holder.access {
-            Access::Write => Side::Exclusive,
-            Access::Read | Access::UpgradableRead => Side::Shared,
-        };
-        let script = ForceScript {
-            names,
-            side,
-            owner: &holder.owner,
-            serial: holder.serial,
-            how: self.how,
-            client,
-        };
-        let reply = client.query(&script.call()).await;
-        let ended = reply.and_then(|reply| ForceScript::decode(&reply));
-        let ended = ended.about(NAMED, names.key.name())?;
+        let (lock, client) = (self.lock.handle(), self.lock.client());
+        let key = lock.key()?;
+        let call = scripts::force(key, holder, self.how, client);
+        let ended = lock.ask(call, scripts::forced).await?;
         if ended && self.how == Force::Now {
-            client.revoked_hold(&names.key, side, holder.serial);
+            client.revoked_hold(key, holder.access.side(), holder.serial);
         }
         Ok(ended)
     }
 }
 
-impl IntoFuture for ForceEnd {
+awaited! {
     /// The number of holds that were ended.
-    type Output = Result<usize, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
+    ForceEnd => usize;
 }
 
 /// Number of holds that are ended at the same time.

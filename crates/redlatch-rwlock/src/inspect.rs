@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use redlatch_core::{
-    Client, Error, Metadata, Token,
-    family::{About, Internals},
+    Error, Metadata, Token,
+    family::{Handle, Internals, Records, Side},
 };
 
-use crate::scripts::{self, Inspected, Names};
+use crate::scripts::{self, Inspected};
 
 /// A read-write lock as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,95 +71,53 @@ pub struct ReadWriteHolder {
     pub(crate) serial: u64,
 }
 
-pub(crate) async fn look(client: &Client, names: &Names, owner: &str) -> Result<Inspected, Error> {
-    let reply = client.query(&scripts::inspect(names, owner)).await;
-    let found = reply.and_then(|reply| scripts::inspected(&reply));
-    found.about(NAMED, names.key.name())
+impl Access {
+    /// Returns the side of the lock that it holds.
+    pub(crate) const fn side(self) -> Side {
+        match self {
+            Self::Write => Side::Exclusive,
+            Self::Read | Self::UpgradableRead => Side::Shared,
+        }
+    }
 }
 
-pub(crate) async fn info(client: &Client, names: &Names) -> Result<ReadWriteInfo, Error> {
-    let found = look(client, names, "").await?;
-    Ok(ReadWriteInfo {
-        name: names.key.name().to_owned(),
-        token: found.token,
-        writer: found.writer.map(|(owner, _, _)| owner),
-        readers: found.readers,
-        upgradable: found.upgradable,
-        waiting_writers: found.waiting_writers,
-        waiting_readers: found.waiting_readers,
-    })
+pub(crate) async fn look(lock: &Handle, owner: &str) -> Result<Inspected, Error> {
+    let key = lock.key()?;
+    let call = scripts::inspect(key, owner);
+    let read = |reply: &_| scripts::inspected(key.name(), reply);
+    lock.ask(call, read).await
 }
 
 /// Lists all holders, without the descriptions of their clients.
-pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWriteHolder>, Error> {
-    let found = look(client, names, "").await?;
-    let mut all = Vec::new();
-    if let (Some((owner, count, remaining)), Some(token)) = (found.writer, found.token) {
-        all.push(ReadWriteHolder {
-            access: Access::Write,
-            owner,
-            count,
-            token,
-            age: age(found.now, token.as_u64()),
-            remaining: client.lease_of_holder(remaining),
-            metadata: None,
-            note: None,
-            forbidden: false,
-            serial: token.as_u64(),
-        });
-    }
+pub(crate) async fn list(lock: &Handle) -> Result<Vec<ReadWriteHolder>, Error> {
+    let write = look(lock, "").await?.write;
     // A scan of a changing hash may return a hold twice.
     let mut readers = BTreeMap::new();
     let mut cursor = Some("0".to_owned());
     while let Some(at) = cursor {
-        let reply = client.query(&scripts::holders(names, &at)).await;
-        let page = reply.and_then(|reply| scripts::page(&reply));
-        let (now, next, page) = page.about(NAMED, names.key.name())?;
-        readers.extend(
-            page.into_iter()
-                .map(|reader| (reader.serial, (now, reader))),
-        );
+        let call = scripts::holders(lock.key()?, &at);
+        let (next, page) = lock.ask(call, scripts::page).await?;
+        readers.extend(page.into_iter().map(|reader| (reader.serial, reader)));
         cursor = next;
     }
-    all.extend(readers.into_values().map(|(now, reader)| ReadWriteHolder {
-        access: reader.access,
-        owner: reader.owner,
-        count: reader.count,
-        token: reader.token,
-        age: age(now, reader.serial),
-        remaining: client.lease_of_holder(reader.remaining),
-        metadata: None,
-        note: None,
-        forbidden: reader.forbidden,
-        serial: reader.serial,
-    }));
-    Ok(all)
+    let all = write.into_iter().chain(readers.into_values());
+    Ok(all
+        .map(|hold| ReadWriteHolder {
+            remaining: lock.client().lease_of_holder(hold.remaining),
+            ..hold
+        })
+        .collect())
 }
 
 /// Lists all holders, and requests each of their clients' records once.
-pub(crate) async fn holders(client: &Client, names: &Names) -> Result<Vec<ReadWriteHolder>, Error> {
-    let mut all = list(client, names).await?;
-    let mut known = BTreeMap::<String, Option<Metadata>>::new();
+pub(crate) async fn holders(lock: &Handle) -> Result<Vec<ReadWriteHolder>, Error> {
+    let (client, name) = (lock.client(), lock.key()?.name());
+    let records = Records::new(client);
+    let mut all = list(lock).await?;
     for holder in &mut all {
-        let of = holder.owner.split(':').next().unwrap_or_default();
-        holder.metadata = match known.get(of) {
-            Some(metadata) => metadata.clone(),
-            None => {
-                let metadata = client.metadata(&holder.owner).await?;
-                known.insert(of.to_owned(), metadata.clone());
-                metadata
-            }
-        };
+        holder.metadata = records.of(&holder.owner).await?;
         let (of, token) = (holder.metadata.as_ref(), Some(holder.token));
-        let name = names.key.name();
         holder.note = client.note(of, &holder.owner, name, token).await?;
     }
     Ok(all)
 }
-
-fn age(now: u64, since_micros: u64) -> Duration {
-    Duration::from_millis(now.saturating_sub(since_micros / 1000))
-}
-
-/// The name of the object's kind in errors of inspection.
-pub(crate) const NAMED: &str = "read_write_lock";

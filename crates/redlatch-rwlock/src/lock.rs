@@ -1,16 +1,15 @@
 //! The handle of a read-write lock.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Acquire, Client, Error, ErrorKind, Owner, TryAcquire, TryAcquireFor,
-    family::{Name, NameError, Primitive},
+    Acquire, Client, Error, Owner, TryAcquire, TryAcquireFor,
+    family::{Handle, Primitive},
 };
 
 use crate::{
     ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, UpgradableReadGuard, WriteGuard, inspect,
     kind::{Hold, Way},
-    scripts::Names,
 };
 
 /// A read-write lock under one name: many owners may read at a time, or one owner may write.
@@ -21,8 +20,8 @@ use crate::{
 ///
 /// * **Re-entry**: a reader may read again, and a writer may write and read, at once and ahead of
 ///   all waiters. A reader that asks to write would wait for itself and gets
-///   [`ErrorKind::WouldDeadlock`]. Begin with [`upgradable_read`](Self::upgradable_read) where the
-///   data decides. A writer that also reads and then releases the write is a reader, as after
+///   [`ErrorKind::WouldDeadlock`](redlatch_core::ErrorKind::WouldDeadlock). Begin with
+///   [`upgradable_read`](Self::upgradable_read) where the data decides. A writer that also reads and then releases the write is a reader, as after
 ///   [`WriteGuard::downgrade`].
 /// * **Order of writers**: by arrival at the server, together with upgradable readers. A waiting
 ///   writer blocks new readers. A writer waits for the readers that hold the lock at its arrival.
@@ -81,29 +80,20 @@ use crate::{
 #[doc(alias = "RReadWriteLock")]
 #[doc(alias = "getReadWriteLock")]
 #[doc(alias = "shared lock")]
-#[derive(Clone)]
-pub struct ReadWriteLock {
-    client: Client,
-    class: Arc<str>,
-    names: Result<Names, NameError>,
-}
+#[derive(Clone, Debug)]
+pub struct ReadWriteLock(Handle);
 
 impl ReadWriteLock {
     /// Creates a handle of the lock called `name`, as `Client::read_write_lock` does.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
-        Self {
-            client: client.clone(),
-            class: "".into(),
-            names: Name::parse(name.as_ref()).map(|name| Names::new(client, &name)),
-        }
+        Self(Handle::new(client, "read_write_lock", name.as_ref()))
     }
 
     /// Labels the metrics and events of this handle with `class`, for example with the purpose of
     /// the lock. Names are never used as labels.
     #[must_use]
-    pub fn class(mut self, class: &str) -> Self {
-        self.class = class.into();
-        self
+    pub fn class(self, class: &str) -> Self {
+        Self(self.0.class(class))
     }
 
     /// Acquires to read, and waits while another owner writes or a writer waits.
@@ -142,7 +132,7 @@ impl ReadWriteLock {
     /// among the waiters is lost.
     #[doc(alias = "readLock")]
     pub fn read(&self) -> Acquire<ReadGuard> {
-        Acquire::new(&self.client, self.hold(Way::Read))
+        Acquire::new(self.client(), self.hold(Way::Read))
     }
 
     /// Acquires to read if no owner writes and no writer waits. Returns `None` otherwise. Costs one
@@ -164,7 +154,7 @@ impl ReadWriteLock {
     /// # }
     /// ```
     pub fn try_read(&self) -> TryAcquire<ReadGuard> {
-        TryAcquire::new(&self.client, self.hold(Way::Read))
+        TryAcquire::new(self.client(), self.hold(Way::Read))
     }
 
     /// Acquires to read, and waits up to `wait`. Returns `None` if an owner wrote or a writer
@@ -191,7 +181,7 @@ impl ReadWriteLock {
     /// # }
     /// ```
     pub fn try_read_for(&self, wait: Duration) -> TryAcquireFor<ReadGuard> {
-        TryAcquireFor::new(&self.client, self.hold(Way::Read), wait)
+        TryAcquireFor::new(self.client(), self.hold(Way::Read), wait)
     }
 
     /// Acquires to write, and waits until no other owner reads or writes and the turn of this
@@ -229,7 +219,7 @@ impl ReadWriteLock {
     /// As [`read`](Self::read). Readers are no longer blocked.
     #[doc(alias = "writeLock")]
     pub fn write(&self) -> Acquire<WriteGuard> {
-        Acquire::new(&self.client, self.hold(Way::Write))
+        Acquire::new(self.client(), self.hold(Way::Write))
     }
 
     /// Acquires to write if no other owner reads, writes or waits to. Returns `None` otherwise.
@@ -249,7 +239,7 @@ impl ReadWriteLock {
     /// # }
     /// ```
     pub fn try_write(&self) -> TryAcquire<WriteGuard> {
-        TryAcquire::new(&self.client, self.hold(Way::Write))
+        TryAcquire::new(self.client(), self.hold(Way::Write))
     }
 
     /// Acquires to write, and waits up to `wait`. Returns `None` if the turn of this caller did not
@@ -273,7 +263,7 @@ impl ReadWriteLock {
     /// # }
     /// ```
     pub fn try_write_for(&self, wait: Duration) -> TryAcquireFor<WriteGuard> {
-        TryAcquireFor::new(&self.client, self.hold(Way::Write), wait)
+        TryAcquireFor::new(self.client(), self.hold(Way::Write), wait)
     }
 
     /// Acquires to read with the right to become the writer. One owner at a time has that right.
@@ -308,7 +298,7 @@ impl ReadWriteLock {
     ///
     /// As [`read`](Self::read).
     pub fn upgradable_read(&self) -> Acquire<UpgradableReadGuard> {
-        Acquire::new(&self.client, self.hold(Way::Upgradable))
+        Acquire::new(self.client(), self.hold(Way::Upgradable))
     }
 
     /// Acquires an upgradable read if no other owner writes, has an upgradable read or waits for
@@ -329,7 +319,7 @@ impl ReadWriteLock {
     /// # }
     /// ```
     pub fn try_upgradable_read(&self) -> TryAcquire<UpgradableReadGuard> {
-        TryAcquire::new(&self.client, self.hold(Way::Upgradable))
+        TryAcquire::new(self.client(), self.hold(Way::Upgradable))
     }
 
     /// Acquires an upgradable read, and waits up to `wait`. Returns `None` if the turn of this
@@ -351,7 +341,7 @@ impl ReadWriteLock {
     /// # }
     /// ```
     pub fn try_upgradable_read_for(&self, wait: Duration) -> TryAcquireFor<UpgradableReadGuard> {
-        TryAcquireFor::new(&self.client, self.hold(Way::Upgradable), wait)
+        TryAcquireFor::new(self.client(), self.hold(Way::Upgradable), wait)
     }
 
     /// Returns the number of read guards of `owner`, as the server counts them. Returns zero once
@@ -380,7 +370,7 @@ impl ReadWriteLock {
     ///
     /// The method only reads.
     pub async fn read_count(&self, owner: &Owner) -> Result<u32, Error> {
-        let found = inspect::look(&self.client, self.names()?, &owner.to_string()).await?;
+        let found = inspect::look(&self.0, &owner.to_string()).await?;
         Ok(found.own_reads)
     }
 
@@ -410,7 +400,7 @@ impl ReadWriteLock {
     ///
     /// The method only reads.
     pub async fn write_count(&self, owner: &Owner) -> Result<u32, Error> {
-        let found = inspect::look(&self.client, self.names()?, &owner.to_string()).await?;
+        let found = inspect::look(&self.0, &owner.to_string()).await?;
         Ok(found.own_writes)
     }
 
@@ -440,7 +430,7 @@ impl ReadWriteLock {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<ReadWriteInfo, Error> {
-        inspect::info(&self.client, self.names()?).await
+        Ok(inspect::look(&self.0, "").await?.info)
     }
 
     /// Returns all holders with the records of their clients: the writer first, then the readers in
@@ -474,7 +464,7 @@ impl ReadWriteLock {
     ///
     /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<ReadWriteHolder>, Error> {
-        inspect::holders(&self.client, self.names()?).await
+        inspect::holders(&self.0).await
     }
 
     /// Ends holds of any owner: all of them, or [one](ForceEnd::holder). Await the returned
@@ -506,32 +496,22 @@ impl ReadWriteLock {
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.names.as_ref().ok().map(|names| names.key.name())
+        self.0.name()
     }
 
     pub(crate) fn hold(&self, way: Way) -> Result<Arc<dyn Primitive>, Error> {
         Ok(Arc::new(Hold {
-            names: self.names()?.clone(),
-            class: Arc::clone(&self.class),
+            key: self.0.key()?.clone(),
+            class: self.0.label(),
             way,
         }))
     }
 
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.0
+    }
+
     pub(crate) const fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn names(&self) -> Result<&Names, Error> {
-        self.names
-            .as_ref()
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
-    }
-}
-
-impl fmt::Debug for ReadWriteLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadWriteLock")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
+        self.0.client()
     }
 }

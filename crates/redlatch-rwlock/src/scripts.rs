@@ -3,29 +3,13 @@
 mod holds;
 mod lock;
 
-use redlatch_core::{
-    Error,
-    family::{Key, Script, ScriptCall, Side},
-};
+use redlatch_core::family::{Key, Script, ScriptCall, Side};
 
-pub(crate) use self::{
-    holds::{AcquireScript, DowngradeScript, ReleaseScript, RenewScript, WithdrawScript},
-    lock::{ForceScript, Inspected, holders, inspect, inspected, page},
-};
+pub(crate) use self::lock::{Inspected, force, forced, holders, inspect, inspected, page};
 
-/// The key of one lock, which every call has, mostly with its parts.
-#[derive(Clone, Debug)]
-pub(crate) struct Names {
-    pub(crate) key: Key,
-}
-
-impl Names {
-    fn call(&self, script: &'static Script) -> ScriptCall {
-        let call = ScriptCall::new(script, &self.key).key(self.key.as_str());
-        PARTS
-            .iter()
-            .fold(call, |call, part| call.key(self.key.shown_part(part)))
-    }
+/// Starts a call with the key of a lock and its parts.
+fn call(script: &'static Script, key: &Key) -> ScriptCall {
+    ScriptCall::new(script, key).keys(PARTS.map(|part| key.shown_part(part)))
 }
 
 const fn letter(side: Side) -> &'static str {
@@ -35,9 +19,8 @@ const fn letter(side: Side) -> &'static str {
     }
 }
 
-fn wrong_kind(found: &str) -> Error {
-    Error::wrong_kind(found, "rw:1")
-}
+/// The kind as the server stores it.
+const STORED: &str = "rw:1";
 
 /// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read
 /// holds.
@@ -52,42 +35,44 @@ mod replies;
 
 #[cfg(test)]
 mod tests {
+    use redlatch_core::family::{Name, Prefix, Primitive};
+
     use super::{replies::decodes_anything, *};
-    use crate::kind::Way;
+    use crate::kind::{Hold, Way};
+
+    fn hold(way: Way) -> Hold {
+        let class = "".into();
+        let key = Key::new(&Prefix::default(), &Name::parse("n").unwrap());
+        Hold { key, class, way }
+    }
 
     #[test]
     fn any_reply_about_a_hold_is_decoded_or_refused() {
-        for way in [Way::Read, Way::Upgradable] {
+        for way in [Way::Read, Way::Upgradable, Way::Write, Way::Upgrade(3)] {
+            let hold = hold(way);
             decodes_anything(
                 &[
                     "granted", "busy", "more", "late", "void", "reader", "lost", "kind",
                 ],
-                |reply| AcquireScript::decode(&way, reply),
+                |reply| hold.acquired(reply),
             );
         }
-        for way in [Way::Write, Way::Upgrade(3)] {
-            decodes_anything(
-                &[
-                    "granted", "busy", "more", "late", "void", "reader", "lost", "kind",
-                ],
-                |reply| AcquireScript::decode(&way, reply),
-            );
-        }
+        let hold = hold(Way::Read);
         decodes_anything(
             &["renewed", "late", "expired", "taken", "revoked", "gone"],
-            RenewScript::decode,
+            |reply| hold.renewed(reply),
         );
         decodes_anything(
             &["released", "expired", "already", "revoked", "taken", "gone"],
-            ReleaseScript::decode,
+            |reply| hold.released(reply),
         );
-        decodes_anything(&["found", "struck", "kind"], WithdrawScript::decode);
+        decodes_anything(&["found", "struck", "kind"], |reply| hold.withdrawn(reply));
     }
 
     #[test]
     fn any_reply_about_the_lock_is_decoded_or_refused() {
-        decodes_anything(&["state", "kind"], inspected);
+        decodes_anything(&["state", "kind"], |reply| inspected("n", reply));
         decodes_anything(&["holds", "kind"], page);
-        decodes_anything(&["done", "already", "gone", "kind"], ForceScript::decode);
+        decodes_anything(&["done", "already", "gone", "kind"], forced);
     }
 }

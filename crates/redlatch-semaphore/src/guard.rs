@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 use redlatch_core::{
     Bundle, Client, Error, ErrorKind, Held, LossCause, Released, family::Portion, guards_of_several,
 };
-use redlatch_pool::Renewed;
 
 /// Permits of a [`Semaphore`](crate::Semaphore). Dropping the guard returns the permits in the
 /// background. [`release`](Self::release) also returns the outcome.
@@ -243,8 +242,6 @@ fn combined(all: Vec<Result<Released, Error>>) -> Result<Released, Error> {
     let all: Result<Vec<_>, _> = all.into_iter().collect();
     all.map(Released::together)
 }
-
-impl Renewed for SemaphorePermit {}
 
 impl From<Held> for SemaphorePermit {
     fn from(held: Held) -> Self {

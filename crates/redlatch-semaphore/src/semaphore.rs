@@ -1,11 +1,9 @@
 //! The handle of a semaphore.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use redlatch_core::Error;
-use redlatch_pool::{
-    AcquirePermits, Flavour, Pool, TryAcquirePermits, TryAcquirePermitsFor, Verdict,
-};
+use redlatch_core::{Error, family::ReleaseReply};
+use redlatch_pool::{AcquirePermits, Flavour, Pool, TryAcquirePermits, TryAcquirePermitsFor};
 
 use crate::{PermitHolder, SemaphorePermit, inspect};
 
@@ -90,7 +88,7 @@ use crate::{PermitHolder, SemaphorePermit, inspect};
 #[doc(alias = "getSemaphore")]
 #[doc(alias = "limiter")]
 #[doc(alias = "concurrency limit")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Semaphore(Pool);
 
 impl Semaphore {
@@ -160,7 +158,7 @@ impl Semaphore {
     /// You may drop the future at any await. Granted permits are returned in the background, the
     /// next waiter is served, and the place in the queue is lost.
     pub fn acquire_many(&self, n: u32) -> AcquirePermits<SemaphorePermit> {
-        AcquirePermits::new(&self.0, n)
+        self.0.acquire(n, SemaphorePermit::from)
     }
 
     /// Acquires one permit if one is available now. Otherwise as
@@ -206,7 +204,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn try_acquire_many(&self, n: u32) -> TryAcquirePermits<SemaphorePermit> {
-        TryAcquirePermits::new(&self.0, n)
+        self.0.try_acquire(n, SemaphorePermit::from)
     }
 
     /// Acquires one permit and waits up to `wait`. Otherwise as
@@ -260,7 +258,7 @@ impl Semaphore {
         n: u32,
         wait: Duration,
     ) -> TryAcquirePermitsFor<SemaphorePermit> {
-        TryAcquirePermitsFor::new(&self.0, n, wait)
+        self.0.try_acquire_for(n, SemaphorePermit::from, wait)
     }
 
     redlatch_pool::pool_numbers! {
@@ -338,9 +336,9 @@ impl Semaphore {
         let ended = ended
             .first()
             .is_some_and(|(verdict, resent)| match verdict {
-                Verdict::Released(_) => true,
-                Verdict::Gone => *resent,
-                Verdict::Already(_) | Verdict::Expired => false,
+                ReleaseReply::Released(_) => true,
+                ReleaseReply::Gone => *resent,
+                _ => false,
             });
         Ok(ended)
     }
@@ -348,14 +346,6 @@ impl Semaphore {
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.0.name()
-    }
-}
-
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }
 

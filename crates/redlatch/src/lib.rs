@@ -49,7 +49,8 @@ pub use redlatch_core::family::Forgotten;
 pub use redlatch_core::{
     Acquire, AnyGuard, Backoff, Bundle, ClientId, Connection, Credentials, Durability, Error,
     ErrorKind, Extending, Health, Held, HoldState, Jitter, Lasting, Lockable, LossCause, Metadata,
-    Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, runtime,
+    Moment, Owned, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy,
+    runtime,
     runtime::{TlsOptions, TokioRuntime},
 };
 #[doc(hidden)]

@@ -130,6 +130,13 @@ impl Report {
         });
     }
 
+    /// Adds the targets of one case.
+    pub(crate) fn targets<const N: usize>(&mut self, case: &str, found: [(&str, Bound, f64); N]) {
+        for (what, bound, value) in found {
+            self.target(format!("{case}: {what}"), bound, value);
+        }
+    }
+
     /// Writes data and plot into `folder`, and returns the table.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<String> {
         let id = id(self.workload, self.latency);

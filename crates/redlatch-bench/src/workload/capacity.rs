@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_tests::server::ServerBinary;
 use tokio::time::{Instant, sleep};
 
-use super::own_worker;
+use super::{Reported, own_worker};
 use crate::{
     cli::Plan,
     contender::{External, Failure},
@@ -38,11 +38,7 @@ const fn point(unit: &'static str, processes: usize, each: usize) -> Point {
     }
 }
 
-pub(super) async fn model(
-    mut report: Report,
-    plan: &Plan,
-    binary: &ServerBinary,
-) -> Result<Report, Failure> {
+pub(super) async fn model(mut report: Report, plan: &Plan, binary: &ServerBinary) -> Reported {
     for [small, large] in &POINTS {
         for point in [small, large] {
             let mut series = Series::new(&point.label(), "redlatch");

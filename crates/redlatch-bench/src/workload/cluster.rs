@@ -5,24 +5,21 @@ use std::time::Duration;
 use redlatch_tests::server::ServerBinary;
 
 use super::{
+    Reported,
     holds::{self, Kept},
     owns,
     pairs::label,
 };
 use crate::{
     cli::Plan,
-    contender::{Failure, RAW},
-    job::{Names, Until},
+    contender::RAW,
+    job::Names,
     report::{Report, Series},
     rig::Rig,
     rounds::{Case, interleaved},
 };
 
-pub(super) async fn spread(
-    mut report: Report,
-    plan: &Plan,
-    binary: &ServerBinary,
-) -> Result<Report, Failure> {
+pub(super) async fn spread(mut report: Report, plan: &Plan, binary: &ServerBinary) -> Reported {
     let rigs = [
         (Rig::one(binary, Duration::ZERO)?, "one server"),
         (Rig::cluster(binary), "three masters"),
@@ -35,12 +32,12 @@ pub(super) async fn spread(
         let mut series: [Vec<Series>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..plan.effort.rounds {
             for (at, (rig, name)) in rigs.iter().enumerate() {
-                let case = Case {
-                    label: format!("{}, {name}", label(tasks)),
-                    names: Names::Own,
+                let case = Case::timed(
+                    format!("{}, {name}", label(tasks)),
+                    Names::Own,
                     tasks,
-                    until: Until::Time(plan.effort.time),
-                };
+                    plan.effort.time,
+                );
                 let round = interleaved(rig, &mut clients[at], &case, 1).await?;
                 append(&mut series[at], round);
             }

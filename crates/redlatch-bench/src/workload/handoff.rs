@@ -2,22 +2,18 @@
 
 use std::time::Duration;
 
-use super::{contenders, own, wants};
+use super::{Reported, contenders, own, wants};
 use crate::{
     cli::Plan,
-    contender::{Contender, FLOOR, Failure, Floor, KINDS, RAW},
-    job::{Names, Until},
+    contender::{Contender, FLOOR, Floor, KINDS, RAW},
+    job::Names,
     report::{Bound, Report},
     rig::Rig,
     rounds::{Case, interleaved},
     stats::span,
 };
 
-pub(super) async fn in_one_process(
-    mut report: Report,
-    plan: &Plan,
-    rig: &Rig,
-) -> Result<Report, Failure> {
+pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut all: Vec<Box<dyn Contender>> = vec![Box::new(Floor::connect(&rig.url()).await?)];
     // The raw pair has no waiters. The floor is for hand-offs what the raw pair is for pairs.
     let mut others = contenders(plan, rig).await?;
@@ -33,12 +29,12 @@ pub(super) async fn in_one_process(
     };
     for &hold in holds {
         for waiters in SIZES {
-            let case = Case {
-                label: label(waiters, hold),
-                names: Names::One { hold },
-                tasks: waiters,
-                until: Until::Time(long_enough(plan, waiters, hold)),
-            };
+            let case = Case::timed(
+                label(waiters, hold),
+                Names::One { hold },
+                waiters,
+                long_enough(plan, waiters, hold),
+            );
             let series = interleaved(rig, &mut all, &case, rounds(plan, hold)).await?;
             report.series.extend(series);
         }

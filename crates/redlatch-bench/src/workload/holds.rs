@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::own_worker;
+use super::{Reported, own_worker};
 use crate::{
     cli::Plan,
     contender::{External, Failure},
@@ -29,7 +29,7 @@ impl Kept {
     }
 }
 
-pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     for (holds, lease) in [(10_000, LEASE), (100_000, LEASE), (10_000, SHORT_LEASE)] {
         let kept = Kept { holds, lease };
         let series = measure(rig, kept, time(plan), plan.effort.few).await?;
@@ -111,9 +111,7 @@ pub(super) fn targets(report: &mut Report, case: &str) {
         ),
         ("lost", Bound::AtMost(0.0), worst("lost")),
     ];
-    for (what, bound, value) in found {
-        report.target(format!("{case}: {what}"), bound, value);
-    }
+    report.targets(case, found);
 }
 
 /// The costs of renewals where they are frequent.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{handoff::held, owns, pairs::label};
+use super::{Reported, handoff::held, owns, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{Failure, RAW_POOL},
+    contender::RAW_POOL,
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -14,19 +14,15 @@ use crate::{
 
 /// Measures a pool of [`PERMITS`](crate::job::PERMITS) permits that many tasks want, beside a
 /// minimal one.
-pub(super) async fn semaphore(
-    mut report: Report,
-    plan: &Plan,
-    rig: &Rig,
-) -> Result<Report, Failure> {
+pub(super) async fn semaphore(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns([RAW_POOL, SEMAPHORE], rig).await?;
     for (tasks, hold) in POOLS {
-        let case = Case {
-            label: held(&label(tasks), hold),
-            names: Names::Pool { hold },
+        let case = Case::timed(
+            held(&label(tasks), hold),
+            Names::Pool { hold },
             tasks,
-            until: Until::Time(plan.effort.time),
-        };
+            plan.effort.time,
+        );
         let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
         report.series.extend(series);
     }
@@ -83,7 +79,7 @@ fn pool_targets(report: &mut Report) {
 
 /// Measures the fair lock. Each task acquires the name so often that the total is about [`ENOUGH`]
 /// acquisitions. With more tasks than that, each acquires it once.
-pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns(["fair"], rig).await?;
     for tasks in SIZES {
         let case = Case {

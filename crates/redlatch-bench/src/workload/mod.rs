@@ -78,11 +78,10 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn measure(
-    name: &'static str,
-    plan: &Plan,
-    binary: &ServerBinary,
-) -> Result<Report, Failure> {
+/// The report that a workload has filled.
+type Reported = Result<Report, Failure>;
+
+async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Reported {
     let title = ALL.iter().find(|one| one.0 == name).map_or("", |one| one.1);
     let report = Report::new(name, title, plan.latency);
     if name == CLUSTER {

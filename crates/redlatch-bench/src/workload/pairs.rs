@@ -1,20 +1,16 @@
 //! W1 and W2: no contention.
 
-use super::{contenders, limit, own, owns, wants};
+use super::{Reported, contenders, limit, own, owns, wants};
 use crate::{
     cli::Plan,
     contender::{EVERY_KIND, Failure, RAW, SCRIPTS},
-    job::{Names, Until},
+    job::Names,
     report::{Bound, Report},
     rig::Rig,
     rounds::{Case, interleaved},
 };
 
-pub(super) async fn one_task(
-    mut report: Report,
-    plan: &Plan,
-    rig: &Rig,
-) -> Result<Report, Failure> {
+pub(super) async fn one_task(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     measure(&mut report, plan, rig, &[1]).await?;
     let case = label(1);
     report.target(
@@ -25,11 +21,7 @@ pub(super) async fn one_task(
     Ok(report)
 }
 
-pub(super) async fn many_tasks(
-    mut report: Report,
-    plan: &Plan,
-    rig: &Rig,
-) -> Result<Report, Failure> {
+pub(super) async fn many_tasks(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let sizes = [64, 512];
     measure(&mut report, plan, rig, &sizes).await?;
     for tasks in sizes {
@@ -39,19 +31,10 @@ pub(super) async fn many_tasks(
 }
 
 /// Measures uncontended pairs of every kind, beside the raw pair.
-pub(super) async fn every_kind(
-    mut report: Report,
-    plan: &Plan,
-    rig: &Rig,
-) -> Result<Report, Failure> {
+pub(super) async fn every_kind(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let names = std::iter::once(RAW).chain(EVERY_KIND);
     let mut contenders = owns(names, rig).await?;
-    let case = Case {
-        label: label(64),
-        names: Names::Own,
-        tasks: 64,
-        until: Until::Time(plan.effort.time),
-    };
+    let case = Case::timed(label(64), Names::Own, 64, plan.effort.time);
     report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
     for name in EVERY_KIND.into_iter().skip(1) {
         report.target(
@@ -64,29 +47,29 @@ pub(super) async fn every_kind(
 }
 
 /// Measures a load of which one name in ten is contended.
-pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns(["redlatch", "rslock", "polling"], rig).await?;
-    let case = Case {
-        label: "512 tasks, 200 names".to_owned(),
-        names: Names::Mixed,
-        tasks: 512,
-        until: Until::Time(plan.effort.time),
-    };
+    let case = Case::timed(
+        "512 tasks, 200 names".to_owned(),
+        Names::Mixed,
+        512,
+        plan.effort.time,
+    );
     report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
     Ok(report)
 }
 
 /// Measures one task that makes a pair now and then, with 0 to 512 busy tasks beside it. All have
 /// names of their own.
-pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns([RAW, "redlatch", "rslock"], rig).await?;
     for busy in [0, 3, 64, 512] {
-        let case = Case {
-            label: format!("beside {busy}"),
-            names: Names::Beside,
-            tasks: busy + 1,
-            until: Until::Time(plan.effort.time),
-        };
+        let case = Case::timed(
+            format!("beside {busy}"),
+            Names::Beside,
+            busy + 1,
+            plan.effort.time,
+        );
         let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
         report.series.extend(series);
     }
@@ -110,12 +93,7 @@ pub(super) async fn measure(
         contenders.push(Box::new(own(SCRIPTS, rig).await?));
     }
     for &tasks in sizes {
-        let case = Case {
-            label: label(tasks),
-            names: Names::Own,
-            tasks,
-            until: Until::Time(plan.effort.time),
-        };
+        let case = Case::timed(label(tasks), Names::Own, tasks, plan.effort.time);
         let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
         report.series.extend(series);
         report.series.extend(limit::redis_benchmark(
@@ -156,7 +134,5 @@ fn targets(report: &mut Report, case: &str) {
         ),
         ("commands per pair", Bound::AtMost(2.01), own("commands")),
     ];
-    for (what, bound, value) in found {
-        report.target(format!("{case}: {what}"), bound, value);
-    }
+    report.targets(case, found);
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
-use super::{handoff, own_worker, wanted, wants};
+use super::{Reported, handoff, own_worker, wanted, wants};
 use crate::{
     cli::Plan,
     contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, KINDS, RAW, laps},
-    job::{Done, Job, Names, Until},
+    job::{Done, Job, Names},
     report::{Bound, Report},
     rig::Rig,
     rounds::{Case, interleaved},
@@ -74,7 +74,7 @@ impl Contender for Fleet {
     }
 }
 
-pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
     for name in wanted(plan).into_iter().filter(|&name| name != RAW) {
         programs.push((name.to_owned(), own_worker(name)?));
@@ -90,12 +90,12 @@ pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Resul
             fleets.push(Box::new(fleet));
         }
         for hold in HOLDS {
-            let case = Case {
-                label: label(processes, hold),
-                names: Names::One { hold },
-                tasks: TASKS,
-                until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
-            };
+            let case = Case::timed(
+                label(processes, hold),
+                Names::One { hold },
+                TASKS,
+                plan.effort.time.max(Duration::from_secs(1)),
+            );
             let rounds = handoff::rounds(plan, hold);
             let series = interleaved(rig, &mut fleets, &case, rounds).await?;
             report.series.extend(series);

@@ -2,6 +2,7 @@
 
 use tokio::task::JoinSet;
 
+use super::Reported;
 use crate::{
     cli::Plan,
     clock,
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// Measures a crowd of readers: all enter, and when all are in, all leave.
-pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let client = connect_redlatch(&rig.url()).await?;
     let verbs = ["evalsha".to_owned(), "eval".to_owned()];
     for readers in SIZES {

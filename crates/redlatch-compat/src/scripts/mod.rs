@@ -3,9 +3,11 @@
 pub(crate) mod redisson;
 pub(crate) mod setnx;
 
+use std::sync::Arc;
+
 use redlatch_core::{
-    Client, Error, ErrorKind,
-    family::{Internals, Key, Name, NameError, Script, ScriptCall},
+    Error,
+    family::{Handle, Internals, Key, Script, ScriptCall},
     runtime::Value,
 };
 
@@ -17,23 +19,26 @@ pub(crate) struct Names {
     /// The key beside it, in the same slot, with the data of this family.
     pub(crate) side: String,
     /// The channel on which waiters are told that the name is free.
-    pub(crate) channel: std::sync::Arc<str>,
+    pub(crate) channel: Arc<str>,
+    pub(crate) class: Arc<str>,
 }
 
 impl Names {
-    /// Validates a name and makes its keys. The channel is the key beside it.
-    pub(crate) fn new(client: &Client, kind: &str, name: &str) -> Result<Self, NameError> {
-        let key = client.foreign_key(&Name::parse(name)?)?;
-        let side = client.key_beside(&key, kind);
-        let channel = side.as_str().into();
-        Ok(Self { key, side, channel })
+    /// Makes the keys of a valid name. The channel is the key beside it.
+    pub(crate) fn of(handle: &Handle, kind: &str) -> Result<Self, Error> {
+        let key = handle.key()?.clone();
+        let side = handle.client().key_beside(&key, kind);
+        Ok(Self {
+            key,
+            channel: side.as_str().into(),
+            side,
+            class: handle.label(),
+        })
     }
 
     /// Begins a call with both keys.
     fn call(&self, script: &'static Script) -> ScriptCall {
-        ScriptCall::new(script, &self.key)
-            .key(&self.key)
-            .key(&self.side)
+        ScriptCall::new(script, &self.key).key(&self.side)
     }
 }
 
@@ -41,11 +46,6 @@ impl Names {
 /// behind the verdict and the count.
 pub(crate) fn message_refused(reply: &Value) -> Option<&str> {
     reply.as_array()?.get(3)?.as_str()
-}
-
-/// Returns the error of an invalid name.
-pub(crate) fn invalid_name(error: &NameError) -> Error {
-    Error::new(ErrorKind::InvalidName, error.to_string())
 }
 
 #[cfg(test)]

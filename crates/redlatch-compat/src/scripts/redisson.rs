@@ -1,101 +1,104 @@
 //! The scripts in `redisson`.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, Owner, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, REMEMBERED, ReleaseReply,
-        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, millis,
+        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, Primitive, REMEMBERED,
+        ReleaseReply, ReleaseRequest, RenewRequest, Renewed, ScriptCall, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::REDISSON;
 
-use super::Names;
+use super::{Names, message_refused};
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&REDISSON.acquire));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&REDISSON.renew));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&REDISSON.release));
-static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&REDISSON.force));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&REDISSON.look));
+/// A name in the layout of Redisson's `RLock`.
+#[derive(Clone, Debug)]
+pub(crate) struct RedissonName(pub(crate) Names);
 
-/// `redisson/acquire.lua`.
-pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall {
-    names
-        .call(&ACQUIRE)
-        .dated()
-        .arg(written(request.owner))
-        .arg(request.attempt)
-        .arg(millis(request.lease))
-        .arg(millis(request.lease + REMEMBERED))
-        .arg(if request.address.is_empty() { "1" } else { "" })
+impl Primitive for RedissonName {
+    fn kind(&self) -> &'static str {
+        "redisson"
+    }
+
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.0.class)
+    }
+
+    fn key(&self) -> &Key {
+        &self.0.key
+    }
+
+    fn channel(&self) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.0.channel))
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        let call = self.0.call(&REDISSON.acquire).dated();
+        call.arg(written(request.owner))
+            .arg(request.attempt)
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + REMEMBERED))
+            .arg(if request.address.is_empty() { "1" } else { "" })
+    }
+
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(&REDISSON.acquire, reply)?;
+        Ok(match items.text(1)? {
+            "granted" => Answer::Granted(Grant {
+                count: items.number(2)?,
+                serial: items.number(3)?,
+                ..Grant::new(Token::NONE)
+            }),
+            "busy" => {
+                let left = items.maybe_span(2)?.unwrap_or(Duration::MAX);
+                Answer::busy(left, &read(items.text(3)?))
+            }
+            "late" => Answer::Late,
+            "void" => Answer::Void,
+            "kind" => return Err(wrong_kind()),
+            _ => return Err(items.bad()),
+        })
+    }
+
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        let call = self.0.call(&REDISSON.renew).dated();
+        call.arg(written(request.owner))
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + REMEMBERED))
+            .arg(request.serial)
+    }
+
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        Renewed::decode(&REDISSON.renew, reply)
+    }
+
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        let call = self.0.call(&REDISSON.release);
+        call.arg(written(request.owner))
+            .arg(request.attempt)
+            .maybe(request.void_by)
+            .arg(millis(REMEMBERED))
+            .arg(&self.0.channel)
+            .maybe(request.serial)
+    }
+
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
+        ReleaseReply::decode(&REDISSON.release, reply)
+    }
+
+    fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
+        message_refused(reply)
+    }
 }
 
-pub(crate) fn acquired(reply: &Value) -> Result<Answer, Error> {
-    let items = Items::new(&ACQUIRE, reply)?;
-    Ok(match items.text(1)? {
-        "granted" => Answer::Granted(Grant {
-            count: items.number(2)?,
-            token: Token::NONE,
-            serial: items.number(3)?,
-            abandoned: false,
-            lasts: None,
-            unqueued: false,
-        }),
-        "busy" => Answer::Busy {
-            remaining: items.maybe(2)?.map_or(Duration::MAX, Duration::from_millis),
-            holder: read(items.text(3)?),
-            called: None,
-            entered: false,
-            beside: false,
-        },
-        "late" => Answer::Late,
-        "void" => Answer::Void,
-        "kind" => return Err(wrong_kind()),
-        _ => return Err(items.bad()),
-    })
-}
-
-/// `redisson/renew.lua`.
-pub(crate) fn renew(names: &Names, request: &RenewRequest<'_>) -> ScriptCall {
-    names
-        .call(&RENEW)
-        .dated()
-        .arg(written(request.owner))
-        .arg(millis(request.lease))
-        .arg(millis(request.lease + REMEMBERED))
-        .arg(request.serial)
-}
-
-pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
-    Renewed::decode(&RENEW, reply)
-}
-
-/// `redisson/release.lua`.
-pub(crate) fn release(names: &Names, request: &ReleaseRequest<'_>) -> ScriptCall {
-    names
-        .call(&RELEASE)
-        .arg(written(request.owner))
-        .arg(request.attempt)
-        .maybe(request.void_by)
-        .arg(millis(REMEMBERED))
-        .arg(&names.channel)
-        .maybe(request.serial)
-}
-
-pub(crate) fn released(reply: &Value) -> Result<ReleaseReply, Error> {
-    ReleaseReply::decode(&RELEASE, reply)
-}
-
-/// `redisson/force.lua`. `op` is the id of the operation, and `operations` the key that remembers
-/// it.
+/// Calls `redisson/force.lua`. `op` is the id of the operation, and `operations` the key that
+/// remembers it.
 pub(crate) fn force(names: &Names, operations: &str, op: &AttemptId, hold: &Looked) -> ScriptCall {
-    names
-        .call(&FORCE)
-        .key(operations)
-        .dated()
-        .arg(op)
+    let call = names.call(&REDISSON.force).key(operations).dated();
+    call.arg(op)
         .arg(&hold.owner)
         .maybe(hold.serial)
         .arg(millis(REMEMBERED))
@@ -112,7 +115,7 @@ pub(crate) struct Forced {
 }
 
 pub(crate) fn forced(reply: &Value) -> Result<Changed<Forced>, Error> {
-    let items = Items::new(&FORCE, reply)?;
+    let items = Items::new(&REDISSON.force, reply)?;
     let done = |freed| {
         let refused = reply.as_array().and_then(|items| items.get(2)?.as_str());
         Changed::Done(Forced {
@@ -129,9 +132,9 @@ pub(crate) fn forced(reply: &Value) -> Result<Changed<Forced>, Error> {
     }
 }
 
-/// `redisson/look.lua`.
+/// Calls `redisson/look.lua`.
 pub(crate) fn look(names: &Names) -> ScriptCall {
-    names.call(&LOOK)
+    names.call(&REDISSON.look)
 }
 
 /// A hold, as the server shows it.
@@ -147,13 +150,13 @@ pub(crate) struct Looked {
 }
 
 pub(crate) fn looked(reply: &Value) -> Result<Option<Looked>, Error> {
-    let items = Items::new(&LOOK, reply)?;
+    let items = Items::new(&REDISSON.look, reply)?;
     Ok(match items.text(1)? {
         "free" => None,
         "held" => Some(Looked {
             owner: items.text(2)?.to_owned(),
             count: items.number(3)?,
-            remaining: items.maybe(4)?.map(Duration::from_millis),
+            remaining: items.maybe_span(4)?,
             serial: items.text(5)?.parse().ok(),
         }),
         "kind" => return Err(wrong_kind()),

@@ -1,103 +1,110 @@
 //! The scripts in `setnx`.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, REMEMBERED, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, millis,
+        AcquireRequest, Answer, Grant, Items, Key, Primitive, REMEMBERED, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, ScriptCall, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::SETNX;
 
-use super::Names;
+use super::{Names, message_refused};
 use crate::SetNxInfo;
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.acquire));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.renew));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.release));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.look));
-
-/// `setnx/acquire.lua`.
-pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall {
-    names
-        .call(&ACQUIRE)
-        .dated()
-        .arg(request.attempt)
-        .arg(millis(request.lease))
-        .arg(millis(request.lease + REMEMBERED))
-        .arg(if request.address.is_empty() { "1" } else { "" })
+/// A name in the layout of a string that is set if it is absent.
+#[derive(Clone, Debug)]
+pub(crate) struct SetNxName {
+    pub(crate) names: Names,
+    /// The longest time between two requests of a waiter, since no message of the other library
+    /// tells it when to ask.
+    pub(crate) retry: Duration,
 }
 
-/// Reads the reply. A waiter asks again after `retry` at the latest, since no message of the other
-/// library tells it when to.
-pub(crate) fn acquired(retry: Duration, reply: &Value) -> Result<Answer, Error> {
-    let items = Items::new(&ACQUIRE, reply)?;
-    Ok(match items.text(1)? {
-        "granted" => Answer::Granted(Grant {
-            count: 1,
-            token: Token::NONE,
-            serial: items.number(2)?,
-            abandoned: false,
-            lasts: None,
-            unqueued: false,
-        }),
-        "busy" => Answer::Busy {
-            remaining: items
-                .maybe(2)?
-                .map_or(retry, |left| retry.min(Duration::from_millis(left))),
-            holder: items.text(3)?.to_owned(),
-            called: None,
-            entered: false,
-            beside: false,
-        },
-        "late" => Answer::Late,
-        "void" => Answer::Void,
-        _ => return Err(items.bad()),
-    })
+impl Primitive for SetNxName {
+    fn kind(&self) -> &'static str {
+        "set_nx"
+    }
+
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.names.class)
+    }
+
+    fn key(&self) -> &Key {
+        &self.names.key
+    }
+
+    fn channel(&self) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.names.channel))
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        let call = self.names.call(&SETNX.acquire).dated();
+        call.arg(request.attempt)
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + REMEMBERED))
+            .arg(if request.address.is_empty() { "1" } else { "" })
+    }
+
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(&SETNX.acquire, reply)?;
+        Ok(match items.text(1)? {
+            "granted" => Answer::Granted(Grant {
+                serial: items.number(2)?,
+                ..Grant::new(Token::NONE)
+            }),
+            "busy" => {
+                let left = items.maybe_span(2)?.unwrap_or(Duration::MAX);
+                Answer::busy(left.min(self.retry), items.text(3)?)
+            }
+            "late" => Answer::Late,
+            "void" => Answer::Void,
+            _ => return Err(items.bad()),
+        })
+    }
+
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        let call = self.names.call(&SETNX.renew).dated();
+        call.arg(request.attempt)
+            .arg(request.serial)
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + REMEMBERED))
+    }
+
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        Renewed::decode(&SETNX.renew, reply)
+    }
+
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        let call = self.names.call(&SETNX.release);
+        call.arg(request.attempt)
+            .maybe(request.serial)
+            .maybe(request.void_by)
+            .arg(millis(REMEMBERED))
+            .arg(&self.names.channel)
+    }
+
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
+        ReleaseReply::decode(&SETNX.release, reply)
+    }
+
+    fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
+        message_refused(reply)
+    }
 }
 
-/// `setnx/renew.lua`.
-pub(crate) fn renew(names: &Names, request: &RenewRequest<'_>) -> ScriptCall {
-    names
-        .call(&RENEW)
-        .dated()
-        .arg(request.attempt)
-        .arg(request.serial)
-        .arg(millis(request.lease))
-        .arg(millis(request.lease + REMEMBERED))
-}
-
-pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
-    Renewed::decode(&RENEW, reply)
-}
-
-/// `setnx/release.lua`.
-pub(crate) fn release(names: &Names, request: &ReleaseRequest<'_>) -> ScriptCall {
-    names
-        .call(&RELEASE)
-        .arg(request.attempt)
-        .maybe(request.serial)
-        .maybe(request.void_by)
-        .arg(millis(REMEMBERED))
-        .arg(&names.channel)
-}
-
-pub(crate) fn released(reply: &Value) -> Result<ReleaseReply, Error> {
-    ReleaseReply::decode(&RELEASE, reply)
-}
-
-/// `setnx/look.lua`.
-pub(crate) fn look(names: &Names) -> ScriptCall {
-    ScriptCall::new(&LOOK, &names.key).key(&names.key)
+/// Calls `setnx/look.lua`.
+pub(crate) fn look(key: &Key) -> ScriptCall {
+    ScriptCall::new(&SETNX.look, key)
 }
 
 /// Returns `None` if the name is free.
 pub(crate) fn looked(reply: &Value) -> Result<Option<SetNxInfo>, Error> {
-    let bad = || Error::bad_reply(LOOK.name(), reply);
-    let items = Items::new(&LOOK, reply)?;
+    let bad = || Error::bad_reply(SETNX.look.name, reply);
+    let items = Items::new(&SETNX.look, reply)?;
     match items.text(1)? {
         "free" => Ok(None),
         "held" => {
@@ -106,7 +113,7 @@ pub(crate) fn looked(reply: &Value) -> Result<Option<SetNxInfo>, Error> {
             let value = values.get(3).and_then(Value::as_bytes).ok_or_else(bad)?;
             Ok(Some(SetNxInfo {
                 value: value.to_vec(),
-                remaining: items.maybe(2)?.map(Duration::from_millis),
+                remaining: items.maybe_span(2)?,
             }))
         }
         _ => Err(bad()),

@@ -4,11 +4,36 @@ use std::time::Duration;
 
 use redlatch_core::{
     ErrorKind, LossCause,
-    family::{Answer, Changed, ReleaseReply, Renewed},
+    family::{Answer, Changed, Key, Name, Prefix, Primitive, ReleaseReply, Renewed},
     runtime::Value,
 };
 
-use super::{message_refused, redisson, setnx};
+use super::{
+    Names, message_refused,
+    redisson::{self, RedissonName},
+    setnx::{self, SetNxName},
+};
+
+fn names() -> Names {
+    Names {
+        key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
+        side: "n:side".to_owned(),
+        channel: "n:channel".into(),
+        class: "".into(),
+    }
+}
+
+fn set_nx() -> SetNxName {
+    let retry = Duration::from_millis(100);
+    SetNxName {
+        names: names(),
+        retry,
+    }
+}
+
+fn rlock() -> RedissonName {
+    RedissonName(names())
+}
 
 fn list(items: &[&str]) -> Value {
     let text = |item: &&str| Value::Bulk(item.as_bytes().to_vec());
@@ -17,9 +42,10 @@ fn list(items: &[&str]) -> Value {
 
 #[test]
 fn busy_answer_is_bounded_by_the_retry_delay() {
-    let retry = Duration::from_millis(100);
     for (left, expected) in [("40", 40), ("30000", 100), ("", 100)] {
-        let answer = setnx::acquired(retry, &list(&["1", "busy", left, "ab:7"])).unwrap();
+        let answer = set_nx()
+            .acquired(&list(&["1", "busy", left, "ab:7"]))
+            .unwrap();
         let Answer::Busy {
             remaining, holder, ..
         } = answer
@@ -47,19 +73,21 @@ fn value_of_any_bytes_is_shown() {
 
 #[test]
 fn every_word_of_a_reply_is_read() {
-    let granted = redisson::acquired(&list(&["1", "granted", "2", "1700000000000001"])).unwrap();
+    let granted = rlock()
+        .acquired(&list(&["1", "granted", "2", "1700000000000001"]))
+        .unwrap();
     let Answer::Granted(grant) = granted else {
         panic!("{granted:?}");
     };
     assert_eq!((grant.count, grant.serial), (2, 1_700_000_000_000_001));
     for (word, expected) in [("late", Answer::Late), ("void", Answer::Void)] {
         let reply = list(&["1", word]);
-        assert_eq!(redisson::acquired(&reply).unwrap(), expected);
-        assert_eq!(setnx::acquired(Duration::ZERO, &reply).unwrap(), expected);
+        assert_eq!(rlock().acquired(&reply).unwrap(), expected);
+        assert_eq!(set_nx().acquired(&reply).unwrap(), expected);
     }
     let revoked = list(&["1", "revoked"]);
     let lost = Renewed::Lost(LossCause::Revoked);
-    assert_eq!(redisson::renewed(&revoked).unwrap(), lost);
+    assert_eq!(rlock().renewed(&revoked).unwrap(), lost);
     for (word, expected) in [
         ("renewed", Renewed::Renewed),
         ("gone", Renewed::Lost(LossCause::Forgotten)),
@@ -67,8 +95,8 @@ fn every_word_of_a_reply_is_read() {
         ("late", Renewed::Late),
     ] {
         let reply = list(&["1", word]);
-        assert_eq!(redisson::renewed(&reply).unwrap(), expected);
-        assert_eq!(setnx::renewed(&reply).unwrap(), expected);
+        assert_eq!(rlock().renewed(&reply).unwrap(), expected);
+        assert_eq!(set_nx().renewed(&reply).unwrap(), expected);
     }
     for (word, expected) in [
         ("released", ReleaseReply::Released(0)),
@@ -78,8 +106,8 @@ fn every_word_of_a_reply_is_read() {
         ("already", ReleaseReply::Already(0)),
     ] {
         let reply = list(&["1", word, "0"]);
-        assert_eq!(redisson::released(&reply).unwrap(), expected);
-        assert_eq!(setnx::released(&reply).unwrap(), expected);
+        assert_eq!(rlock().released(&reply).unwrap(), expected);
+        assert_eq!(set_nx().released(&reply).unwrap(), expected);
     }
     for (word, freed) in [("done", true), ("gone", false)] {
         let Changed::Done(forced) = redisson::forced(&list(&["1", word])).unwrap() else {
@@ -91,7 +119,7 @@ fn every_word_of_a_reply_is_read() {
     assert!(matches!(late, Changed::Late), "{late:?}");
     let kind = list(&["1", "kind"]);
     for error in [
-        redisson::acquired(&kind).unwrap_err(),
+        rlock().acquired(&kind).unwrap_err(),
         redisson::forced(&kind).unwrap_err(),
         redisson::looked(&kind).unwrap_err(),
     ] {
@@ -128,10 +156,10 @@ fn damaged_reply_is_an_error() {
         list(&["1", "nonsense"]),
     ] {
         let errors = [
-            setnx::acquired(Duration::ZERO, &reply).unwrap_err(),
-            redisson::acquired(&reply).unwrap_err(),
+            set_nx().acquired(&reply).unwrap_err(),
+            rlock().acquired(&reply).unwrap_err(),
             redisson::looked(&reply).unwrap_err(),
-            setnx::renewed(&reply).unwrap_err(),
+            set_nx().renewed(&reply).unwrap_err(),
             redisson::forced(&reply).unwrap_err(),
         ];
         for error in errors {

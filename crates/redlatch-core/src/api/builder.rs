@@ -12,7 +12,7 @@ use std::{
 use crate::{
     Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
     base::primitive::Primitive,
-    engine::{AcquireOptions, LONGEST_NOTE, OwnerChoice, Wait, invalid_lease},
+    engine::{AcquireOptions, LONGEST_NOTE, Owned, OwnerChoice, Renewed, Wait, invalid_lease},
     protocol::lease::{Lease, LeaseError},
 };
 
@@ -119,14 +119,15 @@ impl<G> Request<G> {
 }
 
 impl<G> Source<G> {
-    fn one(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
-    where
-        G: From<Held>,
-    {
+    fn one(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+    ) -> Self {
         Self::One {
             client: client.clone(),
             primitive,
-            wrap: G::from,
+            wrap,
         }
     }
 }
@@ -201,6 +202,57 @@ macro_rules! acquire_options {
                 self
             }
 
+            /// Attaches a note to the hold, for example its purpose: 1 to 256 bytes. `holders()`,
+            /// `Client::objects`, the command `redlatch` and the event `long_wait` of other waiters
+            /// show the note. Default: no note.
+            ///
+            /// The note is written by one command after the grant, within a second at most. The
+            /// client's first note costs a second command. Without an answer the hold has no note.
+            /// A note stays on the server until a later note of the client or its
+            /// [`close`](Client::close) removes it, for an hour at most after the client's end. The
+            /// note is not secret: every user who may read the client's keys can read the note.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock, order: u64) -> Result<(), redlatch::Error> {
+            /// let guard = lock.lock().note(&format!("refund of order {order}")).await?;
+            /// # drop(guard);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn note(mut self, note: &str) -> Self {
+                self.0.note(note);
+                self
+            }
+
+            /// Sets how to wait. Default: the client's
+            /// [`wait_strategy`](crate::ClientBuilder::wait_strategy).
+            ///
+            /// A [`Backoff`](crate::Backoff) with a maximum number of attempts ends the wait.
+            /// [`Acquire`] then fails with `TooManyAttempts`; the other builders return `None`.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use std::time::Duration;
+            /// use redlatch::{Backoff, WaitStrategy};
+            ///
+            /// // Ask every 500 ms, five times, without a subscription.
+            /// let backoff = Backoff::constant(Duration::from_millis(500)).max_attempts(5);
+            /// let guard = lock.lock().strategy(WaitStrategy::Poll(backoff)).await?;
+            /// # drop(guard);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.0.options.strategy = Some(strategy);
+                self
+            }
+        }
+
+        impl<G: Renewed> $builder<G> {
             /// Sets a lease that is renewed every third of `lease` while the guard lives: 1 s to
             /// 365 days. Renewal is the default, with the client's default lease of 30 s.
             ///
@@ -247,31 +299,6 @@ macro_rules! acquire_options {
                 self
             }
 
-            /// Sets the durability that the grant, each renewal and each [`extend`](Held::extend)
-            /// need before they count. Default: [`Durability::Master`].
-            ///
-            /// Any other durability costs a `WAIT` per acquisition and per pipeline of renewals,
-            /// over separate connections. Replicas have a sixth of the lease, at most 1 s, to
-            /// confirm. If too few confirm, the acquisition fails with `NotEnoughReplicas` and is
-            /// undone. A renewal with too few confirmations does not count and is tried again,
-            /// until the hold is lost at its deadline.
-            ///
-            /// ```no_run
-            /// # use redlatch_core as redlatch;
-            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
-            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
-            /// use redlatch::Durability;
-            ///
-            /// let guard = lock.lock().durability(Durability::Replicas(1)).await?;
-            /// assert!(guard.acknowledged() >= 1, "a replica has the hold");
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub const fn durability(mut self, durability: Durability) -> Self {
-                self.0.options.durability = durability;
-                self
-            }
-
             /// Makes the hold begin with its whole lease. Default: false.
             ///
             /// A release can grant a fair lock, a write lock or the permits of a semaphore to a
@@ -294,6 +321,33 @@ macro_rules! acquire_options {
             /// ```
             pub const fn whole_lease(mut self) -> Self {
                 self.0.options.whole_lease = true;
+                self
+            }
+        }
+
+        impl<G: Owned> $builder<G> {
+            /// Sets the durability that the grant, each renewal and each [`extend`](Held::extend)
+            /// need before they count. Default: [`Durability::Master`].
+            ///
+            /// Any other durability costs a `WAIT` per acquisition and per pipeline of renewals,
+            /// over separate connections. Replicas have a sixth of the lease, at most 1 s, to
+            /// confirm. If too few confirm, the acquisition fails with `NotEnoughReplicas` and is
+            /// undone. A renewal with too few confirmations does not count and is tried again,
+            /// until the hold is lost at its deadline.
+            ///
+            /// ```no_run
+            /// # use redlatch_core as redlatch;
+            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
+            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
+            /// use redlatch::Durability;
+            ///
+            /// let guard = lock.lock().durability(Durability::Replicas(1)).await?;
+            /// assert!(guard.acknowledged() >= 1, "a replica has the hold");
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub const fn durability(mut self, durability: Durability) -> Self {
+                self.0.options.durability = durability;
                 self
             }
 
@@ -342,55 +396,6 @@ macro_rules! acquire_options {
             /// ```
             pub fn fresh_owner(mut self) -> Self {
                 self.0.options.owner = OwnerChoice::Fresh;
-                self
-            }
-
-            /// Attaches a note to the hold, for example its purpose: 1 to 256 bytes. `holders()`,
-            /// `Client::objects`, the command `redlatch` and the event `long_wait` of other waiters
-            /// show the note. Default: no note.
-            ///
-            /// The note is written by one command after the grant, within a second at most. The
-            /// client's first note costs a second command. Without an answer the hold has no note.
-            /// A note stays on the server until a later note of the client or its
-            /// [`close`](Client::close) removes it, for an hour at most after the client's end. The
-            /// note is not secret: every user who may read the client's keys can read the note.
-            ///
-            /// ```no_run
-            /// # use redlatch_core as redlatch;
-            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
-            /// # async fn example(lock: &impl Lock, order: u64) -> Result<(), redlatch::Error> {
-            /// let guard = lock.lock().note(&format!("refund of order {order}")).await?;
-            /// # drop(guard);
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub fn note(mut self, note: &str) -> Self {
-                self.0.note(note);
-                self
-            }
-
-            /// Sets how to wait. Default: the client's
-            /// [`wait_strategy`](crate::ClientBuilder::wait_strategy).
-            ///
-            /// A [`Backoff`](crate::Backoff) with a maximum number of attempts ends the wait.
-            /// [`Acquire`] then fails with `TooManyAttempts`; the other builders return `None`.
-            ///
-            /// ```no_run
-            /// # use redlatch_core as redlatch;
-            /// # trait Lock { fn lock(&self) -> redlatch::Acquire<redlatch::Held>; }
-            /// # async fn example(lock: &impl Lock) -> Result<(), redlatch::Error> {
-            /// use std::time::Duration;
-            /// use redlatch::{Backoff, WaitStrategy};
-            ///
-            /// // Ask every 500 ms, five times, without a subscription.
-            /// let backoff = Backoff::constant(Duration::from_millis(500)).max_attempts(5);
-            /// let guard = lock.lock().strategy(WaitStrategy::Poll(backoff)).await?;
-            /// # drop(guard);
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
-                self.0.options.strategy = Some(strategy);
                 self
             }
         }
@@ -453,7 +458,22 @@ impl<G> Acquire<G> {
     where
         G: From<Held>,
     {
-        Self(Request::new(Source::one(client, primitive), Wait::Forever))
+        Self(Request::new(
+            Source::one(client, primitive, G::from),
+            Wait::Forever,
+        ))
+    }
+
+    /// For a fresh owner, with any kind of result.
+    #[doc(hidden)]
+    pub fn fresh(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+    ) -> Self {
+        let mut request = Request::new(Source::one(client, primitive, wrap), Wait::Forever);
+        request.options.owner = OwnerChoice::Fresh;
+        Self(request)
     }
 
     /// Creates a builder for several objects at once. For the crates of this family.
@@ -471,7 +491,22 @@ impl<G> TryAcquire<G> {
     where
         G: From<Held>,
     {
-        Self(Request::new(Source::one(client, primitive), Wait::Never))
+        Self(Request::new(
+            Source::one(client, primitive, G::from),
+            Wait::Never,
+        ))
+    }
+
+    /// For a fresh owner, with any kind of result.
+    #[doc(hidden)]
+    pub fn fresh(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+    ) -> Self {
+        let mut request = Request::new(Source::one(client, primitive, wrap), Wait::Never);
+        request.options.owner = OwnerChoice::Fresh;
+        Self(request)
     }
 
     /// Creates a builder for several objects at once. For the crates of this family.
@@ -494,9 +529,22 @@ impl<G> TryAcquireFor<G> {
         G: From<Held>,
     {
         Self(Request::new(
-            Source::one(client, primitive),
+            Source::one(client, primitive, G::from),
             Wait::For(wait),
         ))
+    }
+
+    /// For a fresh owner, with any kind of result.
+    #[doc(hidden)]
+    pub fn fresh(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+        wait: Duration,
+    ) -> Self {
+        let mut request = Request::new(Source::one(client, primitive, wrap), Wait::For(wait));
+        request.options.owner = OwnerChoice::Fresh;
+        Self(request)
     }
 
     /// Creates a builder for several objects at once. A `wait` of zero makes one attempt, which

@@ -1,10 +1,6 @@
 //! The self check of a client when it connects.
 
-use std::{
-    collections::BTreeMap,
-    future::pending,
-    sync::{Arc, LazyLock},
-};
+use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use futures_util::{
     future::{join, try_join_all},
@@ -15,11 +11,7 @@ use tokio::select;
 
 use crate::{
     Client, Error, ErrorKind,
-    base::{
-        observe,
-        script::{Script, ScriptCall},
-        timeouts,
-    },
+    base::{observe, script::ScriptCall, timeouts},
     net::{LinkClass, Listener, MessageFilter, Repeated},
     protocol::{
         classify::{Class, Refusal, classify},
@@ -30,8 +22,6 @@ use crate::{
     },
     runtime::{Address, Command, ServerError, Value, authority},
 };
-
-static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 
 /// Checks the server's version, role and eviction policy. Checks whether the user may run the
 /// commands of the scripts and subscribe to notifications.
@@ -253,7 +243,7 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<Ad
 }
 
 async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
-    let mut call = ScriptCall::new(&PROBE, key).key(key.part("probe"));
+    let mut call = ScriptCall::in_slot(&CORE.probe, key.slot()).key(key.part("probe"));
     if client.wait_strategy() == WaitStrategy::Notify {
         let wakes = client.wakes(key.slot());
         call = call
@@ -295,7 +285,7 @@ fn barred(error: Error) -> Error {
 fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
     let items = reply
         .as_array()
-        .ok_or_else(|| Error::bad_reply(PROBE.name(), reply))?;
+        .ok_or_else(|| Error::bad_reply(CORE.probe.name, reply))?;
     let refused: Vec<_> = items
         .iter()
         .skip(1)

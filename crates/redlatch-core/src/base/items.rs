@@ -1,9 +1,18 @@
 //! The items of scripts' replies.
 
-use std::iter;
+use std::{iter, time::Duration};
 
 use super::script::Script;
 use crate::{protocol::grant::Notice, runtime::Value};
+
+/// A script's answer to a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed<R> {
+    /// The change took effect, now or with an earlier copy.
+    Done(R),
+    /// It came too late to act.
+    Late,
+}
 
 /// The items of a script's reply, which are checked as they are read.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +94,7 @@ impl<'a> List<'a> {
 impl<'a> Items<'a> {
     /// Wraps a reply of `script`, which must be a list or its text form.
     pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
-        let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
+        let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name, reply))?;
         Ok(Self {
             script,
             reply,
@@ -130,9 +139,41 @@ impl<'a> Items<'a> {
         }
     }
 
+    /// Returns the error of a reply that is not one of the expected: `kind` names the kind of the
+    /// object that has the name, instead of `wanted`.
+    pub fn other<T>(&self, wanted: &str) -> Result<T, crate::Error> {
+        match self.text(1)? {
+            "kind" => Err(crate::Error::wrong_kind(self.text(2)?, wanted)),
+            _ => Err(self.bad()),
+        }
+    }
+
+    /// Like [`other`](Self::other), for a change, which may have come too late.
+    pub fn other_change<T>(&self, wanted: &str) -> Result<Changed<T>, crate::Error> {
+        match self.text(1)? {
+            "late" => Ok(Changed::Late),
+            _ => self.other(wanted),
+        }
+    }
+
+    /// Returns a span in milliseconds.
+    pub fn span(&self, at: usize) -> Result<Duration, crate::Error> {
+        self.number(at).map(Duration::from_millis)
+    }
+
+    /// Like [`span`](Self::span), unless the item is empty.
+    pub fn maybe_span(&self, at: usize) -> Result<Option<Duration>, crate::Error> {
+        Ok(self.maybe(at)?.map(Duration::from_millis))
+    }
+
+    /// Returns whether the item is 1.
+    pub fn flag(&self, at: usize) -> Result<bool, crate::Error> {
+        Ok(self.number::<u8>(at)? == 1)
+    }
+
     /// Returns the error of a reply that cannot be decoded.
     pub fn bad(&self) -> crate::Error {
-        crate::Error::bad_reply(self.script.name(), self.reply)
+        crate::Error::bad_reply(self.script.name, self.reply)
     }
 }
 
@@ -186,20 +227,18 @@ pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use redlatch_lua::REENTRANT;
 
     use super::*;
 
-    static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
+    static SCRIPT: &Script = &REENTRANT.acquire;
 
     #[test]
     fn a_text_stands_for_the_list_of_its_items() {
         let text = "1795300000123 granted 1 1795300000123456 0 ";
         let text = Value::Bulk(text.into());
         for reply in [listed(text.clone()), text] {
-            let items = Items::new(&SCRIPT, &reply).unwrap();
+            let items = Items::new(SCRIPT, &reply).unwrap();
             assert_eq!((items.len(), items.text(1).unwrap()), (6, "granted"));
             assert_eq!(items.number::<u64>(3).unwrap(), 1_795_300_000_123_456);
             assert_eq!(items.text(5).unwrap(), "");
@@ -209,7 +248,7 @@ mod tests {
             assert!(items.text(6).is_err() && items.number::<u8>(1).is_err());
             assert_eq!(server_millis(&reply), Some(1_795_300_000_123));
         }
-        assert!(Items::new(&SCRIPT, &Value::Int(1)).is_err());
+        assert!(Items::new(SCRIPT, &Value::Int(1)).is_err());
     }
 
     #[test]
@@ -252,7 +291,7 @@ mod tests {
             let words: Vec<_> = (0..count).map(|number| number.to_string()).collect();
             for ends in [words.join(" "), format!("{} ", words.join(" "))] {
                 let reply = Value::Bulk(ends.clone().into());
-                let items = Items::new(&SCRIPT, &reply).unwrap();
+                let items = Items::new(SCRIPT, &reply).unwrap();
                 let expected: Vec<_> = ends.split(' ').collect();
                 let found: Vec<_> = (0..items.len()).map(|at| items.text(at).unwrap()).collect();
                 assert_eq!(found, expected);

@@ -58,11 +58,11 @@ impl<'a> Part<'a> {
 
     /// Returns the shared arguments, but for the limit of time.
     fn header(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.call.args().take(self.shared())
+        self.call.all_args().take(self.shared())
     }
 
     fn own(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.call.args().skip(self.shared())
+        self.call.all_args().skip(self.shared())
     }
 
     fn shared(&self) -> usize {
@@ -72,7 +72,7 @@ impl<'a> Part<'a> {
     /// Returns a hash of all that has to be equal in calls that merge. It is the same in each run.
     pub(crate) fn class(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let script = self.call.script().name();
+        let script = self.call.script().name;
         (script, self.slot, self.call.is_dated()).hash(&mut hasher);
         self.header().for_each(|item| item.hash(&mut hasher));
         hasher.finish()
@@ -110,7 +110,7 @@ impl MergedCall {
     /// and there has to be room.
     pub(crate) fn add(&mut self, part: &Part<'_>) -> bool {
         let fits = !self.is_full()
-            && part.call.script().name() == self.script.name()
+            && part.call.script().name == self.script.name
             && part.slot == self.slot
             && part.call.is_dated() == self.dated
             && part.header().eq(self.header.iter());
@@ -124,7 +124,7 @@ impl MergedCall {
         // A call must not act after its own limit, so the earliest limit counts.
         self.act_before = self.act_before.min(part.act_before);
         self.calls += 1;
-        part.call.keys().for_each(|key| self.keys.push(key));
+        part.call.all_keys().for_each(|key| self.keys.push(key));
         part.own().for_each(|text| self.own.push(text));
     }
 
@@ -154,11 +154,11 @@ impl MergedCall {
     }
 
     pub(crate) fn evalsha(&self) -> Command {
-        self.command("EVALSHA", self.script().digest())
+        self.command("EVALSHA", self.script().digest)
     }
 
     pub(crate) fn eval(&self) -> Command {
-        self.command("EVAL", self.script().text())
+        self.command("EVAL", self.script().text)
     }
 
     fn command(&self, verb: &str, script: &str) -> Command {
@@ -196,18 +196,17 @@ impl MergedCall {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use redlatch_lua::REENTRANT;
 
     use super::*;
     use crate::protocol::name::key;
 
-    static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.renew));
+    static RENEW: &Script = &REENTRANT.renew;
 
     fn call(name: &str, lease: u32, token: u64) -> ScriptCall {
-        let call = ScriptCall::new(&RENEW, &key(name)).dated().key(name);
-        call.arg("c").arg(lease).arg("ttl").arg(":1").arg(token)
+        let call = ScriptCall::in_slot(RENEW, key(name).slot()).key(name);
+        let call = call.dated().arg("c");
+        call.arg(lease).arg("ttl").arg(":1").arg(token)
     }
 
     fn merged(call: &ScriptCall, act_before: u64, slots: Slots) -> MergedCall {
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(merged.evalsha().words(), one.evalsha(70).words());
         assert!(add(&mut merged, &call("y", 9, 6), 50, Slots::Any));
         assert!(add(&mut merged, &call("z", 9, 7), 60, Slots::Any));
-        let digest = RENEW.digest();
+        let digest = RENEW.digest;
         let expected = [
             "EVALSHA", digest, "3", "x", "y", "z", "50", "c", "9", "ttl", //
             ":1", "5", ":1", "6", ":1", "7",

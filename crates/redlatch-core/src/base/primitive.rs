@@ -318,6 +318,19 @@ pub enum AnswerForAll {
     Refused,
 }
 
+impl Answer {
+    /// Returns the answer about a name that is taken, to a waiter that is in no queue.
+    pub fn busy(remaining: Duration, holder: &str) -> Self {
+        Self::Busy {
+            remaining,
+            holder: holder.to_owned(),
+            called: None,
+            entered: false,
+            beside: false,
+        }
+    }
+}
+
 /// The content of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -335,6 +348,20 @@ pub struct Grant {
     /// Whether the waiter's place in the queue, if it had one, was lost. The places of its client's
     /// other waiters may be lost, too.
     pub unqueued: bool,
+}
+
+impl Grant {
+    /// Returns the grant of a first hold, which its token identifies.
+    pub const fn new(token: Token) -> Self {
+        Self {
+            count: 1,
+            token,
+            serial: token.as_u64(),
+            abandoned: false,
+            lasts: None,
+            unqueued: false,
+        }
+    }
 }
 
 /// The reply of a renewal script.
@@ -364,6 +391,7 @@ impl Renewed {
     pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
         let items = Items::new(script, reply)?;
         Ok(match items.text(1)? {
+            "renewed" if items.len() > 2 => items.maybe_span(2)?.map_or(Self::Renewed, Self::Ends),
             "renewed" => Self::Renewed,
             "late" => Self::Late,
             over => Self::Lost(loss(over).ok_or_else(|| items.bad())?),
@@ -418,11 +446,15 @@ pub enum ReleaseReply {
 impl ReleaseReply {
     /// Reads a reply of `script`, for kinds whose script replies one of these words.
     pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
-        let items = Items::new(script, reply)?;
-        Ok(match items.text(1)? {
-            "released" => Self::Released(items.number(2)?),
+        Self::read(&Items::new(script, reply)?, 1)
+    }
+
+    /// Reads the outcome at an index.
+    pub fn read(items: &Items<'_>, at: usize) -> Result<Self, Error> {
+        Ok(match items.text(at)? {
+            "released" => Self::Released(items.number(at + 1)?),
             "expired" => Self::Expired,
-            "already" => Self::Already(items.number(2)?),
+            "already" => Self::Already(items.number(at + 1)?),
             "revoked" => Self::Revoked,
             "taken" => Self::Taken,
             "gone" | "kind" => Self::Gone,

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use redlatch_lua::{List, Source};
+use redlatch_lua::List;
+pub use redlatch_lua::Source as Script;
 use sha1_smol::Sha1;
 
 use crate::{
@@ -15,35 +16,15 @@ use crate::{
     runtime::{Command, Outcome, ServerError, Strings, Value},
 };
 
-/// A script and the digest by which the server knows it.
-#[derive(Debug)]
-pub struct Script {
-    source: &'static Source,
-    digest: String,
-}
-
-impl Script {
-    /// Computes the digest of `source`. Meant for a `static LazyLock`.
-    pub fn new(source: &'static Source) -> Self {
-        Self {
-            source,
-            digest: Sha1::from(source.text).digest().to_string(),
-        }
-    }
-
-    /// Returns `<primitive>/<file>`.
-    pub const fn name(&self) -> &'static str {
-        self.source.name
-    }
-
-    pub(super) fn digest(&self) -> &str {
-        &self.digest
-    }
-
-    /// Returns the text.
-    pub const fn text(&self) -> &'static str {
-        self.source.text
-    }
+/// Keeps a script that is made at run time, for as long as the process lives.
+pub fn kept_script(name: &'static str, text: String) -> &'static Script {
+    let digest = Sha1::from(&text).digest().to_string();
+    Box::leak(Box::new(Script {
+        name,
+        text: text.leak(),
+        digest: digest.leak(),
+        list: None,
+    }))
 }
 
 /// One call of a script, without the last server time at which it may act. The link adds that time
@@ -63,13 +44,13 @@ pub struct ScriptCall {
 }
 
 impl ScriptCall {
-    /// Creates a call in the slot of `key`.
+    /// Creates a call with `key` as the first key, in its slot.
     pub fn new(script: &'static Script, key: &Key) -> Self {
-        Self::in_slot(script, key.slot())
+        Self::in_slot(script, key.slot()).key(key.as_str())
     }
 
-    /// Creates a call whose keys are in `slot`.
-    pub(crate) fn in_slot(script: &'static Script, slot: u16) -> Self {
+    /// Creates a call whose keys, none so far, are in `slot`.
+    pub fn in_slot(script: &'static Script, slot: u16) -> Self {
         Self::with_room(script, slot, 12, 256)
     }
 
@@ -107,11 +88,23 @@ impl ScriptCall {
         self.arg(key)
     }
 
+    /// Appends several keys.
+    #[must_use]
+    pub fn keys(self, keys: impl IntoIterator<Item: Display>) -> Self {
+        keys.into_iter().fold(self, Self::key)
+    }
+
     /// Appends an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Display) -> Self {
         self.items.write(arg);
         self
+    }
+
+    /// Appends several arguments.
+    #[must_use]
+    pub fn args(self, args: impl IntoIterator<Item: Display>) -> Self {
+        args.into_iter().fold(self, Self::arg)
     }
 
     /// Appends an argument of any bytes.
@@ -149,19 +142,19 @@ impl ScriptCall {
     /// Returns the form of its script's entries, if the call has one entry and may go together with
     /// others.
     pub(crate) fn list(&self) -> Option<List> {
-        self.script.source.list.filter(|list| {
+        self.script.list.filter(|list| {
             let args = self.items.len() - self.keys + usize::from(self.dated);
             !self.alone && self.keys == list.keys && args == list.shared + list.own
         })
     }
 
     /// Returns all keys.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn all_keys(&self) -> impl Iterator<Item = &[u8]> {
         self.items.iter().take(self.keys)
     }
 
     /// Returns all arguments but `act_before`.
-    pub(super) fn args(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn all_args(&self) -> impl Iterator<Item = &[u8]> {
         self.items.iter().skip(self.keys)
     }
 
@@ -194,11 +187,11 @@ impl ScriptCall {
     }
 
     pub(crate) fn evalsha(&self, act_before: u64) -> Command {
-        self.command("EVALSHA", &self.script.digest, act_before)
+        self.command("EVALSHA", self.script.digest, act_before)
     }
 
     pub(crate) fn eval(&self, act_before: u64) -> Command {
-        self.command("EVAL", self.script.text(), act_before)
+        self.command("EVAL", self.script.text, act_before)
     }
 
     fn command(&self, verb: &str, script: &str, act_before: u64) -> Command {
@@ -309,21 +302,25 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use redlatch_lua::REENTRANT;
 
     use super::*;
     use crate::protocol::name::key;
 
-    static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
+    static SCRIPT: &Script = &REENTRANT.acquire;
 
     #[test]
     fn call_consists_of_keys_deadline_and_arguments() {
-        let call = ScriptCall::new(&SCRIPT, &key("x")).dated().can_do_with(1);
-        let call = call.key("k").key("part").arg("").arg(7).maybe(Some("z"));
+        let call = ScriptCall::in_slot(SCRIPT, key("x").slot()).dated();
+        let call = call
+            .can_do_with(1)
+            .key("k")
+            .key("part")
+            .arg("")
+            .arg(7)
+            .maybe(Some("z"));
         let call = call.maybe(None::<u8>);
-        let digest = SCRIPT.digest.as_str();
+        let digest = SCRIPT.digest;
         let all = ["EVALSHA", digest, "2", "k", "part", "9", "", "7", "z", ""];
         assert_eq!(call.evalsha(9).words(), all);
         let bare = ["EVALSHA", digest, "1", "k", "9", "", "7", "z", ""];

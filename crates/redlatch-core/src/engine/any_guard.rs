@@ -104,6 +104,16 @@ impl AnyGuard for Held {
     }
 }
 
+/// A guard whose lease is renewed while it lives.
+pub trait Renewed {}
+
+/// A guard of a hold that belongs to an [`Owner`](crate::Owner).
+pub trait Owned: Renewed {}
+
+impl Renewed for Held {}
+
+impl Owned for Held {}
+
 /// Defines guards of one hold, which deref to [`Held`]. For the crates of this family, which add
 /// methods of their kinds.
 #[doc(hidden)]
@@ -141,6 +151,10 @@ macro_rules! guards {
                 self.0.release().await
             }
         }
+
+        impl $crate::Renewed for $guard {}
+
+        impl $crate::Owned for $guard {}
 
         impl From<$crate::Held> for $guard {
             fn from(held: $crate::Held) -> Self {

@@ -366,6 +366,8 @@ macro_rules! guards_of_several {
             }
         }
 
+        impl $crate::Renewed for $guard {}
+
         impl $crate::Lasting for $guard {
             fn check(&self) -> Result<(), $crate::Error> {
                 self.bundle.check()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::{
     Client, Error,
     base::{
+        items::Changed,
         owner::AttemptId,
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
@@ -15,15 +16,6 @@ use crate::{
     protocol::time::Moment,
     runtime::Value,
 };
-
-/// A script's answer to a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed<R> {
-    /// The change took effect, now or with an earlier copy.
-    Done(R),
-    /// It came too late to act.
-    Late,
-}
 
 /// How long a script has to remember the id of a change, whatever it replied, so that no copy acts
 /// on it again.

@@ -31,9 +31,9 @@ mod watch;
 mod watchdog;
 mod withdrawals;
 
-pub use any_guard::{AnyGuard, Extending, Lasting};
+pub use any_guard::{AnyGuard, Extending, Lasting, Owned, Renewed};
 pub use bundle::Bundle;
-pub use change::{Changed, REMEMBERED};
+pub use change::REMEMBERED;
 pub use group::Together;
 pub use guard::Held;
 pub(crate) use guard::invalid_lease;

@@ -1,22 +1,19 @@
 //! The removal of a record that nobody uses.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_lua::CORE;
 
 use crate::{
     Client, Error,
     base::{
-        items::Items,
-        script::{Script, ScriptCall},
+        items::{Changed, Items},
+        script::ScriptCall,
     },
-    engine::Changed,
     family::{Stored, stored},
     protocol::name::{Key, Name},
     runtime::Value,
 };
-
-static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.forget));
 
 /// The outcome of a request to forget the record of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,22 +73,21 @@ enum Answer {
 
 /// Builds the call of `core/forget.lua`.
 fn call(key: &Key, kind: &str) -> ScriptCall {
-    let call = ScriptCall::new(&FORGET, key).dated().key(key.as_str());
-    let call = PARTS
-        .iter()
-        .fold(call, |call, part| call.key(key.part(part)));
-    call.arg(kind)
+    ScriptCall::new(&CORE.forget, key)
+        .dated()
+        .keys(PARTS.map(|part| key.part(part)))
+        .arg(kind)
 }
 
 fn decode(reply: &Value) -> Result<Changed<Answer>, Error> {
-    let items = Items::new(&FORGET, reply)?;
+    let items = Items::new(&CORE.forget, reply)?;
     let forgotten = match items.text(1)? {
         "forgotten" => Forgotten::Done,
         "unset" => Forgotten::Unset,
         "held" => Forgotten::Held,
         "waited" => Forgotten::Waited,
         "set" => Forgotten::Set,
-        "early" => Forgotten::Early(Duration::from_millis(items.number(2)?)),
+        "early" => Forgotten::Early(items.span(2)?),
         "kind" => return Ok(Changed::Done(Answer::Kind(items.text(2)?.to_owned()))),
         "late" => return Ok(Changed::Late),
         _ => return Err(items.bad()),

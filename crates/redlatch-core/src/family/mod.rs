@@ -5,10 +5,14 @@
 //! describes a primitive ([`Primitive`], [`Watched`]) and its script calls. The engine runs it
 //! through [`Internals`].
 
+#[macro_use]
+mod awaited;
 pub mod exclusive;
 mod forget;
+mod handle;
 mod internals;
 pub(crate) mod member;
+mod records;
 #[cfg(test)]
 #[path = "../runtime/replies.rs"]
 mod replies;
@@ -18,7 +22,7 @@ pub use crate::{
     api::{builder::AcquireMany, describe::ServerAnswers},
     base::{
         error::About,
-        items::{Items, listed},
+        items::{Changed, Items, listed},
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
@@ -27,12 +31,10 @@ pub use crate::{
             Withdrawn, loss,
         },
         rules::{Rule, Rules},
-        script::{CallOutcome, Failure, Script, ScriptCall, millis},
+        script::{CallOutcome, Failure, Script, ScriptCall, kept_script, millis},
         watched::Watched,
     },
-    engine::{
-        AcquireOptions, Changed, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions,
-    },
+    engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
         exclusive::Kind,
         forget::{Forgotten, forget},
@@ -51,4 +53,6 @@ pub use crate::{
 #[cfg(test)]
 use crate::runtime::Value;
 
+pub use handle::Handle;
 pub use internals::Internals;
+pub use records::Records;

@@ -318,7 +318,7 @@ impl Joint {
     /// Builds its command, with the script's text if that was not sent before. A server that lacks
     /// the script would refuse all calls that are under way, and answer them late.
     fn command(&self, loaded: &Loaded) -> Command {
-        let script = self.call.script().name();
+        let script = self.call.script().name;
         let mut loaded = lock(loaded);
         if loaded.contains(&script) {
             return self.call.evalsha();

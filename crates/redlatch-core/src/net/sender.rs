@@ -263,10 +263,10 @@ async fn send_missing(
     let mut loaded: Vec<&str> = Vec::new();
     let batch = missing.iter().map(|&at| {
         let unit = &units[at];
-        if loaded.contains(&unit.script().name()) {
+        if loaded.contains(&unit.script().name) {
             return unit.evalsha(request.act_before);
         }
-        loaded.push(unit.script().name());
+        loaded.push(unit.script().name);
         unit.eval(request.act_before)
     });
     let batch = batch.chain(wait(request)).collect();

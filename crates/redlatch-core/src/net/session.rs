@@ -142,14 +142,14 @@ impl Session {
 
     /// Returns whether the server has run this script, and so does not need its text.
     pub(crate) fn has_run(&self, script: &Script) -> bool {
-        lock(&self.scripts).contains(&script.name())
+        lock(&self.scripts).contains(&script.name)
     }
 
     /// Records that the server has run this script.
     pub(crate) fn ran(&self, script: &Script) {
         let mut scripts = lock(&self.scripts);
-        if !scripts.contains(&script.name()) {
-            scripts.push(script.name());
+        if !scripts.contains(&script.name) {
+            scripts.push(script.name);
         }
     }
 

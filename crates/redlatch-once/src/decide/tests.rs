@@ -72,13 +72,16 @@ impl View {
     fn claimed(self, slot: u64, ends: u64) -> Self {
         let claim = Some(Claim {
             ends,
-            owner: "a:1".to_owned(),
-            attempt: 1,
-            token: Token::from_u64(7),
-            began: slot,
-            host: "h".to_owned(),
-            pid: 1,
-            slot: Slot::at(slot),
+            holder: JobHolder {
+                slot: Slot::at(slot),
+                attempt: 1,
+                token: Token::from_u64(7),
+                began: instant(slot),
+                remaining: Duration::ZERO,
+                host: "h".to_owned(),
+                pid: 1,
+                owner: "a:1".to_owned(),
+            },
         });
         Self { claim, ..self }
     }

@@ -1,71 +1,79 @@
 //! The scripts that begin, renew and end holds.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind, LossCause, Token,
+    Error, ErrorKind, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, Key, ReleaseReply, ReleaseRequest, RenewRequest,
-        Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn, millis,
+        AcquireRequest, Answer, Discipline, Grant, HoldNames, Items, Key, Primitive, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::POOL;
 
-use super::{other, queued, unset};
+use super::{queued, unset};
+use crate::counted::Counted;
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.acquire));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.renew));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.release));
-static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.withdraw));
+impl Primitive for Counted {
+    fn kind(&self) -> &'static str {
+        self.flavour.kind
+    }
 
-/// `pool/acquire.lua`.
-pub(crate) struct AcquireScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) kind: &'a str,
-    pub(crate) need: u32,
-    pub(crate) size: Option<u32>,
-    /// Each permit is a hold of its own.
-    pub(crate) each: bool,
-}
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
 
-impl AcquireScript<'_> {
-    pub(crate) fn call(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn discipline(&self) -> Discipline {
+        Discipline::Queued
+    }
+
+    fn hold_names(&self) -> HoldNames {
+        HoldNames::Attempts
+    }
+
+    fn form(&self) -> u64 {
+        self.need.into()
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         let waits = request.register.filter(|_| !request.address.is_empty());
-        let call = queued(&ACQUIRE, self.key)
+        let call = queued(&POOL.acquire, &self.key)
             .dated()
             .arg(request.owner.client())
-            .arg(self.kind)
+            .arg(self.flavour.stored)
             .arg(millis(request.lease))
             .arg(request.attempt.suffix())
             .arg(self.need)
             .maybe(self.size)
             .maybe(waits.map(millis))
             .arg(member(request.address, self.need))
-            .arg(if self.each { "1" } else { "" });
-        if self.each && self.need > FEW {
+            .arg(if self.flavour.each { "1" } else { "" });
+        if self.flavour.each && self.need > FEW {
             call.alone()
         } else {
             call
         }
     }
 
-    pub(crate) fn decode(&self, reply: &Value) -> Result<Answer, Error> {
-        let items = Items::new(&ACQUIRE, reply)?;
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(&POOL.acquire, reply)?;
         Ok(match items.text(1)? {
             "granted" => Answer::Granted(Grant {
                 count: items.number(2)?,
-                token: Token::from_u64(items.number(3)?),
-                serial: items.number(3)?,
-                abandoned: false,
-                lasts: items.maybe(4)?.map(Duration::from_millis),
+                lasts: items.maybe_span(4)?,
                 unqueued: items.len() > 5 && items.number::<u8>(5)? == 0,
+                ..Grant::new(Token::from_u64(items.number(3)?))
             }),
             "busy" => Answer::Busy {
-                remaining: items.maybe(2)?.map_or(Duration::MAX, Duration::from_millis),
+                remaining: items.maybe_span(2)?.unwrap_or(Duration::MAX),
                 holder: String::new(),
                 called: items.maybe(3)?,
-                entered: items.number::<u8>(4)? == 1,
+                entered: items.flag(4)?,
                 beside: false,
             },
             "more" => Answer::Unfinished,
@@ -83,16 +91,70 @@ impl AcquireScript<'_> {
                 );
                 return Err(Error::new(ErrorKind::OutOfRange, message));
             }
-            _ => return other(&items, self.kind),
+            _ => return items.other(self.flavour.stored),
         })
     }
 
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        let hold = request.attempt.to_string();
+        renew(&self.key, self.flavour.stored, request.lease, &hold)
+    }
+
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        renewed(reply)
+    }
+
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        let release = ReleaseScript {
+            key: &self.key,
+            kind: self.flavour.stored,
+            client: request.owner.client().as_str(),
+            attempt: request.attempt.suffix().to_string(),
+            void_by: request.void_by,
+            retention: request.retention,
+            waiter: member(request.address, self.need),
+            left: request.left,
+            forgotten: request.forgotten,
+        };
+        release.call(&self.holds(request.attempt))
+    }
+
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
+        // Permits that are holds of their own end together only by an undo, whose answer is not
+        // read.
+        let verdicts = ReleaseScript::decode(reply)?;
+        Ok(verdicts.first().copied().unwrap_or(ReleaseReply::Gone))
+    }
+
+    fn grants_ahead(&self) -> Option<u32> {
+        // Each permit with an id is a hold, whose id may be in another process before the grant is
+        // confirmed.
+        (!self.flavour.each).then_some(self.need)
+    }
+
+    fn tells_by_reply(&self, reply: &Value) -> bool {
+        ReleaseScript::tells(reply)
+    }
+
     /// Reads the time of a busy reply as the number of a hold. A later grant has a greater one.
-    pub(crate) fn last_token(reply: &Value) -> Option<Token> {
-        let items = Items::new(&ACQUIRE, reply).ok()?;
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        let items = Items::new(&POOL.acquire, reply).ok()?;
         let busy = items.text(1).ok()? == "busy";
         let millis: u64 = items.text(0).ok().filter(|_| busy)?.parse().ok()?;
         Some(Token::from_u64(millis.saturating_mul(1_000)))
+    }
+
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        let call = queued(&POOL.withdraw, request.key)
+            .arg(request.what.word())
+            .arg(request.channel)
+            .arg(self.flavour.stored)
+            .args(request.what.numbers());
+        Some(call)
+    }
+
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&POOL.withdraw, reply)
     }
 }
 
@@ -105,43 +167,19 @@ fn member(address: &str, need: u32) -> String {
     }
 }
 
-/// `pool/renew.lua`.
-pub(crate) struct RenewScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) kind: &'a str,
-    pub(crate) lease: Duration,
+/// Calls `pool/renew.lua`.
+pub(crate) fn renew(key: &Key, kind: &str, lease: Duration, hold: &str) -> ScriptCall {
+    let (client, number) = hold.split_at(hold.find(':').unwrap_or_default());
+    ScriptCall::new(&POOL.renew, key)
+        .dated()
+        .arg(client)
+        .arg(kind)
+        .arg(millis(lease))
+        .arg(number)
 }
 
-impl<'a> RenewScript<'a> {
-    pub(crate) fn of(key: &'a Key, kind: &'a str, request: &RenewRequest<'_>) -> ScriptCall {
-        let lease = request.lease;
-        Self { key, kind, lease }.call(&request.attempt.to_string())
-    }
-
-    pub(crate) fn call(&self, hold: &str) -> ScriptCall {
-        let (client, number) = hold.split_at(hold.find(':').unwrap_or_default());
-        ScriptCall::new(&RENEW, self.key)
-            .dated()
-            .key(self.key.as_str())
-            .arg(client)
-            .arg(self.kind)
-            .arg(millis(self.lease))
-            .arg(number)
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
-        let items = Items::new(&RENEW, reply)?;
-        Ok(match items.text(1)? {
-            "late" => Renewed::Late,
-            "renewed" => match items.maybe(2)?.map(Duration::from_millis) {
-                None => Renewed::Renewed,
-                Some(rest) => Renewed::Ends(rest),
-            },
-            "expired" => Renewed::Lost(LossCause::Expired),
-            "gone" | "kind" => Renewed::Lost(LossCause::Forgotten),
-            _ => return Err(items.bad()),
-        })
-    }
+pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
+    Renewed::decode(&POOL.renew, reply)
 }
 
 /// `pool/release.lua`.
@@ -162,38 +200,11 @@ pub(crate) struct ReleaseScript<'a> {
     pub(crate) forgotten: u32,
 }
 
-/// The outcome of one hold that was to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// This call took permits back; the hold has this many left.
-    Released(u32),
-    /// The hold had no more than it may keep.
-    Already(u32),
-    /// The hold's lease was over.
-    Expired,
-    /// The hold is unknown.
-    Gone,
-}
-
-impl<'a> ReleaseScript<'a> {
-    pub(crate) fn of(key: &'a Key, kind: &'a str, need: u32, request: &ReleaseRequest<'a>) -> Self {
-        Self {
-            key,
-            kind,
-            client: request.owner.client().as_str(),
-            attempt: request.attempt.suffix().to_string(),
-            void_by: request.void_by,
-            retention: request.retention,
-            waiter: member(request.address, need),
-            left: request.left,
-            forgotten: request.forgotten,
-        }
-    }
-
+impl ReleaseScript<'_> {
     /// Takes the holds as the script does: `:<n>` or `:<n>:<i>` of the client, and a whole name of
     /// another one.
     pub(crate) fn call(&self, holds: &[String]) -> ScriptCall {
-        let call = queued(&RELEASE, self.key)
+        let call = queued(&POOL.release, self.key)
             .can_do_with(1)
             .arg(self.client)
             .arg(self.kind)
@@ -225,58 +236,20 @@ impl<'a> ReleaseScript<'a> {
 
     /// Tells whether this reply reports grants to the client's own waiters instead of a message.
     pub(crate) fn tells(reply: &Value) -> bool {
-        let Ok(items) = Items::new(&RELEASE, reply) else {
+        let Ok(items) = Items::new(&POOL.release, reply) else {
             return false;
         };
         !(1..items.len()).any(|at| matches!(items.text(at), Ok("sent")))
     }
 
-    pub(crate) fn decode(reply: &Value) -> Result<Vec<Verdict>, Error> {
-        let items = Items::new(&RELEASE, reply)?;
-        let verdict = |at: usize| {
-            Ok(match items.text(at)? {
-                "released" => Verdict::Released(items.number(at + 1)?),
-                "already" => Verdict::Already(items.number(at + 1)?),
-                "expired" => Verdict::Expired,
-                "gone" | "kind" => Verdict::Gone,
-                _ => return Err(items.bad()),
-            })
-        };
+    pub(crate) fn decode(reply: &Value) -> Result<Vec<ReleaseReply>, Error> {
+        let items = Items::new(&POOL.release, reply)?;
         // Grants to waiters follow the holds.
         let holds = (1..items.len()).step_by(2);
         holds
             .take_while(|&at| !matches!(items.text(at), Ok("granted" | "holds" | "sent")))
-            .map(verdict)
+            .map(|at| ReleaseReply::read(&items, at))
             .collect()
-    }
-}
-
-impl Verdict {
-    pub(crate) const fn release_reply(self) -> ReleaseReply {
-        match self {
-            Self::Released(left) => ReleaseReply::Released(left),
-            Self::Already(left) => ReleaseReply::Already(left),
-            Self::Expired => ReleaseReply::Expired,
-            Self::Gone => ReleaseReply::Gone,
-        }
-    }
-}
-
-/// `pool/withdraw.lua`.
-pub(crate) struct WithdrawScript;
-
-impl WithdrawScript {
-    pub(crate) fn call(kind: &str, request: &WithdrawRequest<'_>) -> ScriptCall {
-        let call = queued(&WITHDRAW, request.key)
-            .arg(request.what.word())
-            .arg(request.channel)
-            .arg(kind);
-        let numbers = request.what.numbers().iter();
-        numbers.fold(call, ScriptCall::arg)
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&WITHDRAW, reply)
     }
 }
 

@@ -1,30 +1,16 @@
 //! The scripts that change and inspect a pool.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error,
-    family::{AttemptId, Changed, Items, Key, REMEMBERED, Script, ScriptCall, millis},
+    family::{AttemptId, Changed, Items, Key, REMEMBERED, ScriptCall, millis},
     runtime::Value,
 };
 use redlatch_lua::POOL;
 
-use super::{other, queued};
+use super::queued;
 use crate::{Hold, Totals};
-
-static CHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.change));
-static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.inspect));
-static HOLDS: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.holds));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.look));
-
-/// `pool/change.lua`.
-pub(crate) struct ChangeScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) kind: &'a str,
-    pub(crate) change: Change,
-    /// The TTL of the pool; zero for ever, `None` to leave it.
-    pub(crate) ttl: Option<Duration>,
-}
 
 /// A change of the number of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,46 +37,43 @@ pub(crate) enum Made {
     More,
 }
 
-impl ChangeScript<'_> {
-    pub(crate) fn call(&self, op: &AttemptId) -> ScriptCall {
-        let (verb, number) = match self.change {
-            Change::Set(size) => ("set", i64::from(size)),
-            Change::TrySet(size) => ("try", i64::from(size)),
-            Change::Add(change) => ("add", change),
-            Change::Drain => ("drain", 0),
-            Change::Delete => ("delete", 0),
-        };
-        queued(&CHANGE, self.key)
-            .dated()
-            .key(self.key.part("o"))
-            .key(self.key.part("p"))
-            .arg(self.kind)
-            .arg(op.to_string())
-            .arg(millis(REMEMBERED))
-            .arg(verb)
-            .arg(number.to_string())
-            .maybe(self.ttl.map(millis))
-    }
-
-    pub(crate) fn decode(&self, reply: &Value) -> Result<Changed<Made>, Error> {
-        let items = Items::new(&CHANGE, reply)?;
-        Ok(Changed::Done(match items.text(1)? {
-            "done" => Made::Done(items.number(2)?),
-            "set" => Made::Set,
-            "unset" => Made::Unset,
-            "below" | "above" => Made::OutOfRange(items.number(2)?),
-            "more" => Made::More,
-            "late" => return Ok(Changed::Late),
-            _ => return other(&items, self.kind),
-        }))
-    }
+/// Calls `pool/change.lua`. The TTL of the pool is zero for ever, `None` to leave it.
+pub(crate) fn change(
+    key: &Key,
+    kind: &str,
+    op: &AttemptId,
+    change: Change,
+    ttl: Option<Duration>,
+) -> ScriptCall {
+    let (verb, number) = match change {
+        Change::Set(size) => ("set", i64::from(size)),
+        Change::TrySet(size) => ("try", i64::from(size)),
+        Change::Add(change) => ("add", change),
+        Change::Drain => ("drain", 0),
+        Change::Delete => ("delete", 0),
+    };
+    queued(&POOL.change, key)
+        .dated()
+        .key(key.part("o"))
+        .key(key.part("p"))
+        .arg(kind)
+        .arg(op)
+        .arg(millis(REMEMBERED))
+        .arg(verb)
+        .arg(number)
+        .maybe(ttl.map(millis))
 }
 
-/// `pool/inspect.lua`.
-pub(crate) struct InspectScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) kind: &'a str,
-    pub(crate) size: Option<u32>,
+pub(crate) fn changed(kind: &str, reply: &Value) -> Result<Changed<Made>, Error> {
+    let items = Items::new(&POOL.change, reply)?;
+    Ok(Changed::Done(match items.text(1)? {
+        "done" => Made::Done(items.number(2)?),
+        "set" => Made::Set,
+        "unset" => Made::Unset,
+        "below" | "above" => Made::OutOfRange(items.number(2)?),
+        "more" => Made::More,
+        _ => return items.other_change(kind),
+    }))
 }
 
 /// The state that `pool/inspect.lua` found.
@@ -102,88 +85,63 @@ pub(crate) enum Inspected {
     More,
 }
 
-impl InspectScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        queued(&INSPECT, self.key).arg(self.kind).maybe(self.size)
-    }
-
-    pub(crate) fn decode(&self, reply: &Value) -> Result<Inspected, Error> {
-        let items = Items::new(&INSPECT, reply)?;
-        Ok(match items.text(1)? {
-            "set" => {
-                let (permits, acquired) = (items.number(2)?, items.number(3)?);
-                Inspected::Set(Totals {
-                    permits,
-                    acquired,
-                    available: permits.saturating_sub(acquired),
-                    waiters: items.number(4)?,
-                    remaining: items.maybe(5)?.map(Duration::from_millis),
-                })
-            }
-            "unset" => Inspected::Unset,
-            "more" => Inspected::More,
-            _ => return other(&items, self.kind),
-        })
-    }
+/// Calls `pool/inspect.lua`.
+pub(crate) fn inspect(key: &Key, kind: &str, size: Option<u32>) -> ScriptCall {
+    queued(&POOL.inspect, key).arg(kind).maybe(size)
 }
 
-/// `pool/holds.lua`.
-pub(crate) struct HoldsScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) kind: &'a str,
-    pub(crate) from: usize,
-    pub(crate) count: usize,
-}
-
-impl HoldsScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        ScriptCall::new(&HOLDS, self.key)
-            .key(self.key.as_str())
-            .key(self.key.part("d"))
-            .arg(self.kind)
-            .arg(self.from.to_string())
-            .arg(self.count.to_string())
-    }
-
-    /// Returns the number of examined holds, and the living ones among them.
-    pub(crate) fn decode(&self, reply: &Value) -> Result<(usize, Vec<Hold>), Error> {
-        let items = Items::new(&HOLDS, reply)?;
-        if items.text(1).is_ok_and(|verdict| verdict == "kind") {
-            return other(&items, self.kind);
-        }
-        let hold = |at: usize| {
-            Ok(Hold {
-                id: items.text(at)?.to_owned(),
-                permits: items.number(at + 1)?,
-                remaining: Duration::from_millis(items.number(at + 2)?),
+pub(crate) fn inspected(kind: &str, reply: &Value) -> Result<Inspected, Error> {
+    let items = Items::new(&POOL.inspect, reply)?;
+    Ok(match items.text(1)? {
+        "set" => {
+            let (permits, acquired) = (items.number(2)?, items.number(3)?);
+            Inspected::Set(Totals {
+                permits,
+                acquired,
+                available: permits.saturating_sub(acquired),
+                waiters: items.number(4)?,
+                remaining: items.maybe_span(5)?,
             })
-        };
-        let holds: Result<_, Error> = (2..items.len()).step_by(3).map(hold).collect();
-        Ok((items.number(1)?, holds?))
-    }
-}
-
-/// `pool/look.lua`.
-pub(crate) struct LookScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) kind: &'a str,
-}
-
-impl LookScript<'_> {
-    pub(crate) fn call(&self, holds: &[String]) -> ScriptCall {
-        let call = ScriptCall::new(&LOOK, self.key)
-            .key(self.key.as_str())
-            .arg(self.kind);
-        holds.iter().fold(call, ScriptCall::arg)
-    }
-
-    /// Returns the remaining time of each; zero if it is over or unknown.
-    pub(crate) fn decode(&self, reply: &Value) -> Result<Vec<Duration>, Error> {
-        let items = Items::new(&LOOK, reply)?;
-        if items.text(1).is_ok_and(|verdict| verdict == "kind") {
-            return other(&items, self.kind);
         }
-        let left = |at| Ok(Duration::from_millis(items.number(at)?));
-        (1..items.len()).map(left).collect()
+        "unset" => Inspected::Unset,
+        "more" => Inspected::More,
+        _ => return items.other(kind),
+    })
+}
+
+/// Calls `pool/holds.lua`.
+pub(crate) fn holds(key: &Key, kind: &str, from: usize, count: usize) -> ScriptCall {
+    let call = ScriptCall::new(&POOL.holds, key).key(key.part("d"));
+    call.arg(kind).arg(from).arg(count)
+}
+
+/// Returns the number of examined holds, and the living ones among them.
+pub(crate) fn listed(kind: &str, reply: &Value) -> Result<(usize, Vec<Hold>), Error> {
+    let items = Items::new(&POOL.holds, reply)?;
+    if items.text(1).is_ok_and(|verdict| verdict == "kind") {
+        return items.other(kind);
     }
+    let hold = |at: usize| {
+        Ok(Hold {
+            id: items.text(at)?.to_owned(),
+            permits: items.number(at + 1)?,
+            remaining: items.span(at + 2)?,
+        })
+    };
+    let holds: Result<_, Error> = (2..items.len()).step_by(3).map(hold).collect();
+    Ok((items.number(1)?, holds?))
+}
+
+/// Calls `pool/look.lua`.
+pub(crate) fn look(key: &Key, kind: &str, holds: &[String]) -> ScriptCall {
+    ScriptCall::new(&POOL.look, key).arg(kind).args(holds)
+}
+
+/// Returns the remaining time of each hold; zero if it is over or unknown.
+pub(crate) fn looked(kind: &str, reply: &Value) -> Result<Vec<Duration>, Error> {
+    let items = Items::new(&POOL.look, reply)?;
+    if items.text(1).is_ok_and(|verdict| verdict == "kind") {
+        return items.other(kind);
+    }
+    (1..items.len()).map(|at| items.span(at)).collect()
 }

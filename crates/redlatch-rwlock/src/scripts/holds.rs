@@ -1,49 +1,77 @@
 //! The scripts that begin, change, renew and end holds.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, LossCause, Owner, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Grant, Items, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, loss, millis,
+        AcquireRequest, Answer, Discipline, Grant, Items, Key, Primitive, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest,
+        Withdrawn, loss, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::RWLOCK;
 
-use super::{Names, letter, wrong_kind};
-use crate::kind::Way;
+use super::{STORED, call, letter};
+use crate::kind::{Hold, Way};
 
-static READ: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.read));
-static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.write));
-static DOWNGRADE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.downgrade));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.renew));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.release));
-static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdraw));
+impl Primitive for Hold {
+    fn kind(&self) -> &'static str {
+        match self.way.side() {
+            Side::Shared => "read_lock",
+            Side::Exclusive => "write_lock",
+        }
+    }
 
-/// `rwlock/read.lua` and `rwlock/write.lua`.
-pub(crate) struct AcquireScript<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) request: &'a AcquireRequest<'a>,
-    pub(crate) way: &'a Way,
-}
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
 
-impl AcquireScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        let Self {
-            names,
-            request,
-            way,
-        } = self;
-        let (script, what) = match way {
-            Way::Read | Way::Downgrade(..) => (&READ, "r".to_owned()),
-            Way::Upgradable => (&READ, "u".to_owned()),
-            Way::Write => (&WRITE, String::new()),
-            Way::Upgrade(serial) => (&WRITE, serial.to_string()),
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn discipline(&self) -> Discipline {
+        Discipline::Queued
+    }
+
+    fn side(&self) -> Side {
+        self.way.side()
+    }
+
+    fn queue_side(&self) -> Side {
+        match self.way {
+            // It enters alone, in its turn.
+            Way::Upgradable => Side::Exclusive,
+            _ => self.side(),
+        }
+    }
+
+    fn form(&self) -> u64 {
+        // Its waiters differ from readers.
+        u64::from(matches!(self.way, Way::Upgradable))
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        let what = match &self.way {
+            Way::Downgrade(write, token, void_by) => {
+                return call(&RWLOCK.downgrade, &self.key)
+                    .dated()
+                    .arg(request.owner)
+                    .arg(request.attempt)
+                    .arg(millis(request.lease))
+                    .arg(millis(request.lease + request.retention))
+                    .arg(write)
+                    .arg(token)
+                    .maybe(*void_by);
+            }
+            Way::Read => "r".to_owned(),
+            Way::Upgradable => "u".to_owned(),
+            Way::Write => String::new(),
+            Way::Upgrade(serial) => serial.to_string(),
         };
-        names
-            .call(script)
+        call(self.script(), &self.key)
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
@@ -51,175 +79,118 @@ impl AcquireScript<'_> {
             .arg(request.owner.suffix())
             .arg(request.attempt.suffix())
             .maybe(request.register.map(millis))
-            .arg(member(way, request.address, request.owner))
+            .arg(self.member(request.address, request.owner))
             .arg(what)
     }
 
-    pub(crate) fn decode(way: &Way, reply: &Value) -> Result<Answer, Error> {
-        let script = match way {
-            Way::Read | Way::Upgradable => &READ,
-            Way::Write | Way::Upgrade(_) => &WRITE,
-            Way::Downgrade(..) => &DOWNGRADE,
-        };
-        let items = Items::new(script, reply)?;
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(self.script(), reply)?;
         Ok(match items.text(1)? {
             "granted" => Answer::Granted(Grant {
                 count: items.number(2)?,
-                token: Token::from_u64(items.number(3)?),
-                abandoned: items.number::<u8>(4)? == 1,
-                lasts: items.maybe(5)?.map(Duration::from_millis),
+                abandoned: items.flag(4)?,
+                lasts: items.maybe_span(5)?,
                 serial: items.number(6)?,
-                unqueued: false,
+                ..Grant::new(Token::from_u64(items.number(3)?))
             }),
             "busy" => Answer::Busy {
-                remaining: items.maybe(2)?.map_or(Duration::MAX, Duration::from_millis),
+                remaining: items.maybe_span(2)?.unwrap_or(Duration::MAX),
                 holder: items.text(3)?.to_owned(),
                 called: items.maybe(4)?,
-                entered: items.number::<u8>(5)? == 1,
+                entered: items.flag(5)?,
                 beside: items.number::<u8>(5)? == 2,
             },
             "more" => Answer::Unfinished,
             "late" => Answer::Late,
             "void" => Answer::Void,
-            "reader" => return Err(reader_asks(way)),
+            "reader" => return Err(reader_asks(&self.way)),
             "lost" => return Err(lost(items.text(2).unwrap_or("expired"))),
-            "kind" => return Err(wrong_kind(items.text(2)?)),
-            _ => return Err(items.bad()),
+            _ => return items.other(STORED),
         })
     }
 
-    /// Reads the token of the last write in a busy reply of `rwlock/write.lua`.
-    pub(crate) fn last_token(reply: &Value) -> Option<Token> {
-        let items = Items::new(&WRITE, reply).ok()?;
-        if items.len() < 7 || items.text(1).ok()? != "busy" {
-            return None;
-        }
-        items.maybe(6).ok()?.map(Token::from_u64)
-    }
-}
-
-/// `rwlock/downgrade.lua`.
-pub(crate) struct DowngradeScript<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) request: &'a AcquireRequest<'a>,
-    pub(crate) write: &'a AttemptId,
-    pub(crate) token: Token,
-    /// The last server time at which a copy of the write may act, if copies may be under way.
-    pub(crate) void_by: Option<u64>,
-}
-
-impl DowngradeScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        let request = self.request;
-        self.names
-            .call(&DOWNGRADE)
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        ScriptCall::new(&RWLOCK.renew, &self.key)
             .dated()
-            .arg(request.owner)
-            .arg(request.attempt)
-            .arg(millis(request.lease))
-            .arg(millis(request.lease + request.retention))
-            .arg(self.write)
-            .arg(self.token)
-            .maybe(self.void_by)
-    }
-}
-
-/// `rwlock/withdraw.lua`.
-pub(crate) struct WithdrawScript<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) request: &'a WithdrawRequest<'a>,
-}
-
-impl WithdrawScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        let what = &self.request.what;
-        let call = self
-            .names
-            .call(&WITHDRAW)
-            .arg(what.word())
-            .arg(self.request.channel);
-        let numbers = what.numbers().iter();
-        numbers.fold(call, ScriptCall::arg)
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&WITHDRAW, reply)
-    }
-}
-
-/// `rwlock/renew.lua`.
-pub(crate) struct RenewScript<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) side: Side,
-    pub(crate) request: &'a RenewRequest<'a>,
-}
-
-impl RenewScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        let Self {
-            names,
-            side,
-            request,
-        } = self;
-        ScriptCall::new(&RENEW, &names.key)
-            .dated()
-            .key(names.key.as_str())
             .arg(request.owner.client())
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
             .arg(request.owner.suffix())
-            .arg(letter(*side))
-            .arg(request.serial.to_string())
+            .arg(letter(self.side()))
+            .arg(request.serial)
     }
 
-    pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&RENEW, reply)
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        Renewed::decode(&RWLOCK.renew, reply)
     }
-}
 
-/// `rwlock/release.lua`.
-pub(crate) struct ReleaseScript<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) way: &'a Way,
-    pub(crate) side: Side,
-    pub(crate) request: &'a ReleaseRequest<'a>,
-}
-
-impl ReleaseScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        let request = self.request;
-        self.names
-            .call(&RELEASE)
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        call(&RWLOCK.release, &self.key)
             .can_do_with(1)
             .arg(request.owner.client())
             .arg(millis(request.retention))
             .arg(request.owner.suffix())
             .arg(request.attempt.suffix())
             .maybe(request.void_by)
-            .arg(member(self.way, request.address, request.owner))
-            .arg(letter(self.side))
+            .arg(self.member(request.address, request.owner))
+            .arg(letter(self.side()))
             .maybe(request.serial)
     }
 
-    pub(crate) fn decode(reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&RELEASE, reply)
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
+        ReleaseReply::decode(&RWLOCK.release, reply)
+    }
+
+    fn grants_ahead(&self) -> Option<u32> {
+        // Readers enter together, and an upgrade waits in no queue.
+        matches!(self.way, Way::Write).then_some(1)
+    }
+
+    /// Reads the token of the last write in a busy reply of `rwlock/write.lua`.
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        let items = Items::new(&RWLOCK.write, reply).ok()?;
+        if items.len() < 7 || items.text(1).ok()? != "busy" {
+            return None;
+        }
+        items.maybe(6).ok()?.map(Token::from_u64)
+    }
+
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        let call = call(&RWLOCK.withdraw, request.key)
+            .arg(request.what.word())
+            .arg(request.channel)
+            .args(request.what.numbers());
+        Some(call)
+    }
+
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&RWLOCK.withdraw, reply)
     }
 }
 
-/// Returns the member of the queue for a waiter, whose address may end with an order.
-fn member(way: &Way, address: &str, owner: &Owner) -> String {
-    match address.split_once(" g") {
-        Some((address, order)) => {
-            let owner = owner.to_string();
-            // An owner is `<client>:<n>`.
-            let n = owner.rsplit(':').next().unwrap_or_default();
-            format!("{address} {n} g{order}")
+impl Hold {
+    /// Returns the script that begins it.
+    const fn script(&self) -> &'static Script {
+        match self.way {
+            Way::Read | Way::Upgradable => &RWLOCK.read,
+            Way::Write | Way::Upgrade(_) => &RWLOCK.write,
+            Way::Downgrade(..) => &RWLOCK.downgrade,
         }
-        None if address.is_empty() => String::new(),
-        None => match way {
-            Way::Upgradable => format!("{address} u"),
-            _ => address.to_owned(),
-        },
+    }
+
+    /// Returns the member of the queue for a waiter, whose address may end with an order.
+    fn member(&self, address: &str, owner: &Owner) -> String {
+        match address.split_once(" g") {
+            Some((address, order)) => {
+                let owner = owner.suffix().to_string();
+                format!("{address} {} g{order}", owner.trim_start_matches(':'))
+            }
+            None if address.is_empty() => String::new(),
+            None => match self.way {
+                Way::Upgradable => format!("{address} u"),
+                _ => address.to_owned(),
+            },
+        }
     }
 }
 

@@ -1,149 +1,132 @@
 //! The scripts that look at a lock and end its holds by force.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Client, Error, Token,
-    family::{Force, Internals, Items, Script, ScriptCall, Side, millis},
+    family::{Force, Internals, Items, Key, ScriptCall, millis},
     runtime::Value,
 };
 use redlatch_lua::RWLOCK;
 
-use super::{Names, letter, wrong_kind};
-use crate::Access;
-
-static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.inspect));
-static HOLDERS: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.holders));
-static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
+use super::{STORED, call, letter};
+use crate::{Access, ReadWriteHolder, ReadWriteInfo};
 
 /// The state that `rwlock/inspect.lua` found.
 #[derive(Debug)]
 pub(crate) struct Inspected {
-    pub(crate) now: u64,
-    pub(crate) token: Option<Token>,
-    /// Owner, attempts and remaining time.
-    pub(crate) writer: Option<(String, u32, Duration)>,
-    pub(crate) readers: u64,
-    pub(crate) upgradable: Option<String>,
-    pub(crate) waiting_writers: u64,
-    pub(crate) waiting_readers: u64,
+    pub(crate) info: ReadWriteInfo,
+    /// The write hold, if there is one.
+    pub(crate) write: Option<ReadWriteHolder>,
     pub(crate) own_writes: u32,
     pub(crate) own_reads: u32,
 }
 
-/// `rwlock/inspect.lua`.
-pub(crate) fn inspect(names: &Names, owner: &str) -> ScriptCall {
-    names.call(&INSPECT).arg(owner)
+/// Calls `rwlock/inspect.lua`.
+pub(crate) fn inspect(key: &Key, owner: &str) -> ScriptCall {
+    call(&RWLOCK.inspect, key).arg(owner)
 }
 
-pub(crate) fn inspected(reply: &Value) -> Result<Inspected, Error> {
-    let items = Items::new(&INSPECT, reply)?;
-    match items.text(1)? {
-        "kind" => return Err(wrong_kind(items.text(2)?)),
-        "state" => {}
-        _ => return Err(items.bad()),
+pub(crate) fn inspected(name: &str, reply: &Value) -> Result<Inspected, Error> {
+    let items = Items::new(&RWLOCK.inspect, reply)?;
+    if items.text(1)? != "state" {
+        return items.other(STORED);
     }
     let some = |at| {
-        items
-            .text(at)
-            .map(|text| (!text.is_empty()).then(|| text.to_owned()))
+        let text = items.text(at)?.to_owned();
+        Ok::<_, Error>(Some(text).filter(|text| !text.is_empty()))
     };
-    let left = Duration::from_millis(items.number(5)?);
-    let count = items.number(4)?;
+    let token = items.maybe(2)?.map(Token::from_u64);
+    let writer = some(3)?;
+    let (now, count, remaining) = (items.number(0)?, items.number(4)?, items.span(5)?);
+    let held = writer.clone().zip(token);
+    let write = held.map(|(owner, token)| ReadWriteHolder {
+        access: Access::Write,
+        owner,
+        count,
+        token,
+        age: age(now, token.as_u64()),
+        remaining,
+        metadata: None,
+        note: None,
+        forbidden: false,
+        serial: token.as_u64(),
+    });
     Ok(Inspected {
-        now: items.number(0)?,
-        token: items.maybe(2)?.map(Token::from_u64),
-        writer: some(3)?.map(|owner| (owner, count, left)),
-        readers: items.number(6)?,
-        upgradable: some(7)?,
-        waiting_writers: items.number(8)?,
-        waiting_readers: items.number(9)?,
+        info: ReadWriteInfo {
+            name: name.to_owned(),
+            token,
+            writer,
+            readers: items.number(6)?,
+            upgradable: some(7)?,
+            waiting_writers: items.number(8)?,
+            waiting_readers: items.number(9)?,
+        },
+        write,
         own_writes: items.number(10)?,
         own_reads: items.number(11)?,
     })
 }
 
-/// One read hold that `rwlock/holders.lua` found.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    pub(crate) owner: String,
-    pub(crate) count: u32,
-    pub(crate) serial: u64,
-    pub(crate) token: Token,
-    pub(crate) remaining: Duration,
-    pub(crate) access: Access,
-    /// Its renewal is forbidden.
-    pub(crate) forbidden: bool,
-}
+/// Where `rwlock/holders.lua` goes on, and the read holds that it found.
+pub(crate) type Page = (Option<String>, Vec<ReadWriteHolder>);
 
-/// A page of what `rwlock/holders.lua` found: the server's time in ms, where to go on, read holds.
-pub(crate) type Page = (u64, Option<String>, Vec<Reader>);
-
-/// `rwlock/holders.lua`.
-pub(crate) fn holders(names: &Names, cursor: &str) -> ScriptCall {
-    ScriptCall::new(&HOLDERS, &names.key)
-        .key(names.key.as_str())
-        .arg(cursor)
+/// Calls `rwlock/holders.lua`.
+pub(crate) fn holders(key: &Key, cursor: &str) -> ScriptCall {
+    ScriptCall::new(&RWLOCK.holders, key).arg(cursor)
 }
 
 pub(crate) fn page(reply: &Value) -> Result<Page, Error> {
-    let items = Items::new(&HOLDERS, reply)?;
-    match items.text(1)? {
-        "kind" => return Err(wrong_kind(items.text(2)?)),
-        "holds" => {}
-        _ => return Err(items.bad()),
+    let items = Items::new(&RWLOCK.holders, reply)?;
+    if items.text(1)? != "holds" {
+        return items.other(STORED);
     }
-    let mut readers = Vec::new();
-    for at in (3..items.len()).step_by(6) {
-        readers.push(Reader {
-            owner: items.text(at)?.to_owned(),
-            count: items.number(at + 1)?,
-            serial: items.number(at + 2)?,
-            token: Token::from_u64(items.number(at + 3)?),
-            remaining: Duration::from_millis(items.number(at + 4)?),
-            access: match items.text(at + 5)? {
+    let now = items.number(0)?;
+    let reader = |at| {
+        let (serial, access) = (items.number(at + 2)?, items.text(at + 5)?);
+        Ok(ReadWriteHolder {
+            access: match access {
                 "u" | "U" => Access::UpgradableRead,
                 _ => Access::Read,
             },
-            forbidden: matches!(items.text(at + 5)?, "R" | "U"),
-        });
-    }
+            owner: items.text(at)?.to_owned(),
+            count: items.number(at + 1)?,
+            token: Token::from_u64(items.number(at + 3)?),
+            age: age(now, serial),
+            remaining: items.span(at + 4)?,
+            metadata: None,
+            note: None,
+            forbidden: matches!(access, "R" | "U"),
+            serial,
+        })
+    };
+    let readers: Result<_, Error> = (3..items.len()).step_by(6).map(reader).collect();
     let cursor = items.text(2)?;
-    let next = (cursor != "0").then(|| cursor.to_owned());
-    Ok((items.number(0)?, next, readers))
+    Ok(((cursor != "0").then(|| cursor.to_owned()), readers?))
 }
 
-/// `rwlock/force.lua`.
-pub(crate) struct ForceScript<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) side: Side,
-    pub(crate) owner: &'a str,
-    pub(crate) serial: u64,
-    pub(crate) how: Force,
-    pub(crate) client: &'a Client,
+fn age(now: u64, since_micros: u64) -> Duration {
+    Duration::from_millis(now.saturating_sub(since_micros / 1000))
 }
 
-impl ForceScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        self.names
-            .call(&FORCE)
-            .can_do_with(1)
-            .arg(letter(self.side))
-            .arg(self.owner)
-            .arg(self.serial.to_string())
-            .arg(self.how.word())
-            .arg(millis(self.client.retention()))
-            .arg(self.client.wake_channels())
-    }
+/// Calls `rwlock/force.lua` for this hold.
+pub(crate) fn force(key: &Key, hold: &ReadWriteHolder, how: Force, client: &Client) -> ScriptCall {
+    call(&RWLOCK.force, key)
+        .can_do_with(1)
+        .arg(letter(hold.access.side()))
+        .arg(&hold.owner)
+        .arg(hold.serial)
+        .arg(how.word())
+        .arg(millis(client.retention()))
+        .arg(client.wake_channels())
+}
 
-    /// Returns true if the hold existed, for this call or for an earlier copy of it.
-    pub(crate) fn decode(reply: &Value) -> Result<bool, Error> {
-        let items = Items::new(&FORCE, reply)?;
-        match items.text(1)? {
-            "done" | "already" => Ok(true),
-            "gone" => Ok(false),
-            "kind" => Err(wrong_kind(items.text(2)?)),
-            _ => Err(items.bad()),
-        }
+/// Returns true if the hold existed, for this call or for an earlier copy of it.
+pub(crate) fn forced(reply: &Value) -> Result<bool, Error> {
+    let items = Items::new(&RWLOCK.force, reply)?;
+    match items.text(1)? {
+        "done" | "already" => Ok(true),
+        "gone" => Ok(false),
+        _ => items.other(STORED),
     }
 }

@@ -5,25 +5,29 @@ use std::time::Duration;
 use redlatch_core::{
     Error, ErrorKind, Metadata, Token,
     exclusive::LockInfo,
-    family::{Internals, Name, is_of_one_object, stored},
+    family::{Internals, Name, Records, is_of_one_object, stored},
 };
 
-use super::{Object, ObjectHolder, ObjectKind, ObjectState, Records};
+use super::{Object, ObjectHolder, ObjectKind, ObjectState};
 use crate::{Access, Client, Exclusive};
 
 /// Whether the renewal of a hold is forbidden.
 struct Forbidden(bool);
 
 /// Looks at the object called `name`.
-pub(super) async fn look(records: &Records, name: &Name) -> Result<Option<Object>, Error> {
+pub(super) async fn look(client: &Client, name: &Name) -> Result<Option<Object>, Error> {
     let mut kind = ObjectKind::Unknown;
-    seek(records, name, &mut kind).await
+    seek(client, &Records::new(client), name, &mut kind).await
 }
 
 /// Looks at the object called `name`. An object that cannot be read is returned as such.
-pub(super) async fn entry(records: &Records, name: &Name) -> Result<Option<Object>, Error> {
+pub(super) async fn entry(
+    client: &Client,
+    records: &Records,
+    name: &Name,
+) -> Result<Option<Object>, Error> {
     let mut kind = ObjectKind::Unknown;
-    match seek(records, name, &mut kind).await {
+    match seek(client, records, name, &mut kind).await {
         Err(error) if is_of_one_object(&error) => Ok(Some(Object {
             name: name.as_str().to_owned(),
             kind,
@@ -40,17 +44,18 @@ pub(super) async fn entry(records: &Records, name: &Name) -> Result<Option<Objec
 
 /// Looks at the object called `name`, and tells its kind as soon as it is known.
 async fn seek(
+    client: &Client,
     records: &Records,
     name: &Name,
     kind: &mut ObjectKind,
 ) -> Result<Option<Object>, Error> {
-    let Some(found) = stored(&records.client, name).await? else {
+    let Some(found) = stored(client, name).await? else {
         return Ok(None);
     };
     *kind = ObjectKind::of(&found.kind);
     let look = Look {
         records,
-        client: &records.client,
+        client,
         name: name.as_str(),
         kind: kind.clone(),
         forced: found.forced,
@@ -59,12 +64,10 @@ async fn seek(
         // The object has gone since.
         Err(error) if error.kind() == ErrorKind::NotSet => Ok(None),
         // So it has if it is one of another kind by now.
-        Err(error) if error.kind() == ErrorKind::WrongKind => {
-            match stored(&records.client, name).await? {
-                Some(now) if now.kind == found.kind => Err(error),
-                _ => Ok(None),
-            }
-        }
+        Err(error) if error.kind() == ErrorKind::WrongKind => match stored(client, name).await? {
+            Some(now) if now.kind == found.kind => Err(error),
+            _ => Ok(None),
+        },
         found => found,
     }
 }

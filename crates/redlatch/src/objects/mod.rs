@@ -5,10 +5,9 @@ mod kind;
 mod look;
 
 use std::{
-    collections::HashMap,
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,7 +16,7 @@ use futures_core::Stream;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redlatch_core::{
     Error, ErrorKind, Metadata, Token,
-    family::{Internals, Name, Scan},
+    family::{Name, Records, Scan},
 };
 use redlatch_latch::LatchInfo;
 use redlatch_limit::LimitInfo;
@@ -116,7 +115,7 @@ pub struct Objects {
 
 impl Objects {
     fn new(client: &Client, pattern: &str) -> Self {
-        let records = Arc::new(Records::new(client));
+        let shared = Arc::new((client.clone(), Records::new(client)));
         let scan = Scan::new(client, pattern);
         let steps = stream::try_unfold(scan, |mut scan| async move {
             let names = scan.step().await?;
@@ -126,8 +125,8 @@ impl Objects {
             .map_ok(|names| stream::iter(names.into_iter().map(Ok)))
             .try_flatten()
             .map(move |name: Result<Name, Error>| {
-                let records = Arc::clone(&records);
-                async move { look::entry(&records, &name?).await }
+                let shared = Arc::clone(&shared);
+                async move { look::entry(&shared.0, &shared.1, &name?).await }
             })
             .buffered(AT_ONCE)
             .filter_map(async |found| found.transpose());
@@ -268,43 +267,9 @@ impl Client {
     pub async fn object(&self, name: &str) -> Result<Option<Object>, Error> {
         let name = Name::parse(name)
             .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))?;
-        look::look(&Records::new(self), &name).await
-    }
-}
-
-/// The records of the clients that a walk has met.
-struct Records {
-    client: Client,
-    known: Mutex<HashMap<String, Option<Metadata>>>,
-}
-
-impl Records {
-    fn new(client: &Client) -> Self {
-        let client = client.clone();
-        let known = Mutex::default();
-        Self { client, known }
-    }
-
-    /// Returns the record of the client of `owner`, requested once per client as a rule.
-    async fn of(&self, owner: &str) -> Result<Option<Metadata>, Error> {
-        let id = owner.split(':').next().unwrap_or_default();
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(record) = known().get(id) {
-            return Ok(record.clone());
-        }
-        let client: &redlatch_core::Client = &self.client;
-        let record = Internals::metadata(client, owner).await?;
-        let mut known = known();
-        if known.len() >= MOST_RECORDS {
-            known.clear();
-        }
-        known.insert(id.to_owned(), record.clone());
-        Ok(record)
+        look::look(self, &name).await
     }
 }
 
 /// How many objects are requested at the same time.
 const AT_ONCE: usize = 32;
-
-/// How many records a walk remembers.
-const MOST_RECORDS: usize = 1024;

@@ -1,14 +1,9 @@
 //! The end of a hold by force.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-};
-
 use super::Exclusive;
 use crate::{
     Error, Token,
-    family::{About, Force, Internals},
+    family::{Force, Internals},
 };
 
 /// A forced release. Await the builder. See [`Exclusive::force_release`].
@@ -91,9 +86,7 @@ impl ForceRelease {
         let (client, kind) = (self.handle.client(), self.handle.kind());
         let key = self.handle.key()?;
         let call = kind.force(key, token, self.how, client);
-        let reply = client.query(&call).await;
-        let ended = reply.and_then(|reply| kind.forced(&reply));
-        let ended = ended.about(kind.label, key.name())?;
+        let ended = self.handle.ask(call, |reply| kind.forced(reply)).await?;
         if ended && self.how == Force::Now {
             client.revoked(key, token);
         }
@@ -101,12 +94,7 @@ impl ForceRelease {
     }
 }
 
-impl IntoFuture for ForceRelease {
+awaited! {
     /// Whether the hold existed and was ended.
-    type Output = Result<bool, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
+    ForceRelease => bool;
 }

@@ -16,7 +16,7 @@ use crate::{
         },
         script::ScriptCall,
     },
-    family::Internals,
+    family::{About, Internals},
     protocol::{
         name::{Key, Name, NameError},
         waiter::Discipline,
@@ -93,6 +93,21 @@ impl Exclusive {
 
     pub const fn kind(&self) -> &'static Kind {
         self.kind
+    }
+
+    /// Sends a script that only reads.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, nothing has changed.
+    pub async fn ask<T>(
+        &self,
+        call: ScriptCall,
+        read: impl FnOnce(&Value) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let reply = self.client.query(&call).await;
+        let read = reply.and_then(|reply| read(&reply));
+        read.about(self.kind.label, self.name().unwrap_or_default())
     }
 
     fn object(&self) -> Result<&Arc<Object>, Error> {

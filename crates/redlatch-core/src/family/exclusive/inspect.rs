@@ -122,14 +122,8 @@ impl Locks {
             client: client.clone(),
             names: Vec::new(),
         };
-        Self(Box::pin(stream::unfold(Some(walk), |walk| async move {
-            let mut walk = walk?;
-            match walk.next().await {
-                Ok(Some(holder)) => Some((Ok(holder), Some(walk))),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
-            }
-        })))
+        let step = async |mut walk: Walk| Ok(walk.next().await?.map(|holder| (holder, walk)));
+        Self(Box::pin(stream::try_unfold(walk, step)))
     }
 
     /// Returns the next lock; `None` at the end, and after an error.

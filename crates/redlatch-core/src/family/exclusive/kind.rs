@@ -18,7 +18,7 @@ use crate::{
     runtime::Value,
 };
 
-/// One kind of exclusive hold. Meant for a `static LazyLock`.
+/// One kind of exclusive hold.
 #[derive(Debug)]
 pub struct Kind {
     /// The kind, as it appears in events and metrics.
@@ -29,40 +29,30 @@ pub struct Kind {
     pub discipline: Discipline,
     /// The parts of its key that list its waiters.
     pub parts: &'static [&'static str],
-    acquire: Script,
-    renew: Script,
-    release: Script,
-    inspect: Script,
-    force: Script,
-    withdraw: Script,
+    scripts: &'static Sources,
 }
 
 impl Kind {
     /// Creates a kind from its scripts.
-    pub fn new(
+    pub const fn new(
         label: &'static str,
         stored: &'static str,
         discipline: Discipline,
         parts: &'static [&'static str],
-        sources: &'static Sources,
+        scripts: &'static Sources,
     ) -> Self {
         Self {
             label,
             stored,
             discipline,
             parts,
-            acquire: Script::new(&sources.acquire),
-            renew: Script::new(&sources.renew),
-            release: Script::new(&sources.release),
-            inspect: Script::new(&sources.inspect),
-            force: Script::new(&sources.force),
-            withdraw: Script::new(&sources.withdraw),
+            scripts,
         }
     }
 
     /// Returns the text of the renewal script.
     pub const fn renewal(&self) -> &'static str {
-        self.renew.text()
+        self.scripts.renew.text
     }
 
     /// Returns the error of a name that belongs to an object of another kind.
@@ -81,7 +71,7 @@ impl Kind {
         let call = ScriptCall::in_slot(script, slot);
         keys.iter().fold(call, |call, key| {
             let parts = self.parts.iter().map(|part| key.shown_part(part));
-            parts.fold(call.key(key.as_str()), ScriptCall::key)
+            call.key(key.as_str()).keys(parts)
         })
     }
 
@@ -103,7 +93,7 @@ impl Kind {
         request: &AcquireRequest<'_>,
     ) -> ScriptCall {
         let call = self
-            .call_all(&self.acquire, keys)
+            .call_all(&self.scripts.acquire, keys)
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
@@ -116,27 +106,27 @@ impl Kind {
     }
 
     pub(super) fn acquired(&'static self, reply: &Value) -> Result<Answer, Error> {
-        let items = Items::new(&self.acquire, reply)?;
+        let items = Items::new(&self.scripts.acquire, reply)?;
         Ok(match items.text(1)? {
             "granted" => Answer::Granted(Grant {
                 count: items.number(2)?,
                 token: Token::from_u64(items.number(3)?),
                 serial: items.number(3)?,
-                abandoned: items.number::<u8>(4)? == 1,
-                lasts: items.maybe(5)?.map(Duration::from_millis),
+                abandoned: items.flag(4)?,
+                lasts: items.maybe_span(5)?,
                 unqueued: self.discipline == Discipline::Queued
                     && items.number::<u32>(2)? == 1
                     && items.len() < 7,
             }),
             "busy" => Answer::Busy {
-                remaining: items.maybe(3)?.map_or(Duration::MAX, Duration::from_millis),
+                remaining: items.maybe_span(3)?.unwrap_or(Duration::MAX),
                 holder: items.text(4)?.to_owned(),
                 called: if items.len() > 5 {
                     items.maybe(5)?
                 } else {
                     None
                 },
-                entered: items.len() > 6 && items.number::<u8>(6)? == 1,
+                entered: items.len() > 6 && items.flag(6)?,
                 beside: false,
             },
             "more" => Answer::Unfinished,
@@ -153,14 +143,14 @@ impl Kind {
         names: usize,
         reply: &Value,
     ) -> Result<AnswerForAll, Error> {
-        let items = Items::new(&self.acquire, reply)?;
+        let items = Items::new(&self.scripts.acquire, reply)?;
         let grant = |at: usize| {
             Ok(Grant {
                 count: items.number(at)?,
                 token: Token::from_u64(items.number(at + 1)?),
                 serial: items.number(at + 1)?,
-                abandoned: items.number::<u8>(at + 2)? == 1,
-                lasts: items.maybe(at + 3)?.map(Duration::from_millis),
+                abandoned: items.flag(at + 2)?,
+                lasts: items.maybe_span(at + 3)?,
                 unqueued: false,
             })
         };
@@ -181,9 +171,9 @@ impl Kind {
 
     pub(super) fn renew(&'static self, key: &Key, request: &RenewRequest<'_>) -> ScriptCall {
         // Many renewals are built at the same time.
-        ScriptCall::with_room(&self.renew, key.slot(), 6, key.as_str().len() + 90)
-            .dated()
+        ScriptCall::with_room(&self.scripts.renew, key.slot(), 6, key.as_str().len() + 90)
             .key(key.as_str())
+            .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
@@ -192,12 +182,12 @@ impl Kind {
     }
 
     pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&self.renew, reply)
+        Renewed::decode(&self.scripts.renew, reply)
     }
 
     pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
         let call = self
-            .call(&self.release, key)
+            .call(&self.scripts.release, key)
             .can_do_with(1)
             .arg(request.owner.client())
             .arg(millis(request.retention))
@@ -209,23 +199,21 @@ impl Kind {
     }
 
     pub(super) fn released(&'static self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&self.release, reply)
+        ReleaseReply::decode(&self.scripts.release, reply)
     }
 }
 
 /// The codec of `exclusive/withdraw`.
 impl Kind {
     pub(super) fn withdraw(&'static self, request: &WithdrawRequest<'_>) -> ScriptCall {
-        let call = self
-            .call(&self.withdraw, request.key)
+        self.call(&self.scripts.withdraw, request.key)
             .arg(request.what.word())
-            .arg(request.channel);
-        let numbers = request.what.numbers().iter();
-        numbers.fold(call, ScriptCall::arg)
+            .arg(request.channel)
+            .args(request.what.numbers())
     }
 
     pub(super) fn withdrawn(&'static self, reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&self.withdraw, reply)
+        Withdrawn::decode(&self.scripts.withdraw, reply)
     }
 }
 
@@ -241,7 +229,7 @@ impl Kind {
 
     /// Reads the token of the last hold in a busy reply.
     pub(super) fn last_token(&'static self, reply: &Value) -> Option<Token> {
-        let items = Items::new(&self.acquire, reply).ok()?;
+        let items = Items::new(&self.scripts.acquire, reply).ok()?;
         if items.len() < 8 || items.text(1).ok()? != "busy" {
             return None;
         }
@@ -253,7 +241,10 @@ impl Kind {
 impl Kind {
     pub(super) fn waiting<'a>(&'static self, reply: &'a Value) -> Waiting<'a> {
         let barging = self.discipline == Discipline::Barging;
-        let Some(items) = Items::new(&self.release, reply).ok().filter(|_| barging) else {
+        let Some(items) = Items::new(&self.scripts.release, reply)
+            .ok()
+            .filter(|_| barging)
+        else {
             return Waiting::Unknown;
         };
         let freed = matches!(items.text(1), Ok("released")) && matches!(items.number(2), Ok(0));
@@ -293,11 +284,11 @@ pub(super) enum Inspected {
 /// The codecs of `exclusive/inspect` and `force`.
 impl Kind {
     pub(super) fn inspect(&'static self, key: &Key) -> ScriptCall {
-        self.call(&self.inspect, key)
+        self.call(&self.scripts.inspect, key)
     }
 
     pub(super) fn inspected(&'static self, reply: &Value) -> Result<Inspected, Error> {
-        let items = Items::new(&self.inspect, reply)?;
+        let items = Items::new(&self.scripts.inspect, reply)?;
         Ok(match items.text(1)? {
             "free" => Inspected::Free,
             "kind" => Inspected::OtherKind(items.text(2)?.to_owned()),
@@ -306,7 +297,7 @@ impl Kind {
                 owner: items.text(2)?.to_owned(),
                 count: items.number(3)?,
                 token: Token::from_u64(items.number(4)?),
-                remaining: Duration::from_millis(items.number(5)?),
+                remaining: items.span(5)?,
                 waiters: items.number(6)?,
             },
             _ => return Err(items.bad()),
@@ -320,7 +311,7 @@ impl Kind {
         how: Force,
         client: &Client,
     ) -> ScriptCall {
-        self.call(&self.force, key)
+        self.call(&self.scripts.force, key)
             .can_do_with(1)
             .arg(token)
             .arg(how.word())
@@ -330,12 +321,11 @@ impl Kind {
 
     /// Tells whether this call, or an earlier copy of it, ended the hold.
     pub(super) fn forced(&'static self, reply: &Value) -> Result<bool, Error> {
-        let items = Items::new(&self.force, reply)?;
+        let items = Items::new(&self.scripts.force, reply)?;
         match items.text(1)? {
             "done" | "already" => Ok(true),
             "gone" => Ok(false),
-            "kind" => Err(self.wrong(items.text(2)?)),
-            _ => Err(items.bad()),
+            _ => items.other(self.stored),
         }
     }
 }

@@ -2,24 +2,24 @@
 
 mod vectors;
 
-use std::sync::LazyLock;
-
 use redlatch_lua::{FAIR, REENTRANT};
 
 use super::Kind;
 use crate::{family::replies::decodes_anything, protocol::waiter::Discipline};
 
-static PLAIN: LazyLock<Kind> =
-    LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &["q"], &REENTRANT));
+static PLAIN: Kind = Kind::new("lock", "lock:1", Discipline::Barging, &["q"], &REENTRANT);
 
-static FAIR_LOCK: LazyLock<Kind> = LazyLock::new(|| {
-    let parts = &["q", "l"];
-    Kind::new("fair", "fair:1", Discipline::Queued, parts, &FAIR.exclusive)
-});
+static FAIR_LOCK: Kind = Kind::new(
+    "fair",
+    "fair:1",
+    Discipline::Queued,
+    &["q", "l"],
+    &FAIR.exclusive,
+);
 
 #[test]
 fn any_reply_to_an_acquisition_is_decoded_or_refused() {
-    for kind in [&*PLAIN, &*FAIR_LOCK] {
+    for kind in [&PLAIN, &FAIR_LOCK] {
         decodes_anything(
             &["granted", "busy", "more", "late", "void", "kind"],
             |reply| kind.acquired(reply),
@@ -33,7 +33,7 @@ fn any_reply_to_an_acquisition_is_decoded_or_refused() {
 
 #[test]
 fn any_reply_to_a_renewal_or_release_is_decoded_or_refused() {
-    for kind in [&*PLAIN, &*FAIR_LOCK] {
+    for kind in [&PLAIN, &FAIR_LOCK] {
         decodes_anything(
             &[
                 "renewed", "late", "expired", "taken", "revoked", "gone", "kind",
@@ -53,7 +53,7 @@ fn any_reply_to_a_renewal_or_release_is_decoded_or_refused() {
 
 #[test]
 fn any_reply_to_a_look_or_forced_end_is_decoded_or_refused() {
-    for kind in [&*PLAIN, &*FAIR_LOCK] {
+    for kind in [&PLAIN, &FAIR_LOCK] {
         decodes_anything(&["free", "held", "kind"], |reply| kind.inspected(reply));
         decodes_anything(&["done", "already", "gone", "kind"], |reply| {
             kind.forced(reply)

@@ -170,9 +170,7 @@ const FULL: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
-    use redlatch_lua::{List, Source};
+    use redlatch_lua::List;
 
     use super::*;
     use crate::{
@@ -183,29 +181,29 @@ mod tests {
         protocol::name::key,
     };
 
-    static TAKE: LazyLock<Script> = LazyLock::new(|| script("test/take", 3, 3));
-    static TAKE_MANY: LazyLock<Script> = LazyLock::new(|| script("test/take_many", FULL, 3));
-    static GIVE: LazyLock<Script> = LazyLock::new(|| script("test/give", 3, 2));
+    static TAKE: Script = script("test/take", 3, 3);
+    static TAKE_MANY: Script = script("test/take_many", FULL, 3);
+    static GIVE: Script = script("test/give", 3, 2);
 
-    fn script(name: &'static str, most: usize, shared: usize) -> Script {
+    const fn script(name: &'static str, most: usize, shared: usize) -> Script {
         let list = List {
             most,
             keys: 1,
             own: 1,
             shared,
         };
-        let source = Source {
+        Script {
             name,
             text: "",
+            digest: "",
             list: Some(list),
-        };
-        Script::new(Box::leak(Box::new(source)))
+        }
     }
 
     const NEAR: Duration = Duration::ZERO;
 
     fn of(script: &'static Script, name: &str, lease: u32) -> ScriptCall {
-        let call = ScriptCall::new(script, &key(name)).key(name);
+        let call = ScriptCall::new(script, &key(name));
         call.arg("c").arg(lease).arg(":1")
     }
 

@@ -77,13 +77,13 @@ impl Session {
 
     /// Tells whether `call` merges with others now.
     pub(in crate::net) fn merges(&self, call: &ScriptCall, now: Moment) -> bool {
-        let key = call.keys().next().unwrap_or_default();
+        let key = call.all_keys().next().unwrap_or_default();
         call.list().is_some() && !self.world.apart.contains(key, now)
     }
 
     /// Keeps calls about the object of `call` apart for a while.
     pub(in crate::net) fn keep_apart(&self, call: &ScriptCall) {
-        let key = call.keys().next().unwrap_or_default();
+        let key = call.all_keys().next().unwrap_or_default();
         self.world.apart.add(key, self.world.now());
     }
 }

@@ -4,9 +4,7 @@ use std::ops::Deref;
 
 use redlatch_core::{Error, Held, Owner, Released, WaitStrategy, family::Portion};
 use redlatch_embedded::engine::KeyDump;
-use redlatch_pool::{
-    AcquirePermits, Flavour, Pool, Renewed, TryAcquirePermits, TryAcquirePermitsFor,
-};
+use redlatch_pool::{Flavour, Pool, Renewed};
 
 use super::{holders, mutants, size};
 use crate::{
@@ -68,9 +66,9 @@ impl Holding for Semaphore {
         };
         let future: Acquiring<Units> = acquiring!(
             terms,
-            TryAcquirePermits::new(&pool, need),
-            |wait| TryAcquirePermitsFor::new(&pool, need, wait),
-            AcquirePermits::new(&pool, need);
+            pool.try_acquire(need, Units::from),
+            |wait| pool.try_acquire_for(need, Units::from, wait),
+            pool.acquire(need, Units::from);
             .strategy(strategy)
         );
         Box::pin(async move {

@@ -84,8 +84,8 @@ enum Phase {
 impl Player {
     fn new(client: &Json, scenario: &Json) -> Self {
         let kind = match scenario["kind"].as_str().unwrap() {
-            "plain" => &*PLAIN,
-            _ => &*FAIR_LOCK,
+            "plain" => &PLAIN,
+            _ => &FAIR_LOCK,
         };
         let numbers = Numbers::new(ClientId::from_entropy(7));
         assert_eq!(json!(numbers.client().as_str()), *client);
@@ -384,7 +384,7 @@ impl Player {
         let words = command.words().split_off(2);
         let keys: usize = words[0].parse().unwrap();
         let (keys, args) = words[1..].split_at(keys);
-        json!({ "script": call.script().name(), "keys": keys, "args": args })
+        json!({ "script": call.script().name, "keys": keys, "args": args })
     }
 }
 

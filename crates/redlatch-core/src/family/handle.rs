@@ -1,0 +1,104 @@
+//! What the handles of all kinds keep.
+
+use std::{fmt, sync::Arc};
+
+use super::{About, AttemptId, Changed, Internals, Key, Name, NameError, ScriptCall};
+use crate::{Client, Error, ErrorKind, runtime::Value};
+
+/// The client, the name and the class of a handle.
+#[derive(Clone)]
+pub struct Handle {
+    client: Client,
+    kind: &'static str,
+    class: Arc<str>,
+    key: Result<Key, NameError>,
+}
+
+impl Handle {
+    /// Creates a handle of an object that errors call a `kind`.
+    pub fn new(client: &Client, kind: &'static str, name: &str) -> Self {
+        Self {
+            client: client.clone(),
+            kind,
+            class: Arc::default(),
+            key: Name::parse(name).map(|name| client.key(&name)),
+        }
+    }
+
+    /// Creates a handle of a name in the layout of another library.
+    pub fn foreign(client: &Client, kind: &'static str, name: &str) -> Self {
+        Self {
+            key: Name::parse(name).and_then(|name| client.foreign_key(&name)),
+            ..Self::new(client, kind, name)
+        }
+    }
+
+    /// Sets the class, a label of events and metrics.
+    #[must_use]
+    pub fn class(mut self, class: &str) -> Self {
+        self.class = class.into();
+        self
+    }
+
+    /// Returns the client.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the class.
+    pub fn label(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
+
+    /// Returns the name, unless it is invalid.
+    pub fn name(&self) -> Option<&str> {
+        self.key.as_ref().ok().map(Key::name)
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> Result<&Key, Error> {
+        let key = self.key.as_ref();
+        key.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+    }
+
+    /// Sends a script that only reads, as [`Internals::query`] does.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, nothing has changed.
+    pub async fn ask<T>(
+        &self,
+        call: ScriptCall,
+        read: impl FnOnce(&Value) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let reply = self.client.query(&call).await;
+        self.about(reply.and_then(|reply| read(&reply)))
+    }
+
+    /// Sends a change, as [`Internals::change`] does.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the change has happened, will happen, or neither.
+    pub async fn change<T: Send>(
+        &self,
+        build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
+        read: impl Fn(&Value) -> Result<Changed<T>, Error> + Send + Sync,
+    ) -> Result<T, Error> {
+        self.about(Internals::change(&self.client, build, read).await)
+    }
+
+    /// Names the object in an error.
+    pub fn about<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result.about(self.kind, self.name().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("kind", &self.kind)
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}

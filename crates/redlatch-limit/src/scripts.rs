@@ -1,6 +1,6 @@
 //! The scripts of the rate limiter. No other file knows the order of their keys and arguments.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error,
@@ -10,10 +10,6 @@ use redlatch_core::{
 use redlatch_lua::LIMIT;
 
 use crate::{lines::Settlement, rate::Rate};
-
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&LIMIT.acquire));
-static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(&LIMIT.settle));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&LIMIT.look));
 
 /// `limit/acquire.lua`.
 pub(crate) struct AcquireScript<'a> {
@@ -44,7 +40,7 @@ pub(crate) struct Passed {
 
 impl AcquireScript<'_> {
     pub(crate) fn call(&self, attempt: &AttemptId) -> ScriptCall {
-        change(&ACQUIRE, self.key, attempt, self.rate)
+        change(&LIMIT.acquire, self.key, attempt, self.rate)
             .arg(self.rate.burst)
             .arg(self.cost)
             .arg(self.passes)
@@ -52,7 +48,7 @@ impl AcquireScript<'_> {
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<Changed<Passed>, Error> {
-        let items = Items::new(&ACQUIRE, reply)?;
+        let items = Items::new(&LIMIT.acquire, reply)?;
         Ok(match items.text(1)? {
             "passed" => Changed::Done(Passed {
                 passes: items.number(2)?,
@@ -61,7 +57,7 @@ impl AcquireScript<'_> {
                 at: items.number(5)?,
                 mark: items.maybe(6)?,
             }),
-            _ => return other(&items),
+            _ => return items.other_change(STORED),
         })
     }
 }
@@ -75,7 +71,7 @@ pub(crate) struct SettleScript<'a> {
 impl SettleScript<'_> {
     pub(crate) fn call(&self, attempt: &AttemptId) -> ScriptCall {
         let Settlement { cost, tokens, .. } = self.settlement;
-        change(&SETTLE, self.key, attempt, self.settlement.rate)
+        change(&LIMIT.settle, self.key, attempt, self.settlement.rate)
             .arg(cost)
             .arg(tokens)
             .maybe(self.settlement.mark)
@@ -83,10 +79,10 @@ impl SettleScript<'_> {
 
     /// Returns the debt in µs.
     pub(crate) fn decode(reply: &Value) -> Result<Changed<u64>, Error> {
-        let items = Items::new(&SETTLE, reply)?;
+        let items = Items::new(&LIMIT.settle, reply)?;
         Ok(match items.text(1)? {
             "settled" => Changed::Done(items.number(2)?),
-            _ => return other(&items),
+            _ => return items.other_change(STORED),
         })
     }
 }
@@ -117,12 +113,12 @@ impl Debt {
 
 impl LookScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
-        ScriptCall::new(&LOOK, self.key).key(self.key.as_str())
+        ScriptCall::new(&LIMIT.look, self.key)
     }
 
     /// Returns `None` if nothing is owed.
     pub(crate) fn decode(reply: &Value) -> Result<Option<Debt>, Error> {
-        let items = Items::new(&LOOK, reply)?;
+        let items = Items::new(&LIMIT.look, reply)?;
         Ok(match items.text(1)? {
             "owes" => Some(Debt {
                 micros: items.number(2)?,
@@ -130,8 +126,7 @@ impl LookScript<'_> {
                 period: items.number(4)?,
             }),
             "free" => None,
-            "kind" => return Err(wrong_kind(&items)?),
-            _ => return Err(items.bad()),
+            _ => return items.other(STORED),
         })
     }
 }
@@ -140,7 +135,6 @@ impl LookScript<'_> {
 fn change(script: &'static Script, key: &Key, attempt: &AttemptId, rate: Rate) -> ScriptCall {
     ScriptCall::new(script, key)
         .dated()
-        .key(key.as_str())
         .arg(attempt.client())
         .arg(millis(REMEMBERED))
         .arg(attempt.suffix())
@@ -148,18 +142,8 @@ fn change(script: &'static Script, key: &Key, attempt: &AttemptId, rate: Rate) -
         .arg(rate.period)
 }
 
-/// The answers that all changes share.
-fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
-    match items.text(1)? {
-        "late" => Ok(Changed::Late),
-        "kind" => Err(wrong_kind(items)?),
-        _ => Err(items.bad()),
-    }
-}
-
-fn wrong_kind(items: &Items<'_>) -> Result<Error, Error> {
-    Ok(Error::wrong_kind(items.text(2)?, "limit:1"))
-}
+/// The kind of a rate limiter as the server stores it.
+const STORED: &str = "limit:1";
 
 #[cfg(test)]
 #[path = "../../redlatch-core/src/runtime/replies.rs"]

@@ -57,7 +57,7 @@ fn mark(pair: &mut Pair, rng: &mut Rng) -> String {
         .flat_map(|state| state.split(' '))
         .filter_map(|number| number.parse().ok())
         .collect();
-    match (numbers[..], rng.u8(..3)) {
+    match (&numbers[..], rng.u8(..3)) {
         ([t, debt, _, _, _, shift, _], 0) => (t + debt + shift).to_string(),
         ([t, debt, _, _, _, shift, _], 1) => (t + debt / 2 + shift).to_string(),
         _ => String::new(),

@@ -21,7 +21,8 @@
 --                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
 --                debt = µs until all tokens are paid; at = server time in µs at which they count;
 --                mark = where the debt ends, for a settlement, or '' in the answer to a copy. A
---                copy of an attempt with a wait may be answered with a later time
+--                copy of an attempt with a wait may be answered with a later time, at which other
+--                passes count. Its caller asks again and leaves the pass unused
 --       <now> void           this attempt has ended
 --       <now> kind <kind>    the name is of another kind
 --       -<code> <text>       the error of an entry, if there are others

@@ -19,7 +19,7 @@
 -- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HDEL, HSET, PEXPIRE.
 --
 -- Tokens that have been paid are not given back: later passes may have used the time in which they
--- were. The mark says how much of the pass is still to be paid, whatever others have got back since.
+-- were. The mark says how much of the pass is still to be paid, whatever others have got back.
 -- While passes are taken ahead, only the last of them is given back, and whole: the others count at
 -- their times.
 -- Begins with HDEL, which a full server accepts.

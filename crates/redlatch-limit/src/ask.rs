@@ -129,21 +129,30 @@ impl Asking {
 
     async fn take(&self, batch: Batch, rate: Rate, cost: u64, until: Until) {
         let limiter = self.limiter();
-        let script = AcquireScript {
-            key: &limiter.key,
-            rate,
-            cost,
-            passes: batch.calls.len(),
-            wait: match until {
-                Until::Now => Duration::ZERO,
-                Until::At(at) => at.since(limiter.client.now()),
-                Until::Whenever => Lease::MAX,
-            },
+        let passed = loop {
+            let script = AcquireScript {
+                key: &limiter.key,
+                rate,
+                cost,
+                passes: batch.calls.len(),
+                wait: match until {
+                    Until::Now => Duration::ZERO,
+                    Until::At(at) => at.since(limiter.client.now()),
+                    Until::Whenever => Lease::MAX,
+                },
+            };
+            let passed = limiter
+                .client
+                .change(|id| script.call(id), AcquireScript::decode);
+            let passed = passed.await;
+            // The answer to a copy does not say when the pass counts, and another pass may count at
+            // any later time. So the pass stays unused.
+            let untimed = |passed: &Passed| passed.passes > 0 && passed.mark.is_none();
+            if until == Until::Now || !passed.as_ref().is_ok_and(untimed) {
+                break passed;
+            }
         };
-        let passed = limiter
-            .client
-            .change(|id| script.call(id), AcquireScript::decode);
-        match passed.await.about(KIND, limiter.key.name()) {
+        match passed.about(KIND, limiter.key.name()) {
             Ok(passed) => self.hand_out(batch, rate, cost, &passed),
             Err(error) => {
                 self.fail_rest(&error);

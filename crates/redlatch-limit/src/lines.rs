@@ -197,7 +197,7 @@ impl Call {
 
 /// Tells whether `call` goes in one request with those of `batch`.
 fn joins(batch: &VecDeque<(u64, Call)>, call: &Call) -> bool {
-    let Some((_, first)) = batch.front() else {
+    let Some((arrival, first)) = batch.front() else {
         return true;
     };
     let alike = match (first.request, call.request) {
@@ -208,7 +208,14 @@ fn joins(batch: &VecDeque<(u64, Call)>, call: &Call) -> bool {
                 cost: same,
                 until: time,
             },
-        ) => rate == other && cost == same && (until == Until::Now) == (time == Until::Now),
+        ) => {
+            // A request takes one pass ahead at most, and a reservation does not ask again.
+            let reserves = *arrival == 0 && until != Until::Now;
+            !reserves
+                && rate == other
+                && cost == same
+                && (until == Until::Now) == (time == Until::Now)
+        }
         _ => false,
     };
     alike && batch.len() < MOST_PASSES

@@ -102,7 +102,7 @@ impl Pass {
     }
 
     /// Returns the time at which the pass counts, by the server's clock. If the request was
-    /// repeated, the time may be up to 1 ms too early, or for a pass that was taken ahead, too late.
+    /// repeated, the time may be up to 1 ms too early.
     pub fn counts_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_micros(self.at)
     }

@@ -21,8 +21,8 @@ use crate::{
 /// * **Re-entry**: a reader may read again, and a writer may write and read, at once and ahead of
 ///   all waiters. A reader that asks to write would wait for itself and gets
 ///   [`ErrorKind::WouldDeadlock`](redlatch_core::ErrorKind::WouldDeadlock). Begin with
-///   [`upgradable_read`](Self::upgradable_read) where the data decides. A writer that also reads and then releases the write is a reader, as after
-///   [`WriteGuard::downgrade`].
+///   [`upgradable_read`](Self::upgradable_read) where the data decides. A writer that also reads and
+///   then releases the write is a reader, as after [`WriteGuard::downgrade`].
 /// * **Order of writers**: by arrival at the server, together with upgradable readers. A waiting
 ///   writer blocks new readers. A writer waits for the readers that hold the lock at its arrival.
 ///   Each writer before it costs one write and one group of readers.

@@ -241,8 +241,8 @@ impl Scenario {
     }
 }
 
-/// Draws the offset in µs of a server's clock, relative to the slowest. The greatest difference finds
-/// an allowance that is too small.
+/// Draws the offset in µs of a server's clock, relative to the slowest. The greatest difference
+/// finds an allowance that is too small.
 pub fn draw_clock(rng: &mut Rng, most: u64) -> u64 {
     match rng.below(3) {
         0 => 0,

@@ -199,16 +199,19 @@ class Lines:
 
     async def _send(self, place: Place, line: Line, batch: list[Asked]) -> None:
         request, core = batch[0].request, self._core
-        call = request.call(place, core.settings.client, core.draw(), len(batch))
-        try:
-            with about(place):
-                # sync:
-                await self._link.ready(now() + core.settings.patience)
-                passed = await carry_out(self._link, plans.change(core, self._link.clock, call))
-        except RedlatchError as error:
-            with self._lock:
-                self._fail(line, batch, error)
-            return
+        again = True
+        while again:
+            call = request.call(place, core.settings.client, core.draw(), len(batch))
+            try:
+                with about(place):
+                    # sync:
+                    await self._link.ready(now() + core.settings.patience)
+                    passed = await carry_out(self._link, plans.change(core, self._link.clock, call))
+            except RedlatchError as error:
+                with self._lock:
+                    self._fail(line, batch, error)
+                return
+            again = passed is not None and passed.is_untimed(request)
         with self._lock:
             if passed is None or not isinstance(request, Take):
                 self._answer(batch[0], 0)

@@ -84,6 +84,14 @@ class Passed:
     at: int
     mark: Optional[int]
 
+    def is_untimed(self, request: "Request") -> bool:
+        """Tells whether the passes stay unused, since nothing says when they count.
+
+        The answer to a copy of a wait does not, and another pass may count at any later time.
+        """
+        waits = isinstance(request, Take) and request.until is not None
+        return waits and self.passes > 0 and self.mark is None
+
     def each(self, request: Take) -> list["Passed"]:
         """Returns the passes one by one. The debt of each ends before that of the later ones."""
         if self.mark is None:

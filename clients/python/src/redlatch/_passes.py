@@ -57,8 +57,7 @@ class PassView:
     def counts_at(self) -> float:
         """When the pass counts: seconds since 1970, by the server's clock.
 
-        If the request was repeated, the time may be up to 1 ms too early, or for a pass that was
-        taken ahead, too late.
+        If the request was repeated, the time may be up to 1 ms too early.
         """
         return self._passed.at / 1e6
 

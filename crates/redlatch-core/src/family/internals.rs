@@ -79,8 +79,8 @@ pub trait Internals {
         self.client().change(build, read)
     }
 
-    /// Runs a call that asks an object of `kind` to let its caller pass, and ends it when the client
-    /// closes. Counts as an acquisition in progress: the client's `max_waiters` applies. `outcome`
+    /// Runs a call that asks an object of `kind` to let its caller pass, and ends the call when the
+    /// client closes. Counts as an acquisition in progress: the client's `max_waiters` applies. `outcome`
     /// returns how many have passed, and how many were refused.
     fn passing<R: Send>(
         &self,

@@ -111,8 +111,8 @@ impl Masters {
         news
     }
 
-    /// Answers a command as a node of a cluster or a sentinel does, if the engine would answer it in
-    /// another way. `replicas` is the number of replicas that follow the server.
+    /// Answers a command as a node of a cluster or a sentinel does, if the engine would answer
+    /// otherwise. `replicas` is the number of replicas that follow the server.
     pub(super) fn answer(&self, seat: Seat, replicas: usize, command: &Command) -> Option<Reply> {
         if self.group.finding == Finding::Fixed {
             return None;

@@ -3,9 +3,7 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{FAIR, Source};
 
-use crate::{
-    mutants::{Mutant, What, client, mutant, script},
-};
+use crate::mutants::{Mutant, What, client, mutant, script};
 
 const ACQUIRE: &Source = &FAIR.exclusive.acquire;
 const RELEASE: &Source = &FAIR.exclusive.release;

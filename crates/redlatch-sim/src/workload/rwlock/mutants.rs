@@ -3,9 +3,7 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{RWLOCK, Source};
 
-use crate::{
-    mutants::{Mutant, client, script},
-};
+use crate::mutants::{Mutant, client, script};
 
 const READ: &Source = &RWLOCK.read;
 const WRITE: &Source = &RWLOCK.write;

@@ -15,7 +15,10 @@
 --         mark    of the pass, or '', which gives nothing back
 -- Reply a text of one line per entry
 --       <now> settled <debt>  debt = µs until all tokens are paid
---       <now> void, <now> kind <kind>, -<code> <text>, {now, 'late'}: as of limit/acquire.lua
+--       <now> void           this attempt has ended
+--       <now> kind <kind>    the name is of another kind
+--       -<code> <text>       the error of an entry, if there are others
+--       {now, 'late'}        `act_before` has passed, for all entries
 -- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HDEL, HSET, PEXPIRE.
 --
 -- Tokens that have been paid are not given back: later passes may have used the time in which they

@@ -80,8 +80,8 @@ pub trait Internals {
     }
 
     /// Runs a call that asks an object of `kind` to let its caller pass, and ends the call when the
-    /// client closes. Counts as an acquisition in progress: the client's `max_waiters` applies. `outcome`
-    /// returns how many have passed, and how many were refused.
+    /// client closes. Counts as an acquisition in progress: the client's `max_waiters` applies.
+    /// `outcome` returns how many have passed, and how many were refused.
     fn passing<R: Send>(
         &self,
         (kind, class, name): (&'static str, &Arc<str>, &str),

@@ -30,20 +30,20 @@ fn waiting(limiter: &RateLimiter, cost: u64) -> JoinHandle<Pass> {
     tokio::spawn(async move { limiter.acquire(cost).await.unwrap() })
 }
 
-/// Returns when the passes count, in order of the calls.
+/// Returns when the passes count, the earliest first.
 async fn times(waiters: Vec<JoinHandle<Pass>>) -> Vec<SystemTime> {
     let passes = finished(waiters).await;
-    passes.iter().map(Pass::counts_at).collect()
+    let mut times: Vec<_> = passes.iter().map(Pass::counts_at).collect();
+    times.sort();
+    times
 }
 
 async fn waiters_pass_at_the_rate_and_in_order(backend: &Backend) {
     let limiter = limiter(backend, 10, SECOND, 2).await;
-    let mut waiters = Vec::new();
-    for _ in 0..8 {
-        waiters.push(waiting(&limiter, 1));
-        tokio::task::yield_now().await;
-    }
-    let times = times(waiters).await;
+    // In one task, so that they come in this order.
+    let passes = join_all((0..8).map(|_| limiter.acquire(1))).await;
+    let times = passes.into_iter().map(|pass| pass.unwrap().counts_at());
+    let times: Vec<_> = times.collect();
     assert!(times.is_sorted(), "{times:?}");
     for (at, time) in times.iter().enumerate().skip(2) {
         let window = time.duration_since(times[at - 2]).unwrap();
@@ -70,6 +70,10 @@ async fn waiters_of_several_clients_take_turns(backend: &Backend) {
         limiter(backend, 20, SECOND, 1).await,
         limiter(backend, 20, SECOND, 1).await,
     ];
+    // All of them come within the second that is taken ahead.
+    for _ in 0..20 {
+        limiters[0].reserve(1).await.unwrap();
+    }
     let crowds = limiters.iter().map(|limiter| {
         let waiters = (0..5).map(|_| waiting(limiter, 1)).collect();
         times(waiters)

@@ -22,13 +22,14 @@ pub(super) fn passes(bed: &mut Bed) {
         settle by a1 30000 :2 3 7000000 2 -2 $first | nothing is given back before that counts
         settle by a1 30000 :2 3 7000000 2 -2 $first | a copy
         look | what is owed
-        pass 30000
+        pass 28000
         acquire by a1 30000 :3 3 7000000 5 5 1 0 | all 5 -> _ _ _ _ _ _ $all
         settle by a1 30000 :4 3 7000000 5 -4 $all | 4 are given back
         settle by a1 30000 :5 3 7000000 2 -1 $first | nothing: it was paid
         settle by a1 30000 :6 3 7000000 5 3 $all | 3 are added
         acquire by a1 30000 :7 1 1000000 5 1 1 0 | another rate keeps the tokens that are owed
         settle by a1 30000 :8 1 1000000 5 -5 - | nothing without a mark
+        settle by a1 30000 :7 1 1000000 5 -5 - | void
         pass 60000
         look | free: it has expired",
     );
@@ -40,7 +41,10 @@ pub(super) fn lists(bed: &mut Bed) {
         limit/acquire(n o) by a1 30000 :1 1 1000 1 1 1 0 :2 1 1000 1 1 1 0 | two names
         limit/acquire(n m o) by a1 30000 :3 1 1000 1 1 1 0 :4 1 1000 1 1 1 0 :5 1 1000 1 1 1 0 | \
             one of three is of another kind
-        limit/settle(n o) by a1 30000 :6 1 1000 1 1 - :7 1 1000 1 1 - | two names",
+        limit/settle(n o) by a1 30000 :6 1 1000 1 1 - :7 1 1000 1 1 - | two names
+        SET %r text
+        limit/acquire(n r) by a1 30000 :8 1 1000 1 1 1 0 :9 1 1000 1 1 1 0 | one is no hash
+        limit/settle(n r) by a1 30000 :10 1 1000 1 1 - :11 1 1000 1 1 - | one is no hash",
     );
 }
 

@@ -50,9 +50,10 @@ impl Drop for Taken {
     }
 }
 
-/// The error of a call whose task has ended with the runtime.
+/// The error of a call whose task has ended with the client.
 fn gone() -> Error {
-    Error::new(ErrorKind::Closed, "the runtime of the client has ended")
+    let why = "the client is closed, or the tokio runtime in which this client was made has ended";
+    Error::new(ErrorKind::Closed, why)
 }
 
 /// Creates a call, and the receiver of its answer.

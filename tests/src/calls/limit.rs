@@ -35,8 +35,11 @@ impl Kind for Limit {
     /// The rate lets them pass by itself.
     async fn waits(&self, others: &[Client], clients: &[Client]) -> Vec<Wait> {
         let [a, b] = ["a", "b"].map(|name| slow(&clients[0], name));
-        for name in ["a", "b"] {
-            slow(&others[0], name).acquire(1).await.unwrap();
+        // Taken ahead, so that the second wait does not end before the first.
+        for (name, seconds) in [("a", 1), ("b", 3)] {
+            for _ in 0..=seconds {
+                slow(&others[0], name).reserve(1).await.unwrap();
+            }
         }
         let rest = || async { Ok::<_, Error>(()) };
         vec![

@@ -259,6 +259,13 @@ impl Limiter {
         self.rate.burst = rate.map_or(self.rate.burst, |rate| rate.burst);
     }
 
+    /// Records the last attempt of a client. The times of the record never fall.
+    fn ran(&mut self, client: &'static str, number: u64, passes: u64, now: u64) {
+        let latest = self.last.values().map(|(.., ran)| *ran).max();
+        let ran = now.max(latest.unwrap_or(0));
+        self.last.insert(client, (number, passes, ran));
+    }
+
     fn whole(&self, parts: u128) -> u64 {
         u64::try_from(parts.div_ceil(u128::from(self.rate.count))).unwrap()
     }
@@ -413,7 +420,7 @@ impl World<Limiter> {
             (What::Take(take), None) => {
                 self.kind.advance(micros, Some(attempt.rate));
                 let (passes, wait, at) = self.kind.take(*take);
-                self.kind.last.insert(client, (number, passes, now));
+                self.kind.ran(client, number, passes, now);
                 let mark = self.kind.mark().to_string();
                 if passes > 0 {
                     self.kind.marks.push(mark.clone());
@@ -429,7 +436,7 @@ impl World<Limiter> {
                 let rate = (self.kind.t == 0).then_some(attempt.rate);
                 self.kind.advance(micros, rate);
                 self.kind.settle(*tokens, mark);
-                self.kind.last.insert(client, (number, 0, now));
+                self.kind.ran(client, number, 0, now);
                 text(&["settled", &self.kind.whole(self.kind.parts).to_string()])
             }
         };

@@ -7,6 +7,12 @@ pub(crate) fn same(command: &Command, ours: &Reply, theirs: &Reply, exact_texts:
     let slack = clock_slack(command);
     match (ours, theirs) {
         (Ok(ours), Ok(theirs)) if is_unordered(command) => sorted(ours) == sorted(theirs),
+        // A short time is one, too; below 0 there is none.
+        (Ok(Value::Int(ours @ 0..)), Ok(Value::Int(theirs @ 0..)))
+            if is_named(command, b"PTTL") =>
+        {
+            ours.abs_diff(*theirs) <= slack.unsigned_abs()
+        }
         (Ok(ours), Ok(theirs)) => same_value(ours, theirs, slack),
         (Err(ours), Err(theirs)) if exact_texts => ours == theirs,
         (Err(ours), Err(theirs)) => ours.code == theirs.code,
@@ -27,10 +33,12 @@ fn clock_slack(command: &Command) -> i64 {
 }
 
 fn is_unordered(command: &Command) -> bool {
+    is_named(command, b"KEYS") || is_named(command, b"SCAN")
+}
+
+fn is_named(command: &Command, other: &[u8]) -> bool {
     let name = command.args().next().unwrap_or_default();
-    [&b"KEYS"[..], b"SCAN"]
-        .iter()
-        .any(|other| name.eq_ignore_ascii_case(other))
+    name.eq_ignore_ascii_case(other)
 }
 
 fn same_value(ours: &Value, theirs: &Value, slack: i64) -> bool {

@@ -1,17 +1,25 @@
 //! When two replies count as the same.
 
+use std::time::Duration;
+
 use redlatch_core::runtime::{Command, Reply, Value};
 
-/// Tells whether engine and server have answered the same.
-pub(crate) fn same(command: &Command, ours: &Reply, theirs: &Reply, exact_texts: bool) -> bool {
+/// Tells whether engine and server have answered the same. No round since the data were empty has
+/// taken longer than `longest`.
+pub(crate) fn same(
+    command: &Command,
+    (ours, theirs): (&Reply, &Reply),
+    exact_texts: bool,
+    longest: Duration,
+) -> bool {
     let slack = clock_slack(command);
     match (ours, theirs) {
         (Ok(ours), Ok(theirs)) if is_unordered(command) => sorted(ours) == sorted(theirs),
-        // A short time is one, too; below 0 there is none.
+        // Below 0 there is no time, and each time is rounded.
         (Ok(Value::Int(ours @ 0..)), Ok(Value::Int(theirs @ 0..)))
-            if is_named(command, b"PTTL") =>
+            if is_named(command, b"PTTL") && *ours.min(theirs) <= SHORT =>
         {
-            ours.abs_diff(*theirs) <= slack.unsigned_abs()
+            u128::from(ours.abs_diff(*theirs)) <= longest.as_millis() + 1
         }
         (Ok(ours), Ok(theirs)) => same_value(ours, theirs, slack),
         (Err(ours), Err(theirs)) if exact_texts => ours == theirs,
@@ -59,7 +67,7 @@ fn same_value(ours: &Value, theirs: &Value, slack: i64) -> bool {
 fn same_but_for_times(ours: &str, theirs: &str, slack: i64) -> bool {
     let (ours, theirs) = (pieces(ours), pieces(theirs));
     let near = |a: &str, b: &str| match (a.parse::<i64>(), b.parse::<i64>()) {
-        (Ok(a), Ok(b)) => a.min(b) > 900 && a.abs_diff(b) <= slack.unsigned_abs(),
+        (Ok(a), Ok(b)) => a.min(b) > SHORT && a.abs_diff(b) <= slack.unsigned_abs(),
         _ => false,
     };
     let mut pairs = ours.iter().zip(&theirs);
@@ -115,3 +123,6 @@ fn sorted(value: &Value) -> Value {
         other => other.clone(),
     }
 }
+
+/// Up to this many milliseconds, only `PTTL` is sure to say a time.
+const SHORT: i64 = 900;

@@ -1,6 +1,6 @@
 //! An engine and a server that are sent the same, and the differences between them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
@@ -15,6 +15,8 @@ pub(crate) struct Pair {
     session: SessionId,
     client: Client,
     history: Vec<Command>,
+    /// The longest time that a round took since both were empty.
+    longest: Duration,
 }
 
 impl Pair {
@@ -32,17 +34,20 @@ impl Pair {
             session,
             client,
             history,
+            longest: Duration::ZERO,
         }
     }
 
     /// Sends a round to both; stops at the first difference and starts both from nothing.
     pub(crate) fn run(&mut self, round: Vec<Command>) {
-        let now = wall_clock();
+        let (now, begun) = (wall_clock(), Instant::now());
         let theirs = self.client.pipeline(round.iter());
+        self.longest = self.longest.max(begun.elapsed());
         for (command, theirs) in round.into_iter().zip(theirs) {
             let ours = self.engine.execute(self.session, &command, now);
             self.history.push(command.clone());
-            if !compare::same(&command, &ours, &theirs, self.exact_texts) {
+            let both = (&ours, &theirs);
+            if !compare::same(&command, both, self.exact_texts, self.longest) {
                 self.note(&command, &ours, &theirs);
                 self.start_over();
                 return;
@@ -120,6 +125,7 @@ impl Pair {
                 .unwrap();
         }
         self.history.clear();
+        self.longest = Duration::ZERO;
     }
 }
 

@@ -41,17 +41,23 @@ async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
         let latch = client.count_down_latch(format!("of-{many}"));
         latch.try_set_count(1).await.unwrap();
         // All in one task, so that they come together however slow the machine is.
+        let before = backend.script_calls();
         let waiters = (0..many).map(|_| latch.wait().into_future());
         let waiters = tokio::spawn(join_all(waiters));
         listening(&client, many).await;
-        let (before, start) = (backend.script_calls(), Instant::now());
+        let (came, start) = (backend.script_calls(), Instant::now());
         backend.pass(5 * SECOND).await;
-        let (calls, took) = (backend.script_calls() - before, start.elapsed());
-        // Some looks of the beginning may come late on a busy machine. From then on there
-        // is one every 1.6 s to 2.4 s.
-        let most = 4 + took.as_millis().div_ceil(1_600);
+        let (calls, took) = (backend.script_calls() - came, start.elapsed());
+        // Two or three to begin with, since those that come during a look share the next. On
+        // several threads, looks end while waiters still come.
+        let most = match backend {
+            Backend::Embedded { .. } => 4,
+            _ => 4 + u64::try_from(many / 8).unwrap(),
+        };
+        assert!(came - before <= most, "{} looks at first", came - before);
+        // One every 1.6 s to 2.4 s, and one that was under way.
         assert!(
-            u128::from(calls) <= most,
+            u128::from(calls) <= 1 + took.as_millis().div_ceil(1_600),
             "{calls} looks of {many} waiters in {took:?}"
         );
         latch.count_down(1).await.unwrap();

@@ -3,6 +3,7 @@
 use super::World;
 use crate::{
     exec::lock,
+    faults::Fault,
     names::{label, name_of},
 };
 
@@ -15,8 +16,8 @@ impl World {
         }
         let over = lock(&self.shared.over);
         let finished = |who: &str| over.iter().any(|(_, id)| who.contains(id.as_str()));
-        // A takeover may have lost the release.
-        if !self.shared.faults.loses_writes() {
+        // A takeover may have lost the release, which the other master has.
+        if !self.shared.faults.has(Fault::TwoMasters) {
             self.check_left(0, "after all has been released", finished);
         }
         // The longest lease is an extension by two, and the server's clock may be the slow one.

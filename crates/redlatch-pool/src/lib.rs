@@ -12,5 +12,4 @@ mod set;
 pub use acquire::{AcquirePermits, TryAcquirePermits, TryAcquirePermitsFor};
 pub use inspect::{Described, Hold, Totals};
 pub use pool::{AT_ONCE, Flavour, Pool};
-pub use redlatch_core::Renewed;
 pub use set::{SetPermits, TrySetPermits};

@@ -8,7 +8,6 @@ mod semaphore;
 pub use guard::SemaphorePermit;
 pub use inspect::PermitHolder;
 pub use redlatch_pool::{
-    AcquirePermits, Renewed, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
-    TrySetPermits,
+    AcquirePermits, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor, TrySetPermits,
 };
 pub use semaphore::Semaphore;

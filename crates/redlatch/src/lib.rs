@@ -49,8 +49,8 @@ pub use redlatch_core::family::Forgotten;
 pub use redlatch_core::{
     Acquire, AnyGuard, Backoff, Bundle, ClientId, Connection, Credentials, Durability, Error,
     ErrorKind, Extending, Health, Held, HoldState, Jitter, Lasting, Lockable, LossCause, Metadata,
-    Moment, Owned, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy,
-    runtime,
+    Moment, Owned, Owner, Released, Renewed, Tables, Token, TryAcquire, TryAcquireFor,
+    WaitStrategy, runtime,
     runtime::{TlsOptions, TokioRuntime},
 };
 #[doc(hidden)]
@@ -88,8 +88,8 @@ pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 pub mod semaphore {
     #[doc(inline)]
     pub use redlatch_semaphore::{
-        AcquirePermits, PermitHolder, Renewed, SetPermits, Totals, TryAcquirePermits,
-        TryAcquirePermitsFor, TrySetPermits,
+        AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
+        TrySetPermits,
     };
 }
 #[doc(inline)]

@@ -57,6 +57,13 @@ impl<G> Request<G> {
         }
     }
 
+    /// For a fresh owner.
+    fn fresh(source: Source<G>, wait: Wait) -> Self {
+        let mut request = Self::new(source, wait);
+        request.options.owner = OwnerChoice::Fresh;
+        request
+    }
+
     fn note(&mut self, text: &str) {
         let is_fit = !text.is_empty() && text.len() <= LONGEST_NOTE;
         self.options.note = is_fit.then(|| text.into());
@@ -471,9 +478,10 @@ impl<G> Acquire<G> {
         primitive: Result<Arc<dyn Primitive>, Error>,
         wrap: fn(Held) -> G,
     ) -> Self {
-        let mut request = Request::new(Source::one(client, primitive, wrap), Wait::Forever);
-        request.options.owner = OwnerChoice::Fresh;
-        Self(request)
+        Self(Request::fresh(
+            Source::one(client, primitive, wrap),
+            Wait::Forever,
+        ))
     }
 
     /// Creates a builder for several objects at once. For the crates of this family.
@@ -504,9 +512,10 @@ impl<G> TryAcquire<G> {
         primitive: Result<Arc<dyn Primitive>, Error>,
         wrap: fn(Held) -> G,
     ) -> Self {
-        let mut request = Request::new(Source::one(client, primitive, wrap), Wait::Never);
-        request.options.owner = OwnerChoice::Fresh;
-        Self(request)
+        Self(Request::fresh(
+            Source::one(client, primitive, wrap),
+            Wait::Never,
+        ))
     }
 
     /// Creates a builder for several objects at once. For the crates of this family.
@@ -542,9 +551,10 @@ impl<G> TryAcquireFor<G> {
         wrap: fn(Held) -> G,
         wait: Duration,
     ) -> Self {
-        let mut request = Request::new(Source::one(client, primitive, wrap), Wait::For(wait));
-        request.options.owner = OwnerChoice::Fresh;
-        Self(request)
+        Self(Request::fresh(
+            Source::one(client, primitive, wrap),
+            Wait::For(wait),
+        ))
     }
 
     /// Creates a builder for several objects at once. A `wait` of zero makes one attempt, which

@@ -2,9 +2,9 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, Held, Owner, Released, WaitStrategy, family::Portion};
+use redlatch_core::{Error, Held, Owner, Released, Renewed, WaitStrategy, family::Portion};
 use redlatch_embedded::engine::KeyDump;
-use redlatch_pool::{Flavour, Pool, Renewed};
+use redlatch_pool::{Flavour, Pool};
 
 use super::{holders, mutants, size};
 use crate::{

@@ -91,7 +91,7 @@ impl Primitive for SlotClaim {
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
-        // Without a token, it undoes a claim that nobody has worked under.
+        // Without a token, the call undoes a claim under which no run has begun.
         let (outcome, why) = request.token.map(|_| self.ended()).unwrap_or_default();
         ScriptCall::new(&ONCE.release, &self.key)
             .arg(request.owner)

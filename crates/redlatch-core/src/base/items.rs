@@ -10,7 +10,7 @@ use crate::{protocol::grant::Notice, runtime::Value};
 pub enum Changed<R> {
     /// The change took effect, now or with an earlier copy.
     Done(R),
-    /// It came too late to act.
+    /// The request came too late to act.
     Late,
 }
 

@@ -97,7 +97,7 @@ pub enum Rule {
     CountMostReplicas,
     /// A redirection to the present node of a slot is followed.
     FollowMoved,
-    /// A server that is no master any more is left.
+    /// The client leaves a server that is not a master any more.
     LeaveDemoted,
 }
 

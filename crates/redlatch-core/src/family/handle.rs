@@ -1,4 +1,4 @@
-//! What the handles of all kinds keep.
+//! The client, the name and the class of a handle.
 
 use std::{fmt, sync::Arc};
 

@@ -38,14 +38,8 @@ impl Checker for Notice {
             }
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
-                let owner = Arc::clone(&claim.owner);
-                self.told.insert(
-                    lost,
-                    Lost {
-                        at: view.now,
-                        owner,
-                    },
-                );
+                let (at, owner) = (view.now, Arc::clone(&claim.owner));
+                self.told.insert(lost, Lost { at, owner });
                 // An owner that acquires the name again learns by the grant that it had lost its
                 // former hold.
                 let owner = (claim.name, Arc::clone(&claim.owner));

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDERS = ["core", "exclusive", "fair", "reentrant"]
+FOLDERS = ["core", "exclusive", "fair", "limit", "reentrant"]
 
 
 class Generated(BuildHookInterface):

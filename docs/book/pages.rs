@@ -27,6 +27,7 @@ pages! {
     connect "how-to/connect.md"
     where_it_runs "how-to/where.md"
     rights "how-to/rights.md"
+    limit "how-to/limit.md"
     http "how-to/http.md"
     cancel_and_retry "how-to/cancel-and-retry.md"
     shutdown "how-to/shutdown.md"

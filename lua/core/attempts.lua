@@ -7,7 +7,9 @@
 --
 -- Copies of a request may come at any time before its limit, on any connection. An attempt is
 -- refused if its number is not above the last one of its client, unless it holds or has a place. So
--- a script that grants an attempt, ends one or refuses one for good records it.
+-- a script that grants an attempt, ends one or refuses one for good records it. Behind the number
+-- may stand what the script did for the attempt, such as `/1`, without a space and without a digit
+-- in front.
 --
 -- Entries leave the right end when their time is over, two by each call. So the record has the
 -- clients of the last seconds. Times are text of 13 digits and compared as text.
@@ -16,8 +18,8 @@
 local REACH = 5000
 
 -- Returns the field v with the attempt `<client>:<n>`, whose requests act until `limit`, and true
--- if the attempt is refused. `v` is the field before. O(1), and copies the text of `v`. Writes
--- nothing.
+-- if the attempt is refused. The attempt stands first, or if it is refused, the last one of its
+-- client. `v` is the field before. O(1), and copies the text of `v`. Writes nothing.
 local function spend(v, attempt, limit, now)
   if not v or string.sub(v, 1, 13) < now then
     return limit .. ' ' .. attempt, false
@@ -30,13 +32,14 @@ local function spend(v, attempt, limit, now)
   local client = string.match(attempt, '^[^:]+:')
   local from, to = string.find(v, ' ' .. client, 14, true)
   if from then
-    local last = string.match(v, '^%d*', to + 1)
+    local last, did = string.match(v, '^(%d*)(%S*)', to + 1)
     local alive = string.sub(v, from - 13, from - 1) >= now
     if alive and last ~= '' and last + 0 >= string.sub(attempt, #client + 1) + 0 then
-      attempt, refused = client .. last, true
+      attempt, refused = client .. last .. did, true
     end
     -- Its entry goes, with the space before it, or behind the first one.
-    v = from == 14 and string.sub(v, to + #last + 2) or string.sub(v, 1, from - 15) .. string.sub(v, to + #last + 1)
+    to = to + #last + #did
+    v = from == 14 and string.sub(v, to + 2) or string.sub(v, 1, from - 15) .. string.sub(v, to + 1)
   end
   for _ = 1, 2 do
     local oldest = string.match(string.sub(v, -80), '%d+ [^ ]+$')

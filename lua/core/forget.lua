@@ -10,8 +10,8 @@
 --       {now, 'held'}         somebody holds it
 --       {now, 'waited'}       somebody may wait for it
 --       {now, 'set'}          a latch that is not deleted, or a job: its own operations end it
---       {now, 'early', ms}    ask again then: late copies of earlier requests may still come, or
---                             the last token is ahead of the clock
+--       {now, 'early', ms}    ask again then: late copies of earlier requests may still come, the
+--                             last token is ahead of the clock, or a rate limiter has a debt
 --       {now, 'late'}         `act_before` has passed
 --       {now, 'kind', kind}   the name is of another kind than the caller saw, or of an unknown one
 -- Cost  O(fields of K): TIME, HMGET, ZCARD × 2, PTTL × 2, HGETALL, DEL.
@@ -38,6 +38,8 @@ if kind == 'latch:1' then
   end
 elseif kind == 'once:1' then
   return {now, 'set'}
+elseif kind == 'limit:1' then
+  return {now, 'early', call('PTTL', key)}
 elseif locks[kind] then
   if owner and ends > now then
     return {now, 'held'}

@@ -115,6 +115,17 @@ def either(connect, url, kind):
     return make
 
 
+@pytest.fixture
+def limiter(connect, url):
+    """Makes rate limiters of either client, each with a client. Most need an hour per token."""
+
+    def limiter(name="n", patience=10, rate=1, per=3600, **options):
+        client = connect(url, patience=patience)
+        return client.rate_limiter(name, rate=rate, per=per, **options)
+
+    return limiter
+
+
 @pytest.fixture(params=["sync", "aio"])
 def connect(request):
     """Makes clients of either sort, whose calls wait."""
@@ -143,7 +154,7 @@ def running_loop():
 
 
 class Waiting:
-    """A client, lock or hold for asyncio, whose calls run in a loop of another thread."""
+    """A client, or what it makes, for asyncio, whose calls run in a loop of another thread."""
 
     def __init__(self, inner, loop):
         self._inner, self._loop = inner, loop
@@ -159,8 +170,16 @@ class Waiting:
             return await result if inspect.isawaitable(result) else result
 
         result = asyncio.run_coroutine_threadsafe(work(), self._loop).result(60)
+        if isinstance(result, tuple):
+            return tuple(map(self._wrapped, result))
+        return self._wrapped(result)
+
+    def _wrapped(self, result):
         ours = type(result).__module__.startswith("redlatch.")
         return Waiting(result, self._loop) if ours else result
+
+    def __bool__(self):
+        return bool(self._inner)
 
     def __enter__(self):
         return self._call(self._inner.__aenter__)

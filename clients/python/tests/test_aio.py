@@ -269,3 +269,100 @@ print(asyncio.run(main()).lost_cause)
     command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", program]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (found.stdout, found.stderr) == ("closed\n", "")
+
+
+async def test_cancelled_call_of_a_limiter_takes_nothing(url, server):
+    async with aio.Client.from_url(url) as client, aio.Client.from_url(url) as other:
+        look = other.rate_limiter("n", rate=1, per=3600, burst=9)
+        limiter = client.rate_limiter("n", rate=1, per=3600, burst=9)
+        for call in (limiter.try_acquire, limiter.acquire, limiter.reserve):
+            passed = 0
+            # Cancelled at each of the first turns of the loop: before, in and after requests.
+            for turns in range(60):
+                task = asyncio.ensure_future(call(2))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                result = (await asyncio.gather(task, return_exceptions=True))[0]
+                while client._limits._lines:
+                    await asyncio.sleep(0)
+                if not isinstance(result, asyncio.CancelledError):
+                    passed += 1
+                    assert (await look.peek()).remaining == 7
+                    await (result[0] if isinstance(result, tuple) else result).settle(0)
+                assert (await look.peek()).remaining == 9
+            assert passed < 60
+
+
+async def test_cancelled_wait_gives_its_pass_back_and_the_next_one_asks(url, server):
+    async with aio.Client.from_url(url) as client:
+        limiter = client.rate_limiter("n", rate=1, per=0.5)
+        assert await limiter.acquire()
+        first, second = (asyncio.ensure_future(limiter.acquire()) for _ in range(2))
+        while not any(line.turn for line in client._limits._lines.values()):
+            await asyncio.sleep(0)
+        began = time.monotonic()
+        first.cancel()
+        assert await second and first.cancelled()
+        # Its own half second, and not that of the first one.
+        assert time.monotonic() - began < 0.9
+
+
+async def test_calls_that_come_together_share_a_request(url, server):
+    async with aio.Client.from_url(url) as client:
+        limiter = client.rate_limiter("n", rate=1, per=3600, burst=20)
+        # The first one loads the script.
+        assert await limiter.try_acquire(2)
+        before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
+        found = await asyncio.gather(*(limiter.try_acquire() for _ in range(64)))
+        assert server.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 1
+        assert [bool(one) for one in found] == [True] * 18 + [False] * 46
+        # Each knows where its own debt ends.
+        marks = [one._passed.mark for one in found[:18]]
+        assert [mark - marks[0] for mark in marks] == [at * 3600 * 10**6 for at in range(18)]
+        await found[0].settle(0)
+        await found[17].settle(0)
+        assert (await limiter.peek()).remaining == 2
+        # One at most may be taken ahead with a request, so that each has its own.
+        passes = await asyncio.gather(*(limiter.reserve(1) for _ in range(4)))
+        assert [round(wait / 3600) for _, wait in passes] == [0, 0, 1, 2]
+
+
+def test_limiter_ends_with_its_loop(url, server):
+    client = aio.Client.from_url(url)
+    limiter = client.rate_limiter("n", rate=9)
+    assert asyncio.run(limiter.try_acquire())
+    for call in (limiter.try_acquire, limiter.acquire, limiter.reserve, limiter.peek):
+        with pytest.raises(redlatch.ClientClosed):
+            asyncio.run(call())
+
+
+async def test_waiter_of_a_limiter_is_told_of_the_end_of_the_tasks(url, server):
+    client = aio.Client.from_url(url)
+    limiter = client.rate_limiter("n", rate=1, per=3600)
+    assert await limiter.acquire()
+    waiter, own = asyncio.ensure_future(limiter.acquire()), asyncio.current_task()
+    while not any(line.turn for line in client._limits._lines.values()):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {own, waiter}:
+        task.cancel()
+    with pytest.raises(redlatch.ClientClosed, match="rate limiter 'n': a task of the client"):
+        await waiter
+    await client.close()
+
+
+async def test_end_of_the_tasks_in_a_request_of_a_limiter_is_told_at_once(url, server):
+    client = aio.Client.from_url(url)
+    limiter, own = client.rate_limiter("n", rate=9), asyncio.current_task()
+    assert await limiter.acquire()
+    callers = {asyncio.ensure_future(limiter.acquire(cost)) for cost in (1, 2)}
+    while not any(line.asker and len(line.waiting) < 2 for line in client._limits._lines.values()):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {own} - callers:
+        task.cancel()
+    began = time.monotonic()
+    for caller in callers:
+        with pytest.raises(redlatch.ClientClosed):
+            await caller
+    await client.close()
+    assert time.monotonic() - began < 5

@@ -10,11 +10,12 @@ from redis.exceptions import ResponseError
 from redlatch._scripts import script_text
 
 VECTORS = Path(__file__).parents[3] / "vectors"
-SCRIPTS = ["acquire", "renew", "release", "inspect", "force", "withdraw"]
+SCRIPTS = ["acquire", "renew", "release", "inspect", "force", "withdraw", "settle", "look"]
+FOLDERS = ["reentrant", "fair", "limit"]
 
 
 def vectors():
-    for folder in ["reentrant", "fair"]:
+    for folder in FOLDERS:
         file = json.loads((VECTORS / f"{folder}.json").read_text())
         assert file["version"] == 1
         for vector in file["vectors"]:
@@ -40,7 +41,8 @@ def create(server, state):
             server.zadd(key, value["sorted"])
         else:
             server.set(key, value["text"])
-        if "ttl" in value:
+        # A key whose last ms is not over would be gone here.
+        if value.get("ttl"):
             server.pexpire(key, value["ttl"])
 
 
@@ -71,7 +73,7 @@ def compare(found, expected, took):
             assert ttl - took <= real <= ttl
 
 
-@pytest.mark.parametrize("folder", ["reentrant", "fair"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_scripts_answer_as_recorded(server, folder):
     ears = server.pubsub(ignore_subscribe_messages=True)
     ears.psubscribe("*")
@@ -99,5 +101,5 @@ def test_scripts_answer_as_recorded(server, folder):
         while (message := ears.get_message(timeout=5))["channel"] != "end":
             messages.append([message["channel"], message["data"]])
         assert messages == vector.get("messages", []), title
-    assert count > 40
+    assert count > 20
     ears.close()

@@ -18,10 +18,30 @@ def accepted(client: redlatch.Client, hold: redlatch.Hold) -> None:
     print(found, ended, hold.owned(), lock.locked())
 
 
+def limited(client: redlatch.Client) -> int:
+    api: redlatch.RateLimiter = client.rate_limiter("n", rate=5, per=0.5, burst=9).key(7)
+    granted: redlatch.Pass = api.acquire(2)
+    granted, wait = api.reserve()
+    api.acquire(wait=wait).settle(1)  # ERROR
+    client.rate_limiter("n")  # ERROR
+    client.rate_limiter("n", 5)  # ERROR
+    api.key(None)  # ERROR
+    if found := api.try_acquire():
+        found.settle(5)
+        found.retry_after  # ERROR
+        return found.remaining
+    found.settle(5)  # ERROR
+    level: redlatch.Level = api.peek()
+    print(found.retry_after, level.retry_after(3))
+    return found.remaining
+
+
 async def awaited(client: aio.Client) -> Optional[str]:
     async with client.fair_lock("n", lease=5, wait=1.5) as hold:
         held: aio.Hold = hold
         await held.extend(1)
+        passed: aio.Pass = await client.rate_limiter("n", rate=1).acquire()
+        await passed.settle(2)
         inner: Optional[aio.Hold] = await held.run(aio.Lock(client, "m").acquire())
         return await held.release() if inner else None
 

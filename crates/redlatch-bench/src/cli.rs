@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     /// Only these of raw, redlatch, rslock, polling, scripts, fair, write
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = contender)]
     pub(crate) only: Vec<String>,
-    /// One more contender for W1 to W4: a program that speaks the protocol in
+    /// One more contender for W1 to W4 and W14: a program that speaks the protocol in
     /// contender/external.rs
     #[arg(long, value_name = "NAME=COMMAND", value_parser = program)]
     pub(crate) with: Vec<(String, Vec<String>)>,
@@ -162,7 +162,7 @@ Workloads:
   W4  one name, in several processes     W9  uncontended and held, over three masters
   W5  a semaphore                        W10 uncontended, every kind, 64 tasks
   W11 512 tasks, 200 names, 1 in 10 shared  W12 clients, holds and waiters: what each costs
-  W13 one task beside up to 512 busy ones";
+  W13 one task beside up to 512 busy ones  W14 checks of a rate, 1 to 512 tasks";
 
 #[cfg(test)]
 mod tests {
@@ -181,10 +181,10 @@ mod tests {
         let program = ["./lock", "-x"].map(str::to_owned).to_vec();
         assert_eq!(plan.with, [("go".to_owned(), program)]);
         let all = parsed(&[]).unwrap();
-        assert_eq!((all.workloads.len(), all.effort), (13, SHORT));
+        assert_eq!((all.workloads.len(), all.effort), (14, SHORT));
         let away = parsed(&["--latency=1500us", "--only=redlatch,fair"]).unwrap();
         assert_eq!(away.latency, Duration::from_micros(1_500));
-        assert_eq!((away.workloads.len(), away.only.len()), (11, 2));
+        assert_eq!((away.workloads.len(), away.only.len()), (12, 2));
         let worker = parsed(&["worker", "fair", "redis://h"]).unwrap().part;
         assert!(matches!(worker, Some(Part::Worker { contender, .. }) if contender == "fair"));
     }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         for line in [
-            &["W14"][..],
+            &["W15"][..],
             &["--rounds=0"],
             &["--latency=1"],
             &["--latency=1ms", "W9"],

@@ -3,31 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use http::{StatusCode, request::Parts};
-use redlatch::{Error, Lock, Semaphore};
+use redlatch::{Lock, Semaphore};
 use tower_layer::Layer;
 
-use crate::{hold::Object, service::Held};
-
-/// The action for a request if the server of the lock or the limit fails: the server is
-/// unreachable, refuses the login, withholds a right, or is full. The action is the same if the
-/// hold is lost while the service works.
-///
-/// An error that a request or the program causes is not part of this choice. See
-/// [`Refusal::Invalid`] and [`Refusal::Unavailable`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// Answers with this status. After a loss, the work of the service is dropped at its next
-    /// await, and a body that is being sent ends with an error.
-    Refuse(StatusCode),
-    /// Lets the request through without a lock or a permit. After a loss, the work continues.
-    ///
-    /// Only failures of the server let requests through. Any other error is refused with 500, and
-    /// too many waiting requests of one client with 503.
-    ///
-    /// Requests of several replicas may then overlap, and a request has no `Token` in its
-    /// extensions.
-    PassThrough,
-}
+use crate::{Unavailable, hold::Object, service::Held};
 
 /// How long a request keeps its lock or permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,20 +19,6 @@ pub enum Until {
     Body,
 }
 
-/// Why a request was refused. It is in the extensions of the response. The body is a line of plain
-/// text, and `Retry-After` is a second where another try may succeed.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// Other requests had the lock, or all permits.
-    Busy,
-    /// The request asked for a name that is empty, longer than 512 bytes, or in use as an object of
-    /// another kind. The status is 400, whatever [`Unavailable`] says.
-    Invalid(Error),
-    /// The lock or the limit could not be asked, or the hold was lost.
-    Unavailable(Error),
-}
-
 /// The state of a layer that does not know yet what to do if the server cannot be asked. Such a
 /// layer cannot be used:
 ///
@@ -64,7 +29,7 @@ pub enum Refusal {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Undecided(());
+pub struct Undecided(pub(crate) ());
 
 /// The state of a layer that can be used.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +73,7 @@ impl LimitLayer {
     ///
     /// The semaphore needs a number of permits: one that is set on the server, or one of
     /// [`permits_if_unset`](Semaphore::permits_if_unset). Otherwise each request is refused as
-    /// [`Refusal::Unavailable`].
+    /// [`Refusal::Unavailable`](crate::Refusal::Unavailable).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -2,12 +2,17 @@
 #![warn(missing_docs)]
 
 mod body;
+mod fields;
 mod hold;
 mod layer;
 mod path;
+mod rate;
+mod refusal;
 mod service;
 
 pub use body::HeldBody;
-pub use layer::{Decided, LimitLayer, LockLayer, Refusal, Unavailable, Undecided, Until};
+pub use layer::{Decided, LimitLayer, LockLayer, Undecided, Until};
 pub use path::path_parameters;
+pub use rate::{RateLimitLayer, RateLimited};
+pub use refusal::{Refusal, Unavailable};
 pub use service::{Held, ResponseFuture};

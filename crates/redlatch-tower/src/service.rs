@@ -8,15 +8,17 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{
-    HeaderValue, Request, Response, StatusCode,
-    header::{CONTENT_TYPE, RETRY_AFTER},
-};
+use http::{Request, Response};
 use http_body::Body;
-use redlatch::{Error, ErrorKind};
 use tower_service::Service;
 
-use crate::{Refusal, Unavailable, Until, body::HeldBody, hold::Hold, layer::Settings};
+use crate::{
+    Refusal, Unavailable, Until,
+    body::HeldBody,
+    hold::Hold,
+    layer::Settings,
+    refusal::{refusal, refused},
+};
 
 /// A service that holds a lock or a permit while the inner service works on a request.
 ///
@@ -104,78 +106,5 @@ impl<S: fmt::Debug> fmt::Debug for Held<S> {
             .field("settings", &self.settings)
             .field("on_unavailable", &self.unavailable)
             .finish()
-    }
-}
-
-/// Returns how a request is refused whose acquisition has failed; `None` lets it through.
-fn refusal(error: Error, unavailable: Unavailable) -> Option<(StatusCode, Refusal)> {
-    let status = match (error.kind(), unavailable) {
-        (ErrorKind::InvalidName | ErrorKind::WrongKind, _) => {
-            return Some((StatusCode::BAD_REQUEST, Refusal::Invalid(error)));
-        }
-        (_, Unavailable::Refuse(status)) => status,
-        (kind, Unavailable::PassThrough) if is_of_server(kind) => return None,
-        // Many requests at a time cause it, and must not switch a limit off.
-        (ErrorKind::TooManyWaiters, Unavailable::PassThrough) => StatusCode::SERVICE_UNAVAILABLE,
-        (_, Unavailable::PassThrough) => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    Some((status, Refusal::Unavailable(error)))
-}
-
-/// Says whether the server, or the way to it, causes errors of this kind.
-const fn is_of_server(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::Unavailable
-            | ErrorKind::OutcomeUnknown
-            | ErrorKind::NotEnoughReplicas
-            | ErrorKind::ServerFull
-            | ErrorKind::UnsupportedServer
-            | ErrorKind::Auth
-            | ErrorKind::Permission
-            | ErrorKind::Closed
-    )
-}
-
-fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldBody<B>> {
-    tell(status, &refusal);
-    let passes = match &refusal {
-        Refusal::Busy => true,
-        Refusal::Invalid(_) => false,
-        Refusal::Unavailable(error) => error.is_transient() || error.loss().is_some(),
-    };
-    let mut response = Response::new(HeldBody::refusal(text_of(&refusal)));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    headers.insert(CONTENT_TYPE, plain);
-    if passes {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    response.extensions_mut().insert(refusal);
-    response
-}
-
-/// Returns what a caller may know of a refusal. Names and errors stay inside.
-const fn text_of(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::Busy => "Others are at work on this. Try again.\n",
-        Refusal::Invalid(_) => "This request names nothing that can be locked.\n",
-        Refusal::Unavailable(_) => "The service that coordinates requests does not answer.\n",
-    }
-}
-
-fn tell(status: StatusCode, refusal: &Refusal) {
-    let status = status.as_u16();
-    match refusal {
-        Refusal::Busy => tracing::debug!(
-            target: "redlatch", event = "request_refused", status, "a request found others at work"
-        ),
-        Refusal::Invalid(error) => tracing::debug!(
-            target: "redlatch", event = "request_refused", status, %error, "a request has no valid name"
-        ),
-        Refusal::Unavailable(error) => tracing::warn!(
-            target: "redlatch", event = "request_refused", status, %error, "a request could not be coordinated"
-        ),
     }
 }

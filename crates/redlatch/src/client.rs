@@ -9,6 +9,7 @@ use redlatch_fair::FairLock;
 #[cfg(feature = "fence")]
 use redlatch_fence::Fence;
 use redlatch_latch::CountDownLatch;
+use redlatch_limit::RateLimiter;
 use redlatch_multi::{MultiLock, RedLock};
 #[cfg(feature = "once")]
 use redlatch_once::Job;
@@ -392,6 +393,31 @@ impl Client {
     #[doc(alias = "barrier")]
     pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
+    }
+
+    /// Returns the rate limiter called `name`, or a family of limiters. Set its rate before you use
+    /// it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let api = client.rate_limiter("api").rate(100, Duration::from_secs(1)).burst(20);
+    /// let pass = api.key("tenant-7").acquire(1).await?; // waits while the tenant is too fast
+    /// assert_eq!(pass.remaining(), 19);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    #[doc(alias = "getRateLimiter")]
+    #[doc(alias = "throttle")]
+    pub fn rate_limiter(&self, name: impl AsRef<str>) -> RateLimiter {
+        RateLimiter::new(&self.0, name)
     }
 
     /// Returns the job called `name`. Each slot of its schedule runs once, over all processes.

@@ -64,6 +64,11 @@ pub use redlatch_election::{
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 #[doc(inline)]
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
+/// The types of a rate limiter, for [`Client::rate_limiter`].
+pub mod limit {
+    #[doc(inline)]
+    pub use redlatch_limit::{Admission, Level, LimitInfo, Pass, RateLimiter, Refused};
+}
 /// The types of permits with an id, for [`Client::permit_expirable_semaphore`].
 pub mod permits {
     #[doc(inline)]

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use redlatch_lua::{Exclusive, FAIR, REENTRANT};
+use redlatch_lua::{Exclusive, FAIR, LIMIT, REENTRANT};
 
 use crate::command::{self, root, which};
 
@@ -66,7 +66,8 @@ fn check_scripts(python: &mut Command) -> Result<(), String> {
             of.withdraw,
         ]
     };
-    let scripts = [of(&REENTRANT), of(&FAIR.exclusive)].concat();
+    let mut scripts = [of(&REENTRANT), of(&FAIR.exclusive)].concat();
+    scripts.extend([LIMIT.acquire, LIMIT.settle, LIMIT.look]);
     let names = scripts.iter().map(|script| script.name);
     python.env("PYTHONDONTWRITEBYTECODE", "1");
     command::show(python.args(["-c", JOIN]).args(names));

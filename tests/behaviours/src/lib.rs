@@ -40,6 +40,7 @@ pub mod election;
 pub mod fair;
 pub mod fence;
 pub mod latch;
+pub mod limit;
 pub mod lock;
 pub mod merging;
 pub mod multi;
@@ -128,6 +129,9 @@ pub fn all() -> impl Iterator<Item = Case> {
         latch::behaviour::CASES,
         latch::waiting::CASES,
         latch::wrong_input::CASES,
+        limit::behaviour::CASES,
+        limit::waiting::CASES,
+        limit::wrong_input::CASES,
         lock::behaviour::CASES,
         lock::loss::CASES,
         lock::waiting::CASES,

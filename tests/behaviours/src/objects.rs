@@ -48,12 +48,22 @@ async fn walk_finds_objects_of_all_kinds_with_their_holders(backend: &Backend) {
     let id = permits.acquire().await.unwrap();
     let latch = client.count_down_latch(name("latch"));
     latch.try_set_count(2).ttl(60 * SECOND).await.unwrap();
+    let limiter = client.rate_limiter(name("limit")).rate(2, 3600 * SECOND);
+    assert!(limiter.try_acquire(2).await.unwrap().pass().is_some());
 
     let found = all(&observer, &format!("{base}/*")).await;
     let kinds: Vec<_> = found.values().map(|object| object.kind.as_str()).collect();
     assert_eq!(
         kinds,
-        ["fair", "latch", "lock", "permits", "rw", "semaphore"]
+        [
+            "fair",
+            "latch",
+            "limit",
+            "lock",
+            "permits",
+            "rw",
+            "semaphore"
+        ]
     );
     let me = client.id().to_string();
     for (kind, object) in &found {
@@ -78,6 +88,11 @@ async fn walk_finds_objects_of_all_kinds_with_their_holders(backend: &Backend) {
         panic!("{:?}", object("latch"));
     };
     assert_eq!((info.count, info.initial), (2, 2));
+    let ObjectState::Limit(info) = &object("limit").state else {
+        panic!("{:?}", object("limit"));
+    };
+    assert_eq!((info.owed, info.rate), (2, Some((1, 1800 * SECOND))));
+    assert!(info.reset_after > 3500 * SECOND, "{info:?}");
 
     let one = observer.object(&name("fair")).await.unwrap().unwrap();
     assert_eq!(one.holders[0].token, Some(fair.token()));

@@ -5,6 +5,7 @@ mod election;
 mod fair;
 mod fence;
 mod latch;
+mod limit;
 mod lock;
 mod multi;
 mod once;
@@ -27,6 +28,7 @@ pub static KINDS: &[&dyn Kind] = &[
     &semaphore::Semaphore,
     &permits::Permits,
     &latch::Latch,
+    &limit::Limit,
     &once::Jobs,
     &multi::Multi,
     &red::Red,

@@ -24,6 +24,7 @@ mod grants;
 #[cfg(unix)]
 mod identity;
 mod latch;
+mod limit;
 mod listen;
 mod lock;
 mod multi;

@@ -21,6 +21,9 @@ if find_spec(f"{__name__}._sync") is None:
 
 from . import aio
 from ._hold import Hold
+from ._limit import Pass, RateLimiter
+from ._passes import Refusal
+from ._rate import Level
 from ._sync import Client, FairLock, Lock
 from .errors import (
     ClientClosed,
@@ -29,6 +32,7 @@ from .errors import (
     InvalidOption,
     LockBusy,
     LockLost,
+    OutOfRange,
     ProtocolError,
     RedlatchError,
     Refused,
@@ -46,11 +50,16 @@ __all__ = [
     "InvalidLease",
     "InvalidName",
     "InvalidOption",
+    "Level",
     "Lock",
     "LockBusy",
     "LockLost",
+    "OutOfRange",
+    "Pass",
     "ProtocolError",
+    "RateLimiter",
     "RedlatchError",
+    "Refusal",
     "Refused",
     "Unavailable",
     "WrongKind",

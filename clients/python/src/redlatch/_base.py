@@ -185,7 +185,7 @@ def lock_options(core: Core, lease: Optional[float], renew: bool, wait: object) 
 
 @contextlib.contextmanager
 def about(place: Place) -> Iterator[None]:
-    """Names the lock in errors."""
+    """Names the object in errors."""
     try:
         yield
     except RedlatchError as error:

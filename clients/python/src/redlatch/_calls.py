@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, TypedDict
 
 from ._names import key_of
@@ -15,7 +15,7 @@ REGISTERED = 5000
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of lock: its name for readers, its scripts, and the parts of its key."""
+    """One kind: its name for readers, its scripts, and the parts of its key."""
 
     label: str
     folder: str
@@ -34,6 +34,10 @@ class Call:
     script: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
+
+    def dated(self, act_before: int) -> "Call":
+        """Returns the call with the last server time at which it may act, as first argument."""
+        return replace(self, args=(str(act_before), *self.args))
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,8 @@ def millis(reply: Any) -> int:
         raise ProtocolError(f"it is no Redis or Valkey: TIME answered {reply!r}") from error
 
 
-def _other_kind(found: str) -> WrongKind:
+def other_kind(found: str) -> WrongKind:
+    """Returns the error of a name that belongs to this kind."""
     return WrongKind(f"the name belongs to an object of kind {found!r}")
 
 
@@ -114,7 +119,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Other:
-    """`more`, `late` or `void`."""
+    """One word, such as `more`, `late` or `void`."""
 
     word: str
 
@@ -136,7 +141,7 @@ def acquired(reply: Any) -> tuple[int, Granted | Busy | Other]:
         if word in ("more", "late", "void"):
             return now, Other(word)
         if word == "kind":
-            raise _other_kind(found[3])
+            raise other_kind(found[3])
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"acquire answered {reply!r}") from error
     raise ProtocolError(f"acquire answered {reply!r}")
@@ -167,7 +172,7 @@ def info(reply: Any) -> Optional[Info]:
     found = items(reply)
     try:
         if found[1] == "kind":
-            raise _other_kind(found[2])
+            raise other_kind(found[2])
         if found[1] == "free":
             return None
         return Info(
@@ -189,5 +194,5 @@ def forced(reply: Any) -> bool:
     """Reads the reply of `force`: whether this call or an earlier one ended the hold."""
     found = items(reply)
     if len(found) > 2 and found[1] == "kind":
-        raise _other_kind(found[2])
+        raise other_kind(found[2])
     return len(found) > 1 and found[1] in ("done", "already")

@@ -20,7 +20,14 @@ from typing import Any, Iterator, Optional
 
 _PACKAGE = Path(__file__).parent
 # The derived modules, and what they come from.
-HALVES = {"_sync": "aio", "_hold": "_aio_hold", "_keeper": "_aio_keeper", "_wakes": "_aio_wakes"}
+HALVES = {
+    "_sync": "aio",
+    "_hold": "_aio_hold",
+    "_keeper": "_aio_keeper",
+    "_limit": "_aio_limit",
+    "_lines": "_aio_lines",
+    "_wakes": "_aio_wakes",
+}
 
 _NAMES = {
     "__aenter__": "__enter__",

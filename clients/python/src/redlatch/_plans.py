@@ -7,13 +7,15 @@ place, and returns the result. Each client has one loop that carries plans out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generator, Optional, TypeVar, Union
+from typing import Any, Callable, Generator, Optional, TypeVar, Union
 
 from . import _calls as calls
 from ._acquisition import Undo
 from ._base import Core
 from ._calls import Call, Info, Place
 from ._lease import Lease, released
+from ._limit_calls import COPIES, Passed, changed, level
+from ._rate import Level, Rate
 from ._time import ServerClock, attempt_timeout, now
 from ._wire import NoAnswer
 from .errors import ProtocolError, RedlatchError, Refused, Unavailable, WrongKind
@@ -39,16 +41,16 @@ class Rest:
 Plan = Generator[Union[Ask, Rest], Any, T]
 
 
-def _insist(ask: Ask, until: float) -> Plan[tuple[Any, bool]]:
-    """Repeats a call until it is answered. Returns the reply, and whether a copy may have run.
+def _insist(ask: Callable[[], Ask], until: float, read: Callable[[Any], T]) -> Plan[tuple[T, bool]]:
+    """Repeats a call until it is answered. Returns what is read, and whether a copy may have run.
 
-    Raises `Unavailable` at `until`.
+    `read` may raise `NoAnswer`. Raises `Unavailable` at `until`.
     """
     pause, resent = 20.0, False
     told: Optional[NoAnswer] = None
     while True:
         try:
-            return (yield ask), resent
+            return read((yield ask())), resent
         except NoAnswer as error:
             resent |= error.may_have_run
             # The words of the server say more than the silence that may follow.
@@ -61,12 +63,13 @@ def _insist(ask: Ask, until: float) -> Plan[tuple[Any, bool]]:
 
 def release(core: Core, undo: Undo) -> Plan[str]:
     """Ends a hold. Returns how it ended."""
+    ask, until = Ask(undo.call), now() + core.settings.patience
     try:
-        reply, resent = yield from _insist(Ask(undo.call), now() + core.settings.patience)
+        (_, word, _), resent = yield from _insist(lambda: ask, until, calls.verdict)
     except WrongKind:
         # Another program has the key: nothing is left to release.
         return released("gone", resent=False)
-    return released(calls.verdict(reply)[1], resent=resent)
+    return released(word, resent=resent)
 
 
 def give_back(undo: Undo) -> Plan[bool]:
@@ -83,8 +86,8 @@ def give_back(undo: Undo) -> Plan[bool]:
 def inspect(core: Core, place: Place) -> Plan[Optional[Info]]:
     """Returns the present hold of a name."""
     ask = Ask(place.call("inspect"))
-    reply, _ = yield from _insist(ask, now() + core.settings.patience)
-    return calls.info(reply)
+    found, _ = yield from _insist(lambda: ask, now() + core.settings.patience, calls.info)
+    return found
 
 
 def force(core: Core, place: Place, token: Optional[int]) -> Plan[Optional[int]]:
@@ -96,8 +99,38 @@ def force(core: Core, place: Place, token: Optional[int]) -> Plan[Optional[int]]
         token = found["token"]
     settings = core.settings
     ask = Ask(place.call("force", token, "now", settings.retention, settings.channels))
-    reply, _ = yield from _insist(ask, now() + core.settings.patience)
-    return token if calls.forced(reply) else None
+    ended, _ = yield from _insist(lambda: ask, now() + core.settings.patience, calls.forced)
+    return token if ended else None
+
+
+def change(core: Core, clock: ServerClock, call: Call) -> Plan[Optional[Passed]]:
+    """Sends a change of a rate limiter until it is answered, each copy with a date of its own.
+
+    Returns what has passed, if that was asked for.
+    """
+
+    def ask() -> Ask:
+        return Ask(call.dated(clock.act_before(now())))
+
+    def read(reply: Any) -> Optional[Passed]:
+        millis, answer = changed(reply)
+        clock.observe(now(), millis)
+        if isinstance(answer, Passed):
+            return answer
+        if answer.word == "late":
+            raise NoAnswer("the server gets requests too late to act", may_have_run=False)
+        return None
+
+    until = now() + min(core.settings.patience, COPIES)
+    answer, _ = yield from _insist(ask, until, read)
+    return answer
+
+
+def peek(core: Core, place: Place, rate: Rate) -> Plan[Level]:
+    """Returns the state of a rate limiter."""
+    ask, until = Ask(place.call("look")), now() + core.settings.patience
+    found, _ = yield from _insist(lambda: ask, until, lambda reply: level(rate, reply))
+    return found
 
 
 def renew(core: Core, clock: ServerClock, lease: Lease) -> Plan[None]:
@@ -124,15 +157,15 @@ def extend(core: Core, clock: ServerClock, lease: Lease, span: int) -> Plan[None
         by = clock.act_before(sent)
         call = lease.renewal(by, settings.retention, settings.allowance, span)
         try:
-            reply, _ = yield from _insist(Ask(call, attempt_timeout(span)), until)
+            ask = Ask(call, attempt_timeout(span))
+            (millis, verdict, _), _ = yield from _insist(lambda: ask, until, calls.verdict)
         except WrongKind:
             return lease.lose("forgotten")
-        millis, verdict, _ = calls.verdict(reply)
         received = now()
         clock.observe(received, millis)
         if verdict != "late":
             if verdict not in calls.RENEWALS:
-                raise ProtocolError(f"renew answered {reply!r}")
+                raise ProtocolError(f"renew answered {verdict!r}")
             return lease.on_renewed(
                 sent, received, verdict, settings.drift, core.random(), span
             )

@@ -24,9 +24,10 @@ def text_and_digest(script: str) -> tuple[str, str]:
 
 
 def script_text(script: str) -> str:
-    """Returns the text of a script that kinds share, such as `fair/acquire`."""
+    """Returns the text of a script such as `limit/look`, or of a shared one: `fair/acquire`."""
     kind, name = script.split("/")
-    like = _read(f"{kind}/exclusive")[0]["waits like"][0]
+    shared = (_FILES / kind / "exclusive.lua").is_file()
+    like = _read(f"{kind}/exclusive")[0]["waits like"][0] if shared else kind
     texts: dict[str, str] = {}
 
     def join(part: str) -> None:
@@ -37,7 +38,7 @@ def script_text(script: str) -> str:
                 join(used)
             texts[part] = text
 
-    join(f"exclusive/{name}")
+    join(f"exclusive/{name}" if shared else script)
     return "".join(texts.values())
 
 

@@ -19,6 +19,8 @@ from ._acquisition import Deliver, End, Options, Pause, Send, StartOver, Subscri
 from ._aio_crew import Line, Mutex, Tasks, current, new_line, sleep, take_turn
 from ._aio_hold import Hold, give_back
 from ._aio_keeper import Keeper, Releaser, carry_out
+from ._aio_limit import Pass, RateLimiter
+from ._aio_lines import Lines
 from ._aio_link import Link
 from ._aio_wakes import Wakes
 from ._base import Core, Entered, about, lock_options, new_lease
@@ -32,17 +34,18 @@ from .errors import LockBusy, LockLost, RedlatchError, Refused, WrongKind
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Client", "FairLock", "Hold", "Lock"]
+__all__ = ["Client", "FairLock", "Hold", "Lock", "Pass", "RateLimiter"]
 
 T = TypeVar("T")
 
 
 class Client:
-    # sync: """Makes locks on one server, over connections of its own like those of `client`.
+    # sync: """Makes locks and rate limiters on one server, over connections like those of `client`.
     # sync:
-    # sync: Threads may share it. It begins four threads at its first lock: for messages, renewals,
-    # sync: notices of loss, and releases in the background. If one of them fails, the client ends:
-    # sync: its holds are lost with the cause `closed`, and calls raise `ClientClosed`.
+    # sync: Threads may share it. It begins four threads at its first call: for messages, renewals,
+    # sync: notices of loss, and releases in the background. Calls for a rate limiter that come
+    # sync: together begin one more. If a thread fails, the client ends: its holds are lost with the
+    # sync: cause `closed`, and calls raise `ClientClosed`.
     # sync:
     # sync: The options are in the README. Spans are in seconds. `application` is shown to others
     # sync: with each hold, beside host and process; the name of the program by default.
@@ -51,7 +54,7 @@ class Client:
     # sync: `Refused` if it rejects the login, and `InvalidOption`, `InvalidLease` or `InvalidName`
     # sync: for wrong options.
     # sync: """
-    """Makes locks on one server, over two connections of its own like those of `client`.
+    """Makes locks and rate limiters on one server, over two connections like those of `client`.
 
     It belongs to the event loop of its first call. A call in another loop raises `ClientClosed`.
     Its tasks begin with its first call, and `close` ends them. If one of them is cancelled by
@@ -64,6 +67,7 @@ class Client:
         self._tasks = Tasks(self._collapse)
         # sync: self._link = Link(client, self._core.connection)
         self._link = Link(client, self._core.connection, self._tasks)
+        self._limits = Lines(self._link, self._core, self._tasks)
         self._begin = Mutex()
         self._began = False
         # A line lasts as long as somebody stands in it.
@@ -93,6 +97,15 @@ class Client:
         """Returns the fair lock of this name. Costs nothing. See `Lock` for the options."""
         return FairLock(self, name, **options)
 
+    def rate_limiter(
+        self, name: str, *, rate: int, per: float = 1.0, burst: Optional[int] = None
+    ) -> RateLimiter:
+        """Returns the rate limiter of this name: `rate` tokens per `per` seconds, `burst` at once.
+
+        Costs nothing. See `RateLimiter` for the options. Raises `InvalidName` or `InvalidOption`.
+        """
+        return RateLimiter(self, name, rate=rate, per=per, burst=burst)
+
     def _start(self) -> None:
         # First without the lock: a fork may have copied it locked.
         self._core.check_open()
@@ -119,6 +132,7 @@ class Client:
             # sync:     hold._give_back()
             self._keeper.close()
             self._wakes.alarm()
+            self._limits.alarm()
 
     def _unknown(self, message: str) -> None:
         self._keeper.look(message)
@@ -145,6 +159,7 @@ class Client:
                 until = now() + self._core.settings.patience
                 # A waiter that leaves hands over its undo, or its hold to the keeper.
                 await self._wakes.dismiss((until - now()) / 1000)
+                await self._limits.dismiss((until - now()) / 1000)
                 for hold in self._keeper.close():
                     hold._give_back()
                 await self._releaser.close((until - now()) / 1000)

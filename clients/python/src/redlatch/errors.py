@@ -8,7 +8,7 @@ from typing import Optional
 class RedlatchError(Exception):
     """The base of all errors of this package.
 
-    `name` is that of the lock, or `None` if the error is about no lock.
+    `name` is that of the lock or the rate limiter, or `None` if the error is about none.
     """
 
     def __init__(self, message: str = "", *, name: Optional[str] = None) -> None:
@@ -16,7 +16,7 @@ class RedlatchError(Exception):
         self.name = name
 
     def about(self, kind: str, name: str) -> None:
-        """Names the lock in the error, unless the error names one already."""
+        """Names the object in the error, unless the error names one already."""
         if self.name is None:
             self.name = name
             self.args = (f"{kind} {name!r}: {self}",)
@@ -32,6 +32,10 @@ class InvalidLease(RedlatchError, ValueError):
 
 class InvalidOption(RedlatchError, ValueError):
     """An option, an address or the client of redis-py is not allowed. The message says what is."""
+
+
+class OutOfRange(RedlatchError, ValueError):
+    """A cost is above the burst, so that it never passes, or 365 days of a rate are taken ahead."""
 
 
 class WrongKind(RedlatchError):
@@ -52,7 +56,8 @@ class Unavailable(_Unclear):
     """The server cannot be reached, did not answer in time, or answered that it cannot serve.
 
     The message has the words of the server. `may_have_run` tells whether the server may have
-    executed a request. Whatever it took is given back in the background.
+    executed a request. Whatever it took of a lock is given back in the background. The tokens of
+    a rate limiter may be taken.
     """
 
 

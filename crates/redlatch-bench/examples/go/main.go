@@ -1,9 +1,10 @@
-// A contender of `cargo xtask bench` in Go: the locks of redsync (over go-redis) and of rueidislock (over rueidis).
+// A contender of `cargo xtask bench` in Go: the locks of redsync (over go-redis) and of rueidislock (over rueidis), and the rate limiter redis_rate (over go-redis).
 //
 //	(cd crates/redlatch-bench/examples/go && go build -o ../../../../target/go-contender .)
 //	cargo xtask bench W1 W2 W3 W4 --with=redsync="target/go-contender redsync" --with=rueidislock="target/go-contender rueidislock"
+//	cargo xtask bench W14 --with=redis_rate="target/go-contender redis_rate"
 //
-// It is started as `go-contender <library> <url>` and speaks the lines of src/contender/external.rs. Here are the lines; round.go is a round, and redsync.go and rueidislock.go are what the two libraries are asked.
+// It is started as `go-contender <library> <url>` and speaks the lines of src/contender/external.rs. Here are the lines; round.go is a round, and redsync.go, rueidislock.go and redisrate.go are what the libraries are asked.
 package main
 
 import (
@@ -68,6 +69,8 @@ func connect(library, url string) (session, error) {
 		return connectRedsync(url)
 	case "rueidislock":
 		return connectRueidislock(url)
+	case "redis_rate":
+		return connectRate(url)
 	}
 	return nil, fmt.Errorf("unknown library %q", library)
 }

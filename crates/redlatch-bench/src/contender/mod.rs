@@ -4,6 +4,7 @@
 mod drive;
 mod external;
 mod floor;
+mod gcra;
 mod polling;
 mod raw;
 mod raw_pool;
@@ -109,6 +110,12 @@ pub(crate) const RAW_POOL: &str = "raw-pool";
 /// The limit of a client that calls the scripts of redlatch, without contention.
 pub(crate) const SCRIPTS: &str = "scripts";
 
+/// The reference for checks of a rate.
+pub(crate) const GCRA: &str = "gcra";
+
+/// The rate limiter of redlatch.
+pub(crate) const LIMIT: &str = "limit";
+
 /// The reference for hand-offs.
 pub(crate) const FLOOR: &str = "floor";
 
@@ -120,6 +127,7 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Session, Failure> {
         "polling" => polling::session(url).await?,
         SCRIPTS => scripts::session(url).await?,
         RAW_POOL => raw_pool::session(url).await?,
+        GCRA => gcra::session(url).await?,
         kind => {
             let session = redlatch::session(kind, url).await?;
             session.ok_or_else(|| format!("no contender is called {name:?}"))?
@@ -132,7 +140,7 @@ pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
         || KINDS.contains(&name)
         || EVERY_KIND.contains(&name)
-        || [SCRIPTS, RAW_POOL, "semaphore"].contains(&name)
+        || [SCRIPTS, RAW_POOL, GCRA, LIMIT, "semaphore"].contains(&name)
 }
 
 /// The fixed lease of all contenders. It is longer than any round.

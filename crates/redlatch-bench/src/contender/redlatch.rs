@@ -12,7 +12,7 @@ use redlatch::{
     permits::PermitRelease,
 };
 
-use super::{Failure, Lock, Session};
+use super::{Failure, LIMIT, Lock, Session, gcra::Check};
 use crate::job::PERMITS;
 
 /// Makes a handle of a name of one kind.
@@ -52,6 +52,7 @@ pub(super) async fn session(name: &str, url: &str) -> Result<Option<Session>, Fa
         "permit-id" => |client, name| permits(client, name, 1),
         "permits" => |client, name| permits(client, name, ROOM),
         "one-permits" => |client, name| permits(client, of_round(name), ROOM),
+        LIMIT => |client, name| Box::new(Check::new(client, name)),
         _ => return Ok(None),
     };
     let client = connect(url).await?;

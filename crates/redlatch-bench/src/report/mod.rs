@@ -7,7 +7,7 @@ mod table;
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
 use crate::{
-    contender::{FLOOR, RAW, RAW_POOL},
+    contender::{FLOOR, GCRA, RAW, RAW_POOL},
     stats::{median, span, spread},
 };
 
@@ -107,7 +107,7 @@ impl Report {
 
     /// Returns the reference of a case, if it has one.
     pub(crate) fn reference(&self, case: &str) -> Option<&'static str> {
-        let mut references = [RAW, FLOOR, RAW_POOL].into_iter();
+        let mut references = [RAW, FLOOR, RAW_POOL, GCRA].into_iter();
         references.find(|name| self.find(case, name).is_some())
     }
 

@@ -1,6 +1,7 @@
 //! The workloads. Each is a file that produces a [`Report`].
 
 mod capacity;
+mod checks;
 mod cluster;
 mod handoff;
 mod holds;
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// The name and title of each workload.
-pub(crate) const ALL: [(&str, &str); 13] = [
+pub(crate) const ALL: [(&str, &str); 14] = [
     ("W1", "uncontended pairs of one task"),
     (
         "W2",
@@ -43,6 +44,7 @@ pub(crate) const ALL: [(&str, &str); 13] = [
     ),
     (CAPACITY, "the cost of a client, a hold and a waiter"),
     ("W13", "one task now and then, beside many busy ones"),
+    ("W14", "checks of a rate, beside the bare script"),
 ];
 
 /// The workload with more than one server.
@@ -99,6 +101,7 @@ async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Repo
         "W7" => kinds::fair(report, plan, &rig).await,
         "W10" => pairs::every_kind(report, plan, &rig).await,
         "W13" => pairs::beside(report, plan, &rig).await,
+        "W14" => checks::of_a_rate(report, plan, &rig).await,
         "W11" => pairs::mixed(report, plan, &rig).await,
         _ => readers::crowd(report, plan, &rig).await,
     }

@@ -14,7 +14,7 @@ mod work;
 pub(crate) use self::{
     operate::{BreakArgs, ForgetArgs, HoldArgs, ReleaseArgs, ResizeArgs},
     see::{DoctorArgs, LsArgs, ShowArgs, TimelineArgs, TopArgs, WaitArgs},
-    work::{ElectArgs, OnceArgs},
+    work::{ElectArgs, LimitArgs, OnceArgs},
 };
 
 /// Run commands under distributed locks on Redis or Valkey, and see who holds what.
@@ -85,6 +85,7 @@ pub(crate) enum Verb {
     Run(RunArgs),
     Once(OnceArgs),
     Elect(ElectArgs),
+    Limit(LimitArgs),
     Ls(LsArgs),
     Show(ShowArgs),
     Top(TopArgs),
@@ -125,6 +126,7 @@ impl Verb {
             Self::Run(args) if args.names.is_empty() => args.names = names(&mut args.command)?,
             Self::Once(OnceArgs { name, command, .. })
             | Self::Elect(ElectArgs { name, command, .. })
+            | Self::Limit(LimitArgs { name, command, .. })
                 if name.is_empty() =>
             {
                 match &names(command)?[..] {

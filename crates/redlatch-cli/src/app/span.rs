@@ -51,6 +51,41 @@ pub(crate) fn parse_period(text: &str) -> Result<Period, String> {
     Ok(Period { span, offset })
 }
 
+/// Reads a rate such as `10/s`, `100/m` or `1/90s`: tokens, and the time in which they pass.
+pub(crate) fn parse_rate(text: &str) -> Result<(u64, Duration), String> {
+    let wrong = || format!("{text:?} is no rate; write it as 10/s, 100/m or 1/90s");
+    let (count, span) = text.split_once('/').ok_or_else(wrong)?;
+    let is_unit = span.chars().all(|c| c.is_ascii_lowercase());
+    let per = parse(&if is_unit {
+        format!("1{span}")
+    } else {
+        span.to_owned()
+    });
+    match (count.parse(), per) {
+        (Ok(count @ 1..), Ok(per)) if (SHORTEST..=LONGEST).contains(&per) => Ok((count, per)),
+        _ => Err(wrong()),
+    }
+}
+
+/// Writes a rate as [`parse_rate`] reads it, with the shortest unit in which a whole number passes.
+pub(crate) fn per((count, per): (u64, Duration)) -> String {
+    let (count, per) = (u128::from(count), per.as_micros().max(1));
+    for (unit, seconds) in [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)] {
+        let passed = count * seconds * 1_000_000;
+        if passed % per == 0 {
+            return format!("{}/{unit}", passed / per);
+        }
+    }
+    match per % 1_000 {
+        0 => format!("{count}/{}ms", per / 1_000),
+        _ => format!("{count}/{per}µs"),
+    }
+}
+
+/// The bounds of the time of a rate.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// Writes a span as a person reads it: two units at most, such as `3h12m` or `4.2s`.
 pub(crate) fn short(span: Duration) -> String {
     let seconds = span.as_secs();
@@ -106,6 +141,28 @@ mod tests {
         assert_eq!(parse_period("1h"), period(hours(1), Duration::ZERO));
         for text in ["", "+3h", "1d+", "1d+3", "1d+1h+1h"] {
             assert!(parse_period(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_written_as_they_are_read() {
+        let ms = Duration::from_millis;
+        for (text, rate, written) in [
+            ("10/s", (10, ms(1_000)), "10/s"),
+            ("60/m", (60, ms(60_000)), "1/s"),
+            ("100/m", (100, ms(60_000)), "100/m"),
+            ("1/1h30m", (1, ms(5_400_000)), "16/d"),
+            ("3/7d", (3, ms(604_800_000)), "3/604800000ms"),
+            ("1/7ms", (1, ms(7)), "1/7ms"),
+        ] {
+            assert_eq!(parse_rate(text), Ok(rate), "{text}");
+            assert_eq!(per(rate), written);
+        }
+        assert_eq!(per((3, Duration::from_micros(7))), "3/7µs");
+        for text in [
+            "", "10", "/s", "0/s", "-1/s", "1.5/s", "10/", "10/x", "10/0s", "1/366d",
+        ] {
+            assert!(parse_rate(text).unwrap_err().contains("10/s"), "{text}");
         }
     }
 

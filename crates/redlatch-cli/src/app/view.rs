@@ -5,7 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redlatch::{Access, Object, ObjectHolder, ObjectState, once::JobRecord};
 use serde::Serialize;
 
-use super::{out::clean, report::millis, span::short};
+use super::{
+    out::clean,
+    report::millis,
+    span::{per, short},
+};
 
 /// The version of the JSON. It changes if a field changes its meaning or goes.
 pub(crate) const VERSION: u32 = 1;
@@ -22,6 +26,8 @@ pub(crate) struct ObjectView {
     permits: Option<PermitsView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     latch: Option<LatchView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<LimitView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +77,14 @@ struct LatchView {
     remaining_ms: Option<u64>,
 }
 
+#[derive(Debug, Serialize)]
+struct LimitView {
+    owed: u64,
+    reset_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+}
+
 /// The last run of a job as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunView {
@@ -96,6 +110,7 @@ impl ObjectView {
             waiters: object.waiters,
             permits: None,
             latch: None,
+            limit: None,
             value: None,
             slot: None,
             last: None,
@@ -111,6 +126,13 @@ impl ObjectView {
                     count: latch.count,
                     initial: latch.initial,
                     remaining_ms: latch.remaining.map(millis),
+                });
+            }
+            ObjectState::Limit(limit) => {
+                view.limit = Some(LimitView {
+                    owed: limit.owed,
+                    reset_ms: millis(limit.reset_after),
+                    rate: limit.rate.map(per),
                 });
             }
             ObjectState::Leader(value) => view.value.clone_from(value),
@@ -248,6 +270,13 @@ fn state(object: &Object, holder: Option<&ObjectHolder>, long: bool) -> String {
         ObjectState::Permits { total, available } => Some(format!("{available} of {total} free")),
         ObjectState::Latch(latch) if latch.is_open() => Some("open".to_owned()),
         ObjectState::Latch(latch) => Some(format!("{} of {} to go", latch.count, latch.initial)),
+        ObjectState::Limit(limit) => Some(match limit.rate {
+            Some(rate) => {
+                let (owed, span) = (limit.owed, short(limit.reset_after));
+                format!("owes {owed} for {span} at {}", per(rate))
+            }
+            None => "owes nothing".to_owned(),
+        }),
         ObjectState::Leader(value) => value.as_deref().map(clean),
         ObjectState::Unreadable { reason, .. } => Some(format!("unreadable: {}", clean(reason))),
         ObjectState::Job {

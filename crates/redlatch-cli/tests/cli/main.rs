@@ -9,6 +9,7 @@ mod asked;
 mod doctor;
 mod elect;
 mod killing;
+mod limit;
 mod manual;
 mod once;
 mod operate;

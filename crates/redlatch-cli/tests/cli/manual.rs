@@ -4,9 +4,9 @@ use std::process::Command;
 
 use crate::support::World;
 
-const VERBS: [&str; 12] = [
-    "run", "once", "elect", "ls", "show", "top", "wait", "hold", "release", "break", "doctor",
-    "timeline",
+const VERBS: [&str; 13] = [
+    "run", "once", "elect", "limit", "ls", "show", "top", "wait", "hold", "release", "break",
+    "doctor", "timeline",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

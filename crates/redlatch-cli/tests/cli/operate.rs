@@ -170,11 +170,11 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
     .enumerate()
     {
         let name = format!("name-{number}");
-        // It is broken long before a renewal, and goes on for a while.
+        // It is broken long before a renewal, and goes on until the test has looked.
         let script = format!(
-            "trap 'sleep 0.5; exit 0' TERM; echo up >> {name}; while :; do sleep 0.1; done"
+            "trap 'until [ -e {name}.seen ]; do sleep 0.1; done; exit 0' TERM; echo up >> {name}; while :; do sleep 0.1; done"
         );
-        let line = format!("{verb} --lease 3s {name}");
+        let line = format!("{verb} --lease 30s {name}");
         let child = world.start(&sh(&line, &script));
         world.lines(&name, 1).await;
         let held = client.object(&name).await.unwrap().unwrap();
@@ -195,6 +195,7 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
             let by = shown["holders"][0]["broken"].as_str().unwrap();
             assert!(by.starts_with(why), "{line}: {by}");
         }
+        std::fs::write(world.file(&format!("{name}.seen")), "").unwrap();
         if verb == "elect" {
             // The command would campaign for ever.
             world.lines(&name, 2).await;

@@ -26,11 +26,12 @@ pub(crate) const GENEROUS: Duration = Duration::from_secs(120);
 pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
 
 /// One call of each verb that talks to a server. The command of a verb leaves a file behind.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 13] = [
     "run -n a -- touch ran",
     "once a --slot 1 -- touch ran",
     "elect a -- touch ran",
     "elect a --observe",
+    "limit a --rate 1/s -- touch ran",
     "ls",
     "ls --watch --json",
     "show a",

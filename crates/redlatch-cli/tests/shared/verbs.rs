@@ -109,6 +109,9 @@ async fn one_of_each(client: &Client) -> impl Sized + use<> {
     ids.acquire().await.unwrap();
     let latch = client.count_down_latch("latch");
     latch.try_set_count(2).await.unwrap();
+    let limiter = client.rate_limiter("limit");
+    let limiter = limiter.rate(3, Duration::from_secs(3600));
+    assert!(limiter.try_acquire(2).await.unwrap().pass().is_some());
     let job = client.once("job").slot("w47");
     let ran = job.run(async |_| Ok::<_, String>(())).await.unwrap();
     assert!(ran.is_done());
@@ -132,6 +135,7 @@ pub(crate) async fn all_kinds_are_listed_by_name_and_a_free_lock_is_not(world: W
         ("ids permits", " "),
         ("job once", " "),
         ("latch latch", "2 of 2 to go"),
+        ("limit limit", "at 3/h"),
         ("lock lock", &own),
         ("pool semaphore", "has 2, 3 of 5 free"),
         ("rw rw", &own),
@@ -166,6 +170,7 @@ pub(crate) async fn json_has_what_the_page_says(world: World) {
     let permits = json!({"total": 5, "available": 3});
     assert_eq!(of("pool")["permits"], permits);
     assert_eq!(of("latch")["latch"]["count"], 2);
+    assert_eq!(of("limit")["limit"]["owed"], 2);
     has(
         &of("job")["last"],
         json!({"slot": "w47", "outcome": "done"}),

@@ -18,6 +18,7 @@ use crate::{
         Holds, KeyWatch, LocalQueues, Releaser, Watchdog, Withdrawals,
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core},
+        sibling_tables::SiblingTables,
     },
     net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
@@ -142,6 +143,7 @@ impl Client {
             holds,
             local_queues: Arc::clone(&local_queues),
             phase_watches: Arc::default(),
+            sibling_tables: SiblingTables::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
             releaser: Arc::new(Releaser::new(

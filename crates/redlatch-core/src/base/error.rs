@@ -507,6 +507,7 @@ fn in_words(stored: &str) -> String {
         "election" => "an election",
         "fair_election" => "an election in order",
         "fence" => "a fence",
+        "limit" => "a rate limiter",
         _ => return format!("an object of kind {stored}"),
     }
     .to_owned()

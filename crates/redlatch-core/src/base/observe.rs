@@ -114,10 +114,42 @@ pub(crate) struct Described<'a> {
 
 /// Opens the span of one wait for the end of a phase.
 pub(crate) fn watch_span(watched: &dyn Watched) -> Span {
+    let (kind, class) = (watched.kind(), watched.class());
+    call_span(&Labels { kind, class }, watched.name())
+}
+
+/// Opens the span of one call that may wait and acquires no hold.
+pub(crate) fn call_span(labels: &Labels, name: &str) -> Span {
     tracing::debug_span!(
-        target: "redlatch", "wait", kind = watched.kind(), class = &*watched.class(), name = %watched.name(),
+        target: "redlatch", "wait", kind = labels.kind, class = &*labels.class, %name,
         attempts = field::Empty, outcome = field::Empty
     )
+}
+
+/// Records that a call has let its callers pass so many times after `waited`, or has not. `None` if
+/// it has failed.
+pub(crate) fn passed(
+    labels: &Labels,
+    span: &Span,
+    outcome: Option<(usize, usize)>,
+    waited: Duration,
+) {
+    let (passed, refused_times) = outcome.unwrap_or_default();
+    for _ in 0..passed {
+        acquired(labels, waited, 1, false);
+    }
+    for _ in 0..refused_times {
+        refused(labels, "busy");
+    }
+    let outcome = match outcome {
+        None => {
+            refused(labels, "failed");
+            "failed"
+        }
+        Some((_, 0)) => "granted",
+        Some(_) => "busy",
+    };
+    span.record("outcome", outcome);
 }
 
 /// Records that a watched phase is over.

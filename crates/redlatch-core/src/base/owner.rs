@@ -242,7 +242,8 @@ impl AttemptId {
         self.number
     }
 
-    pub(crate) const fn client(&self) -> &ClientId {
+    /// Returns the client, with which the attempt's text begins.
+    pub const fn client(&self) -> &ClientId {
         &self.client
     }
 

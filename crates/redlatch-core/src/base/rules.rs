@@ -39,6 +39,8 @@ pub enum Rule {
     RenewForEach,
     /// A waiter that leaves passes its turn on.
     PassTurn,
+    /// A pass that was taken ahead is not used before it counts.
+    WaitUntilItCounts,
     /// The next local waiter is prompted to ask right behind a release.
     PromptNextWaiter,
     /// A waiter registers with the server.

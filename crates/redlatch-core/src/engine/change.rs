@@ -88,7 +88,8 @@ impl Client {
             act_before: self.act_before(&session, self.now()),
             limit: Limit { silence, deadline },
             replication: None,
-            dispatch: Dispatch::AtOnce,
+            // No order is kept between changes, so those whose script serves lists may go together.
+            dispatch: Dispatch::Together,
             checked: None,
         };
         net.send(&session, &request).await.into_single().0

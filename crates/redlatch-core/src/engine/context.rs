@@ -29,6 +29,7 @@ use crate::{
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
         Watchdog, Withdrawals, client_record::ClientRecord, linger, options::Standing,
+        sibling_tables::SiblingTables,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     pub(crate) holds: Arc<Holds>,
     pub(crate) local_queues: Arc<LocalQueues>,
     pub(crate) phase_watches: Arc<PhaseWatches>,
+    pub(crate) sibling_tables: SiblingTables,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) withdrawals: Arc<Withdrawals>,
     pub(crate) releaser: Arc<Releaser>,

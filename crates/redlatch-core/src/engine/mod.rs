@@ -24,6 +24,7 @@ mod portion;
 mod release;
 mod releaser;
 mod shares;
+pub(crate) mod sibling_tables;
 mod subscriptions;
 mod uncontended;
 mod watch;

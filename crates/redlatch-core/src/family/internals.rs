@@ -1,6 +1,9 @@
 //! The operations of a client for the sibling crates. Users do not call them.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
+
+use tokio::select;
+use tracing::Instrument;
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
@@ -74,6 +77,43 @@ pub trait Internals {
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
     ) -> impl Future<Output = Result<R, Error>> + Send {
         self.client().change(build, read)
+    }
+
+    /// Runs a call that asks an object of `kind` to let its caller pass, and ends the call when the
+    /// client closes. Counts as an acquisition in progress: the client's `max_waiters` applies.
+    /// `outcome` returns how many have passed, and how many were refused.
+    fn passing<R: Send>(
+        &self,
+        (kind, class, name): (&'static str, &Arc<str>, &str),
+        call: impl Future<Output = Result<R, Error>> + Send,
+        outcome: fn(&R) -> (usize, usize),
+    ) -> impl Future<Output = Result<R, Error>> + Send {
+        let client = self.client();
+        let class = Arc::clone(class);
+        async move {
+            let labels = Labels { kind, class };
+            let span = observe::call_span(&labels, name);
+            let began = client.now();
+            let admitted = async {
+                client.check_open()?;
+                let _ticket = client.admit()?;
+                select! {
+                    biased;
+                    result = call => result,
+                    () = client.closing() => Err(client.closed()),
+                }
+            };
+            let result = admitted.instrument(span.clone()).await;
+            let waited = client.now().since(began);
+            observe::passed(&labels, &span, result.as_ref().ok().map(outcome), waited);
+            result.about(kind, name)
+        }
+    }
+
+    /// Returns the one value of type `T` that belongs to this client. It must not keep the client
+    /// alive.
+    fn table<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        self.client().0.sibling_tables.get()
     }
 
     /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.

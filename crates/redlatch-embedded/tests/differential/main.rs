@@ -46,6 +46,7 @@ mod compare;
 mod fair;
 mod family;
 mod latch;
+mod limit;
 mod lua;
 mod once;
 mod pair;
@@ -66,6 +67,7 @@ const FAMILY: &[Share] = &[
     (12, fair::random_call),
     (20, pool::random_call),
     (12, latch::random_call),
+    (8, limit::random_call),
     (12, once::random_call),
 ];
 

@@ -34,6 +34,7 @@ mod guard;
 mod holding;
 mod latch;
 mod life;
+mod limit;
 mod lock;
 mod multi;
 mod once;
@@ -73,6 +74,7 @@ pub static KINDS: &[Kind] = &[
     &lock::Plain,
     &fair::Fair,
     &latch::CountDown,
+    &limit::Limits,
     &once::Jobs,
     &pool::Semaphore,
     &pool::Permits,

@@ -7,6 +7,7 @@ mod entry;
 mod guarded;
 mod guards;
 mod latch;
+mod limit;
 mod once;
 mod permits;
 
@@ -151,6 +152,13 @@ pub(crate) static KINDS: &[Kind] = &[
         delete: |client, name| {
             Box::pin(async move { client.count_down_latch(name).delete().await.map(drop) })
         },
+    },
+    Kind {
+        stem: "limit",
+        names: 2,
+        start: |crew| crew.repeat(6, limit::round),
+        visit: limit::visit,
+        ..PLAIN
     },
     Kind {
         stem: "once",

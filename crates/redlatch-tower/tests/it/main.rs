@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod connections;
+mod rate;
 
 use std::{sync::Arc, time::Duration};
 

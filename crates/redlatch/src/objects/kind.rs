@@ -18,6 +18,8 @@ pub enum ObjectKind {
     PermitExpirableSemaphore,
     /// [`CountDownLatch`](crate::CountDownLatch).
     CountDownLatch,
+    /// [`RateLimiter`](crate::limit::RateLimiter).
+    RateLimiter,
     /// A job that runs once per slot. Needs the feature `once`, otherwise it is [`Other`].
     ///
     /// [`Other`]: Self::Other
@@ -43,6 +45,7 @@ impl ObjectKind {
             "semaphore:1" => Self::Semaphore,
             "permits:1" => Self::PermitExpirableSemaphore,
             "latch:1" => Self::CountDownLatch,
+            "limit:1" => Self::RateLimiter,
             #[cfg(feature = "once")]
             "once:1" => Self::Job,
             #[cfg(feature = "election")]
@@ -53,8 +56,8 @@ impl ObjectKind {
         }
     }
 
-    /// Returns one word: `lock`, `fair`, `rw`, `semaphore`, `permits`, `latch`, `once`, `election`,
-    /// `fair_election`, `unknown`, or what the server stores.
+    /// Returns one word: `lock`, `fair`, `rw`, `semaphore`, `permits`, `latch`, `limit`, `once`,
+    /// `election`, `fair_election`, `unknown`, or what the server stores.
     ///
     /// ```
     /// use redlatch::ObjectKind;
@@ -70,6 +73,7 @@ impl ObjectKind {
             Self::Semaphore => "semaphore",
             Self::PermitExpirableSemaphore => "permits",
             Self::CountDownLatch => "latch",
+            Self::RateLimiter => "limit",
             Self::Job => "once",
             Self::Election => "election",
             Self::FairElection => "fair_election",

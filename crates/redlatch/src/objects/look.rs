@@ -94,6 +94,10 @@ impl Look<'_> {
                 let info = client.count_down_latch(name).info().await?;
                 Ok(info.map(|info| self.object(Vec::new(), 0, ObjectState::Latch(info))))
             }
+            ObjectKind::RateLimiter => {
+                let info = client.rate_limiter(name).info().await?;
+                Ok(Some(self.object(Vec::new(), 0, ObjectState::Limit(info))))
+            }
             #[cfg(feature = "once")]
             ObjectKind::Job => self.job().await.map(Some),
             #[cfg(feature = "election")]

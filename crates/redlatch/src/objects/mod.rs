@@ -19,6 +19,7 @@ use redlatch_core::{
     family::{Name, Records, Scan},
 };
 use redlatch_latch::LatchInfo;
+use redlatch_limit::LimitInfo;
 use redlatch_rwlock::Access;
 
 pub use self::kind::ObjectKind;
@@ -35,7 +36,7 @@ pub struct Object {
     /// The holders.
     pub holders: Vec<ObjectHolder>,
     /// Waiters of all clients, as far as the server knows them: for plain locks one per client, as
-    /// a rule. Dead ones are counted for a while. Zero for latches and jobs.
+    /// a rule. Dead ones are counted for a while. Zero for latches, rate limiters and jobs.
     pub waiters: u64,
     /// The properties of objects of this kind besides holders.
     pub state: ObjectState,
@@ -56,6 +57,8 @@ pub enum ObjectState {
     },
     /// A latch.
     Latch(LatchInfo),
+    /// A rate limiter.
+    Limit(LimitInfo),
     /// The value of a leader; `None` before the leader has announced it.
     #[cfg(feature = "election")]
     Leader(Option<String>),
@@ -191,7 +194,8 @@ impl Client {
     /// `[a-z]`, `\` to escape), with holders, waiters and the last run of a job.
     ///
     /// The stream omits a lock, an election, or another object that exists by its holders only,
-    /// while it has no holder. Semaphores, latches and jobs are returned as long as they exist.
+    /// while it has no holder. Semaphores, latches, jobs and rate limiters are returned as long as
+    /// they exist.
     ///
     /// # Cost
     ///

@@ -9,6 +9,7 @@ mod fuzz;
 mod latch;
 mod latch_model;
 mod laws;
+mod limit;
 pub(crate) mod model;
 mod once;
 mod once_model;

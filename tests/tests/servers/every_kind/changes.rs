@@ -8,7 +8,7 @@ use redlatch::{
     once::{JobRun, Once},
 };
 use redlatch_behaviours::once::{daily, fail, succeed};
-use redlatch_lua::{LATCH, ONCE, POOL, REENTRANT, RWLOCK, Source};
+use redlatch_lua::{LATCH, LIMIT, ONCE, POOL, REENTRANT, RWLOCK, Source};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{call, preload},
@@ -69,6 +69,7 @@ async fn every_change_whose_reply_is_lost_is_made_once(binary: ServerBinary) {
             lost,
         };
         latch(&rig).await;
+        limit(&rig).await;
         semaphore(&rig).await;
         part_of_permits(&rig).await;
         downgrade(&rig).await;
@@ -93,6 +94,25 @@ async fn latch(rig: &Rig) {
     rig.late().await;
     assert_eq!(latch.count().await.unwrap(), 4, "copies change nothing");
     assert!(latch.delete().await.unwrap());
+}
+
+async fn limit(rig: &Rig) {
+    let limiter = rig.client.rate_limiter("limit");
+    let limiter = limiter.rate(10, std::time::Duration::from_secs(86_400));
+    let pass = rig.lossy(&LIMIT.acquire, "limit", limiter.try_acquire(4));
+    let pass = pass.await.pass().unwrap();
+    assert_eq!(limiter.peek().await.unwrap().remaining(), 6, "taken once");
+    // A pass whose answer was lost gives nothing back.
+    rig.lossy(&LIMIT.settle, "limit", pass.settle(1)).await;
+    assert_eq!(limiter.peek().await.unwrap().remaining(), 6);
+    let pass = limiter.acquire(2).await.unwrap();
+    rig.lossy(&LIMIT.settle, "limit", pass.settle(5)).await;
+    rig.late().await;
+    assert_eq!(
+        limiter.peek().await.unwrap().remaining(),
+        1,
+        "copies change nothing"
+    );
 }
 
 async fn semaphore(rig: &Rig) {

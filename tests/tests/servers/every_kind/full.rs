@@ -69,6 +69,11 @@ const TAKES: &[&str] = &[
     "acquire_many",
     "try_acquire",
     "run",
+    "limit_acquire",
+    "limit_acquire_for",
+    "limit_try_acquire",
+    "limit_try_acquire_each",
+    "limit_reserve",
 ];
 
 /// What keeps or ends something, or only looks, and is served.
@@ -90,6 +95,8 @@ const KEEPS: &[&str] = &[
     "last",
     "holder",
     "reset",
+    "limit_settle",
+    "limit_peek",
 ];
 
 // L19

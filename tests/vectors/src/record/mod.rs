@@ -11,6 +11,7 @@ mod exclusive;
 mod fair;
 mod fence;
 mod latch;
+mod limit;
 mod once;
 mod pool;
 mod pool_queue;
@@ -48,6 +49,9 @@ pub fn all() -> Vec<Vector> {
         election::terms,
         latch::life,
         latch::refusals,
+        limit::passes,
+        limit::lists,
+        limit::refusals,
         once::slots,
         once::keyed,
         once::refusals,

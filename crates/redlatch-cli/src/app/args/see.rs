@@ -7,7 +7,7 @@ use redlatch::ObjectKind;
 
 use crate::app::span::parse;
 
-/// List what is held: locks, permits, elections, latches and jobs.
+/// List what is held: locks, permits, elections, latches, rate limiters and jobs.
 ///
 /// Shows the objects of all kinds whose name matches PATTERN, one line per holder, ordered by name.
 /// A lock that nobody holds is not listed. Visits all keys of the server in small steps.
@@ -42,6 +42,7 @@ pub(crate) enum KindArg {
     Semaphore,
     Permits,
     Latch,
+    Limit,
     Once,
     Election,
 }
@@ -55,6 +56,7 @@ impl KindArg {
             Self::Semaphore => *kind == ObjectKind::Semaphore,
             Self::Permits => *kind == ObjectKind::PermitExpirableSemaphore,
             Self::Latch => *kind == ObjectKind::CountDownLatch,
+            Self::Limit => *kind == ObjectKind::RateLimiter,
             Self::Once => *kind == ObjectKind::Job,
             Self::Election => {
                 matches!(kind, ObjectKind::Election | ObjectKind::FairElection)

@@ -1,11 +1,11 @@
-//! The options of the verbs that run commands on a schedule or as a leader.
+//! The options of the verbs that run commands on a schedule, as a leader or at a rate.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args as ClapArgs};
 
 use super::KillArgs;
-use crate::app::span::{Period, parse, parse_period};
+use crate::app::span::{Period, parse, parse_period, parse_rate};
 
 /// Run a command unless its slot is done, on however many machines this is called.
 ///
@@ -99,5 +99,37 @@ pub(crate) struct ElectArgs {
     pub(crate) record: Option<PathBuf>,
     /// The command and its arguments. No shell is involved.
     #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Run a command as soon as a rate lets it through.
+///
+/// Takes tokens of the rate limiter NAME and becomes COMMAND, which gets NAME as REDLATCH_NAME.
+/// Nothing is held while COMMAND runs. The rate is that of this call: the server stores no rate, so
+/// use the same one in all calls for NAME.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(group = ArgGroup::new("waiting").args(["now", "wait"]))]
+pub(crate) struct LimitArgs {
+    /// The name of the limiter. One that begins with a dash stands alone between -- and --.
+    #[arg(value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) name: String,
+    /// So many tokens in each unit of time, such as 10/s, 100/m or 1/90s.
+    #[arg(long, value_name = "N/SPAN", value_parser = parse_rate)]
+    pub(crate) rate: (u64, Duration),
+    /// So many tokens pass at once after a pause. Default: the number in --rate.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) burst: Option<u64>,
+    /// The tokens that COMMAND costs, at most the burst.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) cost: u64,
+    /// Do not wait: exit with 75 if the rate is used up.
+    #[arg(short = 'n', long)]
+    pub(crate) now: bool,
+    /// Wait at most that long, and exit with 75 at once if that is too short. Default: as long as
+    /// it takes.
+    #[arg(short, long, value_name = "SPAN", value_parser = parse)]
+    pub(crate) wait: Option<Duration>,
+    /// The command and its arguments. No shell is involved.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

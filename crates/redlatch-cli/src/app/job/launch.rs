@@ -1,12 +1,12 @@
 //! The start of a command: this program in a group of its own, which waits until the guardian knows
 //! the group, takes the terminal, and becomes the command.
 
-use std::{fs::File, io::Read, os::unix::process::CommandExt, process::Command};
+use std::{fs::File, io::Read};
 
-use super::terminal::Terminal;
+use super::{Program, terminal::Terminal};
 use crate::app::{
     args::LaunchArgs,
-    exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN},
+    exit::{Failure, OWN},
 };
 
 /// Becomes the command. Returns only if it cannot.
@@ -26,20 +26,11 @@ pub(crate) fn main(args: &LaunchArgs) -> Failure {
     {
         terminal.give(rustix::process::getpid());
     }
-    let mut command = Command::new(&args.program);
-    if let Some((name, rest)) = args.command.split_first() {
-        command.arg0(name).args(rest);
-    }
-    let error = command.exec();
-    let code = match error.kind() {
-        std::io::ErrorKind::NotFound => NOT_FOUND,
-        _ => NOT_EXECUTABLE,
+    let program = Program {
+        path: args.program.clone(),
+        words: args.command.clone(),
     };
-    let program = args.program.display();
-    Failure::new(
-        code,
-        format!("the command {program} cannot be executed: {error}"),
-    )
+    program.exec(&[])
 }
 
 /// Waits for a byte. Returns `false` if the other end is closed.

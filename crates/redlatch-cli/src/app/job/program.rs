@@ -3,8 +3,9 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use rustix::{
@@ -31,6 +32,24 @@ impl Program {
             path: search(name)?,
             words: words.to_vec(),
         })
+    }
+
+    /// Becomes the command. Returns only if it cannot.
+    pub(crate) fn exec(&self, environment: &[(&str, &str)]) -> Failure {
+        let mut command = Command::new(&self.path);
+        if let Some((name, rest)) = self.words.split_first() {
+            command.arg0(name).args(rest);
+        }
+        let error = command.envs(environment.iter().copied()).exec();
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        let program = self.path.display();
+        Failure::new(
+            code,
+            format!("the command {program} cannot be executed: {error}"),
+        )
     }
 }
 

@@ -124,6 +124,7 @@ pub(crate) fn check(object: &Object, how: How) -> Result<(), Failure> {
             "permits can only be ended at once; add --now, or stop the holder".to_owned()
         }
         ObjectKind::CountDownLatch => "nobody holds a latch".to_owned(),
+        ObjectKind::RateLimiter => "nobody holds a rate limiter".to_owned(),
         ObjectKind::Job => "a run of a job cannot be broken; stop its process".to_owned(),
         ObjectKind::Other(ref kind) => format!("this redlatch does not know the kind {kind:?}"),
         _ => return Ok(()),

@@ -6,6 +6,7 @@ mod doctor;
 mod elect;
 mod forget;
 mod hold;
+mod limit;
 mod ls;
 mod manual;
 mod once;
@@ -53,6 +54,7 @@ pub(crate) async fn run(args: Args) -> Result<u8, Failure> {
         Verb::Run(args) => (args.record.as_deref(), &args.command[..]),
         Verb::Once(args) => (args.record.as_deref(), &args.command[..]),
         Verb::Elect(args) => (args.record.as_deref(), &args.command[..]),
+        Verb::Limit(args) => (None, &args.command[..]),
         Verb::Timeline(args) => return timeline::run(args),
         Verb::Man { verb } => return manual::man(verb.as_deref()),
         Verb::Completions { shell } => return manual::completions(*shell),
@@ -66,6 +68,7 @@ pub(crate) async fn run(args: Args) -> Result<u8, Failure> {
         Verb::Run(args) => run::run(server, &args).await,
         Verb::Once(args) => once::run(server, &args).await,
         Verb::Elect(args) => elect::run(server, &args).await,
+        Verb::Limit(args) => limit::run(server, &args).await,
         Verb::Ls(args) => ls::run(server, &args).await,
         Verb::Show(args) => show::run(server, &args).await,
         Verb::Top(args) => top::run(server, &args).await,

@@ -1,0 +1,55 @@
+"""A contender of `cargo xtask bench W14`: the library `limits`, with a fixed window, its default in web frameworks.
+
+    pip install limits redis
+    cargo xtask bench W14 --with=limits="python3 crates/redlatch-bench/examples/limits_check.py"
+
+It shows the lines of `src/contender/external.rs`. A pair is one check, and all tasks share one client.
+"""
+
+import asyncio
+import sys
+import time
+
+from limits import RateLimitItemPerSecond
+from limits.aio.storage import RedisStorage
+from limits.aio.strategies import FixedWindowRateLimiter
+
+# More than a round takes: all checks pass.
+LIMIT = RateLimitItemPerSecond(1_000_000, 1_000)
+
+
+async def task(limiter, name, end):
+    lines, pairs = [], 0
+    while (before := time.monotonic_ns()) < end:
+        if not await limiter.hit(LIMIT, name):
+            raise RuntimeError("limits has refused")
+        pairs += 1
+        lines.append(f"latency {time.monotonic_ns() - before}")
+    return lines + [f"task {pairs}"]
+
+
+async def run(limiter, _names, key, tasks, ms, *_rest):
+    began = time.monotonic_ns()
+    end = began + int(ms) * 1_000_000
+    running = [task(limiter, f"{key}:{number}", end) for number in range(int(tasks))]
+    lines = [line for answer in await asyncio.gather(*running) for line in answer]
+    return "\n".join(lines + [f"done {time.monotonic_ns() - began}"])
+
+
+async def main(url):
+    # By default, 100 tasks at most have a connection.
+    options = {"implementation": "redispy", "max_connections": 1_000}
+    storage = RedisStorage(f"async+{url}", **options)
+    limiter = FixedWindowRateLimiter(storage)
+    print("ready evalsha,eval,script|load,hello,client|setinfo", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        word, *rest = line.split()
+        try:
+            if word != "run":
+                raise ValueError(f"unknown request {word}")
+            print(await run(limiter, *rest), flush=True)
+        except Exception as why:
+            print(f"failed {why}", flush=True)
+
+
+asyncio.run(main(sys.argv[-1]))

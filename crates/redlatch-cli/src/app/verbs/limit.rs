@@ -1,0 +1,139 @@
+//! `redlatch limit`: a command at a rate.
+
+use std::{future::ready, time::Duration};
+
+use redlatch::{
+    Client,
+    limit::{Admission, Pass, RateLimiter},
+};
+use rustix::process::Signal;
+use tokio::{
+    select,
+    time::{Instant, sleep, timeout},
+};
+
+use super::telling;
+use crate::app::{
+    args::{LimitArgs, ServerArgs},
+    exit::{BUSY, Failure},
+    job::{Program, Signals, application, code_of},
+    out::clean,
+    session,
+    span::short,
+};
+
+/// Runs the verb. Returns only if the command cannot be started.
+pub(crate) async fn run(server: &ServerArgs, args: &LimitArgs) -> Result<u8, Failure> {
+    check(args)?;
+    let end = args.wait.map(|wait| Instant::now() + wait);
+    let builder = session::builder(server, &application(&args.command))?;
+    let program = Program::find(&args.command)?;
+    let mut signals = Signals::listen()?;
+    let client = select! {
+        client = session::connect_within(builder, args.wait) => client?,
+        signal = signals.end() => return Ok(code_of(signal)),
+    };
+    let most = if args.now {
+        Some(Duration::ZERO)
+    } else {
+        end.map(session::left)
+    };
+    let quiet = server.quiet.then_some(Duration::MAX);
+    let passed = pass(&client, args, most, quiet, &mut signals).await;
+    session::close(&client).await;
+    if let Some(signal) = passed? {
+        return Ok(code_of(signal));
+    }
+    // The command must not run after a signal that came in the meantime.
+    select! {
+        biased;
+        signal = signals.end() => Ok(code_of(signal)),
+        () = ready(()) => Err(program.exec(&[("REDLATCH_NAME", args.name.as_str())])),
+    }
+}
+
+/// Takes tokens and waits until they count. Returns the signal that ended the wait; the tokens are
+/// given back then.
+async fn pass(
+    client: &Client,
+    args: &LimitArgs,
+    most: Option<Duration>,
+    quiet: Option<Duration>,
+    signals: &mut Signals,
+) -> Result<Option<Signal>, Failure> {
+    let limiter = limiter(client, args);
+    let taken = select! {
+        taken = take(&limiter, args.cost, most) => taken?,
+        signal = signals.end() => return Ok(Some(signal)),
+    };
+    let (pass, due) = taken.map_err(|due| busy(&args.name, due))?;
+    select! {
+        () = telling(client, &[], quiet, sleep(due)) => Ok(None),
+        signal = signals.end() => {
+            // Without an answer, the rate pays them.
+            let _ = timeout(LAST_WORD, pass.settle(0)).await;
+            Ok(Some(signal))
+        }
+    }
+}
+
+/// Takes tokens, now or ahead by `most`. Returns the pass and the time until it counts, or the time
+/// after which another try may pass.
+async fn take(
+    limiter: &RateLimiter,
+    cost: u64,
+    most: Option<Duration>,
+) -> Result<Result<(Pass, Duration), Duration>, redlatch::Error> {
+    let Some(most) = most else {
+        return limiter.reserve(cost).await.map(Ok);
+    };
+    if most.is_zero() {
+        return Ok(match limiter.try_acquire(cost).await? {
+            Admission::Pass(pass) => Ok((pass, Duration::ZERO)),
+            Admission::Refused(refused) => Err(refused.retry_after),
+        });
+    }
+    // A look takes nothing from others if the time is too short.
+    let due = limiter.peek().await?.retry_after(cost).unwrap_or_default();
+    if due > most {
+        return Ok(Err(due));
+    }
+    let (pass, due) = limiter.reserve(cost).await?;
+    if due > most {
+        pass.settle(0).await?;
+        return Ok(Err(due));
+    }
+    Ok(Ok((pass, due)))
+}
+
+/// Refuses a cost that never passes.
+fn check(args: &LimitArgs) -> Result<(), Failure> {
+    let (cost, burst) = (args.cost, args.burst.unwrap_or(args.rate.0));
+    if cost <= burst {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--cost {cost} never passes, since the burst is {burst}; say --burst {cost} or more"
+    )))
+}
+
+fn limiter(client: &Client, args: &LimitArgs) -> RateLimiter {
+    let limiter = client
+        .rate_limiter(&args.name)
+        .rate(args.rate.0, args.rate.1);
+    match args.burst {
+        Some(burst) => limiter.burst(burst),
+        None => limiter,
+    }
+}
+
+fn busy(name: &str, due: Duration) -> Failure {
+    let (name, rest) = (clean(name), short(due));
+    Failure::busy(
+        BUSY,
+        format!("busy: the rate of {name} is used up; the command may pass in {rest}"),
+    )
+}
+
+/// How long the end of a wait tries to give the tokens back.
+const LAST_WORD: Duration = Duration::from_secs(1);

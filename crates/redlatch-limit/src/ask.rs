@@ -1,0 +1,227 @@
+//! The requests of a line, and their answers.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Error, ErrorKind, Moment,
+    family::{About, Internals, Lease},
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    Admission, Pass, Refused,
+    limiter::{KIND, Limiter},
+    lines::{Asking, Batch, Call, Request, Settlement, Turn, Until},
+    rate::Rate,
+    scripts::{AcquireScript, Passed, SettleScript},
+};
+
+/// The answer to a call.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Taken(Taken),
+    Refused(Refused),
+    Settled,
+}
+
+/// A pass on its way to the caller. Dropping it gives the pass back.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pass: Option<Pass>,
+    /// The time until the pass counts.
+    pub(crate) wait: Duration,
+    /// The turn of a waiter, who keeps it until its pass counts.
+    _turn: Option<Turn>,
+}
+
+impl Taken {
+    /// Hands the pass to the caller.
+    pub(crate) fn keep(mut self) -> Result<Pass, Error> {
+        // Only this function takes it away.
+        self.pass.take().ok_or_else(gone)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            pass.give_back();
+        }
+    }
+}
+
+/// The error of a call whose task has ended with the client.
+fn gone() -> Error {
+    let why = "the client is closed, or the tokio runtime in which this client was made has ended";
+    Error::new(ErrorKind::Closed, why)
+}
+
+/// Creates a call, and the receiver of its answer.
+pub(crate) fn call(
+    request: Request,
+    since: Moment,
+) -> (Call, oneshot::Receiver<Result<Answer, Error>>) {
+    let (caller, answer) = oneshot::channel();
+    let call = Call {
+        request,
+        since,
+        caller: Some(caller),
+    };
+    (call, answer)
+}
+
+/// Returns what a call has got.
+pub(crate) fn received(
+    answer: Result<Result<Answer, Error>, oneshot::error::RecvError>,
+) -> Result<Answer, Error> {
+    answer.unwrap_or_else(|_| Err(gone()))
+}
+
+impl Answer {
+    pub(crate) fn admission(self) -> Result<Admission, Error> {
+        match self {
+            Self::Taken(taken) => taken.keep().map(Admission::Pass),
+            Self::Refused(refused) => Ok(Admission::Refused(refused)),
+            Self::Settled => Err(gone()),
+        }
+    }
+}
+
+impl Limiter {
+    /// Asks for the calls of a line in the background, until none is left.
+    pub(crate) fn start(&self, mut asking: Asking) {
+        let task = async move {
+            while let Some(batch) = asking.next() {
+                asking.ask(batch).await;
+            }
+        };
+        self.client.spawn("limit", Box::pin(task));
+    }
+}
+
+impl Asking {
+    async fn ask(&self, batch: Batch) {
+        let Some((_, first)) = batch.calls.front() else {
+            return;
+        };
+        match first.request {
+            Request::Take { rate, cost, until } => self.take(batch, rate, cost, until).await,
+            Request::Settle(settlement) => self.settle(batch, settlement).await,
+        }
+    }
+
+    async fn settle(&self, batch: Batch, settlement: Settlement) {
+        let limiter = self.limiter();
+        let script = SettleScript {
+            key: &limiter.key,
+            settlement,
+        };
+        let settled = limiter
+            .client
+            .change(|id| script.call(id), SettleScript::decode);
+        let settled = settled.await.about(KIND, limiter.key.name());
+        if let Err(error) = &settled {
+            self.fail_rest(error);
+        }
+        for (_, call) in batch.calls {
+            call.answer(settled.clone().map(|_| Answer::Settled));
+        }
+    }
+
+    async fn take(&self, batch: Batch, rate: Rate, cost: u64, until: Until) {
+        let limiter = self.limiter();
+        let script = AcquireScript {
+            key: &limiter.key,
+            rate,
+            cost,
+            passes: batch.calls.len(),
+            wait: match until {
+                Until::Now => Duration::ZERO,
+                Until::At(at) => at.since(limiter.client.now()),
+                Until::Whenever => Lease::MAX,
+            },
+        };
+        let passed = limiter
+            .client
+            .change(|id| script.call(id), AcquireScript::decode)
+            .await;
+        match passed.about(KIND, limiter.key.name()) {
+            Ok(passed) => self.hand_out(batch, rate, cost, &passed),
+            Err(error) => {
+                self.fail_rest(&error);
+                for (_, call) in batch.calls {
+                    call.answer(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Hands passes to those who have come first, and tells the others.
+    fn hand_out(&self, mut batch: Batch, rate: Rate, cost: u64, passed: &Passed) {
+        let mut turn = batch.turn.take();
+        let waited = turn.is_some();
+        let rest = batch.calls.split_off(passed.passes.min(batch.calls.len()));
+        let last = batch.calls.len();
+        for (at, (_, call)) in batch.calls.into_iter().enumerate() {
+            // The debt of a pass ends before that of the later ones.
+            let later = rate.time(cost * (last - at - 1) as u64);
+            let mark = passed.mark.map(|mark| mark.saturating_sub(later));
+            let pass = Pass::new(self.limiter(), (rate, cost), passed, mark);
+            call.answer(Ok(Answer::Taken(Taken {
+                pass: Some(pass),
+                wait: passed.wait,
+                _turn: turn.take_if(|_| !passed.wait.is_zero()),
+            })));
+        }
+        self.refuse(rest, rate, cost, passed, waited);
+        drop(turn);
+    }
+
+    /// Refuses those who ask at once, and the first waiter if nobody has passed. The other waiters
+    /// ask again.
+    fn refuse(
+        &self,
+        mut rest: VecDeque<(u64, Call)>,
+        rate: Rate,
+        cost: u64,
+        passed: &Passed,
+        waited: bool,
+    ) {
+        let mut refused = rest;
+        if waited {
+            rest = refused.split_off(usize::from(passed.passes == 0));
+            self.put_back(rest);
+        }
+        for (_, call) in refused {
+            call.answer(Ok(Answer::Refused(Refused::new(rate, cost, passed.debt))));
+        }
+    }
+
+    /// Fails the calls that have not asked for as long as the client's patience, behind a request
+    /// without an answer.
+    fn fail_rest(&self, error: &Error) {
+        if !matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
+        ) {
+            return;
+        }
+        let client = &self.limiter().client;
+        let since = client.now().before(client.patience());
+        let error = Error::new(ErrorKind::Unavailable, error.to_string());
+        self.fail_older(since, &error);
+    }
+}
+
+impl Pass {
+    /// Gives back the whole cost in the background.
+    pub(crate) fn give_back(self) {
+        let (limiter, request) = self.settlement(0);
+        let call = Call {
+            request,
+            since: limiter.client.now(),
+            caller: None,
+        };
+        Arc::clone(&limiter).ask_at_once(call);
+    }
+}

@@ -1,0 +1,164 @@
+//! Rates, and the arithmetic of their debts.
+
+use std::time::Duration;
+
+use redlatch_core::{Error, ErrorKind, family::Lease};
+
+/// A rate and a burst: `count` tokens in `period` µs, without a common divisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) count: u64,
+    pub(crate) period: u64,
+    pub(crate) burst: u64,
+}
+
+/// The options as they were given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) rate: Option<(u64, Duration)>,
+    pub(crate) burst: Option<u64>,
+}
+
+impl Options {
+    /// Checks the options. Without a burst, it is the count of the rate.
+    pub(crate) fn rate(self) -> Result<Rate, Error> {
+        let (count, per) = self.rate.ok_or_else(|| invalid("set its rate"))?;
+        let period = u64::try_from(per.as_micros()).unwrap_or(u64::MAX);
+        if count == 0 || period == 0 || per > Lease::MAX {
+            return Err(invalid(
+                "its rate is out of bounds: 1 token or more, per 1 µs to 365 days",
+            ));
+        }
+        let burst = self.burst.unwrap_or(count);
+        let divisor = common_divisor(count, period);
+        let (count, period) = (count / divisor, period / divisor);
+        let rate = Rate {
+            count,
+            period,
+            burst,
+        };
+        // Scripts count with the 53 bits of floats.
+        let parts = u128::from(burst) * u128::from(count);
+        if burst == 0 || parts >= 1 << 53 || rate.span(burst) > Lease::MAX.as_micros() {
+            return Err(invalid(
+                "its burst is out of bounds: 1 token or more, as many as the rate gives in 365 days, and not more than 2^53 divided by the count of the rate",
+            ));
+        }
+        Ok(rate)
+    }
+}
+
+impl Rate {
+    /// Checks a cost.
+    pub(crate) fn check(&self, cost: u64) -> Result<(), Error> {
+        if cost == 0 {
+            return Err(invalid("a cost of 0 tokens needs no pass"));
+        }
+        if cost > self.burst {
+            let message = format!(
+                "a cost of {cost} tokens never passes: the burst is {}",
+                self.burst
+            );
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        Ok(())
+    }
+
+    /// Returns the µs in which `tokens` are paid, rounded down.
+    const fn span(&self, tokens: u64) -> u128 {
+        tokens as u128 * self.period as u128 / self.count as u128
+    }
+
+    /// Returns the µs in which `tokens` are paid, rounded up.
+    pub(crate) fn time(&self, tokens: u64) -> u64 {
+        let parts = u128::from(tokens) * u128::from(self.period);
+        u64::try_from(parts.div_ceil(self.count.into())).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the tokens that are paid in `debt` µs, rounded up. A debt is itself rounded up to
+    /// whole µs, which adds no token.
+    pub(crate) fn owed(&self, debt: u64) -> u64 {
+        let Some(whole) = debt.checked_sub(1) else {
+            return 0;
+        };
+        let parts = u128::from(whole) * u128::from(self.count);
+        u64::try_from(parts / u128::from(self.period) + 1).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the tokens that pass at once, with a debt in µs.
+    pub(crate) fn left(&self, debt: u64) -> u64 {
+        self.burst.saturating_sub(self.owed(debt))
+    }
+
+    /// Returns the time until `cost` passes, with a debt in µs.
+    pub(crate) fn retry_after(&self, debt: u64, cost: u64) -> Duration {
+        let room = u64::try_from(self.span(self.burst - cost)).unwrap_or(u64::MAX);
+        Duration::from_micros(debt.saturating_sub(room))
+    }
+}
+
+const fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(count: u64, per: Duration, burst: u64) -> Result<Rate, ErrorKind> {
+        let options = Options {
+            rate: Some((count, per)),
+            burst: Some(burst),
+        };
+        options.rate().map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn bounds_are_refused() {
+        let second = Duration::from_secs(1);
+        let refused = Err(ErrorKind::InvalidOption);
+        assert_eq!(rate(0, second, 1), refused);
+        assert_eq!(rate(1, Duration::from_nanos(999), 1), refused);
+        assert_eq!(rate(1, Lease::MAX + second, 1), refused);
+        assert_eq!(rate(1, second, 0), refused);
+        assert_eq!(rate(1, Duration::from_secs(86_400), 366), refused);
+        assert_eq!(rate(u64::MAX, second, 1 << 53), refused);
+        assert_eq!(
+            Options::default().rate().map_err(|error| error.kind()),
+            refused
+        );
+        assert!(rate(1_000_000_000, second, 1_000_000_000).is_ok());
+        assert!(rate(999_983, Duration::from_secs(86_400), 999_983).is_ok());
+    }
+
+    #[test]
+    fn cost_is_within_the_burst() {
+        let rate = rate(3, Duration::from_secs(7), 5).unwrap();
+        assert_eq!(rate.check(0).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert!(rate.check(1).is_ok() && rate.check(5).is_ok());
+        assert_eq!(rate.check(6).unwrap_err().kind(), ErrorKind::OutOfRange);
+    }
+
+    #[test]
+    fn debts_are_rounded_against_the_caller() {
+        let rate = rate(3, Duration::from_secs(7), 5).unwrap();
+        assert_eq!((rate.count, rate.period), (3, 7_000_000));
+        assert_eq!(rate.time(1), 2_333_334);
+        assert_eq!(
+            [0, 1, 2_333_334, 2_333_335].map(|debt| rate.owed(debt)),
+            [0, 1, 1, 2]
+        );
+        assert_eq!((rate.left(0), rate.left(1), rate.left(u64::MAX)), (5, 4, 0));
+        let all = rate.time(5);
+        assert_eq!(rate.retry_after(all, 5), Duration::from_micros(all));
+        assert_eq!(rate.retry_after(all, 1).as_micros(), 2_333_334);
+        assert_eq!(rate.retry_after(0, 5), Duration::ZERO);
+    }
+}

@@ -1,0 +1,278 @@
+//! The additional promises of the rate limiter: an attempt takes its passes once, the passes of any
+//! window are at most rate × window + burst, and no pass is used before it counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::measure;
+use crate::{
+    exec::ProcId,
+    names::label,
+    scripts::Ran,
+    watch::{Checker, Event, Record, View},
+};
+
+/// An action that a worker reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deed {
+    /// It begins one call, which may take one pass.
+    Asks,
+    /// It may use a pass that counts at this time of the server, in µs.
+    Passes { at: u64 },
+}
+
+/// A broken promise and its description.
+type Broken = Option<(&'static str, String)>;
+
+/// Compares all runs of the scripts with the promises.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    names: Vec<Limit>,
+    /// The calls and passes of each process for each name.
+    counts: BTreeMap<(ProcId, usize), (u64, u64)>,
+    /// Whether the server has lost state. An attempt may pass once more then.
+    forgot: bool,
+}
+
+/// What has passed one name.
+#[derive(Debug, Default)]
+struct Limit {
+    /// The time that has passed by the server's clock, in µs, without steps back.
+    elapsed: u64,
+    /// The server's time at the last run, in µs.
+    last: u64,
+    attempts: BTreeMap<String, u64>,
+    /// All that counts, by time.
+    entries: Vec<Entry>,
+    /// The marks of passes that a server which lost state had given ahead.
+    lost: BTreeSet<u64>,
+    /// When passes that were taken ahead count, in true µs, and how long before they were taken. By
+    /// the server's time.
+    due: BTreeMap<u64, (u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    time: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Pass {
+        tokens: u64,
+        mark: u64,
+    },
+    /// The server has lost state, which lets one more burst pass.
+    Forgot,
+    /// The tokens of a pass from before a loss are given back.
+    Back {
+        tokens: u64,
+    },
+}
+
+impl Checker for Ledger {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        let broken = match *event {
+            Event::Ran { proc, ran, .. } => self.ran(proc, ran, view.now),
+            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
+                Some(Deed::Asks) => {
+                    self.counts.entry((proc, name)).or_default().0 += 1;
+                    None
+                }
+                Some(Deed::Passes { at }) => {
+                    record.tally.grants += 1;
+                    self.names[name].used(name, *at, view.now)
+                }
+                None => None,
+            },
+            Event::Forgot { .. } => {
+                self.forgot = true;
+                for limit in &mut self.names {
+                    // What was taken ahead is forgotten, too, and passes besides the burst.
+                    limit.forget();
+                }
+                None
+            }
+            _ => None,
+        };
+        if let Some((promise, what)) = broken {
+            record.violate(promise, view.now, what);
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            names: (0..names).map(|_| Limit::default()).collect(),
+            counts: BTreeMap::new(),
+            forgot: false,
+        }
+    }
+
+    /// Handles a script that the server has run.
+    fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, now: u64) -> Broken {
+        let name = ran.name()?;
+        let limit = &mut self.names[name];
+        match (ran.source.name, ran.verdict()) {
+            ("limit/settle", "settled") => {
+                if limit.attempts.insert(ran.arg(4).to_owned(), 0).is_some() && !self.forgot {
+                    return None;
+                }
+                limit.settle(ran);
+                limit.check(name)
+            }
+            ("limit/acquire", "passed") => {
+                let passes = ran.number(3)?;
+                let acts = ran.number(7).is_some();
+                let before = limit.attempts.insert(ran.arg(4).to_owned(), passes);
+                if let Some(before) = before.filter(|_| !self.forgot)
+                    && (acts || passes != before)
+                {
+                    let attempt = ran.arg(4);
+                    let what = format!(
+                        "{}: attempt {attempt} took {before} passes, and its copy {passes}",
+                        label(name)
+                    );
+                    return Some(("P5", what));
+                }
+                if !acts {
+                    return None;
+                }
+                limit.pass(ran, passes, now);
+                let (calls, taken) = self.counts.entry((proc, name)).or_default();
+                *taken += passes;
+                if *taken > *calls && !self.forgot {
+                    let what = format!("{}: {calls} calls took {taken} passes", label(name));
+                    return Some(("P5", what));
+                }
+                limit.check(name)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    /// Returns the mark of a pass.
+    fn mark(self) -> Option<u64> {
+        match self.what {
+            What::Pass { mark, .. } => Some(mark),
+            _ => None,
+        }
+    }
+}
+
+impl Limit {
+    /// Adds the passes of a run.
+    fn pass(&mut self, ran: &Ran<'_>, passes: u64, now: u64) {
+        let number = |at| ran.number(at).unwrap_or(0);
+        let (wait, at, mark) = (number(4), number(6), number(7));
+        let ahead = if passes > 0 { wait } else { 0 };
+        let server = at - ahead;
+        self.elapsed += server.saturating_sub(self.last);
+        self.last = server;
+        if ahead > 0 {
+            self.due.insert(at, (now + ahead, ahead));
+        }
+        let argument = |at| ran.arg(at).parse::<u64>().unwrap_or(1);
+        let (count, period, tokens) = (argument(5), argument(6), argument(8));
+        for later in (0..passes).rev() {
+            let mark = mark - (later * tokens * period).div_ceil(count);
+            self.add(self.elapsed + ahead, What::Pass { tokens, mark });
+        }
+    }
+
+    /// Takes what a settlement asks to give back from the pass that has the mark. If the script
+    /// gives back less, even less has passed. What is added only delays others. For a pass from
+    /// before a loss, others get their tokens now.
+    fn settle(&mut self, ran: &Ran<'_>) {
+        // Its time has ms only.
+        let millis = ran.text(1).and_then(|text| text.parse::<u64>().ok());
+        let server = millis.unwrap_or(0) * 1_000;
+        self.elapsed += server.saturating_sub(self.last);
+        self.last = self.last.clamp(server, server + 1_000);
+        let back = ran
+            .arg(8)
+            .strip_prefix('-')
+            .and_then(|text| text.parse::<u64>().ok());
+        let mark = ran.arg(9).parse::<u64>().ok();
+        let Some(back) = back else {
+            return;
+        };
+        let mut lost = mark.is_some_and(|mark| self.lost.contains(&mark));
+        for at in 0..self.entries.len() {
+            let forgot = |entry: &Entry| matches!(entry.what, What::Forgot);
+            let before_loss = self.entries[at..].iter().any(forgot);
+            if let What::Pass { tokens, mark: its } = &mut self.entries[at].what
+                && Some(*its) == mark
+            {
+                if before_loss {
+                    lost = true;
+                } else {
+                    *tokens = tokens.saturating_sub(back);
+                }
+            }
+        }
+        if lost {
+            self.add(self.elapsed, What::Back { tokens: back });
+        }
+    }
+
+    fn forget(&mut self) {
+        let elapsed = self.elapsed;
+        let ahead = self.entries.extract_if(.., |entry| entry.time > elapsed);
+        self.lost.extend(ahead.filter_map(Entry::mark));
+        self.add(elapsed, What::Forgot);
+    }
+
+    fn add(&mut self, time: u64, what: What) {
+        let at = self.entries.partition_point(|entry| entry.time <= time);
+        self.entries.insert(at, Entry { time, what });
+        if self.entries.len() > REMEMBERED {
+            self.entries.remove(0);
+        }
+    }
+
+    /// Compares all windows: what fills a bucket that empties at the rate never is more than the
+    /// burst, and only then each window has at most rate × window + burst.
+    fn check(&self, name: usize) -> Broken {
+        let (count, period, burst) = measure(name);
+        let (mut level, mut last) = (0, 0);
+        for entry in &self.entries {
+            level = u64::saturating_sub(level, (entry.time - last) * count);
+            last = entry.time;
+            match entry.what {
+                What::Pass { tokens, .. } => level += tokens * period,
+                What::Forgot => level = level.saturating_sub(burst * period),
+                What::Back { tokens } => level = level.saturating_sub(tokens * period),
+            }
+            // Times are whole µs.
+            if level > burst * period + count {
+                let over = level - burst * period;
+                let (name, time) = (label(name), entry.time);
+                let what = format!(
+                    "{name}: the passes of a window that ends at {time} are {over} / {period} tokens too many"
+                );
+                return Some(("rate", what));
+            }
+        }
+        None
+    }
+
+    /// Checks that a pass is not used before it counts. Clocks are up to 1 % fast or slow.
+    fn used(&self, name: usize, at: u64, now: u64) -> Broken {
+        let (due, ahead) = *self.due.get(&at)?;
+        (now + ahead / 40 + 2_000 < due).then(|| {
+            let early = (due - now) / 1_000;
+            let what = format!(
+                "{}: a pass is used {early} ms before it counts",
+                label(name)
+            );
+            ("early", what)
+        })
+    }
+}
+
+/// The number of passes of a name whose windows are compared.
+const REMEMBERED: usize = 200;

@@ -1,0 +1,86 @@
+-- uses core/begin, limit/shared, core/entries
+-- entries 16 of 1 key, 7 arguments, behind 3
+-- Takes passes of rate limiters, each entry by itself. This script follows limit/shared.lua and
+-- core/entries.lua.
+--
+-- KEYS  for each entry K; see shared.lua
+-- ARGV  1 act_before  last server time in ms at which this may act, the first of all limits
+--       2 client  the part that all attempts have in common
+--       3 keep    ms an attempt is remembered; the same for all
+--       4..       for each entry:
+--         attempt `:<n>`, to be appended to the client, never used twice. A client has one attempt
+--                 on a key under way at a time
+--         count   of tokens, and
+--         period  in µs: the rate, without a common divisor
+--         burst   tokens, 1 or more
+--         cost    of one pass in tokens, 1 to burst
+--         passes  1 to 64: so many are asked for, and as many are taken as may pass
+--         wait    µs. If none may pass now, one is taken ahead that counts within this time
+-- Reply a text of one line per entry
+--       <now> passed <n> <wait> <debt> <at> <mark>
+--                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
+--                debt = µs until all tokens are paid; at = server time in µs at which they count;
+--                mark = where the debt ends, for a settlement, or '' in the answer to a copy
+--       <now> void           this attempt has ended
+--       <now> kind <kind>    the name is of another kind
+--       -<code> <text>       the error of an entry, if there are others
+--       {now, 'late'}        `act_before` has passed, for all entries
+-- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HSET, PEXPIRE.
+--
+-- A refused attempt is recorded as well: a late copy must not take a pass that its caller does not
+-- use. The first write of a pass is one that a full server refuses. A refusal needs no write.
+local micros, now = began, string.sub(began, 1, 13)
+local keep = ARGV[3] + 0
+local limit = (now + keep) .. ''
+
+-- Serves entry i. Returns its line.
+local function serve(i)
+  local own = 7 * i - 3
+  local key, attempt = KEYS[i], ARGV[2] .. ARGV[own]
+  local count, period, burst = ARGV[own + 1] + 0, ARGV[own + 2] + 0, ARGV[own + 3] + 0
+  local cost, most, longest = ARGV[own + 4] + 0, ARGV[own + 5] + 0, ARGV[own + 6] + 0
+  local has = begin(key, attempt, limit, now)
+  if has.line then
+    return has.line
+  end
+  local debt, part, shift, turn = read(has.d, micros, count, period)
+
+  -- Returns the µs until `tokens` more are within the burst.
+  local function due(tokens)
+    local room, parts = span(burst - tokens, count, period)
+    return math.max(whole(debt - room, math.max(part - parts, 0)), 0)
+  end
+
+  local passes, wait, at, mark = has.copy, due(cost), micros, ''
+  if has.copy then
+    if passes > 0 then
+      -- A clock that was set back may name a later time. A pass counts before all debt is paid.
+      wait = has.ahead and math.max(math.min(has.at - micros, whole(debt, part)), 0) or 0
+      at = wait > 0 and string.format('%.0f', micros + wait) or has.at
+    end
+  else
+    passes = 0
+    if wait == 0 then
+      passes = 1
+      while passes < most and (passes + 1) * cost <= burst and due((passes + 1) * cost) == 0 do
+        passes = passes + 1
+      end
+    elseif wait <= longest then
+      passes, at = 1, string.format('%.0f', micros + wait)
+      turn = at
+    end
+    debt, part = charge(debt, part, passes * cost, count, period)
+    mark = string.format('%.0f', micros + debt + shift)
+    local d = state(micros, debt, part, count, period, shift, turn)
+    if passes > 0 then
+      local spent = with_passes(has.spent, attempt, passes, wait > 0 and '+' or '/', at)
+      call('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
+    else
+      redis.pcall('HSET', key, 'k', 'limit:1', 'd', d, 'v', has.spent)
+    end
+    call('PEXPIRE', key, life(debt, keep))
+  end
+  return now .. ' passed ' .. passes .. ' ' .. wait .. ' ' .. whole(debt, part) .. ' ' .. at .. ' ' .. mark
+end
+
+return entries_serve(#KEYS, serve)

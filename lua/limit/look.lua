@@ -1,0 +1,24 @@
+-- Shows a rate limiter. Writes nothing.
+--
+-- KEYS  1 K; see shared.lua
+-- Reply {now, 'owes', debt, count, period}
+--                             debt = µs until all tokens are paid; count tokens are paid in period
+--                             µs, the rate of the last pass
+--       {now, 'free'}         nothing is owed, or the key is unused
+--       {now, 'kind', kind}   the name is of another kind
+-- Cost  O(1): TIME, HMGET.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local kind, d = unpack(redis.call('HMGET', KEYS[1], 'k', 'd'))
+if kind ~= 'limit:1' and kind then
+  return {now, 'kind', kind}
+end
+local t, debt, part, count, period = string.match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) ')
+if not t then
+  return {now, 'free'}
+end
+local owed = debt - math.max(time[1] * 1000000 + time[2] - t, 0) + (part ~= '0' and 1 or 0)
+if owed <= 0 then
+  return {now, 'free'}
+end
+return {now, 'owes', owed, count, period}

@@ -1,0 +1,62 @@
+-- uses core/begin, limit/shared, core/entries
+-- entries 16 of 1 key, 6 arguments, behind 3
+-- Adds tokens to the cost of a pass, or gives some of them back, each entry by itself. This script
+-- follows limit/shared.lua and core/entries.lua.
+--
+-- KEYS  for each entry K; see shared.lua
+-- ARGV  1 act_before, 2 client and 3 keep, as of limit/acquire.lua
+--       4..       for each entry:
+--         attempt `:<n>`, to be appended to the client, never used twice. A client has one attempt
+--                 on a key under way at a time
+--         count   and
+--         period  the rate of the pass, which applies if K has none
+--         cost    of the pass in tokens, 1 or more
+--         tokens  to add, or below 0 to give back. The debt stays within two years
+--         mark    of the pass, or '', which gives nothing back
+-- Reply a text of one line per entry
+--       <now> settled <debt>  debt = µs until all tokens are paid
+--       <now> void           this attempt has ended
+--       <now> kind <kind>    the name is of another kind
+--       -<code> <text>       the error of an entry, if there are others
+--       {now, 'late'}        `act_before` has passed, for all entries
+-- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HDEL, HSET, PEXPIRE.
+--
+-- Tokens that have been paid are not given back: later passes may have used the time in which they
+-- were. The mark says how much of the pass is still to be paid, whatever others have got back.
+-- While passes are taken ahead, only the last of them is given back, and whole: the others count at
+-- their times.
+-- Begins with HDEL, which a full server accepts.
+local micros, now = began, string.sub(began, 1, 13)
+local keep = ARGV[3] + 0
+local limit = (now + keep) .. ''
+
+-- Serves entry i. Returns its line.
+local function serve(i)
+  local own = 6 * i - 2
+  local key, attempt = KEYS[i], ARGV[2] .. ARGV[own]
+  local cost, tokens, mark = ARGV[own + 3] + 0, ARGV[own + 4] + 0, ARGV[own + 5]
+  local has = begin(key, attempt, limit, now)
+  if has.line then
+    return has.line
+  end
+  local debt, part, shift, turn, count, period = read(has.d, micros)
+  count, period = count or ARGV[own + 1] + 0, period or ARGV[own + 2] + 0
+  if not has.copy then
+    if tokens > 0 then
+      debt, part = charge(debt, part, tokens, count, period)
+      debt = math.min(debt, 2 * LONGEST)
+    elseif mark ~= '' and (turn == '0' or tokens == -cost and mark + 0 == micros + debt + shift) then
+      -- A part of a µs is not given back.
+      local back = math.max(math.min(span(-tokens, count, period), mark - shift - micros, debt), 0)
+      debt, shift = debt - back, shift + back
+      turn = turn ~= '0' and string.format('%.0f', turn - back) or turn
+    end
+    call('HDEL', key, '')
+    local d = state(micros, debt, part, count, period, shift, turn)
+    call('HSET', key, 'k', 'limit:1', 'd', d, 'v', has.spent)
+    call('PEXPIRE', key, life(debt, keep))
+  end
+  return now .. ' settled ' .. whole(debt, part)
+end
+
+return entries_serve(#KEYS, serve)

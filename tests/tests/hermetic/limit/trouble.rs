@@ -1,0 +1,156 @@
+//! A limiter and a server that loses replies, stops, forgets, and has its clock set.
+
+use redlatch::{ErrorKind, limit::Admission};
+use redlatch_behaviours::prelude::*;
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::LIMIT;
+use redlatch_tests::copies::Copies;
+
+use super::{HOUR, hourly, remaining};
+
+// L37
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_reply_is_lost_counts_once() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let (backend, _client, limiter) = hourly(10).await;
+        let server = backend.embedded_server();
+        let copies = Copies::of_script(server, LIMIT.acquire.text);
+        for left in [7, 4, 1] {
+            server.drop_reply(calls::of_script(LIMIT.acquire.text), how);
+            assert!(limiter.try_acquire(3).await.unwrap().pass().is_some());
+            assert_eq!(remaining(&limiter).await, left);
+        }
+        // A refusal stays one.
+        server.drop_reply(calls::of_script(LIMIT.acquire.text), how);
+        assert!(limiter.try_acquire(3).await.unwrap().pass().is_none());
+        assert!(copies.len() >= 8, "each was sent at least twice");
+        copies.deliver();
+        assert_eq!(remaining(&limiter).await, 1, "copies change nothing");
+        backend.pass(6 * SECOND).await;
+        let verdicts = copies.deliver();
+        assert!(
+            verdicts.iter().all(|verdict| verdict == "late"),
+            "{verdicts:?}"
+        );
+    }
+}
+
+// L37
+#[tokio::test(start_paused = true)]
+async fn copies_of_ended_attempts_take_nothing() {
+    let (backend, [a, b]) = preloaded().await;
+    let server = backend.embedded_server();
+    let copies = Copies::of_all(server);
+    let limiters = [&a, &b].map(|client| client.rate_limiter("x").rate(1, HOUR).burst(10));
+    let [here, there] = &limiters;
+    let pass = here.acquire(6).await.unwrap();
+    assert!(there.try_acquire(5).await.unwrap().pass().is_none());
+    pass.settle(2).await.unwrap();
+    assert!(here.try_acquire(8).await.unwrap().pass().is_some());
+    let before = server.dump();
+    for _ in 0..2 {
+        copies.repeat();
+        backend.pass(20 * MS).await;
+        assert_eq!(server.dump(), before);
+    }
+}
+
+// L3, L4
+#[tokio::test(start_paused = true)]
+async fn silent_server_bounds_every_call() {
+    let (backend, client, limiter) = hourly(3).await;
+    let server = backend.embedded_server();
+    server.stop();
+    let start = Instant::now();
+    // Costs differ, so they go one after another.
+    let calls = (1..=3).map(|cost| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            match cost {
+                1 => limiter.acquire(1).await.map(drop),
+                _ => limiter.try_acquire(cost).await.map(drop),
+            }
+        })
+    });
+    for outcome in finished(calls.collect::<Vec<_>>()).await {
+        let error = outcome.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+    }
+    // A call behind another one waits for twice the patience of 10 s.
+    assert!(start.elapsed() <= 22 * SECOND, "{:?}", start.elapsed());
+    server.resume();
+    assert_tables_empty(&client).await;
+    backend.pass(6 * SECOND).await;
+    assert!(limiter.try_acquire(1).await.is_ok());
+}
+
+/// Those who ask later do not wait behind those who wait.
+#[tokio::test(start_paused = true)]
+async fn try_is_answered_while_others_wait() {
+    let (backend, _client, limiter) = hourly(1).await;
+    limiter.acquire(1).await.unwrap();
+    let waiting = limiter.clone();
+    let waiter = tokio::spawn(async move { waiting.acquire(1).await.map(drop) });
+    backend.pass(10 * MS).await;
+    let start = Instant::now();
+    let Admission::Refused(refused) = limiter.try_acquire(1).await.unwrap() else {
+        panic!("another waits");
+    };
+    assert!(start.elapsed() < 10 * MS && refused.retry_after > HOUR);
+    waiter.abort();
+}
+
+// L1
+#[tokio::test(start_paused = true)]
+async fn server_that_forgets_lets_one_more_burst_pass() {
+    let (backend, _client, limiter) = hourly(5).await;
+    for _ in 0..3 {
+        assert!(limiter.try_acquire(5).await.unwrap().pass().is_some());
+        assert!(limiter.try_acquire(1).await.unwrap().pass().is_none());
+        backend.command(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clock_that_is_set_back_starves_no_key() {
+    let (backend, [client]) = preloaded().await;
+    let limiter = client.rate_limiter("x").rate(1, SECOND).burst(2);
+    limiter.acquire(2).await.unwrap();
+    backend.embedded_server().set_back(24 * HOUR);
+    assert!(limiter.try_acquire(1).await.unwrap().pass().is_none());
+    let start = Instant::now();
+    limiter.acquire(2).await.unwrap();
+    assert!(start.elapsed() <= 3 * SECOND, "{:?}", start.elapsed());
+}
+
+// L40, L49
+#[tokio::test(start_paused = true)]
+async fn idle_limiter_uses_no_memory() {
+    let (backend, client, limiter) = hourly(3).await;
+    limiter.acquire(1).await.unwrap();
+    let short = client.rate_limiter("y").rate(1, SECOND);
+    for id in 0..100 {
+        assert!(short.key(id).try_acquire(1).await.unwrap().pass().is_some());
+    }
+    assert_eq!(backend.keys().len(), 101);
+    backend.pass(31 * SECOND).await;
+    assert_eq!(backend.keys(), ["redlatch:{x}"], "its debt is not paid");
+    backend.pass(HOUR).await;
+    assert_eq!(backend.keys(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_kind_is_a_typed_error_and_other_keys_of_the_call_pass() {
+    let (_backend, client, limiter) = hourly(3).await;
+    let guard = client.lock("x:7").lock().await.unwrap();
+    let ids = (0..20).map(|id| limiter.key(id)).collect::<Vec<_>>();
+    let answers = ids.iter().map(|limiter| limiter.try_acquire(1));
+    let answers = futures_util::future::join_all(answers).await;
+    for (id, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok(answer) => assert!(answer.pass().is_some() && id != 7),
+            Err(error) => assert!(error.kind() == ErrorKind::WrongKind && id == 7, "{error}"),
+        }
+    }
+    guard.release().await.unwrap();
+}

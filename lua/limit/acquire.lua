@@ -29,7 +29,7 @@
 --
 -- A refused attempt is recorded as well: a late copy must not take a pass that its caller does not
 -- use. The first write of a pass is one that a full server refuses. A refusal needs no write.
-local micros, now = began, string.sub(began, 1, 13)
+local micros, now = began, sub(began, 1, 13)
 local keep = ARGV[3] + 0
 local limit = (now + keep) .. ''
 
@@ -37,48 +37,41 @@ local limit = (now + keep) .. ''
 local function serve(i)
   local own = 7 * i - 3
   local key, attempt = KEYS[i], ARGV[2] .. ARGV[own]
-  local count, period, burst = ARGV[own + 1] + 0, ARGV[own + 2] + 0, ARGV[own + 3] + 0
-  local cost, most, longest = ARGV[own + 4] + 0, ARGV[own + 5] + 0, ARGV[own + 6] + 0
-  local has = begin(key, attempt, limit, now)
-  if has.line then
-    return has.line
+  local line, d, spent, copy, at, ahead = begin(key, attempt, limit, now)
+  if line then
+    return line
   end
-  local debt, part, shift, turn = read(has.d, micros, count, period)
-
-  -- Returns the µs until `tokens` more are within the burst.
-  local function due(tokens)
-    local room, parts = span(burst - tokens, count, period)
-    return math.max(whole(debt - room, math.max(part - parts, 0)), 0)
-  end
-
-  local passes, wait, at, mark = has.copy, due(cost), micros, ''
-  if has.copy then
-    if passes > 0 then
-      -- A clock that was set back may name a later time. A pass counts before all debt is paid.
-      wait = has.ahead and math.max(math.min(has.at - micros, whole(debt, part)), 0) or 0
-      at = wait > 0 and string.format('%.0f', micros + wait) or has.at
-    end
-  else
-    passes = 0
+  local count, period, burst, cost = ARGV[own + 1], ARGV[own + 2], ARGV[own + 3] + 0, ARGV[own + 4] + 0
+  local debt, part, shift, turn = read(d, micros, count, period)
+  local passes, wait, mark = copy, due(debt, part, burst - cost, count, period), ''
+  if not copy then
+    passes, at = 0, micros
     if wait == 0 then
       passes = 1
-      while passes < most and (passes + 1) * cost <= burst and due((passes + 1) * cost) == 0 do
+      local most = min(ARGV[own + 5] + 0, math.floor(burst / cost))
+      while passes < most and due(debt, part, burst - (passes + 1) * cost, count, period) == 0 do
         passes = passes + 1
       end
-    elseif wait <= longest then
-      passes, at = 1, string.format('%.0f', micros + wait)
+    elseif wait <= ARGV[own + 6] + 0 then
+      passes, at = 1, format('%.0f', micros + wait)
       turn = at
     end
-    debt, part = charge(debt, part, passes * cost, count, period)
-    mark = string.format('%.0f', micros + debt + shift)
-    local d = state(micros, debt, part, count, period, shift, turn)
+    debt, part = charge(debt, part, passes * cost, count + 0, period)
+    mark = format('%.0f', micros + debt + shift)
+    d = state(micros, debt, part, count, period, shift, turn)
     if passes > 0 then
-      local spent = with_passes(has.spent, attempt, passes, wait > 0 and '+' or '/', at)
+      spent = with_passes(spent, attempt, passes, wait > 0 and '+' or '/', at)
       call('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
     else
-      redis.pcall('HSET', key, 'k', 'limit:1', 'd', d, 'v', has.spent)
+      pcall_of_redis('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
     end
     call('PEXPIRE', key, life(debt, keep))
+  elseif copy > 0 then
+    -- A clock that was set back may name a later time. A pass counts before all debt is paid.
+    wait = ahead and max(min(at - micros, whole(debt, part)), 0) or 0
+    at = wait > 0 and format('%.0f', micros + wait) or at
+  else
+    at = micros
   end
   return now .. ' passed ' .. passes .. ' ' .. wait .. ' ' .. whole(debt, part) .. ' ' .. at .. ' ' .. mark
 end

@@ -26,7 +26,7 @@
 -- While passes are taken ahead, only the last of them is given back, and whole: the others count at
 -- their times.
 -- Begins with HDEL, which a full server accepts.
-local micros, now = began, string.sub(began, 1, 13)
+local micros, now = began, sub(began, 1, 13)
 local keep = ARGV[3] + 0
 local limit = (now + keep) .. ''
 
@@ -35,25 +35,24 @@ local function serve(i)
   local own = 6 * i - 2
   local key, attempt = KEYS[i], ARGV[2] .. ARGV[own]
   local cost, tokens, mark = ARGV[own + 3] + 0, ARGV[own + 4] + 0, ARGV[own + 5]
-  local has = begin(key, attempt, limit, now)
-  if has.line then
-    return has.line
+  local line, d, spent, copy = begin(key, attempt, limit, now)
+  if line then
+    return line
   end
-  local debt, part, shift, turn, count, period = read(has.d, micros)
-  count, period = count or ARGV[own + 1] + 0, period or ARGV[own + 2] + 0
-  if not has.copy then
+  local debt, part, shift, turn, count, period = read(d, micros)
+  count, period = count or ARGV[own + 1], period or ARGV[own + 2]
+  if not copy then
     if tokens > 0 then
-      debt, part = charge(debt, part, tokens, count, period)
-      debt = math.min(debt, 2 * LONGEST)
+      debt, part = charge(debt, part, tokens, count + 0, period)
+      debt = min(debt, 2 * LONGEST)
     elseif mark ~= '' and (turn == '0' or tokens == -cost and mark + 0 == micros + debt + shift) then
       -- A part of a µs is not given back.
-      local back = math.max(math.min(span(-tokens, count, period), mark - shift - micros, debt), 0)
+      local back = max(min(span(-tokens, count, period), mark - shift - micros, debt), 0)
       debt, shift = debt - back, shift + back
-      turn = turn ~= '0' and string.format('%.0f', turn - back) or turn
+      turn = turn ~= '0' and format('%.0f', turn - back) or turn
     end
     call('HDEL', key, '')
-    local d = state(micros, debt, part, count, period, shift, turn)
-    call('HSET', key, 'k', 'limit:1', 'd', d, 'v', has.spent)
+    call('HSET', key, 'k', 'limit:1', 'd', state(micros, debt, part, count, period, shift, turn), 'v', spent)
     call('PEXPIRE', key, life(debt, keep))
   end
   return now .. ' settled ' .. whole(debt, part)

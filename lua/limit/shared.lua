@@ -20,7 +20,9 @@
 -- clients bound count × burst, and the time to pay burst.
 --
 -- K expires when the debt is paid and no copy of an attempt can come any more.
-local call = redis.call
+local call, pcall_of_redis = redis.call, redis.pcall
+local sub, match, format = string.sub, string.match, string.format
+local fmod, max, min = math.fmod, math.max, math.min
 local LONGEST = 31536000000000
 
 -- Leaves `lines` and `rest` for core/entries.lua. All entries are served alike.
@@ -31,9 +33,12 @@ end
 
 -- Returns the time to pay `n` tokens: µs, and parts of 1 / count µs.
 local function span(n, count, period)
-  local left = math.fmod(period, count)
+  local left = fmod(period, count)
+  if left == 0 then
+    return n * (period / count), 0
+  end
   local parts = n * left
-  local part = math.fmod(parts, count)
+  local part = fmod(parts, count)
   return n * ((period - left) / count) + (parts - part) / count, part
 end
 
@@ -49,26 +54,31 @@ end
 
 -- Returns a debt in whole µs.
 local function whole(debt, part)
-  return debt + (part > 0 and 1 or 0)
+  return part > 0 and debt + 1 or debt
+end
+
+-- Returns the µs until a debt is paid but for `room` tokens.
+local function due(debt, part, room, count, period)
+  local less, parts = span(room, count, period)
+  return max(whole(debt - less, part - parts), 0)
 end
 
 -- Reads field d at `micros`, for a rate, or for that of the field. A clock that was set back leaves
 -- the debt as it was. If the rate has changed, as many tokens are owed as before, at the time at
 -- which all passes count, but not for more than 365 days. Returns debt, part, shift, turn, and the
--- rate of the field.
+-- rate of the field. Rates are text.
 local function read(d, micros, count, period)
   local t, debt, part, old_count, old_period, shift, turn =
-    string.match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   if not t then
     return 0, 0, 0, '0'
   end
   debt, part, shift = debt + 0, part + 0, shift + 0
-  old_count, old_period = old_count + 0, old_period + 0
   local passed = micros - t
   if passed < 0 then
     -- A pass that was taken ahead counts so much earlier by this clock.
     shift = shift - passed
-    turn = string.format('%.0f', math.max(turn + passed, 0))
+    turn = format('%.0f', max(turn + passed, 0))
   elseif passed > debt then
     debt, part = 0, 0
   else
@@ -77,51 +87,52 @@ local function read(d, micros, count, period)
   if count and (count ~= old_count or period ~= old_period) then
     -- No mark of an earlier pass means anything any more.
     shift = shift + debt
-    local ahead = turn > micros and math.min(turn - micros, debt) or 0
+    local ahead = turn > micros and min(turn - micros, debt) or 0
     -- `turn` was rounded up by less than 1 µs, which pays nothing.
     local rest_of_it = debt - ahead + (ahead > 0 and 1 or 0)
     local owed = math.ceil((rest_of_it * old_count + part) * period / (old_period * count))
-    debt, part = ahead + math.min(owed, LONGEST), 0
+    debt, part = ahead + min(owed, LONGEST), 0
   end
   return debt, part, shift, turn > micros and turn or '0', old_count, old_period
 end
 
--- Returns field d.
+-- Returns field d. The rate is text.
 local function state(micros, debt, part, count, period, shift, turn)
-  return table.concat({micros, debt, part, count, period, string.format('%.0f', shift), turn}, ' ')
+  local moved = shift == 0 and '0' or format('%.0f', shift)
+  return micros .. ' ' .. debt .. ' ' .. part .. ' ' .. count .. ' ' .. period .. ' ' .. moved .. ' ' .. turn
 end
 
 -- Returns the ms that K lasts: until the debt is paid, and `keep` at least.
 local function life(debt, keep)
-  return math.max(math.ceil(debt / 1000) + 1, keep)
+  return max(math.ceil(debt / 1000) + 1, keep)
 end
 
--- Begins an attempt `<client>:<n>` on K. Returns a table with
+-- Begins an attempt `<client>:<n>` on K. Returns
 --   line   the answer, if the key is of another kind or the attempt has ended
+--   d      the field d
+--   spent  the new field v with the attempt, see `with_passes`
 --   copy   the passes that an earlier copy took, if there was one
 --   at     when they count, in µs, if there are any
 --   ahead  whether they were taken ahead
---   d      the field d
---   spent  the new field v with the attempt, see `with_passes`
 local function begin(key, attempt, limit, now)
   local kind, d, v = unpack(call('HMGET', key, 'k', 'd', 'v'))
   if kind ~= 'limit:1' and kind then
-    return {line = now .. ' kind ' .. string.gsub(kind, '[%c ]', '?')}
+    return now .. ' kind ' .. string.gsub(kind, '[%c ]', '?')
   end
   local spent, refused = spend(v, attempt, limit, now)
   if not refused then
-    return {d = d, spent = spent}
+    return nil, d, spent
   end
-  local last, did = string.match(spent, '^%d+ ([^ /]+)(%S*)')
+  local last, did = match(spent, '^%d+ ([^ /]+)(%S*)')
   if last ~= attempt then
-    return {line = now .. ' void'}
+    return now .. ' void'
   end
-  local passes, turn, at = string.match(did, '^/(%d+)([/+])(%d+)$')
-  return {copy = (passes or 0) + 0, at = at, ahead = turn == '+', d = d}
+  local passes, turn, at = match(did, '^/(%d+)([/+])(%d+)$')
+  return nil, d, spent, (passes or 0) + 0, at, turn == '+'
 end
 
 -- Returns the field v, `spent`, whose first attempt took passes that count at `at`.
 local function with_passes(spent, attempt, passes, turn, at)
   local ends = 14 + #attempt
-  return string.sub(spent, 1, ends) .. '/' .. passes .. turn .. at .. string.sub(spent, ends + 1)
+  return sub(spent, 1, ends) .. '/' .. passes .. turn .. at .. sub(spent, ends + 1)
 end

@@ -10,8 +10,8 @@ use redlatch::limit::{Admission, RateLimiter};
 
 use super::{Failure, Lock, SCRIPTED, Session, raw::connection};
 
-/// Takes a token that costs ARGV[1] µs, of a burst of ARGV[2] µs. Returns the µs to wait, 0 for a
-/// pass, and the µs until the whole burst is free.
+/// Takes a token that costs `ARGV[1]` µs, of a burst of `ARGV[2]` µs. Returns the µs to wait, 0 for
+/// a pass, and the µs until the whole burst is free.
 const GCRA: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -71,11 +71,11 @@ fn model_notices_faults() {
         ),
         (
             &LIMIT.acquire,
-            "math.max(math.ceil(debt / 1000) + 1, keep)",
+            "max(math.ceil(debt / 1000) + 1, keep)",
             "keep",
         ),
-        (&LIMIT.acquire, "math.max(turn + passed, 0)", "turn"),
-        (&LIMIT.acquire, "wait = has.ahead and", "wait = false and"),
+        (&LIMIT.acquire, "max(turn + passed, 0)", "turn"),
+        (&LIMIT.acquire, "wait = ahead and", "wait = false and"),
         (&LIMIT.settle, "mark - shift - micros, debt", "debt"),
     ] {
         assert_noticed(fault, |seed| world(Model::default(), seed), World::run);

@@ -13,19 +13,19 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-copy-passes-again",
         ACQUIRE,
-        "if not refused then\n    return {d = d",
-        "if true then\n    return {d = d",
+        "if not refused then\n    return nil, d",
+        "if true then\n    return nil, d",
     ),
     script(
         "limit-copy-is-void",
         ACQUIRE,
-        "return {copy = (passes or 0) + 0,",
-        "return {copy = 0,",
+        "return nil, d, spent, (passes or 0) + 0,",
+        "return nil, d, spent, 0,",
     ),
     script(
         "limit-refusal-forgotten",
         ACQUIRE,
-        "redis.pcall('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)",
+        "pcall_of_redis('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)",
         "",
     ),
     script(
@@ -37,8 +37,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-one-too-many",
         ACQUIRE,
-        "span(burst - tokens, count, period)",
-        "span(burst + 1 - tokens, count, period)",
+        "due(debt, part, burst - cost, count, period), ''",
+        "due(debt, part, burst + 1 - cost, count, period), ''",
     ),
     script(
         "limit-fractions-lost",
@@ -55,26 +55,26 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-faster-rate-goes-first",
         ACQUIRE,
-        "turn > micros and math.min(turn - micros, debt) or 0",
+        "turn > micros and min(turn - micros, debt) or 0",
         "0",
     ),
     script(
         "limit-wait-is-free",
         ACQUIRE,
-        "passes, at = 1, string.format('%.0f', micros + wait)",
-        "passes, at, cost = 1, string.format('%.0f', micros + wait), 0",
+        "passes, at = 1, format('%.0f', micros + wait)",
+        "passes, at, cost = 1, format('%.0f', micros + wait), 0",
     ),
     script(
         "limit-copy-of-a-wait-counts-at-once",
         ACQUIRE,
-        "wait = has.ahead and",
+        "wait = ahead and",
         "wait = false and",
     ),
     script(
         "limit-paid-given-back",
         SETTLE,
-        "math.min(span(-tokens, count, period), mark - shift - micros, debt)",
-        "math.min(span(-tokens, count, period), debt)",
+        "min(span(-tokens, count, period), mark - shift - micros, debt)",
+        "min(span(-tokens, count, period), debt)",
     ),
     script(
         "limit-given-back-under-a-later-pass",
@@ -85,8 +85,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-settled-twice",
         SETTLE,
-        "if not refused then\n    return {d = d",
-        "if true then\n    return {d = d",
+        "if not refused then\n    return nil, d",
+        "if true then\n    return nil, d",
     ),
     client("limit-resend-new-id", Rule::ResendSameId),
     client("limit-by-unlimited", Rule::LimitBy),

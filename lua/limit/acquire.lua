@@ -15,12 +15,13 @@
 --         burst   tokens, 1 or more
 --         cost    of one pass in tokens, 1 to burst
 --         passes  1 to 64: so many are asked for, and as many are taken as may pass
---         wait    µs. If none may pass now, one is taken ahead that counts within this time
+--         wait    µs, 365 days at most. If none may pass now, one is taken ahead that counts
+--                 within this time
 -- Reply a text of one line per entry
---       <now> passed <n> <wait> <debt> <at> <mark>
+--       <now> passed <n> <wait> <debt> <at> <mark> <born>
 --                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
 --                debt = µs until all tokens are paid; at = server time in µs at which they count;
---                mark = where the debt ends, for a settlement, or '' in the answer to a copy
+--                mark and born are for a settlement, and '' in the answer to a copy
 --       <now> void           this attempt has ended
 --       <now> kind <kind>    the name is of another kind
 --       -<code> <text>       the error of an entry, if there are others
@@ -42,23 +43,26 @@ local function serve(i)
     return line
   end
   local count, period, burst, cost = ARGV[own + 1], ARGV[own + 2], ARGV[own + 3] + 0, ARGV[own + 4] + 0
-  local debt, part, shift, turn = read(d, micros, count, period)
+  local clock, debt, part, _, _, back, turn, since, shift, born = read(d, micros, count, period)
   local passes, wait, mark = copy, due(debt, part, burst - cost, count, period), ''
+  if since > clock then
+    wait = max(wait, since - clock)
+  end
   if not copy then
-    passes, at = 0, micros
+    passes, at = 0, clock
     if wait == 0 then
       passes = 1
       local most = min(ARGV[own + 5] + 0, math.floor(burst / cost))
       while passes < most and due(debt, part, burst - (passes + 1) * cost, count, period) == 0 do
         passes = passes + 1
       end
-    elseif wait <= ARGV[own + 6] + 0 then
-      passes, at = 1, format('%.0f', micros + wait)
-      turn = at
+    elseif wait <= min(ARGV[own + 6] + 0, LONGEST) then
+      passes, at = 1, format('%.0f', clock + wait)
+      turn = at > turn and at or turn
     end
     debt, part = charge(debt, part, passes * cost, count + 0, period)
-    mark = format('%.0f', micros + debt + shift)
-    d = state(micros, debt, part, count, period, shift, turn)
+    mark = format('%.0f', clock + debt + shift)
+    d = state(clock, debt, part, count, period, back, turn, since, shift, born)
     if passes > 0 then
       spent = with_passes(spent, attempt, passes, wait > 0 and '+' or '/', at)
       call('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
@@ -66,14 +70,16 @@ local function serve(i)
       pcall_of_redis('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
     end
     call('PEXPIRE', key, life(debt, keep))
-  elseif copy > 0 then
-    -- A clock that was set back may name a later time. A pass counts before all debt is paid.
-    wait = ahead and max(min(at - micros, whole(debt, part)), 0) or 0
-    at = wait > 0 and format('%.0f', micros + wait) or at
   else
-    at = micros
+    born = ''
+    if copy > 0 then
+      wait = ahead and max(at - clock, 0) or 0
+    else
+      at = clock
+    end
   end
-  return now .. ' passed ' .. passes .. ' ' .. wait .. ' ' .. whole(debt, part) .. ' ' .. at .. ' ' .. mark
+  at = back == '0' and at or format('%.0f', at - back)
+  return now .. ' passed ' .. passes .. ' ' .. wait .. ' ' .. whole(debt, part) .. ' ' .. at .. ' ' .. mark .. ' ' .. born
 end
 
 return entries_serve(#KEYS, serve)

@@ -4,20 +4,28 @@
 --
 -- K  hash
 --    k kind
---    d `<t> <debt> <part> <count> <period> <shift> <turn>`
---      t       when it was written, in µs
+--    d `<t> <debt> <part> <count> <period> <back> <turn> <since> <shift> <born>`, by a clock in µs
+--      that never goes back: the server's time + back
+--      t       when it was written
 --      debt    µs, from t on, in which the cost of all passes is paid, and part / count µs more;
 --              0 <= part < count
 --      count   tokens that are paid in `period` µs, without a common divisor
---      shift   µs in total by which the end of the debt has come nearer without being paid
---      turn    the last time, in µs, at which a pass that was taken ahead counts, or 0
+--      back    µs in total by which the server's clock was set back
+--      turn    no pass that was taken ahead counts later, or 0 if there is none
+--      since   when the rate begins, or 0: no later pass counts before
+--      shift   µs in total that were given back, so by which the end of the debt has come nearer
+--              without being paid
+--      born    when K, or its last rate, was new. Never the same again
 --    v the attempts that may not act any more, see core/attempts.lua. Behind the number of an
 --      attempt that took passes stands `/<passes>/<at>`, or `/1+<at>` for a pass that was taken
---      ahead; at = the time, in µs, at which they count
+--      ahead; at = the time by that clock at which they count
+--
+-- The mark of a pass is the end of its debt + shift, and means something as long as born is the same.
 --
 -- This is the generic cell rate algorithm (ITU-T I.371); t + debt is its theoretical arrival time.
--- No rounding adds up, since fractions of a µs are kept as whole parts. All numbers are below 2^53:
--- clients bound count × burst, and the time to pay burst.
+-- No rounding adds up, since fractions of a µs are kept as whole parts. All numbers are below 2^53,
+-- and those that are written as they are below 10^14: clients bound count × burst, and the time to
+-- pay burst.
 --
 -- K expires when the debt is paid and no copy of an attempt can come any more.
 local call, pcall_of_redis = redis.call, redis.pcall
@@ -63,43 +71,45 @@ local function due(debt, part, room, count, period)
   return max(whole(debt - less, part - parts), 0)
 end
 
--- Reads field d at `micros`, for a rate, or for that of the field. A clock that was set back leaves
--- the debt as it was. If the rate has changed, as many tokens are owed as before, at the time at
--- which all passes count, but not for more than 365 days. Returns debt, part, shift, turn, and the
--- rate of the field. Rates are text.
+-- Reads field d, for a rate, or for that of the field. A new rate begins when all passes count that
+-- were taken ahead: as many tokens are owed then as before, but not for more than 365 days. Returns
+-- the time by the clock of K, then debt, part and what else stands in d. All but debt, part and shift
+-- are text.
 local function read(d, micros, count, period)
-  local t, debt, part, old_count, old_period, shift, turn =
-    match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local t, debt, part, old_count, old_period, back, turn, since, shift, born =
+    match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   if not t then
-    return 0, 0, 0, '0'
+    return micros, 0, 0, count, period, '0', '0', '0', 0, micros
+  end
+  local clock = back == '0' and micros or format('%.0f', micros + back)
+  if clock < t then
+    clock, back = t, format('%.0f', t - micros)
   end
   debt, part, shift = debt + 0, part + 0, shift + 0
-  local passed = micros - t
-  if passed < 0 then
-    -- A pass that was taken ahead counts so much earlier by this clock.
-    shift = shift - passed
-    turn = format('%.0f', max(turn + passed, 0))
-  elseif passed > debt then
+  local passed = clock - t
+  if passed > debt then
     debt, part = 0, 0
   else
     debt = debt - passed
   end
   if count and (count ~= old_count or period ~= old_period) then
-    -- No mark of an earlier pass means anything any more.
-    shift = shift + debt
-    local ahead = turn > micros and min(turn - micros, debt) or 0
+    since = turn > since and turn or since
+    local ahead = since > clock and min(since - clock, debt) or 0
     -- `turn` was rounded up by less than 1 µs, which pays nothing.
     local rest_of_it = debt - ahead + (ahead > 0 and 1 or 0)
     local owed = math.ceil((rest_of_it * old_count + part) * period / (old_period * count))
     debt, part = ahead + min(owed, LONGEST), 0
+    shift, born = 0, clock > born and clock or format('%.0f', born + 1)
   end
-  return debt, part, shift, turn > micros and turn or '0', old_count, old_period
+  turn, since = turn > clock and turn or '0', since > clock and since or '0'
+  return clock, debt, part, count or old_count, period or old_period, back, turn, since, shift, born
 end
 
--- Returns field d. The rate is text.
-local function state(micros, debt, part, count, period, shift, turn)
-  local moved = shift == 0 and '0' or format('%.0f', shift)
-  return micros .. ' ' .. debt .. ' ' .. part .. ' ' .. count .. ' ' .. period .. ' ' .. moved .. ' ' .. turn
+-- Returns field d.
+local function state(clock, debt, part, count, period, back, turn, since, shift, born)
+  local given = shift == 0 and '0' or format('%.0f', shift)
+  return clock .. ' ' .. debt .. ' ' .. part .. ' ' .. count .. ' ' .. period .. ' ' .. back .. ' ' .. turn
+    .. ' ' .. since .. ' ' .. given .. ' ' .. born
 end
 
 -- Returns the ms that K lasts: until the debt is paid, and `keep` at least.

@@ -13,7 +13,7 @@ use crate::{
     limiter::{KIND, Limiter},
     lines::{Asking, Batch, Call, Request, Settlement, Turn, Until},
     rate::Rate,
-    scripts::{AcquireScript, Passed, SettleScript},
+    scripts::{AcquireScript, Mark, Passed, SettleScript},
 };
 
 /// The answer to a call.
@@ -137,7 +137,7 @@ impl Asking {
             passes: batch.calls.len(),
             wait: match until {
                 Until::Now => Duration::ZERO,
-                Until::At(at) => at.since(limiter.client.now()),
+                Until::At(at) => at.since(limiter.client.now()).min(Lease::MAX),
                 Until::Whenever => Lease::MAX,
             },
         };
@@ -165,7 +165,10 @@ impl Asking {
         for (at, (_, call)) in batch.calls.into_iter().enumerate() {
             // The debt of a pass ends before that of the later ones.
             let later = rate.time(cost * (last - at - 1) as u64);
-            let mark = passed.mark.map(|mark| mark.saturating_sub(later));
+            let mark = passed.mark.map(|mark| Mark {
+                ends: mark.ends.saturating_sub(later),
+                ..mark
+            });
             let pass = Pass::new(self.limiter(), (rate, cost), passed, mark);
             call.answer(Ok(Answer::Taken(Taken {
                 pass: Some(pass),
@@ -177,8 +180,8 @@ impl Asking {
         drop(turn);
     }
 
-    /// Refuses those who ask at once, and the first waiter if nobody has passed. The other waiters
-    /// ask again.
+    /// Refuses those who ask at once, the first waiter if nobody has passed, and waiters whose time
+    /// is over. The other waiters ask again.
     fn refuse(
         &self,
         mut rest: VecDeque<(u64, Call)>,
@@ -190,7 +193,7 @@ impl Asking {
         let mut refused = rest;
         if waited {
             rest = refused.split_off(usize::from(passed.passes == 0));
-            self.put_back(rest);
+            refused.extend(self.put_back(rest));
         }
         for (_, call) in refused {
             call.answer(Ok(Answer::Refused(Refused::new(rate, cost, passed.debt))));

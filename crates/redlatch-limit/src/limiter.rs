@@ -172,13 +172,15 @@ impl RateLimiter {
     /// # Errors
     ///
     /// `OutOfRange` if `cost` is above the burst, and `InvalidOption` for a cost of 0 or without a
-    /// valid rate. Otherwise those of [every call](Error#errors-of-every-call). After
-    /// `OutcomeUnknown`, the tokens may be taken.
+    /// valid rate. `TooManyWaiters` if the client has as many calls as its `max_waiters`. Otherwise
+    /// those of [every call](Error#errors-of-every-call). After `OutcomeUnknown`, the tokens may be
+    /// taken.
     ///
     /// # Cancel safety
     ///
     /// After a drop, nothing is taken: an unsent request is not sent, and what a sent one takes is
-    /// given back in the background, as [`Pass::settle`] does.
+    /// given back in the background, as [`Pass::settle`] does. A client that closes gives nothing
+    /// back.
     #[doc(alias = "tryAcquire")]
     pub async fn try_acquire(&self, cost: u64) -> Result<Admission, Error> {
         let (limiter, rate) = self.checked(cost)?;
@@ -260,7 +262,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire), and `TooManyWaiters`.
+    /// As [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -295,8 +297,8 @@ impl RateLimiter {
         self.wait(cost, Some(wait)).await
     }
 
-    /// Takes `cost` tokens now or ahead, in front of this client's waiters. Returns the pass, and
-    /// the time after which you may use it. Costs one command.
+    /// Takes `cost` tokens now or ahead, without waiting for its turn. Returns the pass, and the
+    /// time after which you may use it. Costs one command.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

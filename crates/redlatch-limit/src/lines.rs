@@ -12,11 +12,24 @@ use redlatch_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::{ask::Answer, limiter::Limiter, rate::Rate, scripts::MOST_PASSES};
+use crate::{
+    ask::Answer,
+    limiter::Limiter,
+    rate::Rate,
+    scripts::{MOST_PASSES, Mark},
+};
 
 /// The lines that have calls.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Mutex<BTreeMap<Key, Line>>);
+pub(crate) struct Lines(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    lines: BTreeMap<Key, Line>,
+    /// The waiters that have come so far, of all lines: a line may end while a waiter that was
+    /// served still has its place.
+    arrivals: u64,
+}
 
 /// The calls for one key.
 #[derive(Debug, Default)]
@@ -25,7 +38,8 @@ struct Line {
     at_once: VecDeque<Call>,
     /// Those that wait for their turn, by arrival.
     waiting: BTreeMap<u64, Call>,
-    arrivals: u64,
+    /// Whether the waiters go next, although others ask as soon as possible.
+    waiters_next: bool,
     /// Whether a waiter asks, or has a pass that counts later. The next one does not ask before.
     taken: bool,
     /// Whether a task asks for the calls.
@@ -57,7 +71,7 @@ pub(crate) struct Settlement {
     pub(crate) cost: u64,
     /// What is added, or below 0 given back.
     pub(crate) tokens: i64,
-    pub(crate) mark: Option<u64>,
+    pub(crate) mark: Option<Mark>,
 }
 
 /// When a pass has to count.
@@ -95,7 +109,7 @@ pub(crate) struct Asking {
 }
 
 impl Lines {
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<Key, Line>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,15 +117,15 @@ impl Lines {
 impl Limiter {
     /// Adds a call that asks as soon as possible.
     pub(crate) fn ask_at_once(self: &Arc<Self>, call: Call) {
-        self.change_line(|line| line.at_once.push_back(call));
+        self.change_line(|line, _| line.at_once.push_back(call));
     }
 
     /// Adds a call that asks when its turn has come.
     pub(crate) fn ask_in_turn(self: &Arc<Self>, call: Call) -> Place {
-        let arrival = self.change_line(|line| {
-            line.arrivals += 1;
-            line.waiting.insert(line.arrivals, call);
-            line.arrivals
+        let arrival = self.change_line(|line, arrivals| {
+            *arrivals += 1;
+            line.waiting.insert(*arrivals, call);
+            *arrivals
         });
         Place {
             limiter: Arc::clone(self),
@@ -120,16 +134,17 @@ impl Limiter {
     }
 
     /// Changes the line of this key, and asks for its calls.
-    fn change_line<R>(self: &Arc<Self>, change: impl FnOnce(&mut Line) -> R) -> R {
-        let mut lines = self.lines.lines();
+    fn change_line<R>(self: &Arc<Self>, change: impl FnOnce(&mut Line, &mut u64) -> R) -> R {
+        let mut table = self.lines.table();
+        let Table { lines, arrivals } = &mut *table;
         let line = lines.entry(self.key.clone()).or_default();
-        let result = change(line);
+        let result = change(line, arrivals);
         let starts = !line.asks && line.has_next();
         line.asks |= starts;
         if line.is_over() {
             lines.remove(&self.key);
         }
-        drop(lines);
+        drop(table);
         if starts {
             self.start(Asking {
                 limiter: Arc::clone(self),
@@ -149,8 +164,33 @@ impl Line {
         self.at_once.is_empty() && self.waiting.is_empty() && !self.taken && !self.asks
     }
 
-    /// Removes the calls that go next in one request.
+    /// Removes the calls that go next in one request. Waiters and others take turns. A settlement
+    /// goes first: it may free what the next waiter takes.
     fn next(&mut self) -> VecDeque<(u64, Call)> {
+        let settles = matches!(
+            self.at_once.front(),
+            Some(Call {
+                request: Request::Settle(_),
+                ..
+            })
+        );
+        let mut batch = VecDeque::new();
+        if self.waiters_next && !settles {
+            batch = self.next_waiters();
+        }
+        if batch.is_empty() {
+            batch = self.next_at_once();
+        }
+        if batch.is_empty() {
+            batch = self.next_waiters();
+        }
+        let waited = batch.front().is_some_and(|(arrival, _)| *arrival > 0);
+        self.taken |= waited;
+        self.waiters_next = !waited;
+        batch
+    }
+
+    fn next_at_once(&mut self) -> VecDeque<(u64, Call)> {
         let mut batch = VecDeque::new();
         while let Some(call) = self.at_once.front() {
             if !call.is_expected() {
@@ -161,9 +201,13 @@ impl Line {
                 break;
             }
         }
+        batch
+    }
+
+    fn next_waiters(&mut self) -> VecDeque<(u64, Call)> {
+        let mut batch = VecDeque::new();
         while !self.taken
             && let Some(entry) = self.waiting.first_entry()
-            && (batch.is_empty() || batch.front().is_some_and(|(arrival, _)| *arrival > 0))
         {
             if !entry.get().is_expected() {
                 entry.remove();
@@ -173,7 +217,6 @@ impl Line {
                 break;
             }
         }
-        self.taken |= batch.front().is_some_and(|(arrival, _)| *arrival > 0);
         batch
     }
 }
@@ -186,7 +229,12 @@ impl Call {
             .is_none_or(|caller| !caller.is_closed())
     }
 
-    /// Answers. Returns the answer if the caller has gone.
+    /// Tells whether its time is over.
+    fn is_late(&self, now: Moment) -> bool {
+        matches!(self.request, Request::Take { until: Until::At(at), .. } if at <= now)
+    }
+
+    /// Answers.
     pub(crate) fn answer(self, answer: Result<Answer, Error>) {
         if let Some(caller) = self.caller {
             // An answer that finds no caller is dropped, which undoes what was taken.
@@ -225,7 +273,7 @@ impl Asking {
     /// Returns the calls that go next. `None` if there are none, which ends the task.
     pub(crate) fn next(&mut self) -> Option<Batch> {
         let limiter = &self.limiter;
-        let mut lines = limiter.lines.lines();
+        let lines = &mut limiter.lines.table().lines;
         let line = lines.get_mut(&limiter.key)?;
         let calls = line.next();
         let waited = calls.front().is_some_and(|(arrival, _)| *arrival > 0);
@@ -243,14 +291,21 @@ impl Asking {
         })
     }
 
-    /// Puts waiters back to their places.
-    pub(crate) fn put_back(&self, calls: VecDeque<(u64, Call)>) {
-        self.limiter.change_line(|line| line.waiting.extend(calls));
+    /// Puts waiters back to their places. Returns those whose time is over: they have tried to
+    /// leave meanwhile.
+    pub(crate) fn put_back(&self, calls: VecDeque<(u64, Call)>) -> VecDeque<(u64, Call)> {
+        self.limiter.change_line(|line, _| {
+            let now = self.limiter.client.now();
+            let (late, stay): (VecDeque<_>, VecDeque<_>) =
+                calls.into_iter().partition(|(_, call)| call.is_late(now));
+            line.waiting.extend(stay);
+            late
+        })
     }
 
     /// Fails the calls that are no younger than `since` and have not asked.
     pub(crate) fn fail_older(&self, since: Moment, error: &Error) {
-        let calls = self.limiter.change_line(|line| {
+        let calls = self.limiter.change_line(|line, _| {
             let old = |call: &Call| call.since <= since;
             let waiting = std::mem::take(&mut line.waiting).into_iter();
             let (gone, stay): (BTreeMap<_, _>, _) = waiting.partition(|(_, call)| old(call));
@@ -274,7 +329,7 @@ impl Drop for Asking {
     fn drop(&mut self) {
         if !self.ended {
             // The runtime of the client has ended. The calls are dropped outside of the lock.
-            let left = self.limiter.lines.lines().remove(&self.limiter.key);
+            let left = self.limiter.lines.table().lines.remove(&self.limiter.key);
             drop(left);
         }
     }
@@ -283,7 +338,7 @@ impl Drop for Asking {
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.0.client.keeps(Rule::PassTurn) {
-            self.0.change_line(|line| line.taken = false);
+            self.0.change_line(|line, _| line.taken = false);
         }
     }
 }
@@ -291,7 +346,7 @@ impl Drop for Turn {
 impl Place {
     /// Removes the waiter. Returns `false` if it has asked already.
     pub(crate) fn leave(&self) -> bool {
-        let remove = |line: &mut Line| line.waiting.remove(&self.arrival);
+        let remove = |line: &mut Line, _: &mut u64| line.waiting.remove(&self.arrival);
         // The call is dropped outside of the lock.
         self.limiter.change_line(remove).is_some()
     }

@@ -12,7 +12,7 @@ use crate::{
     limiter::Limiter,
     lines::{Request, Settlement},
     rate::Rate,
-    scripts::Passed,
+    scripts::{Mark, Passed},
 };
 
 /// The answer of a rate limiter to a call that does not wait for ever.
@@ -66,7 +66,7 @@ pub struct Pass {
     cost: u64,
     debt: u64,
     at: u64,
-    mark: Option<u64>,
+    mark: Option<Mark>,
 }
 
 impl Pass {
@@ -74,7 +74,7 @@ impl Pass {
         limiter: &Arc<Limiter>,
         (rate, cost): (Rate, u64),
         passed: &Passed,
-        mark: Option<u64>,
+        mark: Option<Mark>,
     ) -> Self {
         Self {
             limiter: Arc::clone(limiter),
@@ -101,8 +101,7 @@ impl Pass {
         Duration::from_micros(self.debt)
     }
 
-    /// Returns the time at which the pass counts, by the server's clock. If the request was
-    /// repeated, the time may be up to 1 ms too early.
+    /// Returns the time at which the pass counts, by the server's clock.
     pub fn counts_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_micros(self.at)
     }
@@ -111,11 +110,12 @@ impl Pass {
     /// only an estimate, such as for the tokens of a language model.
     ///
     /// More tokens are a debt at once, which delays later calls. Fewer are given back as far as
-    /// they are still unpaid: the limiter forgets what the rate has paid already. Nothing is given
-    /// back if the rate has changed, or if the answer to the request of this pass was lost. While
-    /// passes are taken ahead, by [`reserve`](crate::RateLimiter::reserve) or by waiters, only the
-    /// last of them can be given back, as a whole. Costs one command, and none if `actual` is the
-    /// cost. Works on a full server.
+    /// they are still unpaid: the limiter forgets what the rate has paid already, and what later
+    /// passes got back counts as paid. Nothing is given back if the rate has changed, or if the
+    /// answer to the request of this pass was lost. While passes are taken ahead, by
+    /// [`reserve`](crate::RateLimiter::reserve) or by waiters, only the last of them can be given
+    /// back, as a whole. Costs one command, and none if `actual` is the cost. Works on a full
+    /// server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -34,8 +34,17 @@ pub(crate) struct Passed {
     pub(crate) debt: u64,
     /// The server's time in µs at which they count.
     pub(crate) at: u64,
-    /// Where the debt ends. `None` if the answer is to a copy.
-    pub(crate) mark: Option<u64>,
+    /// `None` if the answer is to a copy.
+    pub(crate) mark: Option<Mark>,
+}
+
+/// What a settlement has to know of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Where the debt of the pass ends.
+    pub(crate) ends: u64,
+    /// When the limiter, or its rate, was new.
+    pub(crate) born: u64,
 }
 
 impl AcquireScript<'_> {
@@ -55,7 +64,10 @@ impl AcquireScript<'_> {
                 wait: Duration::from_micros(items.number(3)?),
                 debt: items.number(4)?,
                 at: items.number(5)?,
-                mark: items.maybe(6)?,
+                mark: match (items.maybe(6)?, items.maybe(7)?) {
+                    (Some(ends), Some(born)) => Some(Mark { ends, born }),
+                    _ => None,
+                },
             }),
             _ => return items.other_change(STORED),
         })
@@ -74,7 +86,8 @@ impl SettleScript<'_> {
         change(&LIMIT.settle, self.key, attempt, self.settlement.rate)
             .arg(cost)
             .arg(tokens)
-            .maybe(self.settlement.mark)
+            .maybe(self.settlement.mark.map(|mark| mark.ends))
+            .maybe(self.settlement.mark.map(|mark| mark.born))
     }
 
     /// Returns the debt in µs.

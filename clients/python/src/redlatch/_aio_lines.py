@@ -38,6 +38,11 @@ class Asked:
         self.event = Event()
         self.expected = True
 
+    def is_late(self) -> bool:
+        """Tells whether its time is over."""
+        until = self.request.until if isinstance(self.request, Take) else None
+        return until is not None and until <= now()
+
 
 class Line:
     """The calls for one key."""
@@ -48,6 +53,8 @@ class Line:
         self.waiting: "OrderedDict[Asked, None]" = OrderedDict()
         # The waiter whose pass counts later. The next one does not ask before.
         self.turn: Optional[Asked] = None
+        # Whether the waiters go next, although others ask as soon as possible.
+        self.waiters_next = False
         # What identifies the task that asks for the calls.
         self.asker: Optional[object] = None
 
@@ -64,11 +71,17 @@ class Line:
         return not (self.at_once or self.waiting or self.turn or self.asker)
 
     def next(self) -> list[Asked]:
-        """Removes the calls that go next in one request."""
+        """Removes the calls that go next in one request. Waiters and others take turns.
+
+        A settlement goes first: it may free what the next waiter takes.
+        """
         batch: list[Asked] = []
         queue = self.at_once
-        if not queue and self.turn is None:
+        waits = bool(self.waiting) and self.turn is None
+        settles = bool(queue) and isinstance(next(iter(queue)).request, Settle)
+        if waits and (not queue or (self.waiters_next and not settles)):
             queue = self.waiting
+        self.waiters_next = queue is self.at_once
         while queue and len(batch) < MOST_PASSES:
             call = next(iter(queue))
             if batch and not (_joins(call) and batch[0].request.joins(call.request)):
@@ -223,7 +236,10 @@ class Lines:
             self._give_back(call, answer)
 
     def _hand_out(self, line: Line, batch: list[Asked], request: Take, passed: Passed) -> None:
-        """Hands passes to those who have come first, and tells the others."""
+        """Hands passes to those who have come first, and tells the others.
+
+        Waiters whose time is over have tried to leave meanwhile.
+        """
         each = passed.each(request)
         got, rest = batch[: len(each)], batch[len(each) :]
         for call, own in zip(got, each):
@@ -235,7 +251,9 @@ class Lines:
             again = rest if got else rest[1:]
             rest = [] if got else rest[:1]
             for call in reversed(again):
-                if call.expected:
+                if call.is_late():
+                    rest.append(call)
+                elif call.expected:
                     line.waiting[call] = None
                     line.waiting.move_to_end(call, last=False)
         for call in rest:

@@ -25,6 +25,14 @@ _REMEMBERED = 30_000
 
 
 @dataclass(frozen=True)
+class Mark:
+    """What a settlement has to know of a pass: where its debt ends, and when the rate was new."""
+
+    ends: int
+    born: int
+
+
+@dataclass(frozen=True)
 class Take:
     """Asks for passes that count until then: ms of this process's clock, or `None` for now."""
 
@@ -54,12 +62,12 @@ class Settle:
     rate: Rate
     cost: int
     tokens: int
-    mark: Optional[int]
+    mark: Optional[Mark]
 
     def call(self, place: Place, client: str, attempt: int, _: int) -> Call:
         """Makes the undated call of an attempt."""
-        mark = "" if self.mark is None else self.mark
-        args = (self.rate.count, self.rate.period, self.cost, self.tokens, mark)
+        mark: tuple[Any, Any] = ("", "") if self.mark is None else (self.mark.ends, self.mark.born)
+        args = (self.rate.count, self.rate.period, self.cost, self.tokens, *mark)
         return place.call("settle", client, _REMEMBERED, f":{attempt}", *args)
 
     def joins(self, other: "Request") -> bool:
@@ -74,22 +82,24 @@ Request = Union[Take, Settle]
 class Passed:
     """How many passes were taken, and when they count. All times are µs.
 
-    `wait` is the time until they count, or until one may be taken. `mark` is where the debt ends,
-    or `None` in the answer to a copy.
+    `wait` is the time until they count, or until one may be taken. `mark` is `None` in the answer
+    to a copy.
     """
 
     passes: int
     wait: int
     debt: int
     at: int
-    mark: Optional[int]
+    mark: Optional[Mark]
 
     def each(self, request: Take) -> list["Passed"]:
         """Returns the passes one by one. The debt of each ends before that of the later ones."""
-        if self.mark is None:
+        mark = self.mark
+        if mark is None:
             return [self] * self.passes
         later = [request.rate.time(request.cost * left) for left in range(self.passes)]
-        return [replace(self, mark=max(self.mark - time, 0)) for time in reversed(later)]
+        marks = [replace(mark, ends=max(mark.ends - time, 0)) for time in reversed(later)]
+        return [replace(self, mark=own) for own in marks]
 
 
 def changed(reply: Any) -> tuple[int, Union[Passed, Other]]:
@@ -106,7 +116,7 @@ def changed(reply: Any) -> tuple[int, Union[Passed, Other]]:
             return millis, Other(word)
         if word == "passed":
             passes, wait, debt, at = map(int, found[2:6])
-            mark = int(found[6]) if found[6] else None
+            mark = Mark(int(found[6]), int(found[7])) if found[6] else None
             return millis, Passed(passes, wait, debt, at, mark)
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"a rate limiter answered {reply!r}") from error

@@ -51,7 +51,7 @@ class Rate:
             period // divisor,
             count if burst is None else whole("a burst in tokens", burst, 1),
         )
-        most = min((_BITS - 1) // found.count, found.owed(int(YEAR) * _MICROS))
+        most = min((_BITS - 1) // found.count, int(YEAR) * _MICROS * found.count // found.period)
         if found.burst > most:
             raise InvalidOption(
                 f"a burst of {found.burst} tokens is not allowed; with this rate it is 1 to {most}"
@@ -76,8 +76,11 @@ class Rate:
         return -(-tokens * self.period // self.count)
 
     def owed(self, debt: int) -> int:
-        """Returns the tokens that are paid in this many µs, rounded up."""
-        return -(-debt * self.count // self.period)
+        """Returns the tokens that are paid in this many µs, rounded up.
+
+        A debt is itself rounded up to whole µs, which adds no token.
+        """
+        return (debt - 1) * self.count // self.period + 1 if debt else 0
 
     def left(self, debt: int) -> int:
         """Returns the tokens that pass at once."""

@@ -1,6 +1,7 @@
 //! The rate limiter.
 
 mod cancel;
+mod lines;
 mod trouble;
 
 use redlatch::{Client, limit::RateLimiter};

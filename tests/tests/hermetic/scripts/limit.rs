@@ -35,7 +35,8 @@ fn pass_is_refused_whole_when_full_or_short_of_replicas() {
             };
             acquire(by, ("a", n), rate, take)
         };
-        let mark = bed.ask(&take(1, 3)).remove(6);
+        let taken = bed.ask(&take(1, 3));
+        let mark = (&*taken[6], &*taken[7]);
         let before = bed.dump();
         bed.engine.set_condition(condition, true);
         let error = bed.call(&take(2, 1)).unwrap_err();
@@ -45,7 +46,7 @@ fn pass_is_refused_whole_when_full_or_short_of_replicas() {
         );
         assert_eq!(bed.dump(), before);
         let refused = bed.call(&take(3, 3)).map(|answer| answer[2].clone());
-        let settled = bed.call(&settle(by, ("a", 4), rate, -3, &mark));
+        let settled = bed.call(&settle(by, ("a", 4), rate, -3, mark));
         let settled = settled.map(|answer| answer[2].clone());
         bed.engine.set_condition(condition, false);
         if condition == Condition::Full {
@@ -66,17 +67,30 @@ fn model_notices_faults() {
         (&LIMIT.acquire, "debt - passed", "debt - passed - 1"),
         (
             &LIMIT.acquire,
-            "shift = shift - passed",
-            "shift = shift + 0",
+            "clock, back = t, format('%.0f', t - micros)",
+            "",
         ),
         (
             &LIMIT.acquire,
             "max(math.ceil(debt / 1000) + 1, keep)",
             "keep",
         ),
-        (&LIMIT.acquire, "max(turn + passed, 0)", "turn"),
+        (&LIMIT.acquire, "at > turn and at or turn", "at"),
+        (
+            &LIMIT.acquire,
+            "clock > born and clock or format('%.0f', born + 1)",
+            "born",
+        ),
+        (&LIMIT.settle, "ends < turn and ends or turn", "turn"),
+        (&LIMIT.acquire, "max(wait, since - clock)", "wait"),
+        (&LIMIT.acquire, "turn > since and turn or since", "turn"),
+        (
+            &LIMIT.settle,
+            "born == ARGV[own + 6] and",
+            "ARGV[own + 5] ~= '' and",
+        ),
         (&LIMIT.acquire, "wait = ahead and", "wait = false and"),
-        (&LIMIT.settle, "mark - shift - micros, debt", "debt"),
+        (&LIMIT.settle, "mark - shift - clock, debt", "debt"),
     ] {
         assert_noticed(fault, |seed| world(Model::default(), seed), World::run);
     }
@@ -167,7 +181,7 @@ fn call_costs_four_commands_however_many_have_passed() {
     }
     let (_, commands) = super::costs::counted(
         &mut bed,
-        &settle(9_999_999_999_999, ("a", 999), rate, -1, ""),
+        &settle(9_999_999_999_999, ("a", 999), rate, -1, ("", "")),
     );
     assert_eq!(commands, 5);
 }
@@ -198,14 +212,20 @@ struct Attempt {
 #[derive(Clone, Debug)]
 enum What {
     Take(Take),
-    Settle(i64, String),
+    Settle(i64, (String, String)),
 }
 
 /// What one limiter is, with whole parts of 1 / count µs.
 #[derive(Debug)]
 struct Limiter {
-    /// When it was changed last, in µs; 0 if the server has none.
+    /// When it was changed last, by a clock in µs that never goes back; 0 if the server has none.
     t: u64,
+    /// How far that clock is ahead of the server's.
+    back: u64,
+    /// When it, or its last rate, was new.
+    born: u64,
+    /// When its rate begins, or 0.
+    since: u64,
     parts: u128,
     rate: Rate,
     shift: u64,
@@ -213,7 +233,8 @@ struct Limiter {
     /// The last attempt of each client.
     last: BTreeMap<&'static str, Last>,
     gone_at: u64,
-    marks: Vec<String>,
+    /// The marks of passes, with `born`.
+    marks: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -229,13 +250,16 @@ struct Last {
 fn world(model: Model, seed: u64) -> World<Limiter> {
     let limiter = Limiter {
         t: 0,
+        back: 0,
+        born: 0,
+        since: 0,
         parts: 0,
         rate: RATES[0],
         shift: 0,
         turn: 0,
         last: BTreeMap::new(),
         gone_at: 0,
-        marks: vec![String::new()],
+        marks: vec![Default::default()],
     };
     World::new(Bed::new(model), seed, limiter)
 }
@@ -244,24 +268,26 @@ impl Limiter {
     /// Brings the debt to this time, and to this rate.
     fn advance(&mut self, micros: u64, rate: Option<Rate>) {
         if self.t == 0 {
-            (self.parts, self.shift, self.turn) = (0, 0, 0);
+            (self.parts, self.shift, self.turn, self.since) = (0, 0, 0, 0);
+            (self.back, self.born, self.t) = (0, micros, micros);
             self.rate = rate.unwrap_or(self.rate);
-        } else if micros < self.t {
-            self.shift += self.t - micros;
-            self.turn = self.turn.saturating_sub(self.t - micros);
-        } else {
-            let paid = u128::from(micros - self.t) * u128::from(self.rate.count);
-            self.parts = self.parts.saturating_sub(paid);
         }
-        self.t = micros;
-        self.turn = if self.turn > micros { self.turn } else { 0 };
+        self.back = self.back.max(self.t.saturating_sub(micros));
+        let clock = micros + self.back;
+        let paid = u128::from(clock - self.t) * u128::from(self.rate.count);
+        self.parts = self.parts.saturating_sub(paid);
+        self.t = clock;
+        self.turn = if self.turn > clock { self.turn } else { 0 };
+        self.since = if self.since > clock { self.since } else { 0 };
         let old = self.rate;
         if let Some(rate) = rate.filter(|rate| (rate.count, rate.period) != (old.count, old.period))
         {
-            self.shift += u64::try_from(self.parts / u128::from(old.count)).unwrap();
-            // Tokens are parts / period. Those of passes that do not count yet stay where they are.
+            self.shift = 0;
+            self.born = clock.max(self.born + 1);
+            // Tokens are parts / period. Passes that do not count yet stay where they are.
             let (count, period) = (u128::from(rate.count), u128::from(rate.period));
-            let ahead = u128::from(self.turn.saturating_sub(self.t));
+            self.since = self.since.max(self.turn);
+            let ahead = u128::from(self.since.saturating_sub(self.t));
             let ahead = ahead.min(self.parts / u128::from(old.count));
             let rounded = u128::from(ahead > 0) * u128::from(old.count);
             let owed = (self.parts - ahead * u128::from(old.count) + rounded) * period;
@@ -283,7 +309,8 @@ impl Limiter {
     /// Returns the µs until `tokens` more are within the burst.
     fn due(&self, tokens: u64) -> u64 {
         let room = u128::from(self.rate.burst - tokens) * u128::from(self.rate.period);
-        self.whole(self.parts.saturating_sub(room))
+        let due = self.whole(self.parts.saturating_sub(room));
+        due.max(self.since.saturating_sub(self.t))
     }
 
     fn take(&mut self, take: Take) -> (u64, u64, u64) {
@@ -295,26 +322,27 @@ impl Limiter {
         let mut at = self.t;
         if passes == 0 && wait <= take.wait {
             (passes, at) = (1, self.t + wait);
-            self.turn = at;
+            self.turn = self.turn.max(at);
         }
         self.parts += u128::from(passes * take.cost) * u128::from(self.rate.period);
         (passes, wait, at)
     }
 
-    fn settle(&mut self, tokens: i64, mark: &str) {
+    fn settle(&mut self, tokens: i64, (mark, born): (&str, &str)) {
         let span = u128::from(tokens.unsigned_abs()) * u128::from(self.rate.period);
         if tokens > 0 {
             self.parts += span;
         } else if let Ok(mark) = mark.parse::<u64>()
+            && born == self.born.to_string()
             && (self.turn == 0 || tokens == -COST && mark == self.mark())
         {
             let count = u128::from(self.rate.count);
             let unpaid = mark.saturating_sub(self.shift + self.t);
             let back = (span / count).min(unpaid.into()).min(self.parts / count);
             self.parts -= back * count;
-            let back = u64::try_from(back).unwrap();
-            self.shift += back;
-            self.turn = self.turn.saturating_sub(back);
+            self.shift += u64::try_from(back).unwrap();
+            let ends = self.t + u64::try_from(self.parts / count).unwrap();
+            self.turn = self.turn.min(ends);
         }
     }
 }
@@ -332,7 +360,8 @@ impl Kind for Limiter {
     }
 
     fn ends(world: &mut World<Self>) -> Vec<u64> {
-        vec![world.kind.gone_at, world.kind.turn.div_ceil(1_000)]
+        let turn = world.kind.turn.saturating_sub(world.kind.back);
+        vec![world.kind.gone_at, turn.div_ceil(1_000)]
     }
 
     fn passed(world: &mut World<Self>) {
@@ -408,7 +437,9 @@ impl World<Limiter> {
         let before = self.bed.dump();
         let call = match &attempt.what {
             What::Take(take) => acquire(by, attempt.id, attempt.rate, *take),
-            What::Settle(tokens, mark) => settle(by, attempt.id, attempt.rate, *tokens, mark),
+            What::Settle(tokens, mark) => {
+                settle(by, attempt.id, attempt.rate, *tokens, (&mark.0, &mark.1))
+            }
         };
         let answer = self.ask(&call);
         let known = self.kind.last.get(client).copied();
@@ -424,7 +455,7 @@ impl World<Limiter> {
             (What::Take(take), None) => {
                 self.kind.advance(micros, Some(attempt.rate));
                 let (passes, wait, at) = self.kind.take(*take);
-                let ahead = at > micros;
+                let ahead = at > self.kind.t;
                 let last = Last {
                     number,
                     passes,
@@ -432,21 +463,22 @@ impl World<Limiter> {
                     ahead,
                 };
                 self.kind.last.insert(client, last);
-                let mark = self.kind.mark().to_string();
+                let mark = (self.kind.mark().to_string(), self.kind.born.to_string());
                 if passes > 0 {
                     self.kind.marks.push(mark.clone());
                 }
+                let at = at - self.kind.back;
                 let debt = self.kind.whole(self.kind.parts);
                 let numbers = [passes, wait, debt, at].map(|number| number.to_string());
                 let mut verdict = text(&["passed"]);
                 verdict.extend(numbers);
-                verdict.push(mark);
+                verdict.extend([mark.0, mark.1]);
                 verdict
             }
             (What::Settle(tokens, mark), None) => {
                 let rate = (self.kind.t == 0).then_some(attempt.rate);
                 self.kind.advance(micros, rate);
-                self.kind.settle(*tokens, mark);
+                self.kind.settle(*tokens, (&mark.0, &mark.1));
                 let last = Last {
                     number,
                     passes: 0,
@@ -475,27 +507,20 @@ impl World<Limiter> {
 
     /// Returns the answer to a copy, by the debt of now.
     fn copy(&mut self, rate: Rate, take: Take, last: Last) -> Vec<String> {
-        let micros = self.bed.now.micros();
-        let (wait, debt) = self.peeked(Some(rate), |limiter| {
-            let debt = limiter.whole(limiter.parts);
-            let wait = match last {
-                Last { passes: 0, .. } => limiter.due(take.cost),
+        let (wait, debt, at) = self.peeked(Some(rate), |limiter| {
+            let (wait, at) = match last {
+                Last { passes: 0, .. } => (limiter.due(take.cost), limiter.t),
                 Last {
                     ahead: true, at, ..
-                } => at.saturating_sub(micros).min(debt),
-                _ => 0,
+                } => (at.saturating_sub(limiter.t), at),
+                _ => (0, last.at),
             };
-            (wait, debt)
+            (wait, limiter.whole(limiter.parts), at - limiter.back)
         });
-        let at = match last {
-            Last { passes: 0, .. } => micros,
-            _ if wait > 0 => micros + wait,
-            _ => last.at,
-        };
         let numbers = [last.passes, wait, debt, at].map(|number| number.to_string());
         let mut verdict = text(&["passed"]);
         verdict.extend(numbers);
-        verdict.push(String::new());
+        verdict.extend([String::new(), String::new()]);
         verdict
     }
 
@@ -508,6 +533,7 @@ impl World<Limiter> {
             limiter.rate,
             limiter.shift,
             limiter.turn,
+            (limiter.back, limiter.born, limiter.since),
         );
         limiter.advance(self.bed.now.micros(), rate);
         let result = read(limiter);
@@ -517,6 +543,7 @@ impl World<Limiter> {
             limiter.rate,
             limiter.shift,
             limiter.turn,
+            (limiter.back, limiter.born, limiter.since),
         ) = saved;
         result
     }
@@ -550,8 +577,20 @@ fn acquire(by: u64, (client, number): (&str, u64), rate: Rate, take: Take) -> Ca
     call(&LIMIT.acquire, by, client, number, rate, own.to_vec())
 }
 
-fn settle(by: u64, (client, number): (&str, u64), rate: Rate, tokens: i64, mark: &str) -> Call {
-    let own = vec![COST.to_string(), tokens.to_string(), mark.to_owned()];
+fn settle(
+    by: u64,
+    (client, number): (&str, u64),
+    rate: Rate,
+    tokens: i64,
+    (mark, born): (&str, &str),
+) -> Call {
+    let own = [
+        COST.to_string(),
+        tokens.to_string(),
+        mark.to_owned(),
+        born.to_owned(),
+    ];
+    let own = own.to_vec();
     call(&LIMIT.settle, by, client, number, rate, own)
 }
 

@@ -1,6 +1,6 @@
 //! `redlatch limit`: a command at a rate.
 
-use std::{future::ready, time::Duration};
+use std::{future::ready, pin::pin, time::Duration};
 
 use redlatch::{
     Client,
@@ -62,9 +62,15 @@ async fn pass(
     signals: &mut Signals,
 ) -> Result<Option<Signal>, Failure> {
     let limiter = limiter(client, args);
+    let mut taking = pin!(take(&limiter, args.cost, most));
     let taken = select! {
-        taken = take(&limiter, args.cost, most) => taken?,
-        signal = signals.end() => return Ok(Some(signal)),
+        taken = &mut taking => taken?,
+        signal = signals.end() => {
+            if let Ok(Ok(Ok((pass, _)))) = timeout(LAST_WORD, taking).await {
+                let _ = timeout(LAST_WORD, pass.settle(0)).await;
+            }
+            return Ok(Some(signal));
+        }
     };
     let (pass, due) = taken.map_err(|due| busy(&args.name, due))?;
     select! {

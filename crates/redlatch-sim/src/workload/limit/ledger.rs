@@ -43,6 +43,8 @@ struct Limit {
     attempts: BTreeMap<String, u64>,
     /// All that counts, by time.
     entries: Vec<Entry>,
+    /// When the limiter or its rate was new, as the last pass says.
+    born: String,
     /// The marks of passes that a server which lost state had given ahead.
     lost: BTreeSet<u64>,
     /// When passes that were taken ahead count, in true µs, and how long before they were taken. By
@@ -167,13 +169,15 @@ impl Limit {
     /// Adds the passes of a run.
     fn pass(&mut self, ran: &Ran<'_>, passes: u64, now: u64) {
         let number = |at| ran.number(at).unwrap_or(0);
+        self.born = ran.text(8).unwrap_or_default().to_owned();
         let (wait, at, mark) = (number(4), number(6), number(7));
         let ahead = if passes > 0 { wait } else { 0 };
         let server = at - ahead;
         self.elapsed += server.saturating_sub(self.last);
         self.last = server;
         if ahead > 0 {
-            self.due.insert(at, (now + ahead, ahead));
+            // Passes of different bursts may count at one time.
+            self.due.entry(at).or_insert((now + ahead, ahead));
         }
         let argument = |at| ran.arg(at).parse::<u64>().unwrap_or(1);
         let (count, period, tokens) = (argument(5), argument(6), argument(8));
@@ -214,7 +218,7 @@ impl Limit {
                 }
             }
         }
-        if lost {
+        if lost && ran.arg(10) == self.born {
             self.add(self.elapsed, What::Back { tokens: back });
         }
     }

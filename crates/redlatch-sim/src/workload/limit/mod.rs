@@ -91,8 +91,8 @@ async fn round(worker: &mut Worker) {
     };
     worker.think(think).await;
     let name = worker.rng.index(worker.plan().names);
-    let limiter = limiter(worker, name);
     let cost = worker.rng.between(1, measure(name).2);
+    let limiter = limiter(worker, name, cost);
     let pass = match worker.rng.below(10) {
         0..=2 => tries(worker, name, limiter).await,
         3 | 4 => {
@@ -211,10 +211,11 @@ fn passed(worker: &Worker, name: usize, pass: &Pass) {
         .did(worker.life.proc, name, &Deed::Passes { at });
 }
 
-/// Returns the limiter of a name, at times at an eighth of its rate.
-fn limiter(worker: &mut Worker, name: usize) -> RateLimiter {
+/// Returns the limiter of a name, at times at an eighth of its rate or with the least burst.
+fn limiter(worker: &mut Worker, name: usize, cost: u64) -> RateLimiter {
     let (count, period, burst) = measure(name);
     let slower = if worker.rng.chance(150) { 8 } else { 1 };
+    let burst = if worker.rng.chance(150) { cost } else { burst };
     RateLimiter::new(&worker.client, label(name))
         .rate(count, Duration::from_micros(period * slower))
         .burst(burst)

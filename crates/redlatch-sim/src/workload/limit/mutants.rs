@@ -55,14 +55,14 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-faster-rate-goes-first",
         ACQUIRE,
-        "turn > micros and min(turn - micros, debt) or 0",
+        "since > clock and min(since - clock, debt) or 0",
         "0",
     ),
     script(
         "limit-wait-is-free",
         ACQUIRE,
-        "passes, at = 1, format('%.0f', micros + wait)",
-        "passes, at, cost = 1, format('%.0f', micros + wait), 0",
+        "passes, at = 1, format('%.0f', clock + wait)",
+        "passes, at, cost = 1, format('%.0f', clock + wait), 0",
     ),
     script(
         "limit-copy-of-a-wait-counts-at-once",
@@ -73,13 +73,13 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-paid-given-back",
         SETTLE,
-        "min(span(-tokens, count, period), mark - shift - micros, debt)",
+        "min(span(-tokens, count, period), mark - shift - clock, debt)",
         "min(span(-tokens, count, period), debt)",
     ),
     script(
         "limit-given-back-under-a-later-pass",
         SETTLE,
-        "(turn == '0' or tokens == -cost and mark + 0 == micros + debt + shift)",
+        "(turn == '0' or tokens == -cost and mark + 0 == clock + debt + shift)",
         "true",
     ),
     script(

@@ -1,0 +1,78 @@
+//! The calls of one client for one limiter, which share requests and wait for each other.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use redlatch::limit::RateLimiter;
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::slow::FarTransport;
+
+use super::HOUR;
+
+/// Returns a limiter whose server is 20 ms away and back.
+async fn far() -> RateLimiter {
+    let backend = Backend::embedded();
+    let far = FarTransport::new(Arc::new(backend.embedded_transport()), 10 * MS);
+    let builder = backend.builder().transport(Arc::new(far));
+    let client = builder.connect().await.unwrap();
+    client.rate_limiter("x")
+}
+
+// L1
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_shares_a_request_ends_in_time() {
+    let limiter = far().await.rate(1, HOUR);
+    limiter.acquire(1).await.unwrap();
+    let start = Instant::now();
+    let first = limiter.acquire_for(1, 2 * HOUR);
+    let second = async {
+        let second = limiter.acquire_for(1, 10 * MS).await.unwrap();
+        (second.pass().is_some(), start.elapsed())
+    };
+    let (first, (passed, took)) = tokio::join!(first, second);
+    assert!(first.unwrap().pass().is_some() && start.elapsed() >= HOUR - SECOND);
+    assert!(!passed && took <= 50 * MS, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_passes_although_others_ask_all_the_time() {
+    let limiter = far().await.rate(1_000_000, SECOND);
+    let over = Arc::new(AtomicBool::new(false));
+    let others: Vec<_> = (0..3)
+        .map(|other| {
+            let (limiter, over) = (limiter.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                tokio::time::sleep(7 * MS * other).await;
+                while !over.load(Ordering::Relaxed) {
+                    drop(limiter.try_acquire(1).await.unwrap());
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(SECOND).await;
+    for _ in 0..10 {
+        let waiter = tokio::time::timeout(70 * MS, limiter.acquire(1));
+        waiter.await.expect("its turn comes").unwrap();
+    }
+    over.store(true, Ordering::Relaxed);
+    for other in others {
+        other.await.unwrap();
+    }
+}
+
+/// A waiter that was served still has its place when the next one comes into a line of its own.
+#[tokio::test(start_paused = true)]
+async fn a_served_waiter_takes_nobody_else_along() {
+    let (backend, [client]) = preloaded().await;
+    let limiter = client.rate_limiter("x").rate(1_000_000, SECOND);
+    let mut first = Box::pin(limiter.acquire(1));
+    assert!(futures_util::poll!(first.as_mut()).is_pending());
+    // It is answered, and does not know.
+    backend.pass(20 * MS).await;
+    let mut second = Box::pin(limiter.acquire(1));
+    assert!(futures_util::poll!(second.as_mut()).is_pending());
+    first.await.unwrap();
+    second.await.unwrap();
+}

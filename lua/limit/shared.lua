@@ -20,7 +20,7 @@
 --      attempt that took passes stands `/<passes>/<at>`, or `/1+<at>` for a pass that was taken
 --      ahead; at = the time by that clock at which they count
 --
--- The mark of a pass is the end of its debt + shift, and means something as long as born is the same.
+-- The mark of a pass is the end of its debt + shift. It means something while born is the same.
 --
 -- This is the generic cell rate algorithm (ITU-T I.371); t + debt is its theoretical arrival time.
 -- No rounding adds up, since fractions of a µs are kept as whole parts. All numbers are below 2^53,
@@ -73,8 +73,8 @@ end
 
 -- Reads field d, for a rate, or for that of the field. A new rate begins when all passes count that
 -- were taken ahead: as many tokens are owed then as before, but not for more than 365 days. Returns
--- the time by the clock of K, then debt, part and what else stands in d. All but debt, part and shift
--- are text.
+-- the time by the clock of K, then debt, part and what else stands in d. All but debt, part and
+-- shift are text.
 local function read(d, micros, count, period)
   local t, debt, part, old_count, old_period, back, turn, since, shift, born =
     match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')

@@ -23,14 +23,15 @@ pub(crate) const KIND: &str = "limit";
 ///
 /// `Client::rate_limiter` creates a handle. Set its [`rate`](Self::rate), and its
 /// [`burst`](Self::burst) if it is not the count of the rate. In any window of time, the costs of
-/// all passes together are at most rate × window + burst.
+/// all passes together are at most rate × window + burst. So with the default burst, twice the
+/// count can pass in the first period.
 ///
 /// * **Once**: a call counts once, however often its request is sent, duplicated or delayed.
 /// * **Clock**: only the server's clock counts. A clock that is set back delays nothing.
 /// * **Rate and burst** are not stored: each call brings its own. A rate that has changed takes
-///   effect with the first call that brings it, or when all passes count that were taken ahead. No
-///   debt is forgiven: as many tokens are owed as before. If processes use different rates for one
-///   name, the highest of them bounds the passes.
+///   effect with the first call that brings it, or when all passes count that were taken ahead: no
+///   other pass counts before. No debt is forgiven: as many tokens are owed as before. If processes
+///   use different rates and bursts for one name, the highest of them bound the passes.
 /// * **Order**: calls that wait pass in order of arrival within one client, and take turns with
 ///   those of other clients. So calls that do not wait get what waiting ones leave.
 /// * **Failover**: a server that forgets the limiter, in a failover or a restart without
@@ -100,8 +101,8 @@ impl RateLimiter {
 
     /// Lets `count` tokens pass in each `per`. Without a rate, calls fail with `InvalidOption`.
     ///
-    /// 1 token or more, per 1 µs to 365 days. The rate is exact: `rate(3, 7 s)` gives 3,000,000
-    /// tokens in 7,000,000 s.
+    /// 1 token or more, per 1 µs to 365 days. Fractions of a µs are cut off. The rate is exact
+    /// otherwise: `rate(3, 7 s)` gives 3,000,000 tokens in 7,000,000 s.
     #[must_use]
     pub const fn rate(mut self, count: u64, per: Duration) -> Self {
         self.options.rate = Some((count, per));
@@ -281,7 +282,9 @@ impl RateLimiter {
     /// Waits until `cost` tokens have passed, at most for `wait`. Returns at once if the server
     /// says that the time is too short. Otherwise as [`acquire`](Self::acquire).
     ///
-    /// A waiter behind others of its client asks once more at the end of `wait`.
+    /// A waiter behind others of its client asks once more at the end of `wait`, in front of them.
+    /// If the server does not answer, a request that is under way fails by the end of the client's
+    /// patience, which may be later.
     ///
     /// # Errors
     ///

@@ -109,13 +109,13 @@ impl Pass {
     /// Sets the cost to `actual` tokens, which may be 0 or more than the burst. Use it if you knew
     /// only an estimate, such as for the tokens of a language model.
     ///
-    /// More tokens are a debt at once, which delays later calls. Fewer are given back as far as
-    /// they are still unpaid: the limiter forgets what the rate has paid already, and what later
-    /// passes got back counts as paid. Nothing is given back if the rate has changed, or if the
-    /// answer to the request of this pass was lost. While passes are taken ahead, by
-    /// [`reserve`](crate::RateLimiter::reserve) or by waiters, only the last of them can be given
-    /// back, as a whole. Costs one command, and none if `actual` is the cost. Works on a full
-    /// server.
+    /// More tokens are a debt at once, which delays later calls, by two years at most. Fewer are
+    /// given back as far as they are still unpaid: the limiter forgets what the rate has paid
+    /// already, and what later passes got back counts as paid. Nothing is given back if the rate
+    /// has changed, or if the answer to the request of this pass was lost. While passes are taken
+    /// ahead, by [`reserve`](crate::RateLimiter::reserve) or by waiters, only the last of them can
+    /// be given back, as a whole. Costs one command, and none if `actual` is the cost. Works on a
+    /// full server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

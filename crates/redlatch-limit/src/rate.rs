@@ -40,9 +40,11 @@ impl Options {
         // Scripts count with the 53 bits of floats.
         let parts = u128::from(burst) * u128::from(count);
         if burst == 0 || parts >= 1 << 53 || rate.span(burst) > Lease::MAX.as_micros() {
-            return Err(invalid(
-                "its burst is out of bounds: 1 token or more, as many as the rate gives in 365 days, and not more than 2^53 divided by the count of the rate",
-            ));
+            let most = (((1 << 53) - 1) / u128::from(count))
+                .min(Lease::MAX.as_micros() * u128::from(count) / u128::from(period));
+            return Err(invalid(&format!(
+                "its burst of {burst} is out of bounds: with this rate, it is 1 to {most}"
+            )));
         }
         Ok(rate)
     }

@@ -67,7 +67,7 @@ local function serve(i)
       spent = with_passes(spent, attempt, passes, wait > 0 and '+' or '/', at)
       call('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
     else
-      pcall_of_redis('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
+      redis.pcall('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
     end
     call('PEXPIRE', key, life(debt, keep))
   else

@@ -28,7 +28,7 @@
 -- pay burst.
 --
 -- K expires when the debt is paid and no copy of an attempt can come any more.
-local call, pcall_of_redis = redis.call, redis.pcall
+local call = redis.call
 local sub, match, format = string.sub, string.match, string.format
 local fmod, max, min = math.fmod, math.max, math.min
 local LONGEST = 31536000000000

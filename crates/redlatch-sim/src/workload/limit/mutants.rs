@@ -25,7 +25,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "limit-refusal-forgotten",
         ACQUIRE,
-        "pcall_of_redis('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)",
+        "redis.pcall('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)",
         "",
     ),
     script(

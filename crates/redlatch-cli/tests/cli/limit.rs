@@ -90,7 +90,10 @@ async fn wrong_input_is_refused_with_what_to_write() {
             "--rate 9/s --burst 1 --cost 2",
             "the burst is 1; say --burst 2",
         ),
-        ("--rate 1/d --burst 400", "its burst of 400 is out of bounds"),
+        (
+            "--rate 1/d --burst 400",
+            "its burst of 400 is out of bounds",
+        ),
         ("--rate 1/s -n -w 1s", "cannot be used with"),
     ] {
         let line = format!("limit a {options} -- touch ran");

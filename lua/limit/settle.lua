@@ -24,7 +24,8 @@
 --
 -- Tokens that have been paid are not given back: later passes may have used the time in which they
 -- were. The mark says how much of the pass is still to be paid, whatever others have got back.
--- What they have got back counts as paid.
+-- Tokens that others have got back count as paid.
+--
 -- While passes are taken ahead, only the last of them is given back, and whole: the others count at
 -- their times.
 -- Begins with HDEL, which a full server accepts.

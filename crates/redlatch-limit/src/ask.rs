@@ -180,8 +180,8 @@ impl Asking {
         drop(turn);
     }
 
-    /// Refuses those who ask at once, the first waiter if nobody has passed, and waiters whose time
-    /// is over. The other waiters ask again.
+    /// Refuses calls that ask at once, the first waiter if no call has passed, and waiters whose
+    /// time is over. The other waiters ask again.
     fn refuse(
         &self,
         mut rest: VecDeque<(u64, Call)>,
@@ -196,7 +196,7 @@ impl Asking {
             refused.extend(self.put_back(rest));
         }
         for (_, call) in refused {
-            call.answer(Ok(Answer::Refused(Refused::new(rate, cost, passed.debt))));
+            call.answer(Ok(Answer::Refused(Refused::new(rate, cost, passed))));
         }
     }
 

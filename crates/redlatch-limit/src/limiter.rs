@@ -179,9 +179,9 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// After a drop, nothing is taken: an unsent request is not sent, and what a sent one takes is
-    /// given back in the background, as [`Pass::settle`] does. A client that closes gives nothing
-    /// back.
+    /// After a drop, nothing is taken, unless the answer is lost, too: an unsent request is not
+    /// sent, and what a sent one takes is given back in the background, as [`Pass::settle`] does. A
+    /// client that closes gives nothing back.
     #[doc(alias = "tryAcquire")]
     pub async fn try_acquire(&self, cost: u64) -> Result<Admission, Error> {
         let (limiter, rate) = self.checked(cost)?;
@@ -263,28 +263,28 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// As [`try_acquire`](Self::try_acquire), and `OutOfRange` if more than 365 days of the rate are
+    /// taken ahead.
     ///
     /// # Cancel safety
     ///
     /// A dropped waiter takes nothing. If it was the first of its client, its pass is given back,
     /// as [`Pass::settle`] does: if later passes are taken ahead, its turn stays unused.
     pub async fn acquire(&self, cost: u64) -> Result<Pass, Error> {
-        match self.wait(cost, None).await? {
-            Admission::Pass(pass) => Ok(pass),
-            Admission::Refused(_) => Err(Error::new(
-                ErrorKind::OutOfRange,
-                "more than 365 days of the rate are taken ahead",
-            )),
-        }
+        let (limiter, rate) = self.checked(cost)?;
+        let waited = async {
+            let admission = limiter.wait(rate, cost, None).await?;
+            admission.pass().ok_or_else(too_far)
+        };
+        limiter.passing(waited, |_| (1, 0)).await
     }
 
     /// Waits until `cost` tokens have passed, at most for `wait`. Returns at once if the server
     /// says that the time is too short. Otherwise as [`acquire`](Self::acquire).
     ///
     /// A waiter behind others of its client asks once more at the end of `wait`, in front of them.
-    /// If the server does not answer, a request that is under way fails by the end of the client's
-    /// patience, which may be later.
+    /// If the server does not answer, the call fails with the client's patience, or with twice the
+    /// patience behind a request that is under way.
     ///
     /// # Errors
     ///
@@ -297,7 +297,9 @@ impl RateLimiter {
         if wait.is_zero() {
             return self.try_acquire(cost).await;
         }
-        self.wait(cost, Some(wait)).await
+        let (limiter, rate) = self.checked(cost)?;
+        let waited = limiter.wait(rate, cost, Some(wait));
+        limiter.passing(waited, Admission::tally).await
     }
 
     /// Takes `cost` tokens now or ahead, without waiting for its turn. Returns the pass, and the
@@ -335,10 +337,7 @@ impl RateLimiter {
                     let wait = taken.wait;
                     Ok((taken.keep()?, wait))
                 }
-                _ => Err(Error::new(
-                    ErrorKind::OutOfRange,
-                    "more than 365 days of the rate are taken ahead",
-                )),
+                _ => Err(too_far()),
             }
         };
         limiter.passing(reserved, |_| (1, 0)).await
@@ -406,12 +405,6 @@ impl RateLimiter {
         self.limiter.as_ref().ok().map(|limiter| limiter.key.name())
     }
 
-    async fn wait(&self, cost: u64, wait: Option<Duration>) -> Result<Admission, Error> {
-        let (limiter, rate) = self.checked(cost)?;
-        let waited = limiter.wait(rate, cost, wait);
-        limiter.passing(waited, Admission::tally).await
-    }
-
     /// Checks the name, the options and the cost.
     fn checked(&self, cost: u64) -> Result<(Arc<Limiter>, Rate), Error> {
         let limiter = self.named()?;
@@ -424,6 +417,12 @@ impl RateLimiter {
         let limiter = self.limiter.as_ref();
         limiter.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
     }
+}
+
+/// The error of a call that would pass in more than a year.
+fn too_far() -> Error {
+    let why = "more than 365 days of the rate are taken ahead";
+    Error::new(ErrorKind::OutOfRange, why)
 }
 
 impl Limiter {

@@ -176,9 +176,11 @@ pub struct Refused {
 }
 
 impl Refused {
-    pub(crate) fn new(rate: Rate, cost: u64, debt: u64) -> Self {
+    pub(crate) fn new(rate: Rate, cost: u64, passed: &Passed) -> Self {
+        let debt = passed.debt;
         Self {
-            retry_after: rate.retry_after(debt, cost),
+            // A new rate may begin later than the debt says.
+            retry_after: rate.retry_after(debt, cost).max(passed.wait),
             reset_after: Duration::from_micros(debt),
             remaining: rate.left(debt),
         }

@@ -38,7 +38,7 @@ pub(crate) struct Passed {
     pub(crate) mark: Option<Mark>,
 }
 
-/// What a settlement has to know of a pass.
+/// Identifies a pass for its settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// Where the debt of the pass ends.

@@ -257,7 +257,7 @@ class Lines:
                     line.waiting[call] = None
                     line.waiting.move_to_end(call, last=False)
         for call in rest:
-            self._answer(call, Refusal.of(request, passed.debt))
+            self._answer(call, Refusal.of(request, passed))
 
     def _fail(self, line: Line, batch: list[Asked], error: RedlatchError) -> None:
         """Fails the calls of a request, and if it has no answer, those of this client that have not

@@ -22,11 +22,11 @@ class Refusal:
     """The tokens that a smaller call could take at once."""
 
     @classmethod
-    def of(cls, request: Take, debt: int) -> "Refusal":
-        """Says when a request would pass, with a debt in µs."""
+    def of(cls, request: Take, passed: Passed) -> "Refusal":
+        """Says when a request would pass. A new rate may begin later than the debt says."""
         rate = request.rate
-        level = Level(rate, debt)
-        retry_after = rate.retry_after(debt, request.cost)
+        level = Level(rate, passed.debt)
+        retry_after = max(rate.retry_after(passed.debt, request.cost), passed.wait / 1_000_000)
         return cls(retry_after, level.reset_after, level.remaining)
 
     def __bool__(self) -> Literal[False]:

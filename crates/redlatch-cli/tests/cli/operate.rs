@@ -170,7 +170,7 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
     .enumerate()
     {
         let name = format!("name-{number}");
-        // It is broken long before a renewal, and goes on until the test has looked.
+        // The hold is broken long before a renewal. The command goes on until the test has looked.
         let script = format!(
             "trap 'until [ -e {name}.seen ]; do sleep 0.1; done; exit 0' TERM; echo up >> {name}; while :; do sleep 0.1; done"
         );

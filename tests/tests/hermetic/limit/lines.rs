@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use redlatch::limit::RateLimiter;
+use redlatch::limit::{Admission, RateLimiter};
 use redlatch_behaviours::prelude::*;
 use redlatch_tests::slow::FarTransport;
 
@@ -62,14 +62,29 @@ async fn a_waiter_passes_although_others_ask_all_the_time() {
     }
 }
 
-/// A waiter that was served still has its place when the next one comes into a line of its own.
+/// The debt alone says that a large burst has room before.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_names_the_time_at_which_a_new_rate_begins() {
+    let limiter = far().await;
+    let slow = limiter.clone().rate(1, SECOND).burst(20);
+    let fast = limiter.rate(20, SECOND).burst(2);
+    slow.acquire(20).await.unwrap();
+    let (_, ahead) = fast.reserve(1).await.unwrap();
+    assert!(ahead > 800 * MS, "{ahead:?}");
+    match slow.try_acquire(1).await.unwrap() {
+        Admission::Refused(refused) => assert!(refused.retry_after > 800 * MS, "{refused:?}"),
+        Admission::Pass(pass) => panic!("{pass:?}"),
+    }
+}
+
+/// A served waiter has its place until its task runs, and the next waiter comes into a new line.
 #[tokio::test(start_paused = true)]
 async fn a_served_waiter_takes_nobody_else_along() {
     let (backend, [client]) = preloaded().await;
     let limiter = client.rate_limiter("x").rate(1_000_000, SECOND);
     let mut first = Box::pin(limiter.acquire(1));
     assert!(futures_util::poll!(first.as_mut()).is_pending());
-    // It is answered, and does not know.
+    // The answer comes, and its task does not run.
     backend.pass(20 * MS).await;
     let mut second = Box::pin(limiter.acquire(1));
     assert!(futures_util::poll!(second.as_mut()).is_pending());

@@ -48,8 +48,8 @@ struct Limit {
     /// The marks of passes that a server which lost state had given ahead.
     lost: BTreeSet<u64>,
     /// When passes that were taken ahead count, in true µs, and how long before they were taken. By
-    /// the server's time.
-    due: BTreeMap<u64, (u64, u64)>,
+    /// the process and the server's time.
+    due: BTreeMap<(ProcId, u64), (u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl Checker for Ledger {
                 }
                 Some(Deed::Passes { at }) => {
                     record.tally.grants += 1;
-                    self.names[name].used(name, *at, view.now)
+                    self.names[name].used(name, (proc, *at), view.now)
                 }
                 None => None,
             },
@@ -141,7 +141,7 @@ impl Ledger {
                 if !acts {
                     return None;
                 }
-                limit.pass(ran, passes, now);
+                limit.pass(proc, ran, passes, now);
                 let (calls, taken) = self.counts.entry((proc, name)).or_default();
                 *taken += passes;
                 if *taken > *calls && !self.forgot {
@@ -167,7 +167,7 @@ impl Entry {
 
 impl Limit {
     /// Adds the passes of a run.
-    fn pass(&mut self, ran: &Ran<'_>, passes: u64, now: u64) {
+    fn pass(&mut self, proc: ProcId, ran: &Ran<'_>, passes: u64, now: u64) {
         let number = |at| ran.number(at).unwrap_or(0);
         self.born = ran.text(8).unwrap_or_default().to_owned();
         let (wait, at, mark) = (number(4), number(6), number(7));
@@ -176,8 +176,7 @@ impl Limit {
         self.elapsed += server.saturating_sub(self.last);
         self.last = server;
         if ahead > 0 {
-            // Passes of different bursts may count at one time.
-            self.due.entry(at).or_insert((now + ahead, ahead));
+            self.due.insert((proc, at), (now + ahead, ahead));
         }
         let argument = |at| ran.arg(at).parse::<u64>().unwrap_or(1);
         let (count, period, tokens) = (argument(5), argument(6), argument(8));
@@ -265,8 +264,8 @@ impl Limit {
     }
 
     /// Checks that a pass is not used before it counts. Clocks are up to 1 % fast or slow.
-    fn used(&self, name: usize, at: u64, now: u64) -> Broken {
-        let (due, ahead) = *self.due.get(&at)?;
+    fn used(&self, name: usize, (proc, at): (ProcId, u64), now: u64) -> Broken {
+        let (due, ahead) = *self.due.get(&(proc, at))?;
         (now + ahead / 40 + 2_000 < due).then(|| {
             let early = (due - now) / 1_000;
             let what = format!(

@@ -214,7 +214,10 @@ fn connections(server: &Server, user: &str) -> Vec<String> {
     let list = server.command(&["CLIENT", "LIST"]).text();
     let user = format!(" user={user} ");
     let of_user = list.lines().filter(|line| line.contains(&user));
-    of_user
+    let mut ids: Vec<_> = of_user
         .map(|line| line.split(' ').next().unwrap().to_owned())
-        .collect()
+        .collect();
+    // A server rotates its list while it looks after its clients.
+    ids.sort();
+    ids
 }

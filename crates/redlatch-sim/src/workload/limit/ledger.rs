@@ -47,9 +47,10 @@ struct Limit {
     born: String,
     /// The marks of passes that a server which lost state had given ahead.
     lost: BTreeSet<u64>,
-    /// When passes that were taken ahead count, in true µs, and how long before they were taken. By
-    /// the process and the server's time.
-    due: BTreeMap<(ProcId, u64), (u64, u64)>,
+    /// When passes that were taken ahead may be used, in true µs, by the process and the server's
+    /// time at which they count. Clocks are up to 1 % fast or slow. Passes of different bursts may
+    /// count at one time, and the one that was taken first has the widest bound.
+    due: BTreeMap<(ProcId, u64), u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +177,9 @@ impl Limit {
         self.elapsed += server.saturating_sub(self.last);
         self.last = server;
         if ahead > 0 {
-            self.due.insert((proc, at), (now + ahead, ahead));
+            let earliest = now + ahead - ahead / 40;
+            let due = self.due.entry((proc, at)).or_insert(earliest);
+            *due = earliest.min(*due);
         }
         let argument = |at| ran.arg(at).parse::<u64>().unwrap_or(1);
         let (count, period, tokens) = (argument(5), argument(6), argument(8));
@@ -263,10 +266,10 @@ impl Limit {
         None
     }
 
-    /// Checks that a pass is not used before it counts. Clocks are up to 1 % fast or slow.
-    fn used(&self, name: usize, (proc, at): (ProcId, u64), now: u64) -> Broken {
-        let (due, ahead) = *self.due.get(&(proc, at))?;
-        (now + ahead / 40 + 2_000 < due).then(|| {
+    /// Checks that a pass is not used before it counts.
+    fn used(&self, name: usize, pass: (ProcId, u64), now: u64) -> Broken {
+        let due = *self.due.get(&pass)?;
+        (now + 2_000 < due).then(|| {
             let early = (due - now) / 1_000;
             let what = format!(
                 "{}: a pass is used {early} ms before it counts",

@@ -7,6 +7,7 @@ use crate::{
     faults::Fault,
     mutants::{self, SLOW},
     scenarios::{self, Scenario},
+    small::run as small,
     workload::{self, KINDS},
     world::{Options, Report, run},
 };
@@ -21,12 +22,13 @@ pub struct Args {
     mutants: bool,
     expected: bool,
     scenarios: bool,
+    small: Option<u8>,
     mutant: Option<String>,
 }
 
 /// The help text.
 pub const USAGE: &str = "\
-usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--record FILE] [--history FILE] [--mutant NAME | --mutants [--at-most N] | --expected | --scenarios]
+usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--record FILE] [--history FILE] [--mutant NAME | --mutants [--at-most N] | --expected | --scenarios | --small TICKS [--mutants]]
 
   --seeds N     runs N seeds, 1000 by default
   --seed S      starts with seed S; without --seeds it runs that one and tells its story
@@ -39,6 +41,7 @@ usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [-
   --mutants     hunts every planted fault, each for 2000 seeds; one that is not found is a failure
   --at-most N   hunts each for N seeds; those that are known to need more are left out below 2000
   --scenarios   runs 500 seeds (or --seeds) of each scenario that the library has to pass
+  --small TICKS explores all orders of events in the small worlds, in which so many ticks pass
   --expected    runs 500 seeds (or --seeds) of each fault after which two holders are expected, and looks for them and for late writes that the token stops";
 
 /// The number of seeds for which a planted fault is hunted.
@@ -59,6 +62,7 @@ impl Args {
             mutants: false,
             expected: false,
             scenarios: false,
+            small: None,
             mutant: None,
         };
         let mut seed = None;
@@ -120,6 +124,10 @@ impl Args {
             "--mutants" => self.mutants = true,
             "--expected" => self.expected = true,
             "--scenarios" => self.scenarios = true,
+            "--small" => {
+                let ticks = number(&value()?)?;
+                self.small = Some(u8::try_from(ticks).map_err(|_| format!("{ticks} ticks"))?);
+            }
             "--help" | "-h" => return Err("the simulator".to_owned()),
             _ => return Err(format!("unknown argument {name}")),
         }
@@ -184,7 +192,13 @@ fn known<T>(
 
 /// Runs the task of the arguments.
 pub fn main(args: &Args) -> ExitCode {
-    let good = if args.mutants {
+    let good = if let Some(ticks) = args.small {
+        let kind = args.options.kind.map(|kind| kind.name());
+        match args.mutants {
+            true => small::hunt(ticks, kind),
+            false => small::explore(ticks, kind),
+        }
+    } else if args.mutants {
         hunt_mutants(args)
     } else if args.expected {
         expect(args)

@@ -19,6 +19,7 @@ pub mod runtime;
 pub mod scenarios;
 pub mod scripts;
 pub mod server;
+pub mod small;
 pub mod story;
 pub mod watch;
 pub mod workload;

@@ -19,9 +19,9 @@ use crate::{
 /// Runs the simulator as the suite does: the unchanged library, the planted faults, the scenarios
 /// that the library must pass, and the expected violations.
 pub(crate) fn all(depth: Depth, steps: &mut Steps) {
-    let [seeds, faults, scenarios] = match depth {
-        Depth::Day => ["1000", "400", "60"],
-        Depth::Night => ["20000", "2000", "500"],
+    let [seeds, faults, scenarios, ticks] = match depth {
+        Depth::Day => ["1000", "400", "60", "1"],
+        Depth::Night => ["20000", "2000", "500", "3"],
     };
     // Some planted faults need more seeds than the bound by day. The simulator lists them.
     // Each night has seeds of its own; a failure names its seed.
@@ -45,6 +45,12 @@ pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     steps.run("simulator, expected violations", || {
         run(&["--expected", "--seeds", scenarios])
     });
+    steps.run("small worlds", || run(&["--small", ticks]));
+    if depth == Depth::Night {
+        steps.run("small worlds, planted faults", || {
+            run(&["--small", "2", "--mutants"])
+        });
+    }
 }
 
 /// Returns the number of the day.

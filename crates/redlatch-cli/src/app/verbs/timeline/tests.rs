@@ -1,6 +1,6 @@
 //! Recordings as what the page draws.
 
-use super::*;
+use super::{super::page, *};
 
 fn line(at: u64, event: &str, token: u64) -> String {
     format!(

@@ -7,6 +7,9 @@ mod base;
 mod engine;
 #[doc(hidden)]
 pub mod family;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod net;
 mod protocol;
 pub mod runtime;

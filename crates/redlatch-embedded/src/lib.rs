@@ -5,6 +5,9 @@
 pub mod engine;
 
 mod conn;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "listen")]
 mod listen;
 mod server;

@@ -145,7 +145,7 @@ const DOORS: [&str; 4] = [
 /// also builds what it packs. Checks that the packages apart from the workspace have lock files
 /// that fit its crates.
 fn packaging() -> Result<(), String> {
-    for apart in ["examples/recipes", "tests/databases"] {
+    for apart in ["examples/recipes", "tests/databases", "fuzz"] {
         let manifest = format!("{apart}/Cargo.toml");
         let locked = ["--workspace", "--locked", "--manifest-path", &manifest];
         run_cargo(&[&["update"], &locked[..]].concat())?;

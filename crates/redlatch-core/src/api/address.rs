@@ -305,6 +305,13 @@ mod tests {
                 "rediss+cluster://[::1]:7000",
             ),
             ("unix:///run/r.sock", "", "unix:///run/r.sock"),
+            ("unix:///a%3Fdb=1", "", "unix:///a%3Fdb%3D1"),
+            ("redis://a%2Fb:7000", "", "redis://a%2Fb:7000"),
+            (
+                "redis://fe80%3A%3A1%25eth0:7000",
+                "",
+                "redis://fe80%3A%3A1%25eth0:7000",
+            ),
         ] {
             let Topology::Single(address) = parse(url).unwrap().topology else {
                 panic!("{url} names one server")
@@ -382,6 +389,7 @@ mod tests {
             "redis+moon://a",
             "redis+sentinel://a",
             "redis+sentinel://:secret@a/main/x",
+            "redis://a:b@c/secret@h",
             "redis+sentinel://a/main/1/2",
         ] {
             let error = parse(url).unwrap_err();

@@ -894,7 +894,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Returns the options, unless one of them is invalid.
-    pub(super) fn into_config(self) -> Result<Config, Error> {
+    pub(crate) fn into_config(self) -> Result<Config, Error> {
         match self.wrong {
             Some(error) => Err(error),
             None => Ok(self.config),

@@ -1,6 +1,6 @@
 //! The users' entry points: the client, its options, and the builders of acquisitions.
 
-mod address;
+pub(crate) mod address;
 pub(crate) mod builder;
 mod check;
 pub(crate) mod client;

@@ -29,7 +29,7 @@ mod subscriptions;
 mod uncontended;
 mod watch;
 mod watchdog;
-mod withdrawals;
+pub(crate) mod withdrawals;
 
 pub use any_guard::{AnyGuard, Extending, Lasting, Owned, Renewed};
 pub use bundle::Bundle;

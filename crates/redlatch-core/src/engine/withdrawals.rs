@@ -52,13 +52,13 @@ pub(crate) struct Withdrawals {
 
 /// An object whose entries have to be checked, and the cause of the check.
 #[derive(Clone, Debug)]
-struct Stray {
-    key: Key,
-    cause: Cause,
+pub(crate) struct Stray {
+    pub(crate) key: Key,
+    pub(crate) cause: Cause,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+pub(crate) enum Cause {
     /// Any waiter for the object was notified.
     Called,
     /// The waiter with this number was notified.
@@ -127,7 +127,7 @@ impl Withdrawals {
                     busy.remove(&key);
                 }
                 (messages, connected) = net.world.strays.taken() => {
-                    let strays = messages.iter().flat_map(|says| self.read(says));
+                    let strays = messages.iter().flat_map(|says| Self::read(&self.prefix, says));
                     for stray in strays {
                         if let Cause::CalledBy(HOLDERS) = stray.cause {
                             self.look_at_holds(&stray.key, net.world.now());
@@ -163,10 +163,10 @@ impl Withdrawals {
 
     /// Parses the possible meanings of a message: `<key>` or `<key> <number>`. A key itself may end
     /// with a space and a number.
-    fn read(&self, says: &str) -> impl Iterator<Item = Stray> {
+    pub(crate) fn read(prefix: &Prefix, says: &str) -> impl Iterator<Item = Stray> + use<> {
         let stray = |key: &str, cause| {
-            let name = Key::decode(&self.prefix, key)?;
-            let key = Key::new(&self.prefix, &name);
+            let name = Key::decode(prefix, key)?;
+            let key = Key::new(prefix, &name);
             Some(Stray { key, cause })
         };
         let numbered = says.rsplit_once(' ').and_then(|(key, number)| {

@@ -13,18 +13,18 @@ use crate::{
 
 /// A sentinel's information about the master.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Watched {
-    pub(super) master: HostPort,
+pub(crate) struct Watched {
+    pub(crate) master: HostPort,
     /// The configuration epoch, which increases with each failover.
     pub(super) epoch: u64,
     pub(super) replicas: u32,
     /// The addresses of the replicas, as far as the sentinel knows them.
-    pub(super) followers: Vec<HostPort>,
+    pub(crate) followers: Vec<HostPort>,
 }
 
 /// Reads the reply to `CLUSTER SLOTS`. Returns `None` for any other reply. Skips nodes without a
 /// usable address.
-pub(super) fn slots(
+pub(crate) fn slots(
     reply: &Value,
     address: impl Fn(&str, u16) -> Option<Address>,
 ) -> Option<Vec<Shard>> {
@@ -85,7 +85,7 @@ fn node(node: &Value) -> Option<(&str, u16)> {
 }
 
 /// Reads the replies to `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
-pub(super) fn watched(master: &Value, state: &Value) -> Option<Watched> {
+pub(crate) fn watched(master: &Value, state: &Value) -> Option<Watched> {
     let [host, port] = master.as_array()? else {
         return None;
     };
@@ -107,7 +107,7 @@ fn field<'a>(state: &'a [Value], name: &str) -> Option<&'a Value> {
 }
 
 /// Reads the addresses in the reply to `SENTINEL REPLICAS`. Skips entries without a usable address.
-pub(super) fn followers(reply: &Value) -> Vec<HostPort> {
+pub(crate) fn followers(reply: &Value) -> Vec<HostPort> {
     let followers = reply.as_array().unwrap_or_default().iter();
     followers
         .filter_map(|follower| {

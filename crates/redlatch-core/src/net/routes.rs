@@ -24,9 +24,9 @@ pub(super) struct Node {
 
 /// A range of slots and its master, as a server reported them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shard {
-    pub(super) first: u16,
-    pub(super) last: u16,
+pub(crate) struct Shard {
+    pub(crate) first: u16,
+    pub(crate) last: u16,
     pub(super) master: Address,
     /// The number of replicas.
     pub(super) replicas: u32,

@@ -53,7 +53,7 @@ impl Inbox {
     }
 
     /// Takes the last message about a grant.
-    pub(super) fn take_grant(&self) -> Option<Notice> {
+    pub(crate) fn take_grant(&self) -> Option<Notice> {
         lock(&self.grant).take()
     }
 
@@ -149,7 +149,7 @@ impl Subscription {
 }
 
 impl SubscriptionTable {
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
             ..Self::default()
@@ -172,7 +172,7 @@ impl SubscriptionTable {
     }
 
     /// Adds a listener. Returns its id, its inbox, and whether the channel is new.
-    pub(super) fn listen(
+    pub(crate) fn listen(
         &mut self,
         channel: &Arc<str>,
         filter: MessageFilter,
@@ -306,7 +306,7 @@ impl SubscriptionTable {
     }
 
     /// Handles a push. Returns whether no confirmation is pending.
-    pub(super) fn take(&mut self, push: Push) -> bool {
+    pub(crate) fn take(&mut self, push: Push) -> bool {
         match push {
             Push::Message { channel, payload } => self.message(&channel, &payload),
             Push::Subscribed(channel) => {
@@ -359,7 +359,7 @@ impl SubscriptionTable {
     }
 
     /// Returns the messages without a listener since the last call.
-    pub(super) fn take_strays(&mut self) -> Vec<Arc<str>> {
+    pub(crate) fn take_strays(&mut self) -> Vec<Arc<str>> {
         std::mem::take(&mut self.strays)
     }
 

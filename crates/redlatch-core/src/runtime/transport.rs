@@ -1,8 +1,9 @@
 //! The traits for connections.
 
-use std::{error, fmt, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, error, fmt, net::Ipv6Addr, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Command, Outcome};
 
@@ -118,13 +119,30 @@ impl Address {
     /// Returns the address as a user writes it, with a scheme of this kind, such as `+cluster`.
     pub(crate) fn written(&self, kind: &str) -> String {
         match self {
-            Self::Tcp { host, port } => format!("redis{kind}://{}", authority(host, port)),
-            Self::Tls { host, port, .. } => format!("rediss{kind}://{}", authority(host, port)),
-            Self::Unix(path) => format!("unix://{}", path.display()),
+            Self::Tcp { host, port } => format!("redis{kind}://{}", authority(&in_url(host), port)),
+            Self::Tls { host, port, .. } => {
+                format!("rediss{kind}://{}", authority(&in_url(host), port))
+            }
+            Self::Unix(path) => {
+                let path = path.to_string_lossy();
+                format!("unix://{}", utf8_percent_encode(&path, &PATH))
+            }
             Self::Embedded(_) => self.to_string(),
         }
     }
 }
+
+/// Returns a host as it is in a URL. A colon is only that of an IPv6 address without a zone.
+fn in_url(host: &str) -> Cow<'_, str> {
+    match host.parse::<Ipv6Addr>() {
+        Ok(_) => host.into(),
+        Err(_) => utf8_percent_encode(host, &HOST).into(),
+    }
+}
+
+/// The characters that have a meaning in a URL, or may have one.
+const HOST: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+const PATH: AsciiSet = HOST.remove(b'/').remove(b':').remove(b'~');
 
 /// Returns `host:port`. An IPv6 address has brackets, as in a URL.
 pub(crate) fn authority(host: &str, port: impl fmt::Display) -> String {

@@ -1,6 +1,6 @@
 //! Transports to real servers. Only the folder `redis` opens sockets.
 
-mod redis;
+pub(crate) mod redis;
 
 pub use self::redis::RedisTransport;
 #[cfg(feature = "connection-info")]

@@ -2,7 +2,7 @@
 
 /// Tells whether `text` matches `pattern`. The syntax is that of Redis: `*`, `?`, `[a-z]`, `[^x]`
 /// and `\`.
-pub(super) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
+pub(crate) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     // The position to retry from when a guess about the length of a star was wrong. Only the last
     // star needs a retry.
     let mut retry = None;

@@ -8,7 +8,7 @@ mod commands;
 mod conditions;
 mod core;
 mod gate;
-mod glob;
+pub(crate) mod glob;
 mod hash;
 mod inspect;
 mod keyspace;

@@ -2,8 +2,8 @@
 
 mod connection;
 mod outlet;
-mod reply;
-mod request;
+pub(crate) mod reply;
+pub(crate) mod request;
 mod run;
 
 use std::{fmt, io, net::SocketAddr, time::Duration};

@@ -3,7 +3,7 @@
 use redlatch_core::runtime::{Push, Reply, ServerError, Value};
 
 /// Appends a reply.
-pub(super) fn reply(out: &mut Vec<u8>, reply: &Reply) {
+pub(crate) fn reply(out: &mut Vec<u8>, reply: &Reply) {
     match reply {
         Ok(value) => self::value(out, value),
         Err(error) => self::error(out, error),

@@ -8,7 +8,7 @@ use redlatch_core::runtime::Command;
 /// more bytes. After an error the following bytes have no meaning, and every later call returns the
 /// error again. The memory is bounded by [`MAX_REQUEST`] and the bytes that were fed since.
 #[derive(Debug, Default)]
-pub(super) struct RequestParser {
+pub(crate) struct RequestParser {
     bytes: Vec<u8>,
     at: usize,
     progress: Progress,
@@ -17,7 +17,7 @@ pub(super) struct RequestParser {
 
 /// The error in a request, in a server's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ProtocolError(pub(super) &'static str);
+pub(crate) struct ProtocolError(pub(super) &'static str);
 
 /// The progress of the current request.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ enum Progress {
 
 impl RequestParser {
     /// Takes the next bytes.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
         if self.at > 0 {
             self.bytes.drain(..self.at);
             self.at = 0;
@@ -49,7 +49,7 @@ impl RequestParser {
     /// # Errors
     ///
     /// Returns an error if the bytes are not the protocol, or if the request is too large.
-    pub(super) fn next(&mut self) -> Result<Option<Command>, ProtocolError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Command>, ProtocolError> {
         if let Some(error) = self.broken {
             return Err(error);
         }

@@ -1,12 +1,13 @@
 //! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python,
 //! so the gate does not run them and says so.
 //!
-//! Each check is in its own file. It installs the tools that it needs, and fails if it cannot.
+//! Each check is in its own file. It installs the tools that it needs or names them, and fails without them.
 
 mod archives;
 mod book;
 mod browser;
 mod databases;
+mod fuzz;
 mod histories;
 mod load;
 mod package;
@@ -39,6 +40,7 @@ const CHECKS: &[Check] = &[
         "histories of the soak and of planted faults, judged by a program in Go",
         histories::run,
     ),
+    Check("fuzz", "the parsers, with random bytes", fuzz::run),
     Check("book", "the book, rendered by mdBook", book::run),
     Check(
         "browser",

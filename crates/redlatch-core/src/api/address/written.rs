@@ -185,9 +185,10 @@ impl Parts {
         topology: Topology,
     ) -> Result<(Servers, Settings), Error> {
         if let Some(database) = self.database.filter(|database| !database.is_empty()) {
-            self.login.database = database
-                .parse()
-                .map_err(|_| wrong(format!("{database:?} is no database number")))?;
+            self.login.database = database.parse().map_err(|_| match database.contains('@') {
+                true => unescaped_password(),
+                false => wrong(format!("{database:?} is no database number")),
+            })?;
         }
         let sentinels = matches!(topology, Topology::Sentinel(_));
         let several = !matches!(topology, Topology::Single(_));

@@ -7,7 +7,7 @@ mod connection_info;
 mod error;
 mod login;
 mod pubsub;
-mod resp;
+pub(crate) mod resp;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;

@@ -5,7 +5,7 @@
 use crate::runtime::{Command, INVALIDATED, Push, Reply, ServerError, Value};
 
 /// Appends `command` as the server reads it.
-pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
+pub(crate) fn encode(command: &Command, out: &mut Vec<u8>) {
     let args = command.args();
     out.reserve(command.payload_len() + args.len() * 12 + 12);
     let mut digits = itoa::Buffer::new();
@@ -24,7 +24,7 @@ pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
 
 /// One reply or push of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(crate) enum Item {
     /// The reply to the oldest command without one.
     Reply(Reply),
     /// A push of RESP3.
@@ -33,14 +33,14 @@ pub(super) enum Item {
 
 /// The bytes are outside of the protocol.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) String);
+pub(crate) struct Malformed(pub(super) String);
 
 /// Reads items from bytes that arrive in any portions. Elements are read once, whatever the size of
 /// the item that they belong to. Only the line of an incomplete element is read again.
 ///
 /// Types of RESP3 become those of RESP2, as [`Value`] describes. Attributes are dropped.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     bytes: Vec<u8>,
     /// The start of what is not read yet.
     at: usize,
@@ -67,7 +67,7 @@ enum Kind {
 impl Decoder {
     /// Makes room for `more` bytes at least behind those that are not read yet, and returns the
     /// buffer to append to.
-    pub(super) fn room(&mut self, more: usize) -> &mut Vec<u8> {
+    pub(crate) fn room(&mut self, more: usize) -> &mut Vec<u8> {
         if self.at == self.bytes.len() {
             self.bytes.clear();
             self.bytes.shrink_to(more);
@@ -81,7 +81,7 @@ impl Decoder {
     }
 
     /// Reads the next item, if all of its bytes are there.
-    pub(super) fn next(&mut self) -> Result<Option<Item>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<Item>, Malformed> {
         loop {
             let mut done = match self.element()? {
                 None => return Ok(None),
@@ -237,9 +237,9 @@ fn number(line: &[u8]) -> Result<i64, Malformed> {
 
 /// A push about a subscription, and the word that begins it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(crate) struct Told {
     pub(super) word: Vec<u8>,
-    pub(super) push: Push,
+    pub(crate) push: Push,
 }
 
 /// Reads the items of a push. Returns `None` if it is about neither a subscription nor a changed
@@ -247,7 +247,7 @@ pub(super) struct Told {
 ///
 /// A changed key is a message on the channel that RESP2 has for it. The payload is empty if all
 /// keys are gone. Only batches for prefixes, which are not used, have more than one key.
-pub(super) fn told(items: &[Value]) -> Option<Told> {
+pub(crate) fn told(items: &[Value]) -> Option<Told> {
     if let [Value::Bulk(word), changed] = items
         && word == b"invalidate"
     {

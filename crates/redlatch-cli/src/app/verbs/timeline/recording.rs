@@ -121,8 +121,10 @@ impl Recording {
                 Ok(())
             }
             Event::Answered => {
-                let silent = self.silent_since.take().map(|since| (since, line.at_ms));
-                self.timeline.silences.extend(silent);
+                let silent = self.silent_since.take();
+                self.timeline
+                    .silences
+                    .extend(silent.map(|since| span(since, line.at_ms)));
                 Ok(())
             }
             Event::Signalled => {
@@ -147,8 +149,9 @@ impl Recording {
         );
         match (line.event, self.open.get(&key).copied()) {
             (Event::Gone, Some(at)) => {
-                self.timeline.holds[at].to = line.at_ms;
-                self.timeline.holds[at].open = false;
+                let hold = &mut self.timeline.holds[at];
+                (hold.from, hold.to) = span(hold.from, line.at_ms);
+                hold.open = false;
                 self.open.remove(&key);
             }
             (Event::Lost, Some(at)) => {
@@ -213,7 +216,7 @@ impl Recording {
             hold.to = ended.map_or(self.last, |ended| ended.clamp(hold.from, self.last));
         }
         self.timeline.settle();
-        let silent = self.silent_since.map(|since| (since, self.last));
+        let silent = self.silent_since.map(|since| span(since, self.last));
         self.timeline.silences.extend(silent);
         let starts = self.timeline.holds.iter().map(|hold| hold.from);
         self.timeline.from = starts.min().unwrap_or(self.last);
@@ -258,6 +261,12 @@ impl Timeline {
             }
         }
     }
+}
+
+/// Returns the beginning and the end of something. The clock may have been set back meanwhile, or
+/// the end is in the file of an earlier process.
+fn span(from: u64, to: u64) -> (u64, u64) {
+    (from.min(to), to)
 }
 
 fn deadline(at_ms: u64, holder: &Holder) -> Option<u64> {

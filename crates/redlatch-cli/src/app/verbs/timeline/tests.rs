@@ -40,6 +40,21 @@ fn holds_begin_by_their_age_and_end_when_they_are_gone() {
 }
 
 #[test]
+fn nothing_ends_before_it_begins_although_the_clock_is_set_back() {
+    let timeline = recorded([
+        line(2_000, "held", 7),
+        line(2_100, "unanswered", 7),
+        line(1_000, "answered", 7),
+        line(1_100, "gone", 7),
+    ]);
+    assert_eq!(timeline.silences, [(1_000, 1_000)]);
+    assert_eq!(
+        (timeline.holds[0].from, timeline.holds[0].to),
+        (1_100, 1_100)
+    );
+}
+
+#[test]
 fn deadlines_follow_renewals_and_end_holds_without_a_recorded_end() {
     let exact = |at, event, token, valid: u64| {
         line(at, event, token).replace("\"remaining_ms\"", &format!("\"valid_ms\":{valid},\"r\""))

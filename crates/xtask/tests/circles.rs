@@ -88,7 +88,7 @@ fn product(folder: &str) -> Vec<Tracked> {
     let mut files = sources(&format!("{CORE}/{folder}"));
     let is_test = |name: &str| {
         name.split('/')
-            .any(|part| part == "tests" || part == "tests.rs")
+            .any(|part| ["tests", "tests.rs", "threads.rs"].contains(&part))
     };
     files.retain(|file| !is_test(&file.name));
     files

@@ -1,6 +1,6 @@
 //! The start of a client: its parts, its tasks, its first connection.
 
-use std::sync::{Arc, Mutex, atomic::AtomicUsize};
+use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 
@@ -12,6 +12,7 @@ use crate::{
         observe,
         owner::{ClientId, Numbers},
         rules::{Rule, Rules},
+        sync::{AtomicUsize, Mutex},
         timeouts,
     },
     engine::{

@@ -7,10 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     process,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::Ordering},
     task::{Context, Poll},
 };
 
@@ -18,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     Error, ErrorKind,
-    base::{observe, owner::Numbers},
+    base::{observe, owner::Numbers, sync::AtomicUsize},
     runtime::{BoxFuture, Runtime},
 };
 

@@ -1,18 +1,36 @@
 //! Locks, and values that tasks wait for.
 
+#[cfg(all(test, shuttle))]
+mod threads;
+
+#[cfg(not(all(test, shuttle)))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicUsize},
+};
 use std::{
     fmt,
     future::{Future, poll_fn},
     pin::pin,
-    sync::{Mutex, MutexGuard, PoisonError},
     task::Poll,
 };
 
+#[cfg(all(test, shuttle))]
+pub(crate) use shuttle::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicUsize},
+};
 use tokio::sync::Notify;
 
+#[cfg(all(test, shuttle))]
+pub(crate) use self::threads::{MutexGuard, lock};
+
 /// Locks a mutex that guards plain values. A panic elsewhere cannot leave them half changed.
+#[cfg(not(all(test, shuttle)))]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Yields once to all tasks that are ready to run.

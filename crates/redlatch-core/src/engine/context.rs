@@ -2,10 +2,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -23,7 +20,7 @@ use crate::{
         owner::{ClientId, Numbers},
         primitive::Grant,
         rules::{Rule, Rules},
-        sync::lock,
+        sync::{AtomicUsize, Mutex, lock},
         timeouts,
     },
     engine::{

@@ -4,10 +4,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     task::Poll,
     time::Duration,
 };
@@ -21,6 +18,7 @@ use crate::{
         owner::AttemptId,
         primitive::{Grant, HoldNames, Primitive, Renewed, Token},
         rules::Rule,
+        sync::AtomicBool,
         timeouts,
     },
     net::{Answered, Repeated},

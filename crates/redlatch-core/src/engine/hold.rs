@@ -5,7 +5,7 @@ mod renewing;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -25,7 +25,7 @@ use crate::{
         owner::AttemptId,
         primitive::{HoldNames, Primitive, Token},
         rules::Rule,
-        sync::lock,
+        sync::{Mutex, MutexGuard, lock},
     },
     protocol::{
         hold::{HoldState, LocalLease, LossCause},

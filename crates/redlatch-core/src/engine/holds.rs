@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Weak},
 };
 
 use super::Hold;
@@ -11,7 +11,7 @@ use crate::{
     Error, ErrorKind, Owner,
     base::{
         primitive::{Primitive, Side},
-        sync::lock,
+        sync::{Mutex, MutexGuard, lock},
     },
     protocol::{
         hold::{HoldState, LossCause},

@@ -1,11 +1,7 @@
 //! The local queues. For each name, one waiter of this client at a time sends requests to the
 //! server.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::sync::Notify;
@@ -16,7 +12,7 @@ use crate::{
     base::{
         primitive::Side,
         rules::{Rule, Rules},
-        sync::lock,
+        sync::{Mutex, MutexGuard, lock},
     },
     net::CalledBy,
     protocol::{

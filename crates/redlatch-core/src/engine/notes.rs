@@ -6,16 +6,17 @@
 
 use std::{
     fmt,
-    sync::{
-        Mutex, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Weak, atomic::Ordering},
     time::Duration,
 };
 
 use crate::{
     Error, ErrorKind, Token,
-    base::{owner::ClientId, sync::lock, timeouts},
+    base::{
+        owner::ClientId,
+        sync::{AtomicBool, Mutex, lock},
+        timeouts,
+    },
     net::Net,
     protocol::{
         name::{Key, Name, Prefix},

@@ -1,15 +1,12 @@
 //! The watchers of a client. For each object, one query at a time answers all of them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::Notify;
 
 use crate::{
     Error,
-    base::sync::lock,
+    base::sync::{Mutex, MutexGuard, lock},
     protocol::{
         name::Key,
         phase_watch::{PhaseWatch, Seen, Snapshot, WatchResult},

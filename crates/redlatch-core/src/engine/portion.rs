@@ -1,16 +1,14 @@
 //! Units of a hold, for guards that can be split.
 
-use std::{
-    borrow::Borrow,
-    fmt,
-    ops::Deref,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
 use super::{Held, PendingRelease, Released, context::ReleaseTicket, release};
 use crate::{
     Error,
-    base::{rules::Rule, sync::lock},
+    base::{
+        rules::Rule,
+        sync::{Mutex, MutexGuard, lock},
+    },
 };
 
 /// Some of the units of one hold. Dropping it gives them back in the background. The hold lasts

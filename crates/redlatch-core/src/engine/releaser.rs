@@ -7,10 +7,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::{poll_fn, ready},
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
 };
@@ -31,6 +28,7 @@ use crate::{
         primitive::Primitive,
         rules::{Rule, Rules},
         script::{CallOutcome, Failure},
+        sync::AtomicBool,
         timeouts,
     },
     engine::client_record::ClientRecord,

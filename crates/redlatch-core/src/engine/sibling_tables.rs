@@ -3,10 +3,10 @@
 use std::{
     any::{Any, TypeId},
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
-use crate::base::sync::lock;
+use crate::base::sync::{Mutex, lock};
 
 /// One value of each type that a sibling crate has asked for.
 ///

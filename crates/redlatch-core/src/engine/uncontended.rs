@@ -1,11 +1,11 @@
 //! The objects that can be handed to a local waiter, because no other client waits for them.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeSet;
 
-use crate::protocol::name::Key;
+use crate::{
+    base::sync::{Mutex, MutexGuard, lock},
+    protocol::name::Key,
+};
 
 /// The objects, by key and kind, for which no other client waited at this client's last release.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Uncontended {
     }
 
     fn objects(&self) -> MutexGuard<'_, BTreeSet<(Key, &'static str)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

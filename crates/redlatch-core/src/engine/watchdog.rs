@@ -5,7 +5,7 @@ mod pipeline;
 use std::{
     collections::BTreeMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -20,7 +20,7 @@ use crate::{
         observe,
         primitive::Renewed,
         script::{CallOutcome, Failure},
-        sync::lock,
+        sync::{Mutex, MutexGuard, lock},
         timeouts,
     },
     net::{LinkClass, Net, is_settled},

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use crate::{
         primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
         rules::{Rule, Rules},
         script::ScriptCall,
-        sync::lock,
+        sync::{Mutex, lock},
         timeouts,
     },
     net::{Net, Repeated},

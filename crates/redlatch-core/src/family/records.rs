@@ -1,9 +1,12 @@
 //! The records of the clients that hold or wait.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::collections::HashMap;
 
 use super::Internals;
-use crate::{Client, Error, Metadata, base::sync::lock};
+use crate::{
+    Client, Error, Metadata,
+    base::sync::{Mutex, lock},
+};
 
 /// The records that have been read lately, by client. Bounded, and read once each.
 #[derive(Debug)]

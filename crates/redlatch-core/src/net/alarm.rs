@@ -5,14 +5,17 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use tokio::{select, sync::Notify};
 
 use crate::{
-    base::{life::Life, sync::lock},
+    base::{
+        life::Life,
+        sync::{Mutex, MutexGuard, lock},
+    },
     protocol::{sleep_deadline::SleepDeadline, time::Moment},
     runtime::Runtime,
 };

@@ -1,15 +1,14 @@
 //! Joins the calls of tasks that are ready at the same time.
 
 mod queue;
+#[cfg(all(test, shuttle))]
+mod threads;
 
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 
@@ -23,7 +22,7 @@ use crate::{
         items::server_millis,
         merge::{MergedCall, Part, Slots},
         script::ScriptCall,
-        sync::{lock, yield_once},
+        sync::{AtomicBool, AtomicUsize, Mutex, lock, yield_once},
     },
     protocol::{
         classify::{classify, refuses_all},

@@ -1,15 +1,15 @@
 //! The allowance for differences between the clocks of servers that may replace each other.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use crate::{
-    base::{observe, sync::lock},
+    base::{
+        observe,
+        sync::{Mutex, lock},
+    },
     protocol::{server_clock::whole_millis, server_clocks::ServerClocks, time::Moment},
     runtime::Address,
 };

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use tokio::{select, sync::Notify};
@@ -17,7 +17,12 @@ use super::{
 };
 use crate::{
     Error, ErrorKind,
-    base::{observe, rules::Rules, sync::lock, timeouts},
+    base::{
+        observe,
+        rules::Rules,
+        sync::{Mutex, MutexGuard, lock},
+        timeouts,
+    },
     protocol::{
         classify::{Class, classify},
         grant::Notice,

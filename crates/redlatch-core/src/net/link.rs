@@ -1,7 +1,7 @@
 //! One supervised command connection to one node.
 
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicU32},
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use crate::{
     base::{
         merge::Slots,
         observe,
-        sync::{Watch, lock},
+        sync::{Mutex, Watch, lock},
     },
     protocol::{outage::Outage, time::Moment},
     runtime::{Address, Dialed, Purpose},

@@ -1,9 +1,6 @@
 //! Routes slots to nodes, and owns the links to them.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{
@@ -24,7 +21,7 @@ use crate::{
         merge::Slots,
         observe,
         rules::Rule,
-        sync::{Watch, lock},
+        sync::{Mutex, MutexGuard, Watch, lock},
         timeouts,
     },
     protocol::{

@@ -9,8 +9,8 @@ use std::{
     future::Future,
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -23,7 +23,13 @@ use self::progress::{Progress, Silence};
 use super::{World, batcher::Batcher};
 use crate::{
     Error, ErrorKind,
-    base::{merge::Slots, rules::Rule, script::Script, sync::lock, timeouts},
+    base::{
+        merge::Slots,
+        rules::Rule,
+        script::Script,
+        sync::{AtomicBool, Mutex, lock},
+        timeouts,
+    },
     protocol::{grant::Dated, rights, server_clock::ServerClock, time::Moment},
     runtime::{Address, Command, Conn, Outcome, Reply, Value},
 };

@@ -1,14 +1,11 @@
 //! Texts that a background task handles: notifications for waiters that this client does not have,
 //! and changed keys.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::sync::Notify;
 
-use crate::base::sync::lock;
+use crate::base::sync::{Mutex, lock};
 
 /// Messages without a listener in this client, or changed keys. Each text is stored once, until a
 /// task takes it.

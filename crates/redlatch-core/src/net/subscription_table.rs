@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use tokio::sync::Notify;
@@ -14,7 +11,7 @@ use crate::{
     Error,
     base::{
         rules::{Rule, Rules},
-        sync::lock,
+        sync::{AtomicBool, Mutex, MutexGuard, lock},
     },
     protocol::grant::Notice,
     runtime::Push,

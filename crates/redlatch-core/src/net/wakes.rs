@@ -2,16 +2,17 @@
 
 use std::{
     fmt::Write,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use super::{Hub, Listener, MessageFilter, Router, hub::Reach};
 use crate::{
     Error,
-    base::{owner::ClientId, rules::Rules, sync::lock},
+    base::{
+        owner::ClientId,
+        rules::Rules,
+        sync::{AtomicBool, Mutex, MutexGuard, lock},
+    },
     protocol::{grant::Order, name::Prefix, slot::tag_in, time::Moment},
 };
 

@@ -1,10 +1,14 @@
 //! The clock, tasks, transport and timers of a client.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
-    base::{life::Life, rules::Rules, sync::lock},
+    base::{
+        life::Life,
+        rules::Rules,
+        sync::{Mutex, lock},
+    },
     protocol::{apart::Apart, time::Moment},
     runtime::{Address, Runtime, TlsOptions, Transport},
 };

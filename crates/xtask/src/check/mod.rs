@@ -13,6 +13,7 @@ mod load;
 mod package;
 mod peers;
 mod recipes;
+mod threads;
 
 use crate::{steps::Steps, suite::Verdict};
 
@@ -41,6 +42,11 @@ const CHECKS: &[Check] = &[
         histories::run,
     ),
     Check("fuzz", "the parsers, with random bytes", fuzz::run),
+    Check(
+        "threads",
+        "code that threads share, under many of their schedules",
+        threads::run,
+    ),
     Check("book", "the book, rendered by mdBook", book::run),
     Check(
         "browser",

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     io::Write,
-    sync::Mutex,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -18,7 +17,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::base::sync::lock;
+use crate::base::sync::{Mutex, lock};
 
 /// A layer of `tracing` that writes the holds of this process, their deadlines, renewals, losses
 /// and ends, and when the server was not connected: one line of JSON each, as `redlatch ls --watch

@@ -3,10 +3,7 @@
 use std::{
     collections::BTreeMap,
     num::NonZeroU64,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use tokio::sync::oneshot;
@@ -14,7 +11,11 @@ use tokio::sync::oneshot;
 use super::PendingRelease;
 use crate::{
     Owner,
-    base::{owner::AttemptId, primitive::Primitive, sync::lock},
+    base::{
+        owner::AttemptId,
+        primitive::Primitive,
+        sync::{AtomicUsize, Mutex, MutexGuard, lock},
+    },
     protocol::{grant::Order, name::Key, small_map::SmallMap, time::Moment},
 };
 

@@ -1,13 +1,16 @@
 //! One connection: what is to be written, which commands have no reply yet, and the task that reads
 //! and writes.
 
+#[cfg(all(test, shuttle))]
+mod threads;
+
 use std::{
     collections::VecDeque,
     fmt,
     future::{Future, poll_fn},
     io,
     pin::{Pin, pin},
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
 };
 
@@ -26,7 +29,7 @@ use super::{
     stream::Stream,
 };
 use crate::{
-    base::sync::lock,
+    base::sync::{Mutex, lock},
     runtime::{
         Command, DialError, DialErrorKind, Outcome, Purpose, Push, Pushes, Reply, ServerError,
         Value,
@@ -116,6 +119,16 @@ impl Connection {
         reason = "the task belongs to tokio's runtime like the socket, not to redlatch's runtime"
     )]
     pub(super) fn start(stream: Box<dyn Stream>, purpose: Purpose) -> (Self, QueuedPushes) {
+        let (connection, pushes, task) = Self::new(stream, purpose);
+        tokio::spawn(task);
+        (connection, pushes)
+    }
+
+    /// Returns a connection, its pushes, and its task, which reads and writes.
+    fn new(
+        stream: Box<dyn Stream>,
+        purpose: Purpose,
+    ) -> (Self, QueuedPushes, impl Future<Output = ()>) {
         let (sender, pushes) = unbounded_channel();
         let shared = Arc::new(Shared {
             purpose,
@@ -138,8 +151,8 @@ impl Connection {
             }),
         });
         let end = End(Arc::clone(&shared));
-        tokio::spawn(async move { poll_fn(|cx| end.0.poll(cx)).await });
-        (Self { shared }, QueuedPushes(pushes))
+        let task = async move { poll_fn(|cx| end.0.poll(cx)).await };
+        (Self { shared }, QueuedPushes(pushes), task)
     }
 
     pub(super) fn purpose(&self) -> Purpose {
@@ -520,37 +533,39 @@ mod tests {
     /// Answers `SAY` with its argument, `FAIL` with an error, and `HANG` not at all. `END` ends the
     /// connection.
     #[expect(clippy::disallowed_methods, reason = "the server of a test is a task")]
-    fn serve(mut socket: DuplexStream) -> JoinHandle<()> {
-        tokio::spawn(async move {
-            // Commands are lists of strings, as replies may be.
-            let mut commands = Decoder::default();
-            loop {
-                while let Some(item) = commands.next().unwrap() {
-                    let Item::Reply(Ok(Value::Array(words))) = item else {
-                        panic!("not a command: {item:?}");
-                    };
-                    let word = |at: usize| match &words[at] {
-                        Value::Bulk(word) => String::from_utf8(word.clone()).unwrap(),
-                        other => panic!("not a word: {other:?}"),
-                    };
-                    let answer = match word(0).as_str() {
-                        "SAY" => format!("${}\r\n{}\r\n", word(1).len(), word(1)),
-                        "FAIL" => format!("-ERR {}\r\n", word(1)),
-                        "HANG" => continue,
-                        "END" => return,
-                        other => panic!("unknown: {other}"),
-                    };
-                    // The client may have gone.
-                    let _ = socket.write_all(answer.as_bytes()).await;
-                }
-                if socket.read_buf(commands.room(PORTION)).await.unwrap_or(0) == 0 {
-                    return;
-                }
-            }
-        })
+    fn serve(socket: DuplexStream) -> JoinHandle<()> {
+        tokio::spawn(answer(socket))
     }
 
-    fn command(verb: &str, word: usize) -> Command {
+    pub(super) async fn answer(mut socket: DuplexStream) {
+        // Commands are lists of strings, as replies may be.
+        let mut commands = Decoder::default();
+        loop {
+            while let Some(item) = commands.next().unwrap() {
+                let Item::Reply(Ok(Value::Array(words))) = item else {
+                    panic!("not a command: {item:?}");
+                };
+                let word = |at: usize| match &words[at] {
+                    Value::Bulk(word) => String::from_utf8(word.clone()).unwrap(),
+                    other => panic!("not a word: {other:?}"),
+                };
+                let answer = match word(0).as_str() {
+                    "SAY" => format!("${}\r\n{}\r\n", word(1).len(), word(1)),
+                    "FAIL" => format!("-ERR {}\r\n", word(1)),
+                    "HANG" => continue,
+                    "END" => return,
+                    other => panic!("unknown: {other}"),
+                };
+                // The client may have gone.
+                let _ = socket.write_all(answer.as_bytes()).await;
+            }
+            if socket.read_buf(commands.room(PORTION)).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn command(verb: &str, word: usize) -> Command {
         Command::new(verb).arg(word.to_string())
     }
 
@@ -558,7 +573,7 @@ mod tests {
         conn.exchange(&[command(verb, word)]).await.swap_remove(0)
     }
 
-    fn said(word: usize) -> Outcome {
+    pub(super) fn said(word: usize) -> Outcome {
         Outcome::Replied(Ok(Value::Bulk(word.to_string().into())))
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct Core {
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) rate_limiter: Mutex<RateLimiter>,
     pub(crate) waiters: AtomicUsize,
-    /// The releases that callers await.
+    /// The releases that have not reached the releaser, or that callers await.
     pub(crate) releases: AtomicUsize,
     /// Notified when the last guard of a hold, an acquisition, or an awaited release has gone.
     pub(crate) quieter: Notify,
@@ -221,8 +221,14 @@ impl Client {
 
     /// Hands the release of a dropped guard to the background releaser. A runtime for programs
     /// without async code waits for the answer.
-    pub(crate) fn release_dropped(&self, key: &Key, pending: PendingRelease) {
+    pub(crate) fn release_dropped(
+        &self,
+        ticket: ReleaseTicket<'_>,
+        key: &Key,
+        pending: PendingRelease,
+    ) {
         self.enqueue_release(pending);
+        drop(ticket);
         linger(self.runtime(), || {
             let settled = self.0.releaser.ahead(key, Ahead::Settled)?;
             Some(Box::pin(settled))
@@ -399,7 +405,8 @@ pub(crate) enum Waited {
     Yes,
 }
 
-/// One release that a caller awaits. `close` keeps the connections until it is dropped.
+/// One release that has not reached the releaser, or that a caller awaits. `close` keeps the
+/// connections until the ticket is dropped.
 #[derive(Debug)]
 pub(crate) struct ReleaseTicket<'a>(&'a Client);
 

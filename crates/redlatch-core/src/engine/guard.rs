@@ -576,6 +576,7 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let act_before = self.void_by();
+        let _ticket = ReleaseTicket::new(self.hold.client());
         // This release takes nothing back.
         let mut stop = self.pending_release(u32::MAX);
         self.take_release();
@@ -667,9 +668,10 @@ impl Drop for Held {
         if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
             let client = self.hold.client();
             let releases = client.keeps(Rule::ReleaseOnDrop);
+            let ticket = ReleaseTicket::new(client);
             let pending = self.take_release();
             if releases {
-                client.release_dropped(self.hold.primitive().key(), pending);
+                client.release_dropped(ticket, self.hold.primitive().key(), pending);
             }
         }
     }

@@ -143,13 +143,16 @@ impl Stock {
 
 impl Drop for Portion {
     fn drop(&mut self) {
+        let client = self.client().clone();
         // In a fork, another thread of the parent may have held the locks that this takes.
-        if !self.client().is_forked()
-            && let Some(pending) = self.take_release(UnitsEnd::Released)
-            && self.client().keeps(Rule::ReleaseOnDrop)
+        if client.is_forked() {
+            return;
+        }
+        let ticket = ReleaseTicket::new(&client);
+        if let Some(pending) = self.take_release(UnitsEnd::Released)
+            && client.keeps(Rule::ReleaseOnDrop)
         {
-            self.client()
-                .release_dropped(self.primitive().key(), pending);
+            client.release_dropped(ticket, self.primitive().key(), pending);
         }
     }
 }

@@ -16,7 +16,7 @@ use std::{
 
 use async_trait::async_trait;
 use shuttle::{
-    Config, Runner, future,
+    Config, MaxSteps, Runner, future,
     rand::{Rng, thread_rng},
     scheduler::{PctScheduler, RandomScheduler, ReplayScheduler},
 };
@@ -47,13 +47,16 @@ use crate::{
 pub(crate) fn explore(scenario: fn()) {
     let mut config = Config::new();
     (config.stack_size, config.silence_warnings) = (1 << 19, true);
+    config.max_steps = MaxSteps::FailAfter(50_000);
     if let Ok(schedule) = env::var("REDLATCH_SCHEDULE") {
         let replay = ReplayScheduler::new_from_encoded(&schedule);
         Runner::new(replay, config).run(scenario);
         return;
     }
-    let schedules = env::var("REDLATCH_SCHEDULES").map_or(500, |count| count.parse().unwrap());
+    let schedules = env::var("REDLATCH_SCHEDULES").map_or(1_000, |count| count.parse().unwrap());
     Runner::new(RandomScheduler::new(schedules), config.clone()).run(scenario);
+    // Such a schedule may let a thread look again and again while the thread that ends this waits.
+    config.max_steps = MaxSteps::ContinueAfter(5_000);
     for switches in 1..4 {
         let few = PctScheduler::new(switches, schedules);
         Runner::new(few, config.clone()).run(scenario);
@@ -189,7 +192,6 @@ impl Transport for Server {
 #[async_trait]
 impl Conn for Server {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
-        later().await;
         let answers = batch.iter().map(|command| self.execute(command));
         let answers = answers.map(|answer| Outcome::Replied(Ok(answer))).collect();
         later().await;

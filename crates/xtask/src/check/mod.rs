@@ -1,7 +1,8 @@
 //! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python,
 //! so the gate does not run them and says so.
 //!
-//! Each check is in its own file. It installs the tools that it needs or names them, and fails without them.
+//! Each check is in its own file. It installs the tools that it needs or names them, and fails
+//! without them.
 
 mod archives;
 mod book;

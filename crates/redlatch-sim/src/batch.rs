@@ -6,11 +6,14 @@
 )]
 
 use std::{
+    collections::BTreeMap,
     fmt, panic,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
+
+use serde::Serialize;
 
 use crate::{
     faults::Fault,
@@ -39,6 +42,23 @@ pub struct Sum {
     pub converged: u64,
     /// Wall time.
     pub took: Duration,
+    /// The totals of each kind, for the page of evidence.
+    pub kinds: BTreeMap<&'static str, Totals>,
+}
+
+/// The totals of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// The number of runs.
+    pub seeds: u64,
+    /// Virtual time in µs.
+    pub micros: u64,
+    /// The number of injected faults.
+    pub faults: u64,
+    /// The number of delivered guards.
+    pub grants: u64,
+    /// The number of runs with broken promises.
+    pub broken: u64,
 }
 
 /// Runs `count` seeds from `first` on; if `hunting`, only until the first violation.
@@ -191,6 +211,13 @@ impl Sum {
     }
 
     fn add(&mut self, report: Report) {
+        self.kinds.entry(report.kind).or_default().add(&Totals {
+            seeds: 1,
+            micros: report.lasted,
+            faults: report.tally.faults.values().sum(),
+            grants: report.tally.grants,
+            broken: u64::from(!report.violations.is_empty()),
+        });
         self.seeds += 1;
         self.two_holders += u64::from(report.two_holders);
         self.lasted += report.lasted;
@@ -208,6 +235,9 @@ impl Sum {
         self.converged = self.converged.max(other.converged);
         self.add_tally(&other.tally);
         self.broken.extend(other.broken);
+        for (kind, totals) in other.kinds {
+            self.kinds.entry(kind).or_default().add(&totals);
+        }
     }
 
     fn add_tally(&mut self, tally: &Tally) {
@@ -218,6 +248,16 @@ impl Sum {
         for (&fault, count) in &tally.faults {
             *self.tally.faults.entry(fault).or_default() += count;
         }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        self.seeds += other.seeds;
+        self.micros += other.micros;
+        self.faults += other.faults;
+        self.grants += other.grants;
+        self.broken += other.broken;
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{fs::File, process::ExitCode, sync::Arc};
 
+use serde_json::json;
+
 use crate::{
     batch,
     faults::Fault,
@@ -232,6 +234,12 @@ fn tell(args: &Args) -> bool {
 fn run_seeds(args: &Args) -> bool {
     let sum = batch::seeds(args.first, args.seeds.unwrap_or(1000), &args.options, false);
     println!("{sum}");
+    if args.mutant.is_none() {
+        // `cargo xtask evidence` reads the line.
+        let scenario = args.options.scenario.map(|scenario| scenario.name);
+        let totals = json!({"record": "seeds", "scenario": scenario, "kinds": sum.kinds});
+        println!("{totals}");
+    }
     let lacking = sum.lacking(&args.options);
     for what in &lacking {
         println!("these seeds show nothing: {what}");

@@ -84,12 +84,14 @@ pub enum Fault {
     /// A replica that lags takes over from a master that goes on answering, and that part of the
     /// clients may reach alone. Servers and sentinels learn at different times who is in charge.
     TwoMasters,
+    /// A slot moves to another master of a cluster, key by key, for up to some seconds.
+    SlotMove,
 }
 
 impl Fault {
     /// All classes: first those that seeds draw, and then those that only a scenario or the command
     /// line enables.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
@@ -124,6 +126,7 @@ impl Fault {
         Self::MasterDown,
         Self::LateReply,
         Self::TwoMasters,
+        Self::SlotMove,
     ];
 
     /// The number of classes in [`ALL`](Self::ALL) that seeds draw. The behaviour of a seed depends
@@ -176,6 +179,7 @@ impl Fault {
                 | Self::ForgedOpening
                 | Self::MasterDown
                 | Self::TwoMasters
+                | Self::SlotMove
         )
     }
 
@@ -183,7 +187,7 @@ impl Fault {
     const fn is_harmless(self) -> bool {
         matches!(
             self,
-            Self::Drift | Self::Cancel | Self::Force | Self::ScriptFlush
+            Self::Drift | Self::Cancel | Self::Force | Self::ScriptFlush | Self::SlotMove
         )
     }
 
@@ -283,6 +287,10 @@ impl Faults {
             if !fault.is_harmless() && !chosen.contains(&fault) {
                 self.rates[fault as usize] = 0;
             }
+        }
+        // The checks of calm seeds need a quick network.
+        if self.is_calm() {
+            self.delays = Self::none(&self).delays;
         }
         self
     }

@@ -14,6 +14,8 @@ pub mod mutants;
 pub mod names;
 pub mod net;
 pub mod plan;
+#[path = "../../../tests/histories/record.rs"]
+pub mod record;
 pub mod rng;
 pub mod runtime;
 pub mod scenarios;

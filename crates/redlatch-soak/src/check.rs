@@ -15,11 +15,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    clock::span,
-    names,
-    record::{Attempt, Fault, Hold, Outcome, Record, Round, Step, Takeover, Write},
-};
+use crate::record::{Attempt, Fault, Hold, Outcome, Record, Round, Step, Takeover, Write};
+
+use crate::{clock::span, names};
 
 use self::takeover::Grant;
 

@@ -15,6 +15,8 @@ mod names;
 mod nemesis;
 mod options;
 mod place;
+#[expect(unreachable_pub, reason = "the simulator has the file in a library")]
+#[path = "../../../tests/histories/record.rs"]
 mod record;
 mod report;
 mod run;
@@ -24,8 +26,8 @@ mod work;
 
 use std::{fs, path::Path, process::ExitCode};
 
+use crate::record::Record;
 use options::{Options, Part};
-use record::Record;
 use report::Report;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use crate::record::{Fault, Record, Takeover};
 use fastrand::Rng;
 use redlatch_core::family::slot_of;
 use redlatch_tests::server::{ClientType, Cluster, Reply, Server};
@@ -20,7 +21,6 @@ use crate::{
     history::History,
     names,
     place::{DOWN_AFTER, Place, key},
-    record::{Fault, Record, Takeover},
 };
 
 /// Injects faults until it is told to stop. When it returns, all servers are healthy.

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
+use crate::record::Record;
+
 use crate::{
     check::{Handoff, Verdict, check},
     clock::span,
     history::Finished,
     options::Options,
-    record::Record,
 };
 
 /// The report of a run, for printing.

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use crate::record::{Hold, Record};
 use fastrand::Rng;
 use redlatch_tests::proxy::{Direction, Flow, Pick, Proxy, Then};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,12 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    history::History,
-    record::{Hold, Record},
-    victim::PANICKED,
-    work::millis,
-};
+use crate::{history::History, victim::PANICKED, work::millis};
 
 /// Injects faults on the way until it is told to stop. Afterwards all is as before.
 pub(crate) async fn on_the_way(

@@ -3,13 +3,13 @@
 
 use std::{panic, process, time::Duration};
 
+use crate::record::{Hold, Record};
 use fastrand::Rng;
 use redlatch::{Client, Error};
 use redlatch_tests::hold::{self, held};
 
 use crate::{
     clock::now,
-    record::{Hold, Record},
     work::{Belief, Entry, PERMITS, any, millis, part},
 };
 

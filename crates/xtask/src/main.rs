@@ -7,6 +7,7 @@
 //! * `bench`: runs the benchmarks, optimised; see `docs/book/src/explanation/performance.md`.
 //! * `lua`: prints a script as servers run it.
 //! * `vectors`: records the vectors of `docs/contributing/protocol.md`.
+//! * `evidence`: adds what other commands printed to `docs/contributing/evidence.md`.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then all other checks that a change must pass.
 //! * `nightly`: everything on everything, the heavy checks included.
@@ -21,6 +22,7 @@
 mod check;
 mod ci;
 mod command;
+mod evidence;
 mod facade;
 mod libraries;
 mod lua;
@@ -65,6 +67,7 @@ fn run(args: &[String]) -> Result<Verdict, String> {
         "bench" => tools::bench(rest).map(passed),
         "vectors" => tools::vectors().map(passed),
         "lua" => lua::run(rest),
+        "evidence" => evidence::run(rest).map(passed),
         "check" => check::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
@@ -80,6 +83,7 @@ usage: cargo xtask <task>
        cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
        cargo xtask lua <script>|--list
+       cargo xtask evidence [file] …
        cargo xtask check [name] …
 
 tasks:
@@ -91,6 +95,7 @@ tasks:
   lua    prints a script as servers run it, joined with the parts it shares with others;
          with --list, names them all
   vectors  records the vectors of docs/contributing/protocol.md into the folder vectors
+  evidence  adds what other commands printed to docs/contributing/evidence.md
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then the Python client beside fmt, clippy, docs, packaging and features,
          in about 20 minutes

@@ -99,6 +99,8 @@ pub enum Rule {
     CountMostReplicas,
     /// A redirection to the present node of a slot is followed.
     FollowMoved,
+    /// An `ASKING` precedes what a node of a moving slot has redirected.
+    SendAsking,
     /// The client leaves a server that is not a master any more.
     LeaveDemoted,
 }

@@ -11,9 +11,12 @@ use super::{
 };
 use crate::{
     Error,
-    base::script::{CallOutcome, Failure, ScriptCall},
+    base::{
+        rules::Rule,
+        script::{CallOutcome, Failure, ScriptCall},
+    },
     protocol::{
-        classify::{Class, Obstacle, classify},
+        classify::{Class, Obstacle, Redirect, classify},
         remains::Effect,
         time::Moment,
     },
@@ -115,11 +118,7 @@ pub(super) async fn ask(
         let Some(address) = router.redirected(&session, &redirect) else {
             return session.value(reply);
         };
-        asking = if redirect.once {
-            Asking::Yes
-        } else {
-            Asking::No
-        };
+        asking = asking_for(router, &redirect);
         session = router
             .session_at(&address, LinkClass::Command, until)
             .await?;
@@ -136,18 +135,23 @@ fn next_place(
 ) -> Option<Place> {
     match outcome {
         CallOutcome::Failed(Failure::Redirected(redirect)) => {
-            let asking = if redirect.once {
-                Asking::Yes
-            } else {
-                Asking::No
-            };
-            Some((router.redirected(session, redirect)?, asking))
+            let address = router.redirected(session, redirect)?;
+            Some((address, asking_for(router, redirect)))
         }
         CallOutcome::Failed(Failure::Refused(_, error)) if error.code == "TRYAGAIN" => {
             *call = call.bare()?;
             Some((router.node(call.slot())?, Asking::No))
         }
         CallOutcome::Failed(_) | CallOutcome::Replied(_) => None,
+    }
+}
+
+/// Tells whether `ASKING` precedes what is redirected.
+fn asking_for(router: &Router, redirect: &Redirect) -> Asking {
+    if redirect.once && router.world.rules.keeps(Rule::SendAsking) {
+        Asking::Yes
+    } else {
+        Asking::No
     }
 }
 

@@ -1,6 +1,6 @@
 //! One connection and its messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionId;
@@ -39,6 +39,10 @@ pub(super) struct Link {
     pub(super) written: u64,
     /// The wait for replicas under way.
     pub(super) waiting: Option<Waiting>,
+    /// Whether an `ASKING` came right before.
+    pub(super) asking: bool,
+    /// The channels of shards to which it was subscribed.
+    pub(super) shards: BTreeSet<Vec<u8>>,
 }
 
 /// One direction of a connection.

@@ -4,12 +4,14 @@
 //! Without replicas, all masters of a cluster are doors to one engine, so they share its clock, and
 //! a message of one reaches the subscribers of all. With replicas, each server has its own engine.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use redlatch_core::{
     family::{SLOTS, slot_of},
     runtime::{Command, Reply, ServerError, Value},
 };
 
-use super::{Downward, Net, State};
+use super::{Downward, Net, State, moving::Moving};
 use crate::{
     names::label,
     plan::{Finding, Group},
@@ -31,6 +33,10 @@ pub(super) struct Masters {
     known: Vec<Vec<Post>>,
     /// Per shard, the present master.
     pub(super) posts: Vec<Post>,
+    /// The slots that were given to other masters.
+    pub(super) moved: BTreeMap<u16, Seat>,
+    /// The slot that moves.
+    pub(super) moving: Option<Moving>,
 }
 
 /// The appointment of a master.
@@ -74,6 +80,8 @@ impl Masters {
             last_death: 0,
             known: vec![posts.clone(); all],
             posts,
+            moved: BTreeMap::new(),
+            moving: None,
         }
     }
 
@@ -111,9 +119,22 @@ impl Masters {
         news
     }
 
+    /// Returns the master of a slot, as far as a server knows.
+    pub(super) fn owner(&self, seat: Seat, slot: u16) -> Seat {
+        let drawn = || self.known[seat][self.group.shard_with(slot)].seat;
+        self.moved.get(&slot).copied().unwrap_or_else(drawn)
+    }
+
     /// Answers a command as a node of a cluster or a sentinel does, if the engine would answer
-    /// otherwise. `replicas` is the number of replicas that follow the server.
-    pub(super) fn answer(&self, seat: Seat, replicas: usize, command: &Command) -> Option<Reply> {
+    /// otherwise. `replicas` is the number of replicas that follow the server, and `slot` is that
+    /// of the command.
+    pub(super) fn answer(
+        &self,
+        seat: Seat,
+        replicas: usize,
+        command: &Command,
+        slot: Option<u16>,
+    ) -> Option<Reply> {
         if self.group.finding == Finding::Fixed {
             return None;
         }
@@ -129,13 +150,8 @@ impl Masters {
             _ if self.group.finding != Finding::Cluster => return None,
             _ => {}
         }
-        let place = match *args.first()? {
-            verb if verb.starts_with(b"EVAL") => 3,
-            b"SSUBSCRIBE" | b"SPUBLISH" | b"GET" | b"SET" | b"DEL" => 1,
-            _ => return None,
-        };
-        let slot = slot_of(args.get(place)?);
-        let owner = self.known[seat][self.group.shard_with(slot)].seat;
+        let slot = slot?;
+        let owner = self.owner(seat, slot);
         (owner != seat).then(|| {
             let port = PORT + owner;
             Err(ServerError::parse(&format!("MOVED {slot} {HOST}:{port}")))
@@ -146,16 +162,21 @@ impl Masters {
     fn slots(&self, seat: Seat) -> Value {
         let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(0));
         let shards = self.group.shards;
-        let first = |shard: usize| (shard * usize::from(SLOTS)).div_ceil(shards);
+        let shards = (0..shards).map(|shard| (shard * usize::from(SLOTS)).div_ceil(shards));
+        let moved = self.moved.keys().map(|&slot| usize::from(slot));
+        let moved = moved.flat_map(|slot| [slot, slot + 1]);
+        let bounds: BTreeSet<_> = shards.chain(moved).chain([usize::from(SLOTS)]).collect();
+        let bounds = Vec::from_iter(bounds);
         let node = |seat: Seat| Value::Array(vec![Value::Bulk(HOST.into()), int(PORT + seat)]);
-        let range = |shard: usize| {
-            let master = self.known[seat][shard].seat;
+        let range = |bounds: &[usize]| {
+            let master = self.owner(seat, u16::try_from(bounds[0]).unwrap_or(0));
+            let shard = self.group.shard_of(master).unwrap_or(0);
             let others = self.group.seats(shard).filter(|&other| other != master);
             let nodes = std::iter::once(master).chain(others).map(node);
-            let bounds = [int(first(shard)), int(first(shard + 1) - 1)];
+            let bounds = [int(bounds[0]), int(bounds[1] - 1)];
             Value::Array(bounds.into_iter().chain(nodes).collect())
         };
-        Value::Array((0..shards).map(range).collect())
+        Value::Array(bounds.windows(2).map(range).collect())
     }
 
     /// Returns a sentinel's reply about the master and its replicas.

@@ -7,6 +7,7 @@
 mod forgery;
 mod link;
 mod masters;
+mod moving;
 mod replicas;
 mod rights;
 mod serve;

@@ -125,17 +125,12 @@ impl Net {
         sent: u64,
     ) -> Reply {
         let now = self.exec.now();
-        let Link {
-            node, master, proc, ..
-        } = state.conns[id];
+        let Link { node, proc, .. } = state.conns[id];
         let strange = self.draw_strange(state, command);
         let refusal = match state.rights.refuse(node, command, now) {
             Some(refusal) => Some(Err(refusal)),
             None if strange == Some(Strange::Before) => Some(state.strange_words()),
-            None => {
-                let replicas = state.replicas.count(node);
-                state.masters.answer(master, replicas, command)
-            }
+            None => state.redirect(id, command, now),
         };
         let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
         self.replicate(state, node, Some(id));

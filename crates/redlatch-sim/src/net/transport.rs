@@ -1,6 +1,10 @@
 //! The transport of redlatch over the simulated network.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use redlatch_core::runtime::{
@@ -66,6 +70,8 @@ impl Transport for SimTransport {
                 requests: 0,
                 written: 0,
                 waiting: None,
+                asking: false,
+                shards: BTreeSet::new(),
             });
             let id = state.conns.len() - 1;
             self.net.post_up(&mut state, id, Upward::Hello);

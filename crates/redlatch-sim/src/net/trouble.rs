@@ -144,6 +144,7 @@ impl Net {
         state.faults = Faults::none(&state.faults);
         state.rights.heal();
         state.masters.heal(self.exec.now());
+        self.end_move(&mut state);
         let now = self.exec.now();
         for link in &mut state.conns {
             if link.open {

@@ -7,6 +7,7 @@ use redlatch_core::LossCause;
 use super::{
     exclusion::Exclusion,
     handoff::HandOff,
+    history::Holds,
     lateness::Lateness,
     notice::Notice,
     record::Record,
@@ -83,6 +84,8 @@ pub enum Event<'a> {
     Stepped,
     /// As `Stepped`, but at most once per millisecond.
     Looked,
+    /// The run is over, and nothing of it is left.
+    Over,
 }
 
 /// Returns the checkers of the promises that all kinds share.
@@ -93,5 +96,6 @@ pub(super) fn general(names: usize) -> Vec<Box<dyn Checker>> {
         Box::<Notice>::default(),
         Box::<Lateness>::default(),
         Box::new(HandOff::new(names)),
+        Box::<Holds>::default(),
     ]
 }

@@ -27,12 +27,13 @@ use redlatch_core::{
     runtime::{Command, Reply},
 };
 
+use self::register::Register;
 pub use self::{
     checker::{Checker, Event},
+    history::History,
     record::{Lists, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
-use self::{history::History, register::Register};
 use crate::{
     exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
@@ -75,13 +76,10 @@ impl Watch {
         let conditions = Conditions::of(faults, scenario);
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
-        if let Some(file) = &options.history {
-            let history = History::new(Arc::clone(file), seed, kind.name());
-            checkers.push(Box::new(history));
-        }
+        let history = History::new(options.history.as_ref(), seed, kind.name(), &conditions);
         let state = State {
             view: View::new(Arc::clone(&exec), names, conditions),
-            record: Record::new(options.told, conditions.expects_trouble, scenario),
+            record: Record::new(options.told, conditions.expects_trouble, scenario, history),
             checkers,
             register: Register::new(names),
             next: 0,
@@ -249,6 +247,11 @@ impl Watch {
             .filter(|(_, claim)| &*claim.hold == hold && claim.believes(now))
             .map(|(id, _)| id)
             .collect()
+    }
+
+    /// Writes for the judge of histories, if there is a history.
+    pub fn tells(&self, tell: impl FnOnce(&mut History)) {
+        self.state().record.history.as_mut().map(tell);
     }
 
     /// Records a copy of the first server's data; returns its number.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::history::History;
 use crate::{faults::Fault, scenarios::Scenario, story::Story};
 
 /// A broken promise.
@@ -61,6 +62,8 @@ pub struct Record {
     pub violations: Vec<Violation>,
     /// Whether there were two holders where they are expected.
     pub two_holders: bool,
+    /// The records for the judge, if it knows this world and a file is given.
+    pub history: Option<History>,
     expects_trouble: bool,
     scenario: Option<&'static Scenario>,
 }
@@ -68,12 +71,18 @@ pub struct Record {
 impl Record {
     /// Starts a record. The story is recorded if `told`. Where trouble is expected, two holders do
     /// not count as a violation.
-    pub fn new(told: bool, expects_trouble: bool, scenario: Option<&'static Scenario>) -> Self {
+    pub fn new(
+        told: bool,
+        expects_trouble: bool,
+        scenario: Option<&'static Scenario>,
+        history: Option<History>,
+    ) -> Self {
         Self {
             story: Story::new(told),
             tally: Tally::default(),
             violations: Vec::new(),
             two_holders: false,
+            history,
             expects_trouble,
             scenario,
         }

@@ -1,6 +1,6 @@
 //! The results of the observer at the end of a run.
 
-use super::{Tally, Violation, Watch};
+use super::{Event, Tally, Violation, Watch};
 
 impl Watch {
     /// Returns the violations so far.
@@ -27,6 +27,20 @@ impl Watch {
     pub fn clear(&self) {
         let claims = std::mem::take(&mut self.state().view.claims);
         drop(claims);
+    }
+
+    /// Records that the run is over and nothing of it is left.
+    pub fn over(&self) {
+        let mut state = self.state();
+        state.note(&self.exec, |_| Some(Event::Over));
+        if let Some(history) = &mut state.record.history {
+            history.over();
+        }
+    }
+
+    /// Returns the true time in µs.
+    pub fn now(&self) -> u64 {
+        self.exec.now()
     }
 
     /// Returns the time since all faults ended, in µs.

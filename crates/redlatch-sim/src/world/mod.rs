@@ -57,6 +57,8 @@ pub enum Event {
     ServerResumes(usize),
     /// A dead master of a cluster serves again.
     MasterReturns(usize),
+    /// The next key of a slot moves.
+    MoveOn,
     /// Data reach a replica.
     Parcel(Parcel),
     /// The time of a `WAIT` is over.
@@ -171,6 +173,7 @@ pub fn run(seed: u64, options: &Options) -> Report {
     };
     shared.watch.clear();
     shared.exec.clear();
+    shared.watch.over();
     report
 }
 
@@ -307,6 +310,13 @@ impl World {
             Event::MasterReturns(master) => {
                 shared.watch.say(|| format!("master {master} is back"));
                 shared.net.restore_master(master);
+            }
+            Event::MoveOn => {
+                if let Some(span) = shared.net.move_on() {
+                    shared
+                        .exec
+                        .schedule(shared.exec.now() + span, Event::MoveOn);
+                }
             }
             Event::Parcel(parcel) => shared.net.apply(parcel),
             Event::Waited(conn) => shared.net.waited(conn),

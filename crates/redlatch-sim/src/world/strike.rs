@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redlatch_embedded::engine::Snapshot;
 
 use super::{Event, World};
-use crate::{exec, faults::Fault, net::Death};
+use crate::{exec, faults::Fault, names::label, net::Death};
 
 impl World {
     pub(super) fn schedule_nemesis(&mut self) {
@@ -35,6 +35,7 @@ impl World {
             }
             Fault::MasterDown => self.lose_master(),
             Fault::TwoMasters => self.depose(),
+            Fault::SlotMove => self.move_slot(),
             Fault::ForgedCall | Fault::ForgedOpening => {
                 if let Some(said) = shared.net.forge(fault) {
                     shared.watch.fault(fault, shared.exec.now(), || said);
@@ -62,6 +63,19 @@ impl World {
             });
             let back = Event::MasterReturns(master);
             shared.exec.schedule(now + span, back);
+        }
+    }
+
+    /// Lets the slot of a name move to another master, unless one moves already.
+    fn move_slot(&mut self) {
+        let shared = &self.shared;
+        let name = self.rng.index(shared.plan.names);
+        let now = shared.exec.now();
+        if let Some(to) = shared.net.begin_move(name) {
+            shared.watch.fault(Fault::SlotMove, now, || {
+                format!("the slot of {} moves to master {to}", label(name))
+            });
+            shared.exec.schedule(now, Event::MoveOn);
         }
     }
 

@@ -9,17 +9,14 @@ use std::{
     time::Duration,
 };
 
+use crate::record::{Attempt, Hold, Outcome, Record};
 use fastrand::Rng;
 use redlatch::{Client, Error};
 use redlatch_tests::hold::{self, ReleaseOutcome};
 use tokio::time::timeout;
 
 use super::{Asked, Belief, Entry, PATIENCE, Wanted, millis};
-use crate::{
-    clock::now,
-    history::History,
-    record::{Attempt, Hold, Outcome, Record},
-};
+use crate::{clock::now, history::History};
 
 /// The resources of a worker.
 #[derive(Clone)]

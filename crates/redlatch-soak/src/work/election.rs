@@ -2,16 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::record::{self, Hold, Outcome, Record};
 use fastrand::Rng;
 use redlatch::{Term, fence::Fenced};
 use tokio::time::timeout;
 
 use super::{Bench, PATIENCE, any, millis};
-use crate::{
-    clock::now,
-    history::History,
-    record::{self, Hold, Outcome, Record},
-};
+use crate::{clock::now, history::History};
 
 pub(super) async fn round(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "election");

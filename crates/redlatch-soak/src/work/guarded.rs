@@ -7,15 +7,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::record::{Record, Write};
 use fastrand::Rng;
 use redlatch_tests::hold::held;
 
 use super::{Belief, Bench, Crew, Entry, Wanted, millis};
-use crate::{
-    clock::now,
-    names,
-    record::{Record, Write},
-};
+use crate::{clock::now, names};
 
 /// Starts the workers of a set that is guarded by its own lock. The set `fenced` compares tokens.
 pub(super) fn start(crew: &mut Crew<'_>, stem: &str) {

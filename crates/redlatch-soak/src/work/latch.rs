@@ -5,16 +5,13 @@ use std::{
     time::Duration,
 };
 
+use crate::record::{Outcome, Record, Round, Step};
 use fastrand::Rng;
 use redlatch::{Client, Error, ErrorKind};
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::{Bench, Crew, PATIENCE, Visit, millis};
-use crate::{
-    clock::now,
-    names,
-    record::{Outcome, Record, Round, Step},
-};
+use crate::{clock::now, names};
 
 /// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
 pub(super) fn start(crew: &mut Crew<'_>) {

@@ -116,8 +116,19 @@ impl Checker for Ledger {
             // A fence forgets its mark together with the write.
             Event::Ran { .. } if view.conditions.forks => None,
             Event::Ran { ran, .. } => self.ran(ran, record),
-            Event::Did { name, deed, .. } => match deed.downcast_ref::<Deed>() {
-                Some(deed) => self.did(name, *deed, record),
+            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
+                Some(&deed) => {
+                    match (deed, &mut record.history) {
+                        (_, None) => {}
+                        (Deed::Begins(token), Some(history)) => {
+                            history.begins(proc, name, token.as_u64(), view.now);
+                        }
+                        (Deed::Works(token), Some(history)) => {
+                            history.goes_on(name, token.as_u64(), view.now);
+                        }
+                    }
+                    self.did(name, deed, record)
+                }
                 None => None,
             },
             Event::Copied { copy } => {

@@ -5,10 +5,11 @@ mod mutants;
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch_core::Token;
+use crate::record::{self, Outcome, Record};
+use redlatch_core::{Error, Token};
 use redlatch_election::{Election, Term};
 use redlatch_embedded::engine::KeyDump;
-use redlatch_fence::Fence;
+use redlatch_fence::{Fence, Fenced};
 
 use self::ledger::{Deed, Ledger};
 use super::{Life, Work, Worker, Workload, lock, queued};
@@ -18,7 +19,7 @@ use crate::{
     names::label,
     plan::Plan,
     scripts::{Ran, Seen},
-    watch::Checker,
+    watch::{Checker, Watch},
 };
 
 /// Candidates of elections, as a workload. Names with an odd number have fair candidates.
@@ -183,13 +184,58 @@ impl Shift {
         for part in 0..2 {
             self.life.sleep(after / 2).await;
             // Whether it was refused is judged by what the server did.
-            let _ = self.fence.set(token, format!("{token} {part}")).await;
+            let mut writing = Writing::begin(self, token);
+            writing.ended(self.fence.set(token, format!("{token} {part}")).await);
         }
     }
 
     fn did(&self, deed: &Deed) {
         let watch = &self.life.shared.watch;
         watch.did(self.life.proc, self.name, deed);
+    }
+}
+
+/// A write through the fence, which is recorded for the judge when it ends or is dropped.
+struct Writing {
+    watch: Arc<Watch>,
+    name: usize,
+    write: record::Fenced,
+}
+
+impl Writing {
+    fn begin(shift: &Shift, token: Token) -> Self {
+        let shared = &shift.life.shared;
+        let write = record::Fenced {
+            process: u32::try_from(shift.life.proc).unwrap_or(u32::MAX),
+            name: String::new(),
+            token: token.as_u64(),
+            from: shared.exec.now(),
+            until: 0,
+            outcome: Outcome::Info,
+        };
+        Self {
+            watch: Arc::clone(&shared.watch),
+            name: shift.name,
+            write,
+        }
+    }
+
+    fn ended<T>(&mut self, written: Result<Fenced<T>, Error>) {
+        self.write.outcome = match written {
+            Err(_) => Outcome::Info,
+            Ok(Fenced::Refused { .. }) => Outcome::Fail,
+            Ok(_) => Outcome::Ok,
+        };
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.write.until = self.watch.now();
+        self.watch.tells(|history| {
+            self.write.name = history.name(self.name);
+            history.add(&Record::Fenced(self.write.clone()));
+        });
     }
 }
 

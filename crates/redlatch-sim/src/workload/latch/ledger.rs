@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use crate::record::{Outcome, Round, Step};
+
 use super::{
     Prompt,
-    model::{Generation, Latch, Outcome},
+    model::{self, Generation, Latch},
 };
 use crate::{
     exec::ProcId,
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{Checker, Event, History, Record, View},
 };
 
 /// An action that a worker reports. Times are true time in µs.
@@ -21,6 +23,8 @@ pub(super) enum Deed {
     Counts,
     /// Its count-down returned as counted.
     Counted,
+    /// Its call, which may have counted down by so much, is over.
+    IsOver { n: u32, step: Step },
     /// Its wait ended because the latch is open.
     Passes { since: u64, prompt: Prompt },
     /// Its wait ended because its time was up.
@@ -43,6 +47,8 @@ struct Counts {
 #[derive(Debug)]
 pub(super) struct Ledger {
     latches: Vec<Latch>,
+    /// For the judge of histories: per name, when it was set or deleted, and the calls.
+    rounds: Vec<Vec<Round>>,
     counts: BTreeMap<(ProcId, usize), Counts>,
     /// The latches at the times of the latest copies of the data, by the numbers of the copies.
     copies: BTreeMap<u64, Vec<Latch>>,
@@ -55,12 +61,30 @@ impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
         let broken = match *event {
             Event::Ran { proc, ran, .. } => self.ran(proc, ran, view.now),
+            Event::Over => {
+                if let Some(history) = &record.history {
+                    self.tell(history);
+                }
+                None
+            }
             Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
                 Some(Deed::Passes { since, prompt }) => {
                     record.tally.grants += 1;
+                    self.waited(name, *since, view.now, Outcome::Ok);
                     self.passes(proc, name, *since, *prompt, view)
                 }
-                Some(deed) => self.did(proc, name, *deed),
+                Some(&Deed::IsOver { n, step }) => {
+                    if let Some(round) = self.rounds[name].last_mut() {
+                        round.downs.extend((0..n).map(|_| step));
+                    }
+                    None
+                }
+                Some(&deed) => {
+                    if let Deed::IsShutOut { since } = deed {
+                        self.waited(name, since, view.now, Outcome::Fail);
+                    }
+                    self.did(proc, name, deed)
+                }
                 None => None,
             },
             Event::Copied { copy } => {
@@ -89,9 +113,31 @@ impl Ledger {
     pub(super) fn new(names: usize) -> Self {
         Self {
             latches: (0..names).map(|_| Latch::default()).collect(),
+            rounds: (0..names).map(|_| vec![round(0, 0)]).collect(),
             counts: BTreeMap::new(),
             copies: BTreeMap::new(),
             forgot: false,
+        }
+    }
+
+    /// Records a wait for the judge of histories.
+    fn waited(&mut self, name: usize, from: u64, until: u64, outcome: Outcome) {
+        if let Some(round) = self.rounds[name].last_mut() {
+            round.waits.push(Step {
+                from,
+                until,
+                outcome,
+            });
+        }
+    }
+
+    /// Writes all rounds.
+    fn tell(&mut self, history: &History) {
+        for (name, rounds) in self.rounds.iter_mut().enumerate() {
+            for mut round in rounds.drain(..) {
+                round.name = history.name(name);
+                history.add(&crate::record::Record::Round(round));
+            }
         }
     }
 
@@ -124,14 +170,20 @@ impl Ledger {
         if let Some(before) = latch.operations.get(op).copied() {
             return copy(latch, ran, before, acted).map(broken);
         }
+        let set = match ran.source.name {
+            "latch/set" => ran.arg(3).parse().ok(),
+            "latch/delete" => Some(0),
+            _ => None,
+        };
+        self.rounds[name].extend(set.filter(|_| acted).map(|count| round(now, count)));
         if let Some(wrong) = first_run(latch, ran, acted, now) {
             return Some(broken(wrong));
         }
         let present = latch.generations.last().map_or(0, |last| last.number);
         let outcome = if acted {
-            Outcome::Acted(present)
+            model::Outcome::Acted(present)
         } else {
-            Outcome::Refused
+            model::Outcome::Refused
         };
         latch.operations.insert(op.to_owned(), outcome);
         if ran.source.name == "latch/count_down" && acted {
@@ -190,7 +242,7 @@ impl Ledger {
                     ));
                 }
             }
-            Deed::Passes { .. } => {}
+            Deed::Passes { .. } | Deed::IsOver { .. } => {}
         }
         None
     }
@@ -232,6 +284,19 @@ impl Ledger {
             return Some(("P8", what));
         }
         None
+    }
+}
+
+/// Begins a round: the server sets the latch now. One without a latch is open.
+fn round(now: u64, count: u32) -> Round {
+    Round {
+        name: String::new(),
+        from: now,
+        set: now,
+        until: now,
+        count,
+        downs: Vec::new(),
+        waits: Vec::new(),
     }
 }
 
@@ -277,9 +342,9 @@ fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<
 
 /// Checks a copy of an operation that has run before. It must change nothing and report the result
 /// of the first run.
-fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Option<String> {
+fn copy(latch: &mut Latch, ran: &Ran<'_>, before: model::Outcome, acted: bool) -> Option<String> {
     let op = ran.arg(2);
-    let Outcome::Acted(generation) = before else {
+    let model::Outcome::Acted(generation) = before else {
         return acted.then(|| format!("a copy of {op}, which was refused, acts"));
     };
     if !acted || ran.source.name == "latch/set" && ran.number(3).is_some() {

@@ -8,16 +8,18 @@ mod scenarios;
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 
+use crate::record::{Outcome, Step};
 use futures_util::future::join;
 use redlatch_core::{Backoff, Client, Error, ErrorKind, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_latch::CountDownLatch;
 
 use self::ledger::{Deed, Ledger};
-use super::{Work, Worker, Workload, terms::ms};
+use super::{Life, Work, Worker, Workload, terms::ms};
 use crate::{
     mutants::Mutant,
     names::label,
@@ -144,10 +146,12 @@ async fn get_on(worker: &mut Worker, name: usize) {
 /// Counts down until the latch is open, even if others set it again.
 async fn open(worker: &Worker, name: usize, latch: &CountDownLatch) {
     loop {
-        worker.watch().did(worker.life.proc, name, &Deed::Counts);
-        match latch.count_down(1).await {
+        let mut down = Counting::begin(worker, name, 1);
+        let counted = latch.count_down(1).await;
+        down.ended(Some(&counted));
+        drop(down);
+        match counted {
             Ok(left) => {
-                worker.watch().did(worker.life.proc, name, &Deed::Counted);
                 if left == 0 {
                     return;
                 }
@@ -185,13 +189,11 @@ async fn delete(worker: &mut Worker, name: usize) {
 async fn count(worker: &mut Worker, name: usize) {
     let n = u32::try_from(worker.rng.between(1, 2)).unwrap_or(1);
     let latch = latch(worker, name);
-    worker.watch().did(worker.life.proc, name, &Deed::Counts);
+    let mut down = Counting::begin(worker, name, n);
     let counting: Calling = Box::pin(async move { latch.count_down(n).await.map(|_| true) });
     let limit = worker.patience();
     let (counted, _) = worker.calls(&[name], "count_down", limit, counting).await;
-    if let Some(Ok(_)) = counted {
-        worker.watch().did(worker.life.proc, name, &Deed::Counted);
-    }
+    down.ended(counted.as_ref());
     worker.say(|| format!("counts {} down by {n}: {counted:?}", label(name)));
 }
 
@@ -200,16 +202,14 @@ async fn count_and_wait(worker: &mut Worker, name: usize) {
     let waiting = latch(worker, name)
         .count_down_and_wait(1)
         .strategy(strategy);
-    worker.watch().did(worker.life.proc, name, &Deed::Counts);
+    let mut down = Counting::begin(worker, name, 1);
     worker.say(|| format!("counts {} down and waits", label(name)));
     let since = now(worker);
     let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
     let (waited, _) = worker
         .calls(&[name], "count_down_and_wait", u64::MAX, waiting)
         .await;
-    if let Some(Ok(_)) = waited {
-        worker.watch().did(worker.life.proc, name, &Deed::Counted);
-    }
+    down.ended(waited.as_ref());
     if let Some(waited) = waited {
         note_wait(worker, name, since, waited, prompt);
     }
@@ -245,6 +245,55 @@ async fn wait_for(worker: &mut Worker, name: usize) {
         .await;
     if let Some(waited) = waited {
         note_wait(worker, name, since, waited, prompt);
+    }
+}
+
+/// A count-down by `n`. Its end is reported to the ledger, even if it is dropped.
+struct Counting {
+    life: Arc<Life>,
+    name: usize,
+    n: u32,
+    step: Step,
+}
+
+impl Counting {
+    fn begin(worker: &Worker, name: usize, n: u32) -> Self {
+        worker.watch().did(worker.life.proc, name, &Deed::Counts);
+        let step = Step {
+            from: now(worker),
+            until: 0,
+            outcome: Outcome::Info,
+        };
+        Self {
+            life: Arc::clone(&worker.life),
+            name,
+            n,
+            step,
+        }
+    }
+
+    /// Handles the result of the call; `None` if it was dropped.
+    fn ended<T>(&mut self, counted: Option<&Result<T, Error>>) {
+        match counted {
+            Some(Ok(_)) => {
+                self.did(&Deed::Counted);
+                self.step.outcome = Outcome::Ok;
+            }
+            Some(Err(error)) if error.kind() == ErrorKind::NotSet => self.n = 0,
+            _ => {}
+        }
+    }
+
+    fn did(&self, deed: &Deed) {
+        self.life.shared.watch.did(self.life.proc, self.name, deed);
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.step.until = self.life.shared.exec.now();
+        let (n, step) = (self.n, self.step);
+        self.did(&Deed::IsOver { n, step });
     }
 }
 

@@ -230,6 +230,7 @@ pub(super) const ALL: &[Mutant] = &[
     mutant("waits-on-another-connection", What::WaitsElsewhere).within(DURABLE),
     mutant("takeover-allowance-not-asked", What::AsksNoAllowance).within(DURABLE),
     client("moved-not-followed", Rule::FollowMoved).within("two-masters"),
+    client("ask-without-asking", Rule::SendAsking).within("moving-slots"),
     client("demoted-not-left", Rule::LeaveDemoted).within("two-masters"),
     client("cut-off-not-undone", Rule::UndoCutOff).within("late-replies"),
 ];

@@ -78,10 +78,19 @@ impl Checker for Ledger {
                 Some(name) => self.jobs[name].ran(name, ran),
                 None => None,
             },
-            Event::Did { name, deed, .. } => match deed.downcast_ref::<Deed>() {
+            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
                 Some(deed) => {
                     if matches!(deed, Deed::Begins { .. }) {
                         record.tally.grants += 1;
+                    }
+                    match (deed, &mut record.history) {
+                        (&Deed::Begins { token, .. }, Some(history)) => {
+                            history.begins(proc, name, token, view.now);
+                        }
+                        (&Deed::Acts { token }, Some(history)) => {
+                            history.goes_on(name, token, view.now);
+                        }
+                        _ => {}
                     }
                     if matches!(deed, Deed::Lost) && view.conditions.calm {
                         let what = format!("a run of {} is lost without a fault", label(name));

@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 
+use crate::record::{self, Record};
 use redlatch_core::{Error, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_permits::{PermitExpirableSemaphore, PermitId, PermitRelease};
@@ -94,14 +95,18 @@ async fn round(worker: &mut Worker) {
     let (taken, _) = worker.calls(&[name], "acquire", limit, future).await;
     worker.watch().asked(call);
     match taken {
-        Some(Ok(Some(ids))) => work(worker, name, ids).await,
+        Some(Ok(Some(ids))) => {
+            let from = worker.watch().now();
+            work(worker, name, ids, from).await;
+        }
         Some(other) => worker.say(|| format!("gets none of {}: {other:?}", label(name))),
         None => {}
     }
 }
 
-/// Works under permits, and releases those that it does not leave to their lease.
-async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>) {
+/// Works under permits, which it has since `from`, and releases those that it does not leave to
+/// their lease.
+async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u64) {
     let semaphore = permits(worker, name);
     let span = worker.rng.between(0, worker.plan().lease * 500);
     worker.think(span).await;
@@ -123,14 +128,32 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>) {
     if worker.rng.chance(150) && !worker.is_healed() {
         ids.pop();
     }
-    let limit = worker.patience();
+    let (limit, until) = (worker.patience(), worker.watch().now());
     let released = worker
         .timed("release", limit, semaphore.release_all(&ids))
         .await;
     worker.say(|| format!("gives back {} of {}: {released:?}", ids.len(), label(name)));
+    for outcome in released.iter().flatten() {
+        // A permit that comes back lasted until then.
+        if *outcome == PermitRelease::Released {
+            tell(worker, name, from, until);
+        }
+    }
     if released.is_ok() {
         stay_back(worker, &semaphore, &ids).await;
     }
+}
+
+/// Tells the judge of histories of a permit.
+fn tell(worker: &Worker, name: usize, from: u64, until: u64) {
+    worker.watch().tells(|history| {
+        let hold = history.hold(worker.life.proc, name, from);
+        history.add(&Record::Hold(record::Hold {
+            limit: size(name),
+            until,
+            ..hold
+        }));
+    });
 }
 
 /// Checks P10: released permits stay released, whatever copies arrive.

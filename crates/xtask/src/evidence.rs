@@ -1,0 +1,276 @@
+//! `cargo xtask evidence FILE…`: adds what other commands have printed to
+//! `docs/contributing/evidence.jsonl`, and writes the page `evidence.md` from that file.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+use crate::command::{output, root};
+
+/// Reads the outputs, and writes data and page.
+pub(crate) fn run(files: &[String]) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let mut data = fs::read_to_string(place("jsonl")).map_err(failed)?;
+    let head = output(Command::new("git").args(["log", "-1", "--format=%h %cs"]));
+    let head = head.ok_or("git does not name the commit")?;
+    let (commit, date) = head.trim().split_once(' ').ok_or("git names no date")?;
+    for file in files {
+        let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+        let found = read(&text);
+        if found.is_empty() {
+            return Err(format!(
+                "{file}: no output of a simulator, a soak or a judge"
+            ));
+        }
+        for mut line in found {
+            (line["commit"], line["date"]) = (commit.into(), date.into());
+            data.push_str(&format!("{line}\n"));
+        }
+    }
+    let page = page(&data)?;
+    fs::write(place("jsonl"), data).map_err(failed)?;
+    fs::write(place("md"), page).map_err(failed)
+}
+
+fn place(ending: &str) -> PathBuf {
+    root()
+        .join("docs/contributing/evidence")
+        .with_extension(ending)
+}
+
+/// Returns the lines of data in the output of simulator, soak or judge.
+fn read(text: &str) -> Vec<Value> {
+    let (mut lines, mut planted) = (Vec::new(), BTreeMap::<_, BTreeMap<_, _>>::new());
+    let mut soak = None;
+    for line in text.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if let Ok(totals @ Value::Object(_)) = serde_json::from_str(line) {
+            lines.push(totals);
+        } else if let [kind, name, "found", rest @ ..] = &*words {
+            let by = rest.iter().skip_while(|&&word| word != "by").nth(1);
+            let found = planted.entry((*kind).to_owned()).or_default();
+            found.extend(by.map(|by| ((*name).to_owned(), (*by).to_owned())));
+        } else if let Some((title, _)) = line.split_once(" s, faults ") {
+            let place = title.split_once(" on ").map_or(title, |(place, _)| place);
+            let seconds = title.rsplit(' ').next().and_then(|word| word.parse().ok());
+            soak = Some(json!({"record": "soak", "place": place, "seconds": seconds.unwrap_or(0)}));
+        } else if let (Some(soak), [what, count, ..]) = (&mut soak, &*words)
+            && let Ok(count) = count.trim_end_matches(':').parse::<u64>()
+        {
+            soak[what.trim_end_matches(':')] = count.into();
+        }
+    }
+    lines.extend(soak.filter(|soak| !soak["violations"].is_null()));
+    if !planted.is_empty() {
+        lines.push(json!({"record": "planted", "found": planted}));
+    }
+    lines
+}
+
+/// Sums of a kind, a world or a place.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    micros: u64,
+    faults: u64,
+    grants: u64,
+    broken: u64,
+}
+
+impl Sum {
+    fn add(&mut self, runs: u64, micros: u64, part: &Value, broken: &str) {
+        let number = |what: &str| part[what].as_u64().unwrap_or(0);
+        self.runs += runs;
+        self.micros += micros;
+        self.faults += number("faults");
+        self.grants += number("grants");
+        self.broken += number(broken);
+    }
+
+    fn row(&self, name: &str) -> String {
+        let hours = self.micros as f64 / 3.6e9;
+        let Self {
+            runs,
+            faults,
+            grants,
+            broken,
+            ..
+        } = self;
+        format!("| {name} | {runs} | {hours:.1} | {faults} | {grants} | {broken} |\n")
+    }
+}
+
+/// All data, in the order of the page.
+#[derive(Default)]
+struct Evidence {
+    kinds: BTreeMap<String, Sum>,
+    worlds: BTreeMap<String, Sum>,
+    places: BTreeMap<String, Sum>,
+    /// By place, kind and name, what found a planted fault last.
+    planted: BTreeMap<(bool, String, String), String>,
+    found: Vec<String>,
+}
+
+impl Evidence {
+    fn add(&mut self, line: &Value) -> Result<(), String> {
+        let text = |what: &str| line[what].as_str().unwrap_or_default();
+        let all = |value: &Value| value.as_object().cloned().unwrap_or_default();
+        match text("record") {
+            "seeds" => {
+                let world = line["scenario"].as_str().unwrap_or("drawn faults");
+                for (kind, part) in all(&line["kinds"]) {
+                    let number = |what: &str| part[what].as_u64().unwrap_or(0);
+                    let (runs, micros) = (number("seeds"), number("micros"));
+                    for (sums, name) in [(&mut self.kinds, &*kind), (&mut self.worlds, world)] {
+                        let sum = sums.entry(name.to_owned()).or_default();
+                        sum.add(runs, micros, &part, "broken");
+                    }
+                }
+            }
+            "soak" => {
+                let micros = line["seconds"].as_u64().unwrap_or(0) * 1_000_000;
+                let sum = self.places.entry(text("place").to_owned()).or_default();
+                sum.add(1, micros, line, "violations");
+            }
+            "planted" => {
+                for (kind, names) in all(&line["found"]) {
+                    for (name, by) in all(&names) {
+                        let by = by.as_str().unwrap_or_default().to_owned();
+                        self.planted.insert((by == "judge", kind.clone(), name), by);
+                    }
+                }
+            }
+            "found" => self.found.push(format!(
+                "| `{}` | {} | {} | {} |\n",
+                text("commit"),
+                text("kind"),
+                text("by"),
+                text("what")
+            )),
+            other => return Err(format!("an unknown record {other:?}")),
+        }
+        Ok(())
+    }
+
+    /// Returns per kind and checker the planted faults.
+    fn planted_rows(&self) -> (String, usize) {
+        let mut rows: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for ((_, kind, name), by) in &self.planted {
+            rows.entry((kind, by))
+                .or_default()
+                .insert(format!("`{name}`"));
+        }
+        let names: BTreeSet<_> = self.planted.keys().map(|(_, _, name)| name).collect();
+        let row = |((kind, by), names): ((&String, &String), BTreeSet<String>)| {
+            let names: Vec<_> = names.into_iter().collect();
+            format!("| {kind} | {by} | {} |\n", names.join(", "))
+        };
+        (rows.into_iter().map(row).collect(), names.len())
+    }
+}
+
+/// Returns the page of these data.
+fn page(data: &str) -> Result<String, String> {
+    let mut evidence = Evidence::default();
+    for line in data.lines() {
+        let line = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+        evidence.add(&line)?;
+    }
+    let rows = |sums: &BTreeMap<String, Sum>| -> String {
+        sums.iter().map(|(name, sum)| sum.row(name)).collect()
+    };
+    let (planted, count) = evidence.planted_rows();
+    let mut page = HEAD.to_owned();
+    for (heading, columns, rows) in [
+        (
+            "Simulated seeds by kind",
+            SUMS.replace('X', "kind"),
+            rows(&evidence.kinds),
+        ),
+        (
+            "Simulated seeds by world",
+            SUMS.replace('X', "world"),
+            rows(&evidence.worlds),
+        ),
+        (
+            "Soaks on real servers",
+            SUMS.replace('X', "servers"),
+            rows(&evidence.places),
+        ),
+        (
+            &*format!("{count} planted faults"),
+            "kind | found by | planted faults".into(),
+            planted,
+        ),
+        (
+            &*format!("{} faults found in the library", evidence.found.len()),
+            "commit | kind | found by | fault".into(),
+            evidence.found.concat(),
+        ),
+    ] {
+        let rule = "---|".repeat(columns.matches('|').count() + 1);
+        page.push_str(&format!("\n## {heading}\n\n| {columns} |\n|{rule}\n{rows}"));
+    }
+    Ok(page)
+}
+
+const SUMS: &str = "X | runs | hours | faults | grants | violations";
+
+const HEAD: &str = "\
+# Evidence
+
+`cargo xtask evidence FILE…` adds the output of other commands to [`evidence.jsonl`](evidence.jsonl),
+with commit and date, and writes this page. `cargo test -p xtask` compares both.
+
+```text
+cargo xtask sim --seeds 20000 > sim.txt            seeds, also with --scenarios
+cargo xtask sim --mutants > planted.txt            planted faults
+cargo xtask check histories > judge.txt            planted faults that the judge refuses
+cargo xtask soak --minutes 60 > soak.txt           a soak
+cargo xtask evidence sim.txt planted.txt judge.txt soak.txt
+```
+
+[Testing](testing.md) explains the commands, P1 to P13, and the other checkers. Hours of the
+simulator are virtual. `judge` is the judge of histories.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_shows_the_data() {
+        let [data, shown] =
+            ["jsonl", "md"].map(|ending| fs::read_to_string(place(ending)).unwrap());
+        let page = page(&data).unwrap();
+        assert_eq!(shown, page, "run `cargo xtask evidence`");
+    }
+
+    #[test]
+    fn outputs_are_read_and_summed() {
+        let seeds = r#"{"record":"seeds","scenario":null,"kinds":{"lock":{"seeds":2,"micros":3600000000,"faults":5,"grants":7,"broken":0}}}"#;
+        let text = format!(
+            "1000 seeds in 1 s\n{seeds}\n\
+             lock      early-grant   found at seed   3 by P1   c0 and c1\n\
+             lock early-grant found by judge\n\
+             cluster on Redis 7, seed 7, 7200 s, faults kill\ngrants: 11: 11 lock\nviolations: 0\n"
+        );
+        let found = read(&text);
+        let lines: String = found.iter().map(|line| format!("{line}\n")).collect();
+        let page = page(&format!("{lines}{lines}")).unwrap();
+        for row in [
+            "| lock | 4 | 2.0 | 10 | 14 | 0 |",
+            "| drawn faults | 4 | 2.0 | 10 | 14 | 0 |",
+            "| cluster | 2 | 4.0 | 0 | 22 | 0 |",
+            "## 1 planted faults",
+            "| lock | judge | `early-grant` |",
+        ] {
+            assert!(page.contains(row), "{row}\n{page}");
+        }
+    }
+}

@@ -390,6 +390,8 @@ mod tests {
             "redis+sentinel://a",
             "redis+sentinel://:secret@a/main/x",
             "redis://a:b@c/secret@h",
+            "redis:?secret=://h",
+            "unix:a?secret=://b",
             "redis+sentinel://a/main/1/2",
         ] {
             let error = parse(url).unwrap_err();

@@ -35,6 +35,9 @@ impl Written {
         let login = login.map(|login| format!("{login}@")).unwrap_or_default();
         let one = format!("{scheme}://{login}{first}{tail}");
         let url = Url::parse(&one).map_err(|error| not_a_url(error, (scheme, &first, tail)))?;
+        if !url.has_authority() {
+            return Err(no_scheme());
+        }
         let more = hosts.collect();
         let scheme = url.scheme().to_owned();
         Ok(Self { url, more, scheme })
@@ -45,7 +48,7 @@ impl Written {
 /// part of it is shown unless it cannot be one.
 fn not_a_url(error: ParseError, (scheme, host, tail): (&str, &str, &str)) -> Error {
     if scheme.is_empty() {
-        return wrong("the address has no scheme; it is like redis://host:6379/0");
+        return no_scheme();
     }
     if tail.contains('@') {
         return unescaped_password();
@@ -57,6 +60,10 @@ fn not_a_url(error: ParseError, (scheme, host, tail): (&str, &str, &str)) -> Err
     }
     let message = format!("the address is not a URL such as redis://host:6379/0: {error}");
     Error::with_reason(ErrorKind::InvalidOption, message, error)
+}
+
+fn no_scheme() -> Error {
+    wrong("the address has no scheme; it is like redis://host:6379/0")
 }
 
 fn unescaped_password() -> Error {

@@ -13,7 +13,8 @@ pub mod fuzzing;
 mod net;
 mod protocol;
 pub mod runtime;
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod threads;
 #[doc(hidden)]
 pub mod transport;

@@ -211,7 +211,7 @@ impl Pushes for Server {
 pub(crate) struct Name(Key);
 
 impl Name {
-    pub(crate) fn new(name: &str) -> Arc<dyn Primitive> {
+    pub(crate) fn of(name: &str) -> Arc<dyn Primitive> {
         Arc::new(Self(key(name)))
     }
 }

@@ -1,6 +1,7 @@
 //! Locks, and values that tasks wait for.
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod threads;
 
 #[cfg(not(all(test, shuttle)))]

@@ -26,7 +26,8 @@ mod releaser;
 mod shares;
 pub(crate) mod sibling_tables;
 mod subscriptions;
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod threads;
 mod uncontended;
 mod watch;

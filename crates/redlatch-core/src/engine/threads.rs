@@ -27,7 +27,7 @@ fn take(
     name: &str,
     wait: Wait,
 ) -> impl Future<Output = Result<Option<Held>, Error>> + Send + use<> {
-    let (client, name) = (client.clone(), Name::new(name));
+    let (client, name) = (client.clone(), Name::of(name));
     let options = AcquireOptions {
         wait,
         ..AcquireOptions::default()

@@ -1,7 +1,8 @@
 //! Joins the calls of tasks that are ready at the same time.
 
 mod queue;
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod threads;
 
 use std::{

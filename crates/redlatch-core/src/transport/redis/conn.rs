@@ -1,7 +1,8 @@
 //! One connection: what is to be written, which commands have no reply yet, and the task that reads
 //! and writes.
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod threads;
 
 use std::{

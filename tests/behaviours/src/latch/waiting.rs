@@ -55,8 +55,8 @@ async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
             _ => 4 + u64::try_from(many / 8).unwrap(),
         };
         assert!(came - before <= most, "{} looks at first", came - before);
-        // One every 1.6 s to 2.4 s, one that was under way, and one for the waiters that came during
-        // that look.
+        // One every 1.6 s to 2.4 s, one that was under way, and one for the waiters that came
+        // during that look.
         assert!(
             u128::from(calls) <= 2 + took.as_millis().div_ceil(1_600),
             "{calls} looks of {many} waiters in {took:?}"

@@ -218,13 +218,16 @@ pub fn hunt(ticks: u8, kind: Option<&str>) -> bool {
     good
 }
 
-/// The planted faults in scripts that need a re-entry, a forced end, or a time between two ticks.
+/// The planted faults in scripts that need a re-entry, a forced end, a time between two ticks, or
+/// more ticks.
 const UNSEEN: &[&str] = &[
     "early-grant",
     "entry-not-recorded",
     "reentry-not-counted",
     "reentry-shortens",
     "release-frees-all",
+    "plain-release-frees-all",
+    "fair-dead-not-skipped",
     "renewal-shortens",
     "force-leaves-no-trace",
     "force-hits-any-hold",

@@ -13,9 +13,6 @@ pub mod fuzzing;
 mod net;
 mod protocol;
 pub mod runtime;
-#[cfg(test)]
-#[cfg(shuttle)]
-mod threads;
 #[doc(hidden)]
 pub mod transport;
 
@@ -52,3 +49,7 @@ pub use protocol::{
     time::Moment,
     waiter::WaitStrategy,
 };
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod threads;

@@ -224,8 +224,9 @@ const SUMS: &str = "X | runs | hours | faults | grants | violations";
 const HEAD: &str = "\
 # Evidence
 
-`cargo xtask evidence FILE…` adds the output of other commands to [`evidence.jsonl`](evidence.jsonl),
-with commit and date, and writes this page. `cargo test -p xtask` compares both.
+`cargo xtask evidence FILE…` adds the output of other commands to
+[`evidence.jsonl`](evidence.jsonl), with commit and date, and writes this page. `cargo test -p
+xtask` compares both.
 
 ```text
 cargo xtask sim --seeds 20000 > sim.txt            seeds, also with --scenarios

@@ -253,12 +253,10 @@ fn is_item(line: &str) -> bool {
     starts.iter().any(|start| line.starts_with(start))
 }
 
-/// Returns the text without comments and without its test module, which comes last. Scenarios of
-/// threads are behind `shuttle`, too, and come among the other modules.
+/// Returns the text without comments and without its test module, which comes last.
 fn code(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
-    let mut pairs = lines.windows(2);
-    let end = pairs.rposition(|two| two[0] == "#[cfg(test)]" && two[1] != "#[cfg(shuttle)]");
+    let end = lines.iter().rposition(|line| *line == "#[cfg(test)]");
     let end = end.unwrap_or(lines.len());
     let code = lines[..end].iter();
     let code = code.map(|line| line.split_once("//").map_or(*line, |(code, _)| code));

@@ -1,9 +1,5 @@
 //! Locks, and values that tasks wait for.
 
-#[cfg(test)]
-#[cfg(shuttle)]
-mod threads;
-
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
@@ -202,3 +198,7 @@ mod tests {
         assert_eq!(*lock(&order), (0..50).collect::<Vec<_>>());
     }
 }
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod threads;

@@ -26,9 +26,6 @@ mod releaser;
 mod shares;
 pub(crate) mod sibling_tables;
 mod subscriptions;
-#[cfg(test)]
-#[cfg(shuttle)]
-mod threads;
 mod uncontended;
 mod watch;
 mod watchdog;
@@ -55,3 +52,7 @@ pub(crate) use releaser::{Ahead, Releaser};
 pub use watch::WatchOptions;
 pub(crate) use watchdog::Watchdog;
 pub(crate) use withdrawals::Withdrawals;
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod threads;

@@ -1,9 +1,6 @@
 //! Joins the calls of tasks that are ready at the same time.
 
 mod queue;
-#[cfg(test)]
-#[cfg(shuttle)]
-mod threads;
 
 use std::{
     convert::Infallible,
@@ -412,3 +409,7 @@ fn is_noscript(outcome: &Outcome) -> bool {
 /// The number of other calls under way from which a call waits for company. The simulator's tasks
 /// are few.
 const COMPANY: usize = if cfg!(redlatch_sim) { 1 } else { 4 };
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod threads;

@@ -11,7 +11,7 @@ const NEVER: u8 = 100;
 /// A client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// What its caller does.
+    /// The step of the present call.
     pub phase: Phase,
     /// Whether a message asks it to ask.
     pub rung: bool,
@@ -34,7 +34,7 @@ pub struct Client {
     anchor: Option<Anchor>,
 }
 
-/// What a message about a grant is judged by.
+/// The last busy answer, by which a client judges a message about a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Anchor {
     sent: u8,
@@ -42,28 +42,28 @@ struct Anchor {
     token: u64,
 }
 
-/// What a caller does.
+/// The steps of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// It calls nothing.
+    /// No call.
     Idle,
-    /// It waits for an answer.
+    /// A request has no answer yet.
     Asking,
-    /// It got a busy answer, at this tick.
+    /// The answer was busy.
     Waiting {
-        /// When it got the answer.
+        /// The tick of the answer.
         heard: u8,
     },
-    /// It has a guard.
+    /// The caller has a guard.
     Holding {
         /// The token of the hold.
         token: u64,
-        /// The tick at which it stops to trust the hold.
+        /// The tick at which the client stops trusting the hold.
         until: u8,
     },
-    /// It sends this until an answer comes.
+    /// The client sends this request until an answer comes.
     Leaving(What),
-    /// It has died.
+    /// The process has died.
     Dead,
 }
 

@@ -422,39 +422,18 @@ impl Model for World {
                 state.clients[usize::from(who)].release();
                 state.ask(self, who);
             }
-            Action::Die(who) => {
-                state.left.deaths -= 1;
-                state.clients[usize::from(who)].die();
-                state.wires.retain(|packet| match packet {
-                    Packet::Request(..) => true,
-                    Packet::Reply(to, ..) | Packet::Message(to, ..) => *to != who,
-                });
-            }
+            Action::Die(who) => state.die(who),
             Action::Arrive(packet) => {
                 state.take(&packet);
                 state.arrive(self, packet);
             }
-            Action::Copy(packet) => {
-                state.left.copies -= 1;
-                state.take(&packet);
-                if let Packet::Request(who, _, what) = &packet {
-                    state.put(Packet::Request(*who, None, what.clone()));
-                }
-                state.arrive(self, packet);
-            }
+            Action::Copy(packet) => state.copy(self, packet),
             Action::Lose(packet) => {
                 state.left.losses -= 1;
                 state.ghost.quiet |= matches!(packet, Packet::Message(..));
                 state.take(&packet);
             }
-            Action::Tick => {
-                state.now += 1;
-                let clients = state.clients.iter();
-                state
-                    .ghost
-                    .lost
-                    .extend(clients.filter_map(|client| client.lost(state.now)));
-            }
+            Action::Tick => state.tick(),
             Action::Sync => state.sync(),
             Action::TakeOver => state.take_over(self),
         }
@@ -467,6 +446,35 @@ impl Model for World {
 }
 
 impl State {
+    /// The process of a client dies. Its requests arrive yet.
+    fn die(&mut self, who: u8) {
+        self.left.deaths -= 1;
+        self.clients[usize::from(who)].die();
+        self.wires.retain(|packet| match packet {
+            Packet::Request(..) => true,
+            Packet::Reply(to, ..) | Packet::Message(to, ..) => *to != who,
+        });
+    }
+
+    /// A request arrives, and once more later. No reply to the second copy reaches the client.
+    fn copy(&mut self, world: &World, packet: Packet) {
+        self.left.copies -= 1;
+        self.take(&packet);
+        if let Packet::Request(who, _, what) = &packet {
+            self.put(Packet::Request(*who, None, what.clone()));
+        }
+        self.arrive(world, packet);
+    }
+
+    fn tick(&mut self) {
+        self.now += 1;
+        let lost = self
+            .clients
+            .iter()
+            .filter_map(|client| client.lost(self.now));
+        self.ghost.lost.extend(lost);
+    }
+
     fn sync(&mut self) {
         self.replica = Some(self.store.clone());
         for packet in &mut self.wires {

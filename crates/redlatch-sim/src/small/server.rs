@@ -301,77 +301,69 @@ impl<'a> Server<'a> {
             Kind::Fair => &FAIR.exclusive,
         };
         let client = CLIENTS[usize::from(who)].to_string();
-        let number = |number: &u8| format!(":{number}");
-        let lease = u64::from(LEASE + self.allowance()) * TICK;
-        let term = [lease.to_string(), (lease + KEPT).to_string()];
         match what {
+            What::Acquire { by, .. } => {
+                let head = vec![millis(*by).to_string(), client];
+                let args = head.into_iter().chain(self.term()).chain([String::new()]);
+                (
+                    &scripts.acquire,
+                    args.chain(self.entry(who, what)).collect(),
+                )
+            }
+            What::Renew { by, .. } => {
+                let head = vec![millis(*by).to_string(), client];
+                let args = head.into_iter().chain(self.term());
+                (&scripts.renew, args.chain(self.entry(who, what)).collect())
+            }
+            What::Release { .. } => {
+                let head = vec![client, KEPT.to_string()];
+                let args = head.into_iter().chain(self.entry(who, what));
+                (&scripts.release, args.collect())
+            }
+        }
+    }
+
+    /// Returns the arguments of the one entry.
+    fn entry(&self, who: u8, what: &What) -> Vec<String> {
+        let number = |number: u8| format!(":{number}");
+        let or_empty = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
+        let listed = |listed: bool, attempt, owner| match listed {
+            true => self.address(who, attempt, owner),
+            false => String::new(),
+        };
+        match *what {
             What::Acquire {
                 owner,
                 attempt,
-                by,
                 waits,
-            } => {
-                let [lease, ttl] = term;
-                let (waiter, address) = match waits {
-                    true => (
-                        (u64::from(REACH) * TICK).to_string(),
-                        self.address(who, *attempt, *owner),
-                    ),
-                    false => (String::new(), String::new()),
-                };
-                let (owner, attempt) = (number(owner), number(attempt));
-                let by = millis(*by).to_string();
-                let args = [
-                    by,
-                    client,
-                    lease,
-                    ttl,
-                    String::new(),
-                    owner,
-                    attempt,
-                    waiter,
-                    address,
-                ];
-                (&scripts.acquire, args.into())
-            }
-            What::Renew { owner, token, by } => {
-                let [lease, ttl] = term;
-                let args = [
-                    millis(*by).to_string(),
-                    client,
-                    lease,
-                    ttl,
-                    number(owner),
-                    token.to_string(),
-                ];
-                (&scripts.renew, args.into())
-            }
+                ..
+            } => vec![
+                number(owner),
+                number(attempt),
+                or_empty(waits.then_some(u64::from(REACH) * TICK)),
+                listed(waits, attempt, owner),
+            ],
+            What::Renew { owner, token, .. } => vec![number(owner), token.to_string()],
             What::Release {
                 owner,
                 attempt,
                 void,
-                listed,
+                listed: is_listed,
                 token,
-            } => {
-                let address = if *listed {
-                    self.address(who, *attempt, *owner)
-                } else {
-                    String::new()
-                };
-                let void = void.map(|by| millis(by).to_string()).unwrap_or_default();
-                let token = token.map(|token| token.to_string()).unwrap_or_default();
-                let args = [
-                    client,
-                    KEPT.to_string(),
-                    number(owner),
-                    number(attempt),
-                    void,
-                    address,
-                    token,
-                ];
-                (&scripts.release, args.into())
-            }
+            } => vec![
+                number(owner),
+                number(attempt),
+                or_empty(void.map(millis)),
+                listed(is_listed, attempt, owner),
+                or_empty(token),
+            ],
         }
+    }
+
+    /// Returns the lease and the TTL to ask for, in ms.
+    fn term(&self) -> [String; 2] {
+        let lease = u64::from(LEASE + self.allowance()) * TICK;
+        [lease, lease + KEPT].map(|span| span.to_string())
     }
 
     /// How much longer than the lease a hold lasts at the server, in ticks.

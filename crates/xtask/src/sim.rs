@@ -21,13 +21,13 @@ use crate::{
 pub(crate) fn all(depth: Depth, steps: &mut Steps) {
     let [seeds, faults, scenarios, ticks] = match depth {
         Depth::Day => ["1000", "400", "60", "1"],
-        Depth::Night => ["20000", "2000", "500", "3"],
+        Depth::Night => ["5000", "2000", "150", "2"],
     };
     // Some planted faults need more seeds than the bound by day. The simulator lists them.
     // Each night has seeds of its own; a failure names its seed.
     let first = match depth {
         Depth::Day => 0,
-        Depth::Night => night() * 20_000,
+        Depth::Night => night() * 5_000,
     };
     let first = first.to_string();
     steps.run("simulator, seeds", || {

@@ -398,8 +398,10 @@ impl World<Limiter> {
         }
     }
 
-    /// The clock of the server goes back.
+    /// The clock of the server goes back. The server first removes a key whose time is over, which
+    /// would come back otherwise.
     fn set_back(&mut self) {
+        self.look();
         let span = Duration::from_micros(self.rng.u64(..2_000_000));
         self.note(Event::Passed(span));
         let back = self.bed.now.micros() - u64::try_from(span.as_micros()).unwrap();

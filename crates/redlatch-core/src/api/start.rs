@@ -24,8 +24,8 @@ use crate::{
     net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
         lease::Trust,
-        rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
         time::Moment,
+        waiter::{RECHECKS_PER_SECOND, RateLimiter},
     },
     runtime::Runtime,
 };

@@ -21,13 +21,12 @@ use crate::{
         hold::{HoldState, LocalLease},
         lease::Trust,
         name::{Key, key},
-        rate_limiter::RateLimiter,
         renewal::{Renewal, RenewalTable},
         server_clock::ServerClock,
         time::{Moment, at},
         waiter::{
-            Admission, Busy, End, GiveUp, Granted, Plan, QueueView, Registration, Step,
-            Subscription, WaitStrategy, Waiter,
+            Admission, Busy, End, GiveUp, Granted, Plan, QueueView, RateLimiter, Registration,
+            Step, Subscription, WaitStrategy, Waiter,
         },
     },
     runtime::{Command, Value},
@@ -321,7 +320,7 @@ impl Player {
     /// Returns the bounds of the next renewal.
     fn due(&self, now: Moment) -> Json {
         let bounds = [0, u64::MAX].map(|random| {
-            let (mut table, mut renewal) = (RenewalTable::new(), Renewal::default());
+            let (mut table, mut renewal) = (RenewalTable::default(), Renewal::default());
             table.insert(1, &mut renewal, (), (self.lease, None), self.sent, random);
             if self.phase == Phase::Renewing {
                 let due = table.take_due(Moment::FAR_FUTURE).remove(0);

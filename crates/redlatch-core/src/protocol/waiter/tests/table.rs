@@ -139,64 +139,26 @@ fn each_input_leads_to_one_state_and_one_step() {
 #[test]
 fn each_state_and_each_input_has_a_row() {
     let rows = || TABLE.lines().filter(|line| !line.is_empty());
-    for name in [
-        "Asking",
-        "Subscribing",
-        "Waiting",
-        "RecheckBooked",
-        "Failed",
-        "Done",
-        "InLine(Asking)",
-    ] {
+    let states = "Asking Subscribing Waiting RecheckBooked Failed Done InLine(Asking)";
+    for name in states.split_whitespace() {
         let begins = |row: &str| row.split_whitespace().next() == Some(name);
         assert!(rows().any(begins), "{name}");
     }
-    for input in INPUTS {
+    for input in INPUTS.split_whitespace() {
         let has = |row: &str| {
             let inputs = row.split_whitespace().nth(1).unwrap_or_default();
-            inputs.split(',').any(|one| one == *input)
+            inputs.split(',').any(|one| one == input)
         };
         assert!(rows().any(has), "{input}");
     }
 }
 
 /// The name of each input.
-const INPUTS: &[&str] = &[
-    "others",
-    "ours",
-    "answered",
-    "failing",
-    "over",
-    "unasked",
-    "short",
-    "cut-off",
-    "short-lived",
-    "silent-end",
-    "silence",
-    "inactive",
-    "notified",
-    "changed",
-    "retry",
-    "requeue",
-    "gap",
-    "elapsed",
-    "subscribed",
-    "unsubscribed",
-    "hold-ended",
-    "busy",
-    "busy-unheard",
-    "beside",
-    "held",
-    "entered",
-    "granted",
-    "unqueued",
-    "unqueued-copies",
-    "expired",
-    "void",
-    "late",
-    "unfinished",
-    "failed",
-];
+const INPUTS: &str = "
+others ours answered failing over unasked short cut-off short-lived silent-end silence inactive
+notified changed retry requeue gap elapsed subscribed unsubscribed hold-ended busy busy-unheard
+beside held entered granted unqueued unqueued-copies expired void late unfinished failed
+";
 
 /// The waiter of one row, its queue and the time.
 struct Scene {
@@ -210,7 +172,8 @@ struct Scene {
 fn run(from: &str, inputs: &str) -> (String, String) {
     let mut scene = Scene::new(from);
     for input in inputs.split(',') {
-        assert!(INPUTS.contains(&input), "{input}");
+        let mut known = INPUTS.split_whitespace();
+        assert!(known.any(|known| known == input), "{input}");
         scene.apply(input);
     }
     let mut limiter = RateLimiter::new(10);

@@ -13,10 +13,10 @@ use crate::{
     Client, Error, ErrorKind,
     base::{
         observe,
+        primitive::Watched,
         rules::Rule,
         script::{CallOutcome, Failure},
         timeouts,
-        watched::Watched,
     },
     engine::context::WaiterTicket,
     net::{Dispatch, Limit, LinkClass, Listener, MessageFilter, Request},

@@ -204,25 +204,25 @@ mod tests {
 
     #[test]
     fn task_woken_for_a_removed_deadline_keeps_its_time() {
-        let mut sleep_deadline = SleepDeadline::endless();
-        assert!(sleep_deadline.is_cut_short(at(1_000)));
-        assert_eq!(sleep_deadline.resume(at(1), None), at(1_000));
+        let mut deadline = SleepDeadline::endless();
+        assert!(deadline.is_cut_short(at(1_000)));
+        assert_eq!(deadline.resume(at(1), None), at(1_000));
         assert!(
-            !sleep_deadline.is_cut_short(at(1_100)),
+            !deadline.is_cut_short(at(1_100)),
             "it comes after that time"
         );
-        assert_eq!(sleep_deadline.resume(at(1_000), Some(at(1_100))), at(1_100));
-        assert_eq!(sleep_deadline.resume(at(1_100), None), Moment::FAR_FUTURE);
+        assert_eq!(deadline.resume(at(1_000), Some(at(1_100))), at(1_100));
+        assert_eq!(deadline.resume(at(1_100), None), Moment::FAR_FUTURE);
     }
 
     #[test]
     fn no_present_deadline_is_missed() {
-        let mut sleep_deadline = SleepDeadline::endless();
-        assert_eq!(sleep_deadline.resume(at(0), Some(at(300))), at(300));
-        assert_eq!(sleep_deadline.resume(at(10), Some(at(200))), at(200));
-        assert_eq!(sleep_deadline.resume(at(20), Some(at(900))), at(200));
+        let mut deadline = SleepDeadline::endless();
+        assert_eq!(deadline.resume(at(0), Some(at(300))), at(300));
+        assert_eq!(deadline.resume(at(10), Some(at(200))), at(200));
+        assert_eq!(deadline.resume(at(20), Some(at(900))), at(200));
         assert_eq!(
-            sleep_deadline.resume(at(250), Some(at(240))),
+            deadline.resume(at(250), Some(at(240))),
             at(240),
             "it is late"
         );

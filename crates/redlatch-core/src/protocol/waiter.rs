@@ -557,7 +557,7 @@ impl Waiter {
         }
     }
 
-    const fn ask(&mut self) -> Step {
+    fn ask(&mut self) -> Step {
         self.asked = true;
         Step::Send(self.registration())
     }
@@ -612,22 +612,14 @@ impl Waiter {
         polled_enough || self.plan.takes_first_answer()
     }
 
-    const fn registration(&self) -> Registration {
-        let Plan {
-            give_up,
-            strategy,
-            discipline,
-            ..
-        } = &self.plan;
-        match (give_up, discipline, strategy) {
-            (GiveUp::AtFirstAnswer, _, _) => Registration::None,
-            (_, Discipline::Queued, WaitStrategy::Notify) => Registration::Notified,
-            (_, Discipline::Queued, WaitStrategy::Poll(_)) => Registration::Silent,
-            (_, Discipline::Barging, WaitStrategy::Notify) => match self.subscription {
-                Subscription::Active => Registration::Notified,
-                Subscription::Inactive => Registration::None,
-            },
-            (_, Discipline::Barging, WaitStrategy::Poll(_)) => Registration::None,
+    fn registration(&self) -> Registration {
+        let (plan, listens) = (&self.plan, self.subscription == Subscription::Active);
+        match plan.discipline {
+            _ if plan.takes_first_answer() => Registration::None,
+            Discipline::Queued if plan.notifies() => Registration::Notified,
+            Discipline::Queued => Registration::Silent,
+            Discipline::Barging if plan.notifies() && listens => Registration::Notified,
+            Discipline::Barging => Registration::None,
         }
     }
 

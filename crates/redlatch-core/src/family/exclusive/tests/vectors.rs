@@ -201,9 +201,7 @@ impl Player {
             }
             Answer::Unfinished => self.waiter.on_unfinished(now),
             Answer::Late => self.waiter.on_late(now),
-            Answer::Void => {
-                self.waiter.on_void(now);
-            }
+            Answer::Void => _ = self.waiter.on_void(now),
         }
     }
 

@@ -281,9 +281,7 @@ impl Scene {
             "unqueued" => self.prompt = waiter.on_granted(granted(true, false)),
             "unqueued-copies" => self.prompt = waiter.on_granted(granted(true, true)),
             "expired" => waiter.on_grant_expired(),
-            "void" => {
-                waiter.on_void(now);
-            }
+            "void" => _ = waiter.on_void(now),
             "late" => waiter.on_late(now),
             "unfinished" => waiter.on_unfinished(now),
             "failed" => waiter.on_failed(),
@@ -294,31 +292,20 @@ impl Scene {
 
 /// Returns the content of a busy answer, if the input is one.
 fn busy_named(input: &str) -> Option<Busy> {
-    let busy = Busy {
+    let mut busy = Busy {
         remaining: 30_000 * MS,
         subscription: Subscription::Active,
         ..Busy::default()
     };
-    Some(match input {
-        "busy" => busy,
-        "busy-unheard" => Busy {
-            subscription: Subscription::Inactive,
-            ..busy
-        },
-        "beside" => Busy {
-            beside: true,
-            ..busy
-        },
-        "held" => Busy {
-            owner_holds: true,
-            ..busy
-        },
-        "entered" => Busy {
-            entered: true,
-            ..busy
-        },
+    match input {
+        "busy" => {}
+        "busy-unheard" => busy.subscription = Subscription::Inactive,
+        "beside" => busy.beside = true,
+        "held" => busy.owner_holds = true,
+        "entered" => busy.entered = true,
         _ => return None,
-    })
+    }
+    Some(busy)
 }
 
 fn phase_named(name: &str) -> Phase {

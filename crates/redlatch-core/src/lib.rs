@@ -9,6 +9,7 @@ mod engine;
 pub mod family;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
+#[path = "tests/fuzzing.rs"]
 pub mod fuzzing;
 mod net;
 mod protocol;
@@ -52,4 +53,5 @@ pub use protocol::{
 
 #[cfg(test)]
 #[cfg(shuttle)]
+#[path = "tests/threads.rs"]
 mod threads;

@@ -1,6 +1,5 @@
 //! Parses the server addresses that users write.
 
-mod settings;
 mod written;
 
 use std::path::PathBuf;
@@ -8,8 +7,8 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-pub(crate) use self::settings::{Setting, Settings, span};
 use self::written::{Kind, Parts, Written};
+pub(crate) use self::written::{Settings, span};
 use crate::{
     Error, ErrorKind,
     net::{HostPort, Sentinels, Servers, Topology, host_port},
@@ -289,30 +288,27 @@ mod tests {
         );
     }
 
+    /// An address, the kind of its servers if several are meant, and the form in which it is shown.
+    const WRITTEN: &str = "
+    redis://h:7000 redis://h:7000
+    redis://[::1]:7000 redis://[::1]:7000
+    valkey://[::1]:7000 +sentinel redis+sentinel://[::1]:7000
+    rediss://[::1]:7000 +cluster rediss+cluster://[::1]:7000
+    unix:///run/r.sock unix:///run/r.sock
+    unix:///a%3Fdb=1 unix:///a%3Fdb%3D1
+    redis://a%2Fb:7000 redis://a%2Fb:7000
+    redis://fe80%3A%3A1%25eth0:7000 redis://fe80%3A%3A1%25eth0:7000
+";
+
     #[test]
     fn addresses_are_shown_as_they_are_written() {
-        for (url, kind, written) in [
-            ("redis://h:7000", "", "redis://h:7000"),
-            ("redis://[::1]:7000", "", "redis://[::1]:7000"),
-            (
-                "valkey://[::1]:7000",
-                "+sentinel",
-                "redis+sentinel://[::1]:7000",
-            ),
-            (
-                "rediss://[::1]:7000",
-                "+cluster",
-                "rediss+cluster://[::1]:7000",
-            ),
-            ("unix:///run/r.sock", "", "unix:///run/r.sock"),
-            ("unix:///a%3Fdb=1", "", "unix:///a%3Fdb%3D1"),
-            ("redis://a%2Fb:7000", "", "redis://a%2Fb:7000"),
-            (
-                "redis://fe80%3A%3A1%25eth0:7000",
-                "",
-                "redis://fe80%3A%3A1%25eth0:7000",
-            ),
-        ] {
+        for row in WRITTEN.trim().lines() {
+            let words: Vec<_> = row.split_whitespace().collect();
+            let (url, kind, written) = match words[..] {
+                [url, written] => (url, "", written),
+                [url, kind, written] => (url, kind, written),
+                _ => panic!("{row}"),
+            };
             let Topology::Single(address) = parse(url).unwrap().topology else {
                 panic!("{url} names one server")
             };
@@ -405,10 +401,8 @@ mod tests {
         let url = "redis://h/3?prefix=shop&protocol=resp3&lease=10s&ssl_cert_reqs=none&SeCrEt";
         let (servers, settings) = read(url).unwrap();
         assert_eq!(servers.login.database, 3);
-        let known = [
-            (Setting::Prefix, "shop".to_owned()),
-            (Setting::Lease, "10s".to_owned()),
-        ];
+        let known = [("prefix", "shop"), ("lease", "10s")];
+        let known = known.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(settings.known, known);
         assert_eq!(
             settings.unknown,

@@ -1,34 +1,29 @@
 //! The builders of an acquisition, for every guard of the family. Awaiting a builder runs the
 //! acquisition.
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
 use crate::{
     Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
     base::primitive::Primitive,
     engine::{AcquireOptions, LONGEST_NOTE, Owned, OwnerChoice, Renewed, Wait, invalid_lease},
     protocol::lease::{Lease, LeaseError},
+    runtime::BoxFuture,
 };
 
 /// The common part of the three builders.
 struct Request<G> {
-    source: Source<G>,
+    source: Result<Source<G>, Error>,
     options: AcquireOptions,
     wrong: Option<Error>,
     wrong_note: Option<Error>,
 }
 
 /// The object or objects to acquire.
-enum Source<G> {
+pub(crate) enum Source<G> {
     One {
         client: Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
+        primitive: Arc<dyn Primitive>,
         wrap: fn(Held) -> G,
     },
     Many(Arc<dyn AcquireMany<G>>),
@@ -38,14 +33,11 @@ enum Source<G> {
 #[doc(hidden)]
 pub trait AcquireMany<G>: fmt::Debug + Send + Sync + 'static {
     /// Acquires all of them, or none.
-    fn acquire(
-        self: Arc<Self>,
-        options: AcquireOptions,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
+    fn acquire(self: Arc<Self>, options: AcquireOptions) -> BoxFuture<Result<Option<G>, Error>>;
 }
 
 impl<G> Request<G> {
-    fn new(source: Source<G>, wait: Wait) -> Self {
+    fn new(source: Result<Source<G>, Error>, wait: Wait) -> Self {
         Self {
             source,
             options: AcquireOptions {
@@ -57,11 +49,24 @@ impl<G> Request<G> {
         }
     }
 
+    fn one(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+        wait: Wait,
+    ) -> Self {
+        let one = |primitive| Source::One {
+            client: client.clone(),
+            primitive,
+            wrap,
+        };
+        Self::new(primitive.map(one), wait)
+    }
+
     /// For a fresh owner.
-    fn fresh(source: Source<G>, wait: Wait) -> Self {
-        let mut request = Self::new(source, wait);
-        request.options.owner = OwnerChoice::Fresh;
-        request
+    fn fresh(mut self) -> Self {
+        self.options.owner = OwnerChoice::Fresh;
+        self
     }
 
     fn note(&mut self, text: &str) {
@@ -93,13 +98,12 @@ impl<G> Request<G> {
         if let Some(error) = self.wrong.as_ref().or(self.wrong_note.as_ref()) {
             return Err(error.clone());
         }
-        match &self.source {
+        match self.source.as_ref().map_err(Error::clone)? {
             Source::One {
                 client,
                 primitive,
                 wrap,
             } => {
-                let primitive = primitive.as_ref().map_err(Error::clone)?;
                 let held = client.acquire(primitive, &self.options).await;
                 held.map(|held| held.map(wrap))
                     .map_err(|error| error.about(primitive.kind(), primitive.name()))
@@ -116,25 +120,8 @@ impl<G> Request<G> {
             "another owner held it in every attempt that the wait strategy allows; allow more, or use try_lock_for",
         );
         match &self.source {
-            Source::One {
-                primitive: Ok(primitive),
-                ..
-            } => error.about(primitive.kind(), primitive.name()),
+            Ok(Source::One { primitive, .. }) => error.about(primitive.kind(), primitive.name()),
             _ => error,
-        }
-    }
-}
-
-impl<G> Source<G> {
-    fn one(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wrap: fn(Held) -> G,
-    ) -> Self {
-        Self::One {
-            client: client.clone(),
-            primitive,
-            wrap,
         }
     }
 }
@@ -148,7 +135,7 @@ impl<G> Clone for Source<G> {
                 wrap,
             } => Self::One {
                 client: client.clone(),
-                primitive: primitive.clone(),
+                primitive: Arc::clone(primitive),
                 wrap: *wrap,
             },
             Self::Many(many) => Self::Many(Arc::clone(many)),
@@ -171,16 +158,56 @@ impl<G> fmt::Debug for Request<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Request");
         match &self.source {
-            Source::One { primitive, .. } => shown.field("primitive", primitive),
-            Source::Many(many) => shown.field("all", many),
+            Ok(Source::One { primitive, .. }) => {
+                shown.field("primitive", &Ok::<_, Error>(primitive))
+            }
+            Ok(Source::Many(many)) => shown.field("all", many),
+            Err(error) => shown.field("primitive", &Err::<(), _>(error)),
         };
         shown.field("options", &self.options).finish()
     }
 }
 
-macro_rules! acquire_options {
-    ($builder:ident) => {
+/// Implements a builder: how it waits for one object and for several, after an argument or none.
+macro_rules! builder_of_acquisitions {
+    ($builder:ident($($wait:ident)?), $for_one:expr, $for_many:expr) => {
         impl<G> $builder<G> {
+            /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates
+            /// of this family.
+            #[doc(hidden)]
+            pub fn new(
+                client: &Client,
+                primitive: Result<Arc<dyn Primitive>, Error>,
+                $($wait: Duration)?
+            ) -> Self
+            where
+                G: From<Held>,
+            {
+                Self(Request::one(client, primitive, G::from, $for_one))
+            }
+
+            /// For a fresh owner, with any kind of result.
+            #[doc(hidden)]
+            pub fn fresh(
+                client: &Client,
+                primitive: Result<Arc<dyn Primitive>, Error>,
+                wrap: fn(Held) -> G,
+                $($wait: Duration)?
+            ) -> Self {
+                Self(Request::one(client, primitive, wrap, $for_one).fresh())
+            }
+
+            /// Creates a builder for several objects at once. For the crates of this family.
+            #[doc(hidden)]
+            pub fn many(many: Arc<dyn AcquireMany<G>>, $($wait: Duration)?) -> Self {
+                Self::of(Ok(Source::Many(many)), $for_many)
+            }
+
+            /// Creates a builder of one object or several, or one that fails.
+            pub(crate) fn of(source: Result<Source<G>, Error>, wait: Wait) -> Self {
+                Self(Request::new(source, wait))
+            }
+
             /// Sets a lease of fixed length, counted from the grant: 50 ms to 365 days. The client
             /// does not renew the lease; [`Held::extend`] moves its end.
             ///
@@ -401,9 +428,21 @@ macro_rules! acquire_options {
             /// # Ok(())
             /// # }
             /// ```
-            pub fn fresh_owner(mut self) -> Self {
-                self.0.options.owner = OwnerChoice::Fresh;
-                self
+            pub fn fresh_owner(self) -> Self {
+                Self(self.0.fresh())
+            }
+        }
+
+        // Whatever the guard.
+        impl<G> Clone for $builder<G> {
+            fn clone(&self) -> Self {
+                Self(self.0.clone())
+            }
+        }
+
+        impl<G> fmt::Debug for $builder<G> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($builder)).field(&self.0).finish()
             }
         }
     };
@@ -435,143 +474,21 @@ pub struct TryAcquire<G>(Request<G>);
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquireFor<G>(Request<G>);
 
-macro_rules! same_whatever_the_guard {
-    ($($builder:ident),*) => {$(
-        impl<G> Clone for $builder<G> {
-            fn clone(&self) -> Self {
-                Self(self.0.clone())
-            }
-        }
+builder_of_acquisitions!(Acquire(), Wait::Forever, Wait::Forever);
+builder_of_acquisitions!(TryAcquire(), Wait::Never, Wait::Never);
+builder_of_acquisitions!(TryAcquireFor(wait), Wait::For(wait), once_or_for(wait));
 
-        impl<G> fmt::Debug for $builder<G> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($builder)).field(&self.0).finish()
-            }
-        }
-    )*};
-}
-
-same_whatever_the_guard!(Acquire, TryAcquire, TryAcquireFor);
-
-acquire_options!(Acquire);
-acquire_options!(TryAcquire);
-acquire_options!(TryAcquireFor);
-
-impl<G> Acquire<G> {
-    /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates of this
-    /// family.
-    #[doc(hidden)]
-    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
-    where
-        G: From<Held>,
-    {
-        Self(Request::new(
-            Source::one(client, primitive, G::from),
-            Wait::Forever,
-        ))
-    }
-
-    /// For a fresh owner, with any kind of result.
-    #[doc(hidden)]
-    pub fn fresh(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wrap: fn(Held) -> G,
-    ) -> Self {
-        Self(Request::fresh(
-            Source::one(client, primitive, wrap),
-            Wait::Forever,
-        ))
-    }
-
-    /// Creates a builder for several objects at once. For the crates of this family.
-    #[doc(hidden)]
-    pub fn many(many: Arc<dyn AcquireMany<G>>) -> Self {
-        Self(Request::new(Source::Many(many), Wait::Forever))
-    }
-}
-
-impl<G> TryAcquire<G> {
-    /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates of this
-    /// family.
-    #[doc(hidden)]
-    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
-    where
-        G: From<Held>,
-    {
-        Self(Request::new(
-            Source::one(client, primitive, G::from),
-            Wait::Never,
-        ))
-    }
-
-    /// For a fresh owner, with any kind of result.
-    #[doc(hidden)]
-    pub fn fresh(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wrap: fn(Held) -> G,
-    ) -> Self {
-        Self(Request::fresh(
-            Source::one(client, primitive, wrap),
-            Wait::Never,
-        ))
-    }
-
-    /// Creates a builder for several objects at once. For the crates of this family.
-    #[doc(hidden)]
-    pub fn many(many: Arc<dyn AcquireMany<G>>) -> Self {
-        Self(Request::new(Source::Many(many), Wait::Never))
-    }
-}
-
-impl<G> TryAcquireFor<G> {
-    /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates of this
-    /// family.
-    #[doc(hidden)]
-    pub fn new(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wait: Duration,
-    ) -> Self
-    where
-        G: From<Held>,
-    {
-        Self(Request::new(
-            Source::one(client, primitive, G::from),
-            Wait::For(wait),
-        ))
-    }
-
-    /// For a fresh owner, with any kind of result.
-    #[doc(hidden)]
-    pub fn fresh(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wrap: fn(Held) -> G,
-        wait: Duration,
-    ) -> Self {
-        Self(Request::fresh(
-            Source::one(client, primitive, wrap),
-            Wait::For(wait),
-        ))
-    }
-
-    /// Creates a builder for several objects at once. A `wait` of zero makes one attempt, which
-    /// takes as long as the answers. For the crates of this family.
-    #[doc(hidden)]
-    pub fn many(many: Arc<dyn AcquireMany<G>>, wait: Duration) -> Self {
-        let wait = match wait {
-            Duration::ZERO => Wait::Never,
-            wait => Wait::For(wait),
-        };
-        Self(Request::new(Source::Many(many), wait))
+/// Several objects with a `wait` of zero make one attempt, which takes as long as the answers.
+const fn once_or_for(wait: Duration) -> Wait {
+    match wait {
+        Duration::ZERO => Wait::Never,
+        wait => Wait::For(wait),
     }
 }
 
 impl<G: 'static> IntoFuture for Acquire<G> {
     type Output = Result<G, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    type IntoFuture = BoxFuture<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
@@ -583,7 +500,7 @@ impl<G: 'static> IntoFuture for Acquire<G> {
 
 impl<G: 'static> IntoFuture for TryAcquire<G> {
     type Output = Result<Option<G>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    type IntoFuture = BoxFuture<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { self.0.run().await })
@@ -592,7 +509,7 @@ impl<G: 'static> IntoFuture for TryAcquire<G> {
 
 impl<G: 'static> IntoFuture for TryAcquireFor<G> {
     type Output = Result<Option<G>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    type IntoFuture = BoxFuture<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { self.0.run().await })

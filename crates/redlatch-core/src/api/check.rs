@@ -140,7 +140,7 @@ pub(super) async fn shard_right(client: &Client, deadline: Moment) -> Option<Str
 fn denied_right(error: &Error) -> Option<String> {
     let denial = error.reason()?.to_string();
     let command = rights::command(&denial)?;
-    (error.kind() == ErrorKind::Permission).then(|| format!("+{}", command.replace(' ', "|")))
+    (error.kind() == ErrorKind::Permission).then(|| format!("+{command}"))
 }
 
 /// Checks all servers, and returns the addresses of those that answer. A server that does not is a
@@ -202,34 +202,24 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<Ad
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
             .map(str::trim_end)
     };
+    let unsupported = |why: String| Err(Error::new(ErrorKind::UnsupportedServer, why));
     if let Some(version) = field("redis_version")
         && is_older(version, (6, 2))
     {
-        return Err(Error::new(
-            ErrorKind::UnsupportedServer,
-            format!(
-                "{address} is of version {version}; redlatch needs Redis 6.2 or later, or Valkey"
-            ),
+        return unsupported(format!(
+            "{address} is of version {version}; redlatch needs Redis 6.2 or later, or Valkey"
         ));
     }
     if field("cluster_enabled") == Some("1") && !router.is_cluster() {
-        return Err(Error::new(
-            ErrorKind::UnsupportedServer,
-            format!(
-                "{address} belongs to a cluster; write {}",
-                address.written("+cluster")
-            ),
-        ));
+        let cluster = address.written("+cluster");
+        return unsupported(format!("{address} belongs to a cluster; write {cluster}"));
     }
     // With other topologies, each link checks the role when it connects.
     if field("role") == Some("slave") && router.is_fixed() {
         let master = field("master_host").unwrap_or("unknown");
         let master = authority(master, field("master_port").unwrap_or_default());
-        return Err(Error::new(
-            ErrorKind::UnsupportedServer,
-            format!(
-                "{address} is a replica, which takes no writes; connect to its master {master}, or name all of them with redis+replicas:// or redis+sentinel://"
-            ),
+        return unsupported(format!(
+            "{address} is a replica, which takes no writes; connect to its master {master}, or name all of them with redis+replicas:// or redis+sentinel://"
         ));
     }
     // All keys of this client have a TTL, so the volatile policies evict them as well.
@@ -365,7 +355,7 @@ pub(super) fn denied(client: &Client, error: Error) -> Error {
     let command = match rights::command(&denial) {
         // No rule of the user helps where the server does not know a command.
         _ if rights::is_unknown_command(&denial) => return error,
-        Some(command) => command.replace(' ', "|"),
+        Some(command) => command,
         None if rights::is_about_key(&denial) || rights::is_about_channel(&denial) => String::new(),
         None => return error,
     };

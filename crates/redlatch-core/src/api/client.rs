@@ -2,7 +2,11 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use crate::{Client, ClientBuilder, Error, Owner, runtime::TlsOptions};
+use crate::{
+    Client, ClientBuilder, Error, Owner,
+    net::Health,
+    runtime::{Command, TlsOptions},
+};
 
 /// The sizes of a client's tables, for tests and diagnostics. All are zero when nothing is held,
 /// waited for or in progress.
@@ -175,6 +179,52 @@ impl Client {
     /// ```
     pub fn server_clock_difference(&self) -> Duration {
         self.0.net.world.clocks.difference()
+    }
+
+    /// Returns what the client knows about its connections. Sends no request.
+    ///
+    /// A silent server counts as connected until a request or the health check, every 5 s, finds it
+    /// silent. [`ping`](Self::ping) sends a request.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(client: redlatch::Client) {
+    /// // For a readiness probe that is called often.
+    /// let status = if client.health().is_connected() { 200 } else { 503 };
+    /// # }
+    /// ```
+    pub fn health(&self) -> Health {
+        self.net().router.health()
+    }
+
+    /// Asks the server for its time, and returns the time of the round trip. In a cluster, asks one
+    /// node that answers. Costs one command, and no right that locks do not need.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+    /// println!("the server answers within {:?}", client.ping().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [every call](Error#errors-of-every-call).
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn ping(&self) -> Result<Duration, Error> {
+        self.check_open()?;
+        self.net().check_all_away()?;
+        let deadline = self.now() + self.patience();
+        let router = &self.net().router;
+        router.known(deadline).await?;
+        let session = router.any_session(deadline).await?;
+        let sent = self.now();
+        session.ask(Command::new("TIME"), deadline).await?;
+        Ok(self.now() - sent)
     }
 
     /// Returns the sizes of the tables at this instant.

@@ -938,8 +938,5 @@ fn set_tls<'a>(addresses: impl IntoIterator<Item = &'a mut Address>, tls: &TlsOp
 }
 
 fn out_of_bounds(option: &str, bounds: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidOption,
-        format!("{option} is out of bounds; it is {bounds}"),
-    )
+    address::wrong(format!("{option} is out of bounds; it is {bounds}"))
 }

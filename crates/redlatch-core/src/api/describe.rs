@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The answers of one server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ServerAnswers {
     /// Its address.
     pub address: String,
@@ -69,15 +69,11 @@ pub(crate) async fn describe(client: &Client) -> Result<Vec<ServerAnswers>, Erro
 
 impl ServerAnswers {
     /// Creates the entry of a server, or of slots, without answers.
-    const fn none(address: String, why: String) -> Self {
+    fn none(address: String, why: String) -> Self {
         Self {
             address,
             failed: Some(why),
-            info: None,
-            round_trip: Duration::ZERO,
-            time: Duration::ZERO,
-            lacks: Vec::new(),
-            no_wait: None,
+            ..Self::default()
         }
     }
 }

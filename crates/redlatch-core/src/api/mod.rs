@@ -8,6 +8,4 @@ mod close;
 pub(crate) mod config;
 mod connect;
 pub(crate) mod describe;
-mod health;
-mod parameters;
 mod start;

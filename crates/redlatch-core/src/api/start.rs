@@ -24,8 +24,8 @@ use crate::{
     net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
         lease::Trust,
-        rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
         time::Moment,
+        waiter::{RECHECKS_PER_SECOND, RateLimiter},
     },
     runtime::Runtime,
 };
@@ -34,8 +34,7 @@ impl Client {
     pub(crate) async fn start(config: Config, runtime: Arc<dyn Runtime>) -> Result<Self, Error> {
         let self_check = config.self_check;
         let deadline = runtime.now() + config.connect_timeout;
-        let metadata = Metadata::of_this_process(config.application.clone());
-        let client = Self::assemble(config, runtime, metadata);
+        let client = Self::assemble(config, runtime);
         client.net().router.want();
         client.0.watch_over();
         client.spawn_background(if self_check {
@@ -43,13 +42,17 @@ impl Client {
         } else {
             FirstWrite::AtFirstUse
         });
-        let starting = Starting(Some(client));
-        let result = starting.client().get_ready(self_check, deadline).await;
+        let life = Arc::clone(&client.net().world.life);
+        let mut starting = Starting(Some(&life));
+        let result = client.get_ready(self_check, deadline).await;
         match result {
-            Ok(()) => Ok(starting.started()),
+            Ok(()) => {
+                starting.0 = None;
+                Ok(client)
+            }
             Err(error) => {
-                let life = Arc::clone(&starting.client().net().world.life);
                 drop(starting);
+                drop(client);
                 // Wait for the tasks, so that no connection attempt outlives this call.
                 life.idle().await;
                 Err(error)
@@ -59,8 +62,7 @@ impl Client {
 
     /// Creates a client that connects with its first call.
     pub(crate) fn start_lazy(config: Config, runtime: Arc<dyn Runtime>) -> Self {
-        let metadata = Metadata::of_this_process(config.application.clone());
-        let client = Self::assemble(config, runtime, metadata);
+        let client = Self::assemble(config, runtime);
         client.0.watch_over();
         client.spawn_background(FirstWrite::AtFirstUse);
         client
@@ -100,16 +102,16 @@ impl Client {
         }
     }
 
-    fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
+    fn assemble(config: Config, runtime: Arc<dyn Runtime>) -> Self {
         observe::describe();
         let rules = config.rules;
         let address = config.servers.topology.to_string().into();
         let shutdown = watch::Sender::new(false);
         let id = ClientId::from_entropy(runtime.entropy());
         let numbers = Arc::new(Numbers::new(id.clone()));
-        let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
-        let world = world(&config, &runtime, life);
+        let world = world(&config, &runtime, &numbers, shutdown.clone());
         let router = start_router(&world, config.servers, config.connect_timeout);
+        let metadata = Metadata::of_this_process(config.application);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));
@@ -191,7 +193,13 @@ impl Client {
 }
 
 /// Creates the environment of the code below the engine.
-fn world(config: &Config, runtime: &Arc<dyn Runtime>, life: Arc<Life>) -> World {
+fn world(
+    config: &Config,
+    runtime: &Arc<dyn Runtime>,
+    numbers: &Arc<Numbers>,
+    shutdown: watch::Sender<bool>,
+) -> World {
+    let life = Life::new(Arc::clone(runtime), Arc::clone(numbers), shutdown);
     World::new(
         Arc::clone(runtime),
         Arc::clone(&config.transport),
@@ -210,28 +218,13 @@ fn trust(configured: Trust, rules: Rules) -> Trust {
     }
 }
 
-/// A client that is not ready yet. Dropping it stops the client at once.
-struct Starting(Option<Client>);
+/// The life of a client that is not ready yet. Dropping it stops the client at once.
+struct Starting<'a>(Option<&'a Life>);
 
-impl Starting {
-    #[expect(
-        clippy::expect_used,
-        reason = "`started` takes this away with the client"
-    )]
-    const fn client(&self) -> &Client {
-        self.0.as_ref().expect("it has not started")
-    }
-
-    #[expect(clippy::expect_used, reason = "it takes this away with the client")]
-    fn started(mut self) -> Client {
-        self.0.take().expect("it has not started")
-    }
-}
-
-impl Drop for Starting {
+impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        if let Some(client) = &self.0 {
-            client.0.life().stop();
+        if let Some(life) = self.0 {
+            life.stop();
         }
     }
 }

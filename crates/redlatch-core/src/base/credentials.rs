@@ -1,8 +1,8 @@
-//! Credentials, and where new ones come from.
+//! Credentials, where new ones come from, and when.
 
 use std::{error, fmt, future::Future, time::Duration};
 
-use crate::runtime::BoxFuture;
+use crate::{protocol::backoff::unit, runtime::BoxFuture};
 
 /// A user and a password, from the provider of
 /// [`credentials_from`](crate::ClientBuilder::credentials_from).
@@ -49,6 +49,14 @@ impl fmt::Debug for Provider {
     }
 }
 
+/// Returns for how long credentials that end in `expires_in` are used: between seven and eight
+/// tenths of that time, and at least 1 s. The rest is for a slow provider, and the spread keeps
+/// clients apart.
+pub(crate) fn used_for(expires_in: Duration, random: u64) -> Duration {
+    let tenth = expires_in / 10;
+    (tenth * 7 + tenth.mul_f64(unit(random))).max(Duration::from_secs(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +70,15 @@ mod tests {
         };
         let text = format!("{credentials:?}");
         assert!(text.contains("app") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn credentials_are_replaced_before_their_end_and_not_at_the_same_time() {
+        let quarter = Duration::from_secs(900);
+        assert_eq!(used_for(quarter, 0), Duration::from_secs(630));
+        assert!(used_for(quarter, u64::MAX) > Duration::from_secs(719));
+        assert!(used_for(quarter, u64::MAX) <= Duration::from_secs(720));
+        assert_eq!(used_for(Duration::ZERO, 7), Duration::from_secs(1));
+        assert!(used_for(Duration::MAX, u64::MAX) < Duration::MAX);
     }
 }

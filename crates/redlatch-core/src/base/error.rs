@@ -182,7 +182,7 @@ impl Error {
     /// already. `kind` is that of events and metrics. For the crates of this family.
     #[doc(hidden)]
     #[must_use]
-    pub fn about(self, kind: &str, name: &str) -> Self {
+    pub fn about(mut self, kind: &str, name: &str) -> Self {
         if self.0.names_object {
             return self;
         }
@@ -191,10 +191,10 @@ impl Error {
             Some((end, _)) => format!("{}…", &name[..end]),
             None => name.to_owned(),
         };
-        let mut inner = (*self.0).clone();
+        let inner = Arc::make_mut(&mut self.0);
         inner.message = shortened(format!("{kind} {name:?}: {}", inner.message));
         inner.names_object = true;
-        Self(Arc::new(inner))
+        self
     }
 
     /// Creates the error of a name that belongs to an object of kind `found`, where `wanted` is
@@ -311,14 +311,14 @@ impl Error {
     }
 
     /// Records that an earlier request than the failed one may have been executed.
-    pub(crate) fn in_doubt(self) -> Self {
-        let mut inner = (*self.0).clone();
+    pub(crate) fn in_doubt(mut self) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
         inner.in_doubt = true;
         if inner.kind == ErrorKind::Unavailable {
             // `Unavailable` promises that nothing was executed.
             inner.kind = ErrorKind::OutcomeUnknown;
         }
-        Self(Arc::new(inner))
+        self
     }
 
     /// Returns the class.

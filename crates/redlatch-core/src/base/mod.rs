@@ -13,4 +13,3 @@ pub(crate) mod rules;
 pub(crate) mod script;
 pub(crate) mod sync;
 pub(crate) mod timeouts;
-pub(crate) mod watched;

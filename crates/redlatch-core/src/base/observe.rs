@@ -11,13 +11,11 @@ use tracing::{Span, field};
 
 use crate::{
     Error,
-    base::{
-        primitive::{Primitive, Token},
-        watched::Watched,
-    },
+    base::primitive::{Primitive, Token, Watched},
     protocol::{
         hold::LossCause,
         outage::{Over, Trouble},
+        server_clock::whole_millis,
     },
     runtime::Address,
 };
@@ -177,7 +175,7 @@ pub(crate) fn hold_span(
 ) -> Span {
     tracing::debug_span!(
         target: "redlatch", parent: None, "hold", kind = primitive.kind(), class = &*primitive.class(),
-        name = %primitive.name(), %owner, %token, remaining_ms = millis(remaining), outcome = field::Empty
+        name = %primitive.name(), %owner, %token, remaining_ms = whole_millis(remaining), outcome = field::Empty
     )
 }
 
@@ -268,12 +266,8 @@ pub(crate) fn renewed(labels: &Labels, late: bool) {
 /// Tells in the span of a hold that it lasts for `remaining` now.
 pub(crate) fn hold_renewed(span: &Span, remaining: Duration) {
     tracing::trace!(
-        target: "redlatch", parent: span, event = "renewed", remaining_ms = millis(remaining), "a hold was renewed"
+        target: "redlatch", parent: span, event = "renewed", remaining_ms = whole_millis(remaining), "a hold was renewed"
     );
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Records a renewal without a clear answer.

@@ -9,7 +9,7 @@ use crate::{
         owner::AttemptId,
         script::{Script, ScriptCall},
     },
-    protocol::{name::Key, waiter::Discipline},
+    protocol::{name::Key, phase_watch::Snapshot, waiter::Discipline},
     runtime::Value,
 };
 
@@ -95,8 +95,7 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Builds the call that withdraws entries of waiters for an object of this kind. `None` if the
     /// kind has no waiters.
-    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
-        let _ = request;
+    fn withdraw(&self, _request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
         None
     }
 
@@ -107,8 +106,7 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the error with which the server refused to tell others that the object is free, for
     /// kinds whose reply of [`release`](Self::release) has it.
-    fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
-        let _ = reply;
+    fn message_refused<'a>(&self, _reply: &'a Value) -> Option<&'a str> {
         None
     }
 
@@ -120,24 +118,56 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Tells whether the waiters of this client that a release has granted to learn of it from this
     /// reply, and get no message. The release of a reader may grant to a writer.
-    fn tells_by_reply(&self, reply: &Value) -> bool {
-        let _ = reply;
+    fn tells_by_reply(&self, _reply: &Value) -> bool {
         true
     }
 
     /// Reads a token in a busy reply of [`acquire`](Self::acquire), for kinds that [grant
     /// ahead](Self::grants_ahead). A later grant has a greater token.
-    fn last_token(&self, reply: &Value) -> Option<Token> {
-        let _ = reply;
+    fn last_token(&self, _reply: &Value) -> Option<Token> {
         None
     }
 
     /// Reads the information about waiters in the reply of [`release`](Self::release), for kinds
     /// without an order of waiters.
-    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
-        let _ = reply;
+    fn waiting<'a>(&self, _reply: &'a Value) -> Waiting<'a> {
         Waiting::Unknown
     }
+}
+
+/// One object whose phases end. It builds the requests and reads the replies. The engine decides
+/// when to send them.
+///
+/// A phase is a number greater than the numbers of all earlier phases, and it ends once. The script
+/// that ends it publishes a message to the object's
+/// [`broadcast_channel`](Key::broadcast_channel). The text of the message is for people: any
+/// message makes each client query once.
+pub trait Watched: Send + Sync + fmt::Debug + 'static {
+    /// Returns the kind, as it appears in events and metrics.
+    fn kind(&self) -> &'static str;
+
+    /// Returns the user's class, empty if none was given.
+    fn class(&self) -> Arc<str>;
+
+    /// Returns the object's main key.
+    fn key(&self) -> &Key;
+
+    /// Returns the name.
+    fn name(&self) -> &str {
+        self.key().name()
+    }
+
+    /// Builds the call that queries the object and the states of `phases`. It must change nothing.
+    fn look(&self, phases: &[u64]) -> ScriptCall;
+
+    /// Reads the reply of [`look`](Self::look), which must contain the state of each of `phases`.
+    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error>;
+
+    /// Returns the error of a wait for an object that does not exist.
+    fn absent(&self) -> Error;
+
+    /// Returns the error of a wait for a phase during which the object was removed.
+    fn gone(&self) -> Error;
 }
 
 /// The sides of an object that can be held in two ways. An owner's holds of the two sides are

@@ -201,4 +201,5 @@ mod tests {
 
 #[cfg(test)]
 #[cfg(shuttle)]
+#[path = "sync/tests/threads.rs"]
 mod threads;

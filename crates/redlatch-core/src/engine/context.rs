@@ -32,9 +32,8 @@ use crate::{
     protocol::{
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
-        rate_limiter::RateLimiter,
         time::Moment,
-        waiter::{QueueView, RECHECK, Step, WaitStrategy, Waiter},
+        waiter::{QueueView, RECHECK, RateLimiter, Step, WaitStrategy, Waiter},
     },
     runtime::Runtime,
 };

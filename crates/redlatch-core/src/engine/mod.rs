@@ -55,4 +55,5 @@ pub(crate) use withdrawals::Withdrawals;
 
 #[cfg(test)]
 #[cfg(shuttle)]
+#[path = "tests/threads.rs"]
 mod threads;

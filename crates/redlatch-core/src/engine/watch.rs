@@ -13,15 +13,15 @@ use crate::{
     Client, Error, ErrorKind,
     base::{
         observe,
+        primitive::Watched,
         rules::Rule,
         script::{CallOutcome, Failure},
         timeouts,
-        watched::Watched,
     },
     engine::context::WaiterTicket,
     net::{Dispatch, Limit, LinkClass, Listener, MessageFilter, Request},
     protocol::{
-        phase_watch::WatchResult,
+        phase_watch::{PhaseState, WatchResult},
         time::Moment,
         waiter::{
             Admission, Busy, Discipline, End, GiveUp, Plan, QueueView, RECHECK, Registration, Step,
@@ -279,11 +279,11 @@ impl<'a> Run<'a> {
     fn consulted(&mut self, result: WatchResult<Error>) -> Result<Consulted, Error> {
         self.trouble = None;
         match result {
-            WatchResult::UnderWay => Ok(Consulted::UnderWay),
-            WatchResult::Over => Ok(Consulted::Over),
-            WatchResult::Gone => Err(self.watched.gone()),
-            WatchResult::Absent => Err(self.watched.absent()),
-            WatchResult::Failed(error) => Err(error),
+            Ok(Some(PhaseState::UnderWay)) => Ok(Consulted::UnderWay),
+            Ok(Some(PhaseState::Over)) => Ok(Consulted::Over),
+            Ok(Some(PhaseState::Gone)) => Err(self.watched.gone()),
+            Ok(None) => Err(self.watched.absent()),
+            Err(error) => Err(error),
         }
     }
 

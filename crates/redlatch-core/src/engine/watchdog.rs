@@ -28,8 +28,7 @@ use crate::{
         hold::LossCause,
         renewal::{Due, Renewal, RenewalTable},
         renewal_window::RenewalWindow,
-        sleep_deadline::SleepDeadline,
-        time::Moment,
+        time::{Moment, SleepDeadline},
     },
     runtime::{Address, Runtime},
 };

@@ -22,8 +22,8 @@ use crate::{
     net::{Net, Repeated},
     protocol::{
         name::{Key, Prefix},
-        rate_limiter::{RECHECKS_PER_SECOND, RateLimiter},
         time::Moment,
+        waiter::{RECHECKS_PER_SECOND, RateLimiter},
     },
 };
 

@@ -1,10 +1,10 @@
 //! Objects that can be held together with others.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, Client, Error, Held, TryAcquire, TryAcquireFor, api::builder::AcquireMany,
-    base::primitive::Primitive, engine::AcquireOptions,
+    Acquire, Client, Error, Held, TryAcquire, TryAcquireFor, api::builder::Source,
+    base::primitive::Primitive, engine::Wait,
 };
 
 /// Any lock: the plain lock, each stripe of a striped lock, the fair lock, either side of a
@@ -54,12 +54,7 @@ impl dyn Lockable + '_ {
     /// # }
     /// ```
     pub fn lock(&self) -> Acquire<Held> {
-        match self.member() {
-            Ok(Member {
-                client, primitive, ..
-            }) => Acquire::new(&client, Ok(primitive)),
-            Err(error) => Acquire::many(Arc::new(Invalid(error))),
-        }
+        Acquire::of(self.source(), Wait::Forever)
     }
 
     /// Acquires the lock if it is free now; `None` otherwise. Await the returned builder.
@@ -75,12 +70,7 @@ impl dyn Lockable + '_ {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<Held> {
-        match self.member() {
-            Ok(Member {
-                client, primitive, ..
-            }) => TryAcquire::new(&client, Ok(primitive)),
-            Err(error) => TryAcquire::many(Arc::new(Invalid(error))),
-        }
+        TryAcquire::of(self.source(), Wait::Never)
     }
 
     /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the
@@ -97,25 +87,15 @@ impl dyn Lockable + '_ {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
-        match self.member() {
-            Ok(Member {
-                client, primitive, ..
-            }) => TryAcquireFor::new(&client, Ok(primitive), wait),
-            Err(error) => TryAcquireFor::many(Arc::new(Invalid(error)), wait),
-        }
+        TryAcquireFor::of(self.source(), Wait::For(wait))
     }
-}
 
-/// An acquisition that fails, since its name is invalid.
-#[derive(Debug)]
-struct Invalid(Error);
-
-impl AcquireMany<Held> for Invalid {
-    fn acquire(
-        self: Arc<Self>,
-        _: AcquireOptions,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<Held>, Error>> + Send>> {
-        Box::pin(async move { Err(self.0.clone()) })
+    fn source(&self) -> Result<Source<Held>, Error> {
+        self.member().map(|member| Source::One {
+            client: member.client,
+            primitive: member.primitive,
+            wrap: Held::from,
+        })
     }
 }
 

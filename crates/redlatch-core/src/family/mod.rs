@@ -6,13 +6,11 @@
 //! through [`Internals`].
 
 #[macro_use]
-mod awaited;
+mod handle;
 pub mod exclusive;
 mod forget;
-mod handle;
 mod internals;
 pub(crate) mod member;
-mod records;
 #[cfg(test)]
 #[path = "../runtime/replies.rs"]
 mod replies;
@@ -27,12 +25,11 @@ pub use crate::{
         owner::AttemptId,
         primitive::{
             AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Primitive, ReleaseReply,
-            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Withdraw, WithdrawRequest,
-            Withdrawn, loss,
+            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
+            WithdrawRequest, Withdrawn, loss,
         },
         rules::{Rule, Rules},
         script::{CallOutcome, Failure, Script, ScriptCall, kept_script, millis},
-        watched::Watched,
     },
     engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
@@ -54,5 +51,4 @@ pub use crate::{
 use crate::runtime::Value;
 
 pub use handle::Handle;
-pub use internals::Internals;
-pub use records::Records;
+pub use internals::{Internals, Records};

@@ -8,12 +8,12 @@ use super::World;
 use crate::{
     Error, ErrorKind,
     base::{
-        credentials::{Credentials, Provided, Provider},
+        credentials::{Credentials, Provided, Provider, used_for},
         observe,
         sync::Watch,
         timeouts,
     },
-    protocol::{expiry, time::Moment},
+    protocol::time::Moment,
     runtime::{Address, Dial, DialError, DialErrorKind, Dialed, Login, Purpose},
 };
 
@@ -185,7 +185,7 @@ impl Access {
                 expires_in,
             }) => {
                 self.change(username, Some(password));
-                let lasts = expires_in.map(|expires_in| expiry::used_for(expires_in, random));
+                let lasts = expires_in.map(|expires_in| used_for(expires_in, random));
                 Some(lasts.unwrap_or(Duration::MAX))
             }
             Err(why) => {

@@ -16,7 +16,7 @@ use crate::{
         life::Life,
         sync::{Mutex, MutexGuard, lock},
     },
-    protocol::{sleep_deadline::SleepDeadline, time::Moment},
+    protocol::time::{Moment, SleepDeadline},
     runtime::Runtime,
 };
 

@@ -412,4 +412,5 @@ const COMPANY: usize = if cfg!(redlatch_sim) { 1 } else { 4 };
 
 #[cfg(test)]
 #[cfg(shuttle)]
+#[path = "batcher/tests/threads.rs"]
 mod threads;

@@ -10,7 +10,10 @@ use crate::{
         observe,
         sync::{Mutex, lock},
     },
-    protocol::{server_clock::whole_millis, server_clocks::ServerClocks, time::Moment},
+    protocol::{
+        server_clock::{ServerClocks, whole_millis},
+        time::Moment,
+    },
     runtime::Address,
 };
 

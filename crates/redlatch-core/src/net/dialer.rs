@@ -9,7 +9,7 @@ use super::{Access, World};
 use crate::{
     Error,
     base::timeouts,
-    protocol::{redial::Redial, time::Moment},
+    protocol::{outage::Redial, time::Moment},
     runtime::{Address, Dialed, Login, Purpose},
 };
 

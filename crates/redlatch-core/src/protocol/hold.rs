@@ -172,12 +172,15 @@ impl LocalLease {
 
 #[cfg(test)]
 mod tests {
+    use HoldState::{Held, Lost, Unknown};
+    use LossCause::{Expired, Taken, Unreachable};
+
     use super::*;
     use crate::protocol::time::at;
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn local_lease() -> LocalLease {
+    fn lease() -> LocalLease {
         // 1,000 ms less 2 % and 4 ms: valid for 976 ms, reported as lost at 974 ms.
         LocalLease::new(trust(), at(0), 1000 * MS)
     }
@@ -189,48 +192,35 @@ mod tests {
     // L12
     #[test]
     fn loss_is_reported_before_the_deadline_without_any_reply() {
-        let mut local_lease = local_lease();
-        assert_eq!(local_lease.state(at(973)), HoldState::Held);
-        assert_eq!(
-            local_lease.state(at(974)),
-            HoldState::Lost(LossCause::Expired)
-        );
+        let mut lease = lease();
+        assert_eq!(lease.state(at(973)), Held);
+        assert_eq!(lease.state(at(974)), Lost(Expired));
     }
 
     // L13
     #[test]
     fn one_failed_renewal_is_not_a_loss() {
-        let mut local_lease = local_lease();
-        assert_eq!(local_lease.troubled(at(333)), HoldState::Unknown);
-        assert_eq!(
-            local_lease.extended(trust(), at(400), 1000 * MS, at(410)),
-            HoldState::Held
-        );
-        assert_eq!(local_lease.valid_until(), at(1376));
-        assert_eq!(local_lease.troubled(at(700)), HoldState::Unknown);
-        assert_eq!(
-            local_lease.state(at(1374)),
-            HoldState::Lost(LossCause::Unreachable)
-        );
+        let mut lease = lease();
+        assert_eq!(lease.troubled(at(333)), Unknown);
+        assert_eq!(lease.extended(trust(), at(400), 1000 * MS, at(410)), Held);
+        assert_eq!(lease.valid_until(), at(1376));
+        assert_eq!(lease.troubled(at(700)), Unknown);
+        assert_eq!(lease.state(at(1374)), Lost(Unreachable));
     }
 
     #[test]
     fn a_renewal_answered_too_late_revives_nothing() {
-        let mut local_lease = local_lease();
-        let state = local_lease.extended(trust(), at(970), 1000 * MS, at(980));
-        assert_eq!(state, HoldState::Lost(LossCause::Expired));
-        assert_eq!(
-            local_lease.lose(LossCause::Taken, at(990)),
-            state,
-            "the first cause stays"
-        );
+        let mut lease = lease();
+        let state = lease.extended(trust(), at(970), 1000 * MS, at(980));
+        assert_eq!(state, Lost(Expired));
+        assert_eq!(lease.lose(Taken, at(990)), state, "the first cause stays");
     }
 
     // L15
     #[test]
     fn a_shorter_lease_does_not_shorten() {
-        let mut local_lease = local_lease();
-        local_lease.extended(trust(), at(100), 50 * MS, at(101));
-        assert_eq!(local_lease.valid_until(), at(976));
+        let mut lease = lease();
+        lease.extended(trust(), at(100), 50 * MS, at(101));
+        assert_eq!(lease.valid_until(), at(976));
     }
 }

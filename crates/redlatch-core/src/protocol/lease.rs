@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::time::Moment;
+use super::{server_clock::whole_millis, time::Moment};
 
 /// How long a hold lasts.
 ///
@@ -63,7 +63,7 @@ impl Lease {
             return Err(LeaseError { span, min });
         }
         // The server counts whole milliseconds. Rounding down never promises too much.
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let millis = whole_millis(span);
         Ok(Self { millis, renewed })
     }
 }

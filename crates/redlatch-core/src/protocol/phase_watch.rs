@@ -27,20 +27,9 @@ pub struct Snapshot {
     pub remaining: Duration,
 }
 
-/// The result for one watcher.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WatchResult<E> {
-    /// The watcher's phase lasts.
-    UnderWay,
-    /// The watcher's phase has ended.
-    Over,
-    /// The object was removed during the watcher's phase.
-    Gone,
-    /// The object does not exist.
-    Absent,
-    /// The look failed for a permanent reason.
-    Failed(E),
-}
+/// The result for one watcher: the state of its phase, `None` without an object, or the permanent
+/// reason why the look failed.
+pub(crate) type WatchResult<E> = Result<Option<PhaseState>, E>;
 
 /// The last answered look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +203,7 @@ impl<E: Clone> PhaseWatch<E> {
         for (&id, watcher) in &mut self.watchers {
             if watcher.wants.is_some_and(|after| after < number) {
                 watcher.wants = None;
-                watcher.result = Some(WatchResult::Failed(why.clone()));
+                watcher.result = Some(Err(why.clone()));
                 wake.push(id);
             }
         }
@@ -261,7 +250,7 @@ impl<E> Watcher<E> {
                 }
                 None => {
                     self.wants = None;
-                    self.result = Some(WatchResult::Absent);
+                    self.result = Some(Ok(None));
                     return true;
                 }
             },
@@ -271,11 +260,7 @@ impl<E> Watcher<E> {
             return false;
         }
         self.wants = None;
-        self.result = Some(match state {
-            PhaseState::UnderWay => WatchResult::UnderWay,
-            PhaseState::Over => WatchResult::Over,
-            PhaseState::Gone => WatchResult::Gone,
-        });
+        self.result = Some(Ok(Some(state)));
         true
     }
 }
@@ -311,14 +296,14 @@ mod tests {
         assert_eq!(it.begin(at(1), at(9)), None, "one at a time");
         let woken = it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
         assert_eq!(woken, [a, b]);
-        assert_eq!(it.take_result(a), Some(WatchResult::UnderWay));
+        assert_eq!(it.take_result(a), Some(Ok(Some(UnderWay))));
         assert_eq!(it.take_result(a), None);
         assert_eq!((it.phase(a), it.phase(b)), (Some(7), Some(7)));
         let (number, phases) = it.begin(at(2), at(9)).unwrap();
         assert_eq!(phases, [7]);
         let over = snapshot(&[(7, Over)], Some((8, UnderWay)));
         assert_eq!(it.saw(number, at(2), over), [a, b], "they need not ask");
-        assert_eq!(it.take_result(b), Some(WatchResult::Over));
+        assert_eq!(it.take_result(b), Some(Ok(Some(Over))));
     }
 
     #[test]
@@ -331,8 +316,8 @@ mod tests {
         assert_eq!((it.take_result(b), it.phase(b)), (None, None));
         let (number, _) = it.begin(at(1), at(9)).unwrap();
         it.saw(number, at(1), snapshot(&[(7, Gone)], None));
-        assert_eq!(it.take_result(a), Some(WatchResult::Gone));
-        assert_eq!(it.take_result(b), Some(WatchResult::Absent));
+        assert_eq!(it.take_result(a), Some(Ok(Some(Gone))));
+        assert_eq!(it.take_result(b), Some(Ok(None)));
     }
 
     #[test]
@@ -342,7 +327,7 @@ mod tests {
         let (number, _) = it.begin(at(0), at(9)).unwrap();
         it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
         let both = |it: &mut PhaseWatch<_>| [a, b].map(|id| it.take_result(id));
-        let under_way = || Some(WatchResult::UnderWay);
+        let under_way = || Some(Ok::<_, &str>(Some(UnderWay)));
         assert_eq!(both(&mut it), [under_way(), under_way()]);
         it.hear(a, 1);
         let (number, _) = it.begin(at(1), at(9)).unwrap();
@@ -369,7 +354,7 @@ mod tests {
         let (number, phases) = it.begin(at(0), at(9)).unwrap();
         assert_eq!(phases, [5]);
         it.saw(number, at(0), snapshot(&[(5, Over)], Some((6, UnderWay))));
-        assert_eq!(it.take_result(c), Some(WatchResult::Over));
+        assert_eq!(it.take_result(c), Some(Ok(Some(Over))));
     }
 
     #[test]
@@ -385,6 +370,6 @@ mod tests {
         assert_eq!(late, 3, "the second was forgotten");
         assert_eq!(it.gave_up(2), None, "and counts no more");
         assert_eq!(it.failed(late, &"no right"), [b]);
-        assert_eq!(it.take_result(b), Some(WatchResult::Failed("no right")));
+        assert_eq!(it.take_result(b), Some(Err("no right")));
     }
 }

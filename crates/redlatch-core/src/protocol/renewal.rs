@@ -78,14 +78,6 @@ impl Renewal {
 }
 
 impl<T> RenewalTable<T> {
-    /// Returns an empty table.
-    pub(crate) const fn new() -> Self {
-        Self {
-            due: BTreeMap::new(),
-            kept: 0,
-        }
-    }
-
     /// Adds the hold `id`, or replaces its payload and its lease. Its first renewal is due after
     /// half of `within` to all of it, or else as usual.
     pub(crate) fn insert(
@@ -104,8 +96,7 @@ impl<T> RenewalTable<T> {
                 || regular(lease, random),
                 |within| within.mul_f64(0.5 + 0.5 * unit(random)),
             );
-        *renewal = Renewal::At { lease, due };
-        self.due.insert((due, id), payload);
+        self.plan(id, renewal, payload, (lease, due));
     }
 
     /// Renews the hold `id` at `at`, if its next renewal is due later.
@@ -114,8 +105,7 @@ impl<T> RenewalTable<T> {
             && at < due
             && let Some(payload) = self.due.remove(&(due, id))
         {
-            *renewal = Renewal::At { lease, due: at };
-            self.due.insert((at, id), payload);
+            self.plan(id, renewal, payload, (lease, at));
         }
     }
 
@@ -158,9 +148,7 @@ impl<T> RenewalTable<T> {
         random: u64,
     ) {
         if let Renewal::UnderWay { .. } = *renewal {
-            let due = now + steady(lease, random);
-            *renewal = Renewal::At { lease, due };
-            self.due.insert((due, id), payload);
+            self.plan(id, renewal, payload, (lease, now + steady(lease, random)));
         }
     }
 
@@ -174,10 +162,19 @@ impl<T> RenewalTable<T> {
         random: u64,
     ) {
         if let Renewal::UnderWay { lease } = *renewal {
-            let due = now + hurried(lease, random);
-            *renewal = Renewal::At { lease, due };
-            self.due.insert((due, id), payload);
+            self.plan(id, renewal, payload, (lease, now + hurried(lease, random)));
         }
+    }
+
+    fn plan(
+        &mut self,
+        id: u64,
+        renewal: &mut Renewal,
+        payload: T,
+        (lease, due): (Duration, Moment),
+    ) {
+        *renewal = Renewal::At { lease, due };
+        self.due.insert((due, id), payload);
     }
 
     /// Returns the number of holds, including those whose renewal is under way.
@@ -188,7 +185,10 @@ impl<T> RenewalTable<T> {
 
 impl<T> Default for RenewalTable<T> {
     fn default() -> Self {
-        Self::new()
+        Self {
+            due: BTreeMap::new(),
+            kept: 0,
+        }
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_hold_is_renewed_every_third_and_sooner_after_a_failure() {
-        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
         table.insert(1, &mut one, "a", (LEASE, None), at(0), u64::MAX);
         let due = table.next_due().unwrap();
         assert!(due > at(9_999) && due <= at(10_000));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn first_renewal_of_an_unconfirmed_hold_is_due_soon() {
-        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
         let soon = Some(Duration::from_millis(500));
         table.insert(1, &mut one, "a", (LEASE, soon), at(0), 0);
         assert_eq!(table.next_due(), Some(at(250)));
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_renewal_in_a_hurry_is_due_sooner_and_never_later() {
-        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
         table.hurry(1, &mut one, at(5));
         assert_eq!(table.next_due(), None, "it is never renewed");
         table.insert(1, &mut one, (), (LEASE, None), at(0), 0);
@@ -278,7 +278,7 @@ mod tests {
     // L10
     #[test]
     fn an_answer_after_removal_registers_nothing() {
-        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
         table.insert(1, &mut one, (), (LEASE, None), at(0), 0);
         let taken = table.take_due(at(10_000));
         assert!(one.begin(taken[0].at));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn renewal_removed_or_postponed_before_it_begins_does_not_begin() {
-        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
         table.insert(1, &mut one, (), (LEASE, None), at(0), 0);
         let first = table.take_due(at(10_000)).remove(0);
         table.insert(1, &mut one, (), (LEASE, None), at(10_000), 0);
@@ -305,7 +305,7 @@ mod tests {
     proptest! {
         #[test]
         fn table_agrees_with_its_holds(ops in prop::collection::vec((0_u8..5, 0_usize..6, 0_u64..40_000, any::<u64>()), 0..80)) {
-            let (mut table, mut holds) = (RenewalTable::new(), [Renewal::Never; 6]);
+            let (mut table, mut holds) = (RenewalTable::default(), [Renewal::Never; 6]);
             let mut now = 0;
             for (op, hold, step, random) in ops {
                 now += step;

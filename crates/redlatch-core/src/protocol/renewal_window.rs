@@ -65,13 +65,9 @@ impl<T> RenewalWindow<T> {
         }
         self.under_way += count;
         self.pipelines += 1;
-        let mut taken = Vec::with_capacity(count);
-        while taken.len() < count
-            && let Some(((_, id), payload)) = self.waiting.pop_first()
-        {
-            taken.push((id, payload));
-        }
-        Some(taken)
+        let first = std::iter::from_fn(|| self.waiting.pop_first());
+        let taken = first.take(count).map(|((_, id), payload)| (id, payload));
+        Some(taken.collect())
     }
 
     /// Records that a pipeline of `count` renewals, sent at `sent`, was answered at `now`. `usual`

@@ -1,6 +1,7 @@
-//! The time of a server's clock, as far as its replies show.
+//! The time of a server's clock as far as its replies show, and the differences between the clocks
+//! of servers that may replace each other.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::time::Moment;
 
@@ -53,6 +54,113 @@ pub(crate) fn whole_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The readings of several servers' clocks.
+///
+/// Each `TIME` request bounds a server's clock: the server read it after the request was sent and
+/// before the answer arrived. So two clocks differ by at least the gap between their bounds, and
+/// only that gap counts. Only readings of about the same time are compared, because the client's
+/// clock may stop between them while a machine is paused.
+#[derive(Debug)]
+pub(crate) struct ServerClocks<N> {
+    readings: BTreeMap<N, Reading>,
+    /// The largest recent difference, and the time of that measurement.
+    widest: (Duration, Moment),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    sent: Moment,
+    received: Moment,
+    /// The server's clock in ms since the epoch.
+    millis: u64,
+}
+
+impl<N: Ord> ServerClocks<N> {
+    /// Creates an empty set of readings.
+    pub(crate) const fn new() -> Self {
+        Self {
+            readings: BTreeMap::new(),
+            widest: (Duration::ZERO, Moment::ORIGIN),
+        }
+    }
+
+    /// Returns the largest recent difference between two servers, at most one hour.
+    pub(crate) const fn difference(&self) -> Duration {
+        self.widest.0
+    }
+
+    /// Records that `node`, asked at `sent`, answered `millis` at `received`.
+    pub(crate) fn read(&mut self, node: N, sent: Moment, received: Moment, millis: u64) {
+        let reading = Reading {
+            sent,
+            received,
+            millis,
+        };
+        if let Some(before) = self.readings.remove(&node)
+            && reading.differs_from(&before) > JUMP
+        {
+            // The server's clock was set, or ours stopped. Older readings of other servers are
+            // useless now.
+            self.readings.clear();
+        }
+        self.readings
+            .retain(|_, other| received - other.received < FORGOTTEN);
+        let others = self.readings.values();
+        let fresh = others.filter(|other| received - other.received < FRESH);
+        let widest = fresh.map(|other| reading.differs_from(other)).max();
+        let widest = widest.unwrap_or_default().min(MOST);
+        if widest >= self.widest.0 || received - self.widest.1 > REMEMBERED {
+            self.widest = (widest, received);
+        }
+        self.readings.insert(node, reading);
+    }
+}
+
+impl Reading {
+    /// Returns the minimum difference between the two clocks.
+    fn differs_from(&self, other: &Self) -> Duration {
+        let age = self
+            .received
+            .since(other.received)
+            .max(other.received - self.received);
+        let drift = age.mul_f64(DRIFT);
+        let (a, b) = (self.offset(), other.offset());
+        // The gap between the two intervals, negative if they overlap.
+        let apart = (a.0 - b.1).max(b.0 - a.1);
+        let apart = Duration::from_millis(u64::try_from(apart).unwrap_or(0));
+        apart.saturating_sub(drift)
+    }
+
+    /// Returns the bounds of the server's clock relative to ours, in ms.
+    fn offset(&self) -> (i128, i128) {
+        let ours = |moment: Moment| moment.since_origin().as_millis() as i128;
+        let millis = i128::from(self.millis);
+        (
+            millis - ours(self.received) - 1,
+            millis + 1 - ours(self.sent),
+        )
+    }
+}
+
+/// Maximum time between two readings that are compared.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// A difference that was not measured again for this long is dropped. Clocks are compared more
+/// often.
+const REMEMBERED: Duration = Duration::from_secs(900);
+
+/// A server without a reading for this long is not in use any more.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+
+/// Maximum difference that is taken into account.
+const MOST: Duration = Duration::from_secs(3600);
+
+/// A clock that is not set changes by less than this between two readings.
+const JUMP: Duration = Duration::from_millis(500);
+
+/// Maximum drift between two clocks that are not set, relative to the time between two readings.
+const DRIFT: f64 = 0.001;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +179,83 @@ mod tests {
             900_000,
             "a clock that was set back is followed"
         );
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn one_server_does_not_differ() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", at(0), at(5), 1_000_000);
+        clocks.read("a", at(10), at(15), 9_000_000);
+        assert_eq!(clocks.difference(), Duration::ZERO);
+    }
+
+    #[test]
+    fn only_differences_beyond_the_round_trip_count() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", at(0), at(100), 1_000_000);
+        clocks.read("b", at(0), at(100), 1_000_090);
+        let none = clocks.difference();
+        assert_eq!(
+            none,
+            Duration::ZERO,
+            "the answers may have been under way for as long"
+        );
+        clocks.read("c", at(100), at(110), 1_008_100);
+        let grown = clocks.difference();
+        assert!(grown > 7_800 * MS && grown < 8_000 * MS, "{grown:?}");
+        clocks.read("d", at(200), at(210), 1_004_200);
+        assert_eq!(clocks.difference(), grown, "it is the largest that counts");
+    }
+
+    #[test]
+    fn a_server_that_is_behind_differs_as_well() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", at(0), at(0), 10_000_000);
+        clocks.read("b", at(0), at(0), 9_992_000);
+        let grown = clocks.difference();
+        assert!(grown > 7_990 * MS && grown <= 8_000 * MS, "{grown:?}");
+        clocks.read("c", at(0), at(0), 0);
+        assert_eq!(
+            clocks.difference(),
+            MOST,
+            "more than an hour is not allowed for"
+        );
+    }
+
+    #[test]
+    fn readings_of_different_times_are_not_compared() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", at(0), at(0), 1_000_000);
+        clocks.read("b", at(31_000), at(31_000), 9_000_000);
+        assert_eq!(clocks.difference(), Duration::ZERO);
+    }
+
+    /// A paused machine: its clock has moved by a second, and those of the servers by an hour.
+    #[test]
+    fn pause_of_the_own_clock_makes_no_difference() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", at(0), at(0), 1_000_000);
+        clocks.read("b", at(0), at(0), 1_000_000);
+        clocks.read("a", at(1_000), at(1_000), 4_600_000);
+        clocks.read("b", at(1_000), at(1_000), 4_600_000);
+        assert_eq!(clocks.difference(), Duration::ZERO);
+    }
+
+    #[test]
+    fn corrected_difference_is_forgotten_after_a_while() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", at(0), at(0), 0);
+        clocks.read("b", at(0), at(0), 8_000);
+        assert!(clocks.difference() > 7_000 * MS);
+        for minute in 1..20 {
+            let millis = minute * 60_000;
+            for server in ["a", "b"] {
+                clocks.read(server, at(millis), at(millis), millis);
+            }
+            assert_eq!(clocks.difference() > 7_000 * MS, minute <= 15, "{minute}");
+        }
+        assert!(clocks.difference() < 100 * MS);
     }
 }

@@ -35,14 +35,12 @@ impl TurnQueue {
     pub(crate) fn join(&mut self, id: u64, owner: u64) {
         let place = self.next_place;
         self.next_place += 1;
-        self.waiters.insert(
-            place,
-            Waiter {
-                id,
-                owner,
-                back_at: None,
-            },
-        );
+        let waiter = Waiter {
+            id,
+            owner,
+            back_at: None,
+        };
+        self.waiters.insert(place, waiter);
         self.places.insert(id, place);
         self.owners.insert((owner, id), ());
     }
@@ -54,11 +52,8 @@ impl TurnQueue {
 
     /// Records that `id` will check again at `back_at` at the latest.
     pub(crate) fn expect(&mut self, id: u64, back_at: Moment) {
-        if let Some(waiter) = self
-            .places
-            .get(&id)
-            .and_then(|place| self.waiters.get_mut(place))
-        {
+        let place = self.places.get(&id);
+        if let Some(waiter) = place.and_then(|place| self.waiters.get_mut(place)) {
             waiter.back_at = Some(back_at);
         }
     }
@@ -86,16 +81,9 @@ impl TurnQueue {
     /// Records that `owner` does not hold the name any more, so that its waiters queue like all
     /// others.
     pub(crate) fn owner_released(&mut self, owner: u64) {
-        let Self {
-            waiters,
-            places,
-            reentrant,
-            ..
-        } = self;
-        reentrant.retain(|id| {
-            let waiter = places.get(id).and_then(|place| waiters.get(place));
-            waiter.is_some_and(|waiter| waiter.owner != owner)
-        });
+        let owners = &self.owners;
+        self.reentrant
+            .retain(|&id| owners.get(&(owner, id)).is_none());
     }
 
     /// Moves the first waiter to the end if it is overdue by more than `patience`. Returns the

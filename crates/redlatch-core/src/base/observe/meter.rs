@@ -11,150 +11,55 @@ mod on {
 
     use super::super::Labels;
 
-    /// The type of a metric.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(super) enum Type {
-        Counter,
-        Gauge,
-        Histogram,
+    /// The counters: a name, and what it counts. You find more in
+    /// `docs/book/src/operate/observability.md`.
+    const COUNTERS: &str = "
+    redlatch_acquired_total Acquisitions granted
+    redlatch_contended_total Acquisitions granted after a wait for another holder
+    redlatch_refused_total Acquisitions that ended without a grant, by outcome: busy or failed
+    redlatch_lost_total Holds that were lost, by cause
+    redlatch_renewals_total Renewals that succeeded
+    redlatch_late_renewals_total Renewals that came when less than a third of the lease was left
+    redlatch_failed_renewals_total Renewals without a clear answer, each try
+    redlatch_undone_total Acquisitions given up or dropped whose undo was answered
+    redlatch_releases_given_up_total Releases that the server has not confirmed
+    redlatch_runs_total Runs of jobs, by outcome
+    redlatch_failed_work_total Work of leaders that ended with an error
+    redlatch_fenced_total Writes with an outdated token that were refused
+    redlatch_reconnects_total Connections that ended, and tries that failed
+    redlatch_panicked_tasks_total Background tasks that have panicked, each a defect
+";
+
+    const GAUGES: &str = "
+    redlatch_held Holds of this process
+    redlatch_waiting Acquisitions of this process that wait
+    redlatch_server_clock_difference_seconds Largest difference between the clocks of two servers
+";
+
+    const HISTOGRAMS: &str = "
+    redlatch_wait_seconds Time from the call to the grant, of acquisitions granted
+    redlatch_attempts Requests that an acquisition took, of acquisitions granted
+    redlatch_hold_seconds Time that a hold lasted
+    redlatch_run_seconds Time that a run of a job took
+";
+
+    /// Returns the name and the text of each row.
+    fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+        table.lines().filter_map(|row| row.trim().split_once(' '))
     }
 
-    use Type::{Counter, Gauge, Histogram};
-
-    /// All metrics: name, type, unit, and what it counts. `docs/book/src/operate/observability.md`
-    /// says more.
-    pub(super) const METRICS: [(&str, Type, Unit, &str); 21] = [
-        ("redlatch_held", Gauge, Unit::Count, "Holds of this process"),
-        (
-            "redlatch_waiting",
-            Gauge,
-            Unit::Count,
-            "Acquisitions of this process that wait",
-        ),
-        (
-            "redlatch_server_clock_difference_seconds",
-            Gauge,
-            Unit::Seconds,
-            "Largest difference between the clocks of two servers",
-        ),
-        (
-            "redlatch_acquired_total",
-            Counter,
-            Unit::Count,
-            "Acquisitions granted",
-        ),
-        (
-            "redlatch_contended_total",
-            Counter,
-            Unit::Count,
-            "Acquisitions granted after a wait for another holder",
-        ),
-        (
-            "redlatch_refused_total",
-            Counter,
-            Unit::Count,
-            "Acquisitions that ended without a grant, by outcome: busy or failed",
-        ),
-        (
-            "redlatch_wait_seconds",
-            Histogram,
-            Unit::Seconds,
-            "Time from the call to the grant, of acquisitions granted",
-        ),
-        (
-            "redlatch_attempts",
-            Histogram,
-            Unit::Count,
-            "Requests that an acquisition took, of acquisitions granted",
-        ),
-        (
-            "redlatch_hold_seconds",
-            Histogram,
-            Unit::Seconds,
-            "Time that a hold lasted",
-        ),
-        (
-            "redlatch_lost_total",
-            Counter,
-            Unit::Count,
-            "Holds that were lost, by cause",
-        ),
-        (
-            "redlatch_renewals_total",
-            Counter,
-            Unit::Count,
-            "Renewals that succeeded",
-        ),
-        (
-            "redlatch_late_renewals_total",
-            Counter,
-            Unit::Count,
-            "Renewals that came when less than a third of the lease was left",
-        ),
-        (
-            "redlatch_failed_renewals_total",
-            Counter,
-            Unit::Count,
-            "Renewals without a clear answer, each try",
-        ),
-        (
-            "redlatch_undone_total",
-            Counter,
-            Unit::Count,
-            "Acquisitions given up or dropped whose undo was answered",
-        ),
-        (
-            "redlatch_releases_given_up_total",
-            Counter,
-            Unit::Count,
-            "Releases that the server has not confirmed",
-        ),
-        (
-            "redlatch_runs_total",
-            Counter,
-            Unit::Count,
-            "Runs of jobs, by outcome",
-        ),
-        (
-            "redlatch_run_seconds",
-            Histogram,
-            Unit::Seconds,
-            "Time that a run of a job took",
-        ),
-        (
-            "redlatch_failed_work_total",
-            Counter,
-            Unit::Count,
-            "Work of leaders that ended with an error",
-        ),
-        (
-            "redlatch_fenced_total",
-            Counter,
-            Unit::Count,
-            "Writes with an outdated token that were refused",
-        ),
-        (
-            "redlatch_reconnects_total",
-            Counter,
-            Unit::Count,
-            "Connections that ended, and tries that failed",
-        ),
-        (
-            "redlatch_panicked_tasks_total",
-            Counter,
-            Unit::Count,
-            "Background tasks that have panicked, each a defect",
-        ),
-    ];
+    fn unit(name: &str) -> Unit {
+        if name.ends_with("_seconds") {
+            Unit::Seconds
+        } else {
+            Unit::Count
+        }
+    }
 
     pub(in super::super) fn describe() {
-        for (name, is, unit, text) in METRICS {
-            match is {
-                Counter => describe_counter!(name, unit, text),
-                Gauge => describe_gauge!(name, unit, text),
-                Histogram => describe_histogram!(name, unit, text),
-            }
-        }
+        rows(COUNTERS).for_each(|(name, text)| describe_counter!(name, unit(name), text));
+        rows(GAUGES).for_each(|(name, text)| describe_gauge!(name, unit(name), text));
+        rows(HISTOGRAMS).for_each(|(name, text)| describe_histogram!(name, unit(name), text));
         // A counter that appears with its first event has no increase for rules to see.
         for name in ["redlatch_reconnects_total", "redlatch_panicked_tasks_total"] {
             counter!(name).increment(0);
@@ -197,7 +102,7 @@ mod on {
 
     #[cfg(test)]
     mod tests {
-        use super::{METRICS, Type};
+        use super::{COUNTERS, GAUGES, HISTOGRAMS, rows};
 
         #[test]
         fn the_table_of_the_documentation_has_all_metrics_and_no_other() {
@@ -208,21 +113,19 @@ mod on {
                 Some((name, cells.next()?.split(',').next()?.to_owned()))
             });
             let mut documented: Vec<_> = documented.collect();
-            let mut ours: Vec<_> = METRICS
-                .iter()
-                .map(|(name, is, _, text)| {
+            let types = [
+                ("counter", COUNTERS),
+                ("gauge", GAUGES),
+                ("histogram", HISTOGRAMS),
+            ];
+            let ours = types.into_iter().flat_map(|(is, table)| {
+                rows(table).map(move |(name, text)| {
                     assert!(!text.is_empty(), "{name}");
-                    let is = match is {
-                        Type::Counter => "counter",
-                        Type::Gauge => "gauge",
-                        Type::Histogram => "histogram",
-                    };
-                    (
-                        name.trim_start_matches("redlatch_").to_owned(),
-                        is.to_owned(),
-                    )
+                    let name = name.trim_start_matches("redlatch_");
+                    (name.to_owned(), is.to_owned())
                 })
-                .collect();
+            });
+            let mut ours: Vec<_> = ours.collect();
             documented.sort();
             ours.sort();
             assert_eq!(documented, ours);

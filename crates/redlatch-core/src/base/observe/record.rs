@@ -1,6 +1,7 @@
 //! A recorder of holds: who held what and when, for `redlatch timeline`.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     io::Write,
     time::{SystemTime, UNIX_EPOCH},
@@ -17,7 +18,10 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::base::sync::{Mutex, lock};
+use crate::{
+    base::sync::{Mutex, lock},
+    protocol::server_clock::whole_millis,
+};
 
 /// A layer of `tracing` that writes the holds of this process, their deadlines, renewals, losses
 /// and ends, and when the server was not connected: one line of JSON each, as `redlatch ls --watch
@@ -92,14 +96,14 @@ impl<W: Write + Send + 'static> Recorder<W> {
         self
     }
 
-    fn write(&self, event: &str, hold: Option<&HoldFields>, cause: Option<&str>) {
+    fn write(&self, event: &str, hold: Option<&Fields>, cause: Option<&str>) {
         let mut line = Map::new();
         line.insert("v".to_owned(), VERSION.into());
         line.insert("at_ms".to_owned(), (self.clock)().into());
         line.insert("event".to_owned(), event.into());
         if let Some(hold) = hold {
-            line.insert("name".to_owned(), hold.name.as_str().into());
-            line.insert("kind".to_owned(), hold.kind.as_str().into());
+            line.insert("name".to_owned(), hold.get("name").into());
+            line.insert("kind".to_owned(), hold.get("kind").into());
             line.insert("holder".to_owned(), self.holder(hold));
         }
         if let Some(cause) = cause {
@@ -112,20 +116,25 @@ impl<W: Write + Send + 'static> Recorder<W> {
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    fn holder(&self, hold: &HoldFields) -> Value {
+    fn holder(&self, hold: &Fields) -> Value {
         let mut holder = json!({
-            "owner": hold.owner,
+            "owner": hold.get("owner"),
             "application": self.application,
             "host": self.host,
             "pid": std::process::id(),
         });
         // Without a renewal, the holder may rely on the hold for that long. The JSON of the command
         // has another field for what is left on the server, which is more.
-        if let Ok(valid) = hold.remaining_ms.parse::<u64>() {
+        if let Ok(valid) = hold.get("remaining_ms").parse::<u64>() {
             holder["valid_ms"] = valid.into();
         }
         // Locks in the layouts of other libraries have none.
-        if let Some(token) = hold.token.parse().ok().filter(|token: &u64| *token > 0) {
+        if let Some(token) = hold
+            .get("token")
+            .parse()
+            .ok()
+            .filter(|token: &u64| *token > 0)
+        {
             holder["token"] = token.into();
         }
         holder
@@ -146,9 +155,7 @@ const VERSION: u32 = 1;
 )]
 fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
+    since.map_or(0, whole_millis)
 }
 
 impl<W> fmt::Debug for Recorder<W> {
@@ -157,40 +164,23 @@ impl<W> fmt::Debug for Recorder<W> {
     }
 }
 
-/// The fields of a hold's span, and of the event of its loss.
+/// The fields of a hold's span, or of an event.
 #[derive(Clone, Debug, Default)]
-struct HoldFields {
-    event: String,
-    kind: String,
-    name: String,
-    owner: String,
-    token: String,
-    remaining_ms: String,
-    cause: String,
-}
+struct Fields(BTreeMap<&'static str, String>);
 
-impl HoldFields {
-    fn set(&mut self, field: &Field, value: String) {
-        match field.name() {
-            "event" => self.event = value,
-            "kind" => self.kind = value,
-            "name" => self.name = value,
-            "owner" => self.owner = value,
-            "token" => self.token = value,
-            "remaining_ms" => self.remaining_ms = value,
-            "cause" => self.cause = value,
-            _ => {}
-        }
+impl Fields {
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
     }
 }
 
-impl Visit for HoldFields {
+impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, value.to_owned());
+        self.0.insert(field.name(), value.to_owned());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, format!("{value:?}"));
+        self.0.insert(field.name(), format!("{value:?}"));
     }
 }
 
@@ -204,11 +194,11 @@ where
         if metadata.target() != TARGET || metadata.name() != "hold" {
             return;
         }
-        let mut hold = HoldFields::default();
+        let mut hold = Fields::default();
         attributes.record(&mut hold);
         self.write("held", Some(&hold), None);
         // The end of the hold has no time left.
-        hold.remaining_ms.clear();
+        hold.0.remove("remaining_ms");
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(hold);
         }
@@ -218,22 +208,21 @@ where
         if event.metadata().target() != TARGET {
             return;
         }
-        let mut fields = HoldFields::default();
+        let mut fields = Fields::default();
         event.record(&mut fields);
-        match fields.event.as_str() {
+        match fields.get("event") {
             "renewed" => {
                 if let Some(span) = context.event_span(event)
-                    && let Some(hold) = span.extensions().get::<HoldFields>()
+                    && let Some(hold) = span.extensions().get::<Fields>()
                 {
-                    let hold = HoldFields {
-                        remaining_ms: fields.remaining_ms,
-                        ..hold.clone()
-                    };
+                    let mut hold = hold.clone();
+                    let remaining = fields.get("remaining_ms").to_owned();
+                    hold.0.insert("remaining_ms", remaining);
                     self.write("renewed", Some(&hold), None);
                 }
             }
-            "lost" | "signalled" => {
-                self.write(&fields.event, Some(&fields), Some(&fields.cause));
+            event @ ("lost" | "signalled") => {
+                self.write(event, Some(&fields), Some(fields.get("cause")));
             }
             "disconnected" => self.write("unanswered", None, None),
             "connected" => self.write("answered", None, None),
@@ -243,7 +232,7 @@ where
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         if let Some(span) = context.span(&id)
-            && let Some(hold) = span.extensions().get::<HoldFields>()
+            && let Some(hold) = span.extensions().get::<Fields>()
         {
             self.write("gone", Some(hold), None);
         }

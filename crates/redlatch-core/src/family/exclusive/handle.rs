@@ -1,26 +1,17 @@
-//! The handle on which the handles of all exclusive kinds are built.
+//! The handle on which the handles of all exclusive kinds are built, and the end of a hold by
+//! force.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    ForceRelease, Holder, Kind, LockInfo,
-    inspect::{self, info},
-    kind::queued_address,
+    Holder, Kind, LockInfo, inspect,
+    kind::{Object, queued_address},
 };
 use crate::{
-    Client, Error, ErrorKind, Lockable, Member, Owner,
-    base::{
-        primitive::{
-            AcquireRequest, Answer, AnswerForAll, Primitive, ReleaseReply, ReleaseRequest,
-            RenewRequest, Renewed, Token, Waiting, WithdrawRequest, Withdrawn,
-        },
-        script::ScriptCall,
-    },
-    family::{About, Internals},
-    protocol::{
-        name::{Key, Name, NameError},
-        waiter::Discipline,
-    },
+    Client, Error, ErrorKind, Lockable, Member, Owner, Token,
+    base::script::ScriptCall,
+    family::{About, Force, Internals, Primitive},
+    protocol::name::{Key, Name, NameError},
     runtime::Value,
 };
 
@@ -30,48 +21,30 @@ use crate::{
 pub struct Exclusive {
     client: Client,
     kind: &'static Kind,
-    class: Arc<str>,
     object: Result<Arc<Object>, NameError>,
-}
-
-/// The primitive that the engine uses.
-#[derive(Debug)]
-struct Object {
-    kind: &'static Kind,
-    key: Key,
-    class: Arc<str>,
 }
 
 /// Methods for the crates of this family.
 #[doc(hidden)]
 impl Exclusive {
     pub fn new(client: &Client, kind: &'static Kind, name: &str) -> Self {
-        let class = Arc::<str>::default();
-        let object = Name::parse(name).map(|name| {
-            Arc::new(Object {
-                kind,
-                key: client.key(&name),
-                class: Arc::clone(&class),
-            })
-        });
+        let object = |name| Object {
+            kind,
+            key: client.key(&name),
+            class: Arc::default(),
+        };
         Self {
             client: client.clone(),
             kind,
-            class,
-            object,
+            object: Name::parse(name).map(object).map(Arc::new),
         }
     }
 
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
-        self.class = class.into();
-        self.object = self.object.map(|object| {
-            Arc::new(Object {
-                kind: self.kind,
-                key: object.key.clone(),
-                class: Arc::clone(&self.class),
-            })
-        });
+        if let Ok(object) = &mut self.object {
+            Arc::make_mut(object).class = class.into();
+        }
         self
     }
 
@@ -91,10 +64,6 @@ impl Exclusive {
         Ok(address.map(|address| queued_address(&address, owner)))
     }
 
-    pub const fn kind(&self) -> &'static Kind {
-        self.kind
-    }
-
     /// Sends a script that only reads.
     ///
     /// # Cancel safety
@@ -107,7 +76,11 @@ impl Exclusive {
     ) -> Result<T, Error> {
         let reply = self.client.query(&call).await;
         let read = reply.and_then(|reply| read(&reply));
-        read.about(self.kind.label, self.name().unwrap_or_default())
+        self.about(read)
+    }
+
+    fn about<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result.about(self.kind.label, self.name().unwrap_or_default())
     }
 
     fn object(&self) -> Result<&Arc<Object>, Error> {
@@ -242,8 +215,8 @@ impl Exclusive {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LockInfo>, Error> {
-        let object = self.object()?;
-        info(&self.client, self.kind, &object.key).await
+        let key = self.key()?;
+        self.about(inspect::info(&self.client, self.kind, key).await)
     }
 
     /// Returns the holders, at most one, with the records of their clients. Costs two commands; one
@@ -293,7 +266,11 @@ impl Exclusive {
     /// ```
     #[doc(alias = "forceUnlock")]
     pub fn force_release(&self) -> ForceRelease {
-        ForceRelease::new(self)
+        ForceRelease {
+            handle: self.clone(),
+            token: None,
+            how: Force::Now,
+        }
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
@@ -322,72 +299,87 @@ impl fmt::Debug for Exclusive {
     }
 }
 
-impl Primitive for Object {
-    fn kind(&self) -> &'static str {
-        self.kind.label
+/// A forced release. Await the builder. See [`Exclusive::force_release`].
+///
+/// Returns `true` if the hold existed, and this request or an earlier copy of it ended the hold.
+/// Costs two commands; one if you pass the token.
+///
+/// # Errors
+///
+/// Those of [every call](Error#errors-of-every-call).
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the hold may or may not have been ended.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is released until this is awaited"]
+pub struct ForceRelease {
+    handle: Exclusive,
+    token: Option<Token>,
+    how: Force,
+}
+
+impl ForceRelease {
+    /// Ends only the hold with this token. Default: the hold that exists when this is awaited.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // Ends the hold that was looked at, and no later one.
+    /// if let Some(hold) = lock.info().await?.filter(|hold| hold.age > Duration::from_secs(3600)) {
+    ///     let ended = lock.force_release().token(hold.token).await?;
+    ///     println!("{}", if ended { "ended" } else { "released in the meantime" });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
     }
 
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
+    /// Forbids the renewal of the hold instead of ending it. The name is free when the lease ends,
+    /// and exclusion is kept.
+    ///
+    /// A renewed hold is lost within a round trip, or at its next renewal. A hold with a fixed
+    /// lease ends at its deadline, as it would have anyway.
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(lock: &redlatch::exclusive::Exclusive) -> Result<(), redlatch::Error> {
+    /// if lock.force_release().after_lease().await? {
+    ///     assert!(lock.is_locked().await?, "until the lease ends");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn after_lease(mut self) -> Self {
+        self.how = Force::AfterLease;
+        self
     }
 
-    fn key(&self) -> &Key {
-        &self.key
+    async fn run(self) -> Result<bool, Error> {
+        let token = match self.token {
+            Some(token) => token,
+            None => match self.handle.info().await? {
+                Some(info) => info.token,
+                None => return Ok(false),
+            },
+        };
+        let (client, kind) = (self.handle.client(), self.handle.kind);
+        let key = self.handle.key()?;
+        let call = kind.force(key, token, self.how, client);
+        let ended = self.handle.ask(call, |reply| kind.forced(reply)).await?;
+        if ended && self.how == Force::Now {
+            client.revoked(key, token);
+        }
+        Ok(ended)
     }
+}
 
-    fn discipline(&self) -> Discipline {
-        self.kind.discipline
-    }
-
-    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
-        self.kind.acquire(&[&self.key], request)
-    }
-
-    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
-        self.kind.acquired(reply)
-    }
-
-    fn acquire_all(&self, keys: &[&Key], request: &AcquireRequest<'_>) -> Option<ScriptCall> {
-        Some(self.kind.acquire(keys, request))
-    }
-
-    fn acquired_all(&self, keys: usize, reply: &Value) -> Result<AnswerForAll, Error> {
-        self.kind.acquired_all(keys, reply)
-    }
-
-    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
-        self.kind.renew(&self.key, request)
-    }
-
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        self.kind.renewed(reply)
-    }
-
-    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
-        self.kind.release(&self.key, request)
-    }
-
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        self.kind.released(reply)
-    }
-
-    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
-        Some(self.kind.withdraw(request))
-    }
-
-    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
-        self.kind.withdrawn(reply)
-    }
-
-    fn grants_ahead(&self) -> Option<u32> {
-        self.kind.grants_ahead()
-    }
-
-    fn last_token(&self, reply: &Value) -> Option<Token> {
-        self.kind.last_token(reply)
-    }
-
-    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
-        self.kind.waiting(reply)
-    }
+awaited! {
+    /// Whether the hold existed and was ended.
+    ForceRelease => bool;
 }

@@ -10,10 +10,10 @@ use std::{
 use futures_core::Stream;
 use futures_util::stream;
 
-use super::{Kind, kind::Inspected};
+use super::Kind;
 use crate::{
     Client, Error, ErrorKind, Metadata, Token,
-    family::{About, Internals, scan::Scan},
+    family::{Internals, scan::Scan},
     protocol::name::{Key, Name},
 };
 
@@ -52,16 +52,18 @@ pub struct Holder {
     pub note: Option<String>,
 }
 
+/// Returns the hold of a name, if any owner holds it.
 pub(super) async fn info(
     client: &Client,
     kind: &'static Kind,
     key: &Key,
 ) -> Result<Option<LockInfo>, Error> {
-    let found = match inspected(client, kind, key).await {
-        Ok(Inspected::OtherKind(found)) => Err(kind.wrong(&found)),
-        found => found.map(|found| live(client, key.name(), found)),
-    };
-    found.about(kind.label, key.name())
+    let reply = client.query(&kind.inspect(key)).await?;
+    let held = kind.inspected(key.name(), &reply)?;
+    Ok(held.map(|held| LockInfo {
+        remaining: client.lease_of_holder(held.remaining),
+        ..held
+    }))
 }
 
 pub(super) async fn holder(client: &Client, info: LockInfo) -> Result<Holder, Error> {
@@ -72,34 +74,6 @@ pub(super) async fn holder(client: &Client, info: LockInfo) -> Result<Holder, Er
         info,
         metadata,
         note,
-    })
-}
-
-async fn inspected(client: &Client, kind: &'static Kind, key: &Key) -> Result<Inspected, Error> {
-    kind.inspected(&client.query(&kind.inspect(key)).await?)
-}
-
-fn live(client: &Client, name: &str, found: Inspected) -> Option<LockInfo> {
-    let Inspected::Held {
-        now,
-        owner,
-        count,
-        token,
-        remaining,
-        waiters,
-    } = found
-    else {
-        return None;
-    };
-    let since = token.as_u64() / 1000;
-    Some(LockInfo {
-        name: name.to_owned(),
-        owner,
-        count,
-        token,
-        age: Duration::from_millis(now.saturating_sub(since)),
-        remaining: client.lease_of_holder(remaining),
-        waiters,
     })
 }
 
@@ -177,14 +151,12 @@ impl Walk {
     async fn next(&mut self) -> Result<Option<Holder>, Error> {
         loop {
             while let Some(name) = self.names.pop() {
-                let found = match inspected(&self.client, self.kind, &self.client.key(&name)).await
-                {
-                    // A value of another program under the client's prefix is not a lock.
-                    Err(error) if error.kind() == ErrorKind::WrongKind => continue,
-                    found => found?,
-                };
-                if let Some(info) = live(&self.client, name.as_str(), found) {
-                    return holder(&self.client, info).await.map(Some);
+                match info(&self.client, self.kind, &self.client.key(&name)).await {
+                    // An object of another kind, or a value of another program.
+                    Err(error) if error.kind() == ErrorKind::WrongKind => {}
+                    Ok(None) => {}
+                    Ok(Some(info)) => return holder(&self.client, info).await.map(Some),
+                    Err(error) => return Err(error),
                 }
             }
             match self.scan.step().await? {

@@ -1,16 +1,17 @@
 //! The scripts in `exclusive`. Only this module knows the order of their keys and arguments.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redlatch_lua::Exclusive as Sources;
 
+use super::LockInfo;
 use crate::{
     Client, Error, Token,
     base::{
         items::Items,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Force, Grant, ReleaseReply, ReleaseRequest,
-            RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, Primitive, ReleaseReply,
+            ReleaseRequest, RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
         },
         script::{Script, ScriptCall, millis},
     },
@@ -83,15 +84,8 @@ impl Kind {
             _ => call.arg(address),
         }
     }
-}
 
-/// The codecs of `exclusive/acquire`, `renew` and `release`.
-impl Kind {
-    pub(super) fn acquire(
-        &'static self,
-        keys: &[&Key],
-        request: &AcquireRequest<'_>,
-    ) -> ScriptCall {
+    fn acquire(&self, keys: &[&Key], request: &AcquireRequest<'_>) -> ScriptCall {
         let call = self
             .call_all(&self.scripts.acquire, keys)
             .dated()
@@ -104,9 +98,86 @@ impl Kind {
             .maybe(request.register.map(millis));
         self.address(call, request.address, request.owner)
     }
+}
 
-    pub(super) fn acquired(&'static self, reply: &Value) -> Result<Answer, Error> {
-        let items = Items::new(&self.scripts.acquire, reply)?;
+/// The codecs of `exclusive/inspect` and `force`.
+impl Kind {
+    pub(super) fn inspect(&self, key: &Key) -> ScriptCall {
+        self.call(&self.scripts.inspect, key)
+    }
+
+    /// Reads the hold of `name`, if any owner holds it.
+    pub(super) fn inspected(&self, name: &str, reply: &Value) -> Result<Option<LockInfo>, Error> {
+        let items = Items::new(&self.scripts.inspect, reply)?;
+        match items.text(1)? {
+            "free" => Ok(None),
+            "held" => {
+                let (now, token): (u64, u64) = (items.number(0)?, items.number(4)?);
+                Ok(Some(LockInfo {
+                    name: name.to_owned(),
+                    owner: items.text(2)?.to_owned(),
+                    count: items.number(3)?,
+                    token: Token::from_u64(token),
+                    age: Duration::from_millis(now.saturating_sub(token / 1000)),
+                    remaining: items.span(5)?,
+                    waiters: items.number(6)?,
+                }))
+            }
+            _ => items.other(self.stored),
+        }
+    }
+
+    pub(super) fn force(&self, key: &Key, token: Token, how: Force, client: &Client) -> ScriptCall {
+        self.call(&self.scripts.force, key)
+            .can_do_with(1)
+            .arg(token)
+            .arg(how.word())
+            .arg(millis(client.retention()))
+            .arg(client.prefix().wake_channels())
+    }
+
+    /// Tells whether this call, or an earlier copy of it, ended the hold.
+    pub(super) fn forced(&self, reply: &Value) -> Result<bool, Error> {
+        let items = Items::new(&self.scripts.force, reply)?;
+        match items.text(1)? {
+            "done" | "already" => Ok(true),
+            "gone" => Ok(false),
+            _ => items.other(self.stored),
+        }
+    }
+}
+
+/// The primitive that the engine uses.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) kind: &'static Kind,
+    pub(super) key: Key,
+    pub(super) class: Arc<str>,
+}
+
+impl Primitive for Object {
+    fn kind(&self) -> &'static str {
+        self.kind.label
+    }
+
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn discipline(&self) -> Discipline {
+        self.kind.discipline
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        self.kind.acquire(&[&self.key], request)
+    }
+
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(&self.kind.scripts.acquire, reply)?;
         Ok(match items.text(1)? {
             "granted" => Answer::Granted(Grant {
                 count: items.number(2)?,
@@ -114,7 +185,7 @@ impl Kind {
                 serial: items.number(3)?,
                 abandoned: items.flag(4)?,
                 lasts: items.maybe_span(5)?,
-                unqueued: self.discipline == Discipline::Queued
+                unqueued: self.kind.discipline == Discipline::Queued
                     && items.number::<u32>(2)? == 1
                     && items.len() < 7,
             }),
@@ -132,18 +203,17 @@ impl Kind {
             "more" => Answer::Unfinished,
             "late" => Answer::Late,
             "void" => Answer::Void,
-            "kind" => return Err(self.wrong(items.text(3)?)),
+            "kind" => return Err(self.kind.wrong(items.text(3)?)),
             _ => return Err(items.bad()),
         })
     }
 
-    /// Reads a reply about `names` names.
-    pub(super) fn acquired_all(
-        &'static self,
-        names: usize,
-        reply: &Value,
-    ) -> Result<AnswerForAll, Error> {
-        let items = Items::new(&self.scripts.acquire, reply)?;
+    fn acquire_all(&self, keys: &[&Key], request: &AcquireRequest<'_>) -> Option<ScriptCall> {
+        Some(self.kind.acquire(keys, request))
+    }
+
+    fn acquired_all(&self, keys: usize, reply: &Value) -> Result<AnswerForAll, Error> {
+        let items = Items::new(&self.kind.scripts.acquire, reply)?;
         let grant = |at: usize| {
             Ok(Grant {
                 count: items.number(at)?,
@@ -156,23 +226,24 @@ impl Kind {
         };
         Ok(match items.text(1)? {
             "granted" => {
-                let grants: Result<_, Error> = (0..names).map(|name| grant(4 * name + 2)).collect();
+                let grants: Result<_, Error> = (0..keys).map(|key| grant(4 * key + 2)).collect();
                 AnswerForAll::Granted(grants?)
             }
             "busy" => match items.number::<usize>(2)? {
-                at if (1..=names).contains(&at) => AnswerForAll::Busy(at - 1),
+                at if (1..=keys).contains(&at) => AnswerForAll::Busy(at - 1),
                 _ => return Err(items.bad()),
             },
             "more" | "late" | "void" => AnswerForAll::Refused,
-            "kind" => return Err(self.wrong(items.text(3)?)),
+            "kind" => return Err(self.kind.wrong(items.text(3)?)),
             _ => return Err(items.bad()),
         })
     }
 
-    pub(super) fn renew(&'static self, key: &Key, request: &RenewRequest<'_>) -> ScriptCall {
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        let (script, key) = (&self.kind.scripts.renew, self.key.as_str());
         // Many renewals are built at the same time.
-        ScriptCall::with_room(&self.scripts.renew, key.slot(), 6, key.as_str().len() + 90)
-            .key(key.as_str())
+        ScriptCall::with_room(script, self.key.slot(), 6, key.len() + 90)
+            .key(key)
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
@@ -181,67 +252,53 @@ impl Kind {
             .arg(request.token)
     }
 
-    pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&self.scripts.renew, reply)
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        Renewed::decode(&self.kind.scripts.renew, reply)
     }
 
-    pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
-        let call = self
-            .call(&self.scripts.release, key)
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        let kind = self.kind;
+        let call = kind
+            .call(&kind.scripts.release, &self.key)
             .can_do_with(1)
             .arg(request.owner.client())
             .arg(millis(request.retention))
             .arg(request.owner.suffix())
             .arg(request.attempt.suffix())
             .maybe(request.void_by);
-        self.address(call, request.address, request.owner)
+        kind.address(call, request.address, request.owner)
             .maybe(request.token)
     }
 
-    pub(super) fn released(&'static self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&self.scripts.release, reply)
-    }
-}
-
-/// The codec of `exclusive/withdraw`.
-impl Kind {
-    pub(super) fn withdraw(&'static self, request: &WithdrawRequest<'_>) -> ScriptCall {
-        self.call(&self.scripts.withdraw, request.key)
-            .arg(request.what.word())
-            .arg(request.channel)
-            .args(request.what.numbers())
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
+        ReleaseReply::decode(&self.kind.scripts.release, reply)
     }
 
-    pub(super) fn withdrawn(&'static self, reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&self.scripts.withdraw, reply)
-    }
-}
-
-/// Grants by a release.
-impl Kind {
-    /// Returns how many holds a release may give to a waiter, if any.
-    pub(super) const fn grants_ahead(&self) -> Option<u32> {
-        match self.discipline {
-            Discipline::Queued => Some(1),
-            _ => None,
-        }
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        let call = self.kind.call(&self.kind.scripts.withdraw, request.key);
+        let call = call.arg(request.what.word()).arg(request.channel);
+        Some(call.args(request.what.numbers()))
     }
 
-    /// Reads the token of the last hold in a busy reply.
-    pub(super) fn last_token(&'static self, reply: &Value) -> Option<Token> {
-        let items = Items::new(&self.scripts.acquire, reply).ok()?;
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&self.kind.scripts.withdraw, reply)
+    }
+
+    fn grants_ahead(&self) -> Option<u32> {
+        (self.kind.discipline == Discipline::Queued).then_some(1)
+    }
+
+    fn last_token(&self, reply: &Value) -> Option<Token> {
+        let items = Items::new(&self.kind.scripts.acquire, reply).ok()?;
         if items.len() < 8 || items.text(1).ok()? != "busy" {
             return None;
         }
         items.maybe(7).ok()?.map(Token::from_u64)
     }
-}
 
-/// Reads the information about waiters in the reply of a release.
-impl Kind {
-    pub(super) fn waiting<'a>(&'static self, reply: &'a Value) -> Waiting<'a> {
-        let barging = self.discipline == Discipline::Barging;
-        let Some(items) = Items::new(&self.scripts.release, reply)
+    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
+        let barging = self.kind.discipline == Discipline::Barging;
+        let Some(items) = Items::new(&self.kind.scripts.release, reply)
             .ok()
             .filter(|_| barging)
         else {
@@ -262,70 +319,6 @@ impl Kind {
                 more: more > 0,
             },
             _ => Waiting::Unknown,
-        }
-    }
-}
-
-/// The result of `exclusive/inspect`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inspected {
-    Free,
-    OtherKind(String),
-    Held {
-        now: u64,
-        owner: String,
-        count: u32,
-        token: Token,
-        remaining: Duration,
-        waiters: u64,
-    },
-}
-
-/// The codecs of `exclusive/inspect` and `force`.
-impl Kind {
-    pub(super) fn inspect(&'static self, key: &Key) -> ScriptCall {
-        self.call(&self.scripts.inspect, key)
-    }
-
-    pub(super) fn inspected(&'static self, reply: &Value) -> Result<Inspected, Error> {
-        let items = Items::new(&self.scripts.inspect, reply)?;
-        Ok(match items.text(1)? {
-            "free" => Inspected::Free,
-            "kind" => Inspected::OtherKind(items.text(2)?.to_owned()),
-            "held" => Inspected::Held {
-                now: items.number(0)?,
-                owner: items.text(2)?.to_owned(),
-                count: items.number(3)?,
-                token: Token::from_u64(items.number(4)?),
-                remaining: items.span(5)?,
-                waiters: items.number(6)?,
-            },
-            _ => return Err(items.bad()),
-        })
-    }
-
-    pub(super) fn force(
-        &'static self,
-        key: &Key,
-        token: Token,
-        how: Force,
-        client: &Client,
-    ) -> ScriptCall {
-        self.call(&self.scripts.force, key)
-            .can_do_with(1)
-            .arg(token)
-            .arg(how.word())
-            .arg(millis(client.retention()))
-            .arg(client.prefix().wake_channels())
-    }
-
-    /// Tells whether this call, or an earlier copy of it, ended the hold.
-    pub(super) fn forced(&'static self, reply: &Value) -> Result<bool, Error> {
-        let items = Items::new(&self.scripts.force, reply)?;
-        match items.text(1)? {
-            "done" | "already" => Ok(true),
-            "gone" => Ok(false),
-            _ => items.other(self.stored),
         }
     }
 }

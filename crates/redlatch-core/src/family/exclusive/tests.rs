@@ -4,8 +4,12 @@ mod vectors;
 
 use redlatch_lua::{FAIR, REENTRANT};
 
-use super::Kind;
-use crate::{family::replies::decodes_anything, protocol::waiter::Discipline};
+use super::{Kind, kind::Object};
+use crate::{
+    base::primitive::Primitive,
+    family::replies::decodes_anything,
+    protocol::{name::key, waiter::Discipline},
+};
 
 static PLAIN: Kind = Kind::new("lock", "lock:1", Discipline::Barging, &["q"], &REENTRANT);
 
@@ -17,46 +21,37 @@ static FAIR_LOCK: Kind = Kind::new(
     &FAIR.exclusive,
 );
 
-#[test]
-fn any_reply_to_an_acquisition_is_decoded_or_refused() {
-    for kind in [&PLAIN, &FAIR_LOCK] {
-        decodes_anything(
-            &["granted", "busy", "more", "late", "void", "kind"],
-            |reply| kind.acquired(reply),
-        );
-        decodes_anything(
-            &["granted", "busy", "more", "late", "void", "kind"],
-            |reply| kind.acquired_all(3, reply),
-        );
+fn object(kind: &'static Kind) -> Object {
+    Object {
+        kind,
+        key: key("n"),
+        class: "".into(),
     }
 }
 
 #[test]
-fn any_reply_to_a_renewal_or_release_is_decoded_or_refused() {
+fn any_reply_is_decoded_or_refused() {
     for kind in [&PLAIN, &FAIR_LOCK] {
-        decodes_anything(
-            &[
-                "renewed", "late", "expired", "taken", "revoked", "gone", "kind",
-            ],
-            |reply| kind.renewed(reply),
-        );
-        decodes_anything(
-            &["released", "expired", "already", "revoked", "taken", "gone"],
-            |reply| {
-                let _ = kind.waiting(reply);
-                kind.released(reply)
-            },
-        );
-        decodes_anything(&["found", "struck", "kind"], |reply| kind.withdrawn(reply));
-    }
-}
-
-#[test]
-fn any_reply_to_a_look_or_forced_end_is_decoded_or_refused() {
-    for kind in [&PLAIN, &FAIR_LOCK] {
-        decodes_anything(&["free", "held", "kind"], |reply| kind.inspected(reply));
-        decodes_anything(&["done", "already", "gone", "kind"], |reply| {
-            kind.forced(reply)
+        let object = object(kind);
+        let acquired = ["granted", "busy", "more", "late", "void", "kind"];
+        decodes_anything(&acquired, |reply| object.acquired(reply));
+        decodes_anything(&acquired, |reply| object.acquired_all(3, reply));
+        let renewed = [
+            "renewed", "late", "expired", "taken", "revoked", "gone", "kind",
+        ];
+        decodes_anything(&renewed, |reply| object.renewed(reply));
+        let released = ["released", "expired", "already", "revoked", "taken", "gone"];
+        decodes_anything(&released, |reply| {
+            let _ = object.waiting(reply);
+            object.released(reply)
         });
+        decodes_anything(&["found", "struck", "kind"], |reply| {
+            object.withdrawn(reply)
+        });
+        decodes_anything(&["free", "held", "kind"], |reply| {
+            kind.inspected("n", reply)
+        });
+        let forced = ["done", "already", "gone", "kind"];
+        decodes_anything(&forced, |reply| kind.forced(reply));
     }
 }

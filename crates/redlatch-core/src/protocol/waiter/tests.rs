@@ -198,19 +198,9 @@ fn overdue_first_waiter_is_checked_by_the_next() {
                 ..QueueView::NONE
             };
             let in_line = it.step(at(100), &queue, 0, &mut RateLimiter::new(1000));
-            let Step::AwaitTurn {
-                until,
-                overdue: late,
-                ..
-            } = in_line
-            else {
-                panic!("{in_line:?}");
-            };
-            assert_eq!(
-                (until, late),
-                (look, overdue),
-                "{discipline:?} {first_back_at:?}"
-            );
+            let until = look;
+            let expected = Step::AwaitTurn { until, overdue };
+            assert_eq!(in_line, expected, "{discipline:?} {first_back_at:?}");
         }
     }
 }
@@ -218,32 +208,15 @@ fn overdue_first_waiter_is_checked_by_the_next() {
 #[test]
 fn waiters_admitted_together_notify_each_other_after_a_recheck() {
     let nothing: fn(&mut Waiter) = |_| ();
-    let is_busy = |it: &mut Waiter| busy(it, 0, 100 * MS, Subscription::Active);
+    let busy = |it: &mut Waiter| busy(it, 0, 100 * MS, Subscription::Active);
+    let (told, asks) = (Waiter::on_notified, Waiter::on_elapsed);
+    let (together, one_by_one) = (Admission::Together, Admission::OneByOne);
+    let retry = Some(Prompt::Retry);
     for (admission, course, prompt, why) in [
-        (
-            Admission::Together,
-            [nothing, nothing],
-            None,
-            "nobody had to wait",
-        ),
-        (
-            Admission::Together,
-            [is_busy, Waiter::on_notified],
-            None,
-            "the message reached it",
-        ),
-        (
-            Admission::Together,
-            [is_busy, Waiter::on_elapsed],
-            Some(Prompt::Retry),
-            "it asked",
-        ),
-        (
-            Admission::OneByOne,
-            [is_busy, Waiter::on_elapsed],
-            None,
-            "only one is let in",
-        ),
+        (together, [nothing, nothing], None, "nobody had to wait"),
+        (together, [busy, told], None, "the message reached it"),
+        (together, [busy, asks], retry, "it asked"),
+        (one_by_one, [busy, asks], None, "only one is let in"),
     ] {
         let plan = Plan {
             admission,

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 #[cfg(shuttle)]
+#[path = "conn/tests/threads.rs"]
 mod threads;
 
 use std::{

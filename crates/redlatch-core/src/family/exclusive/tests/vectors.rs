@@ -8,26 +8,24 @@ use std::{fs, path::Path, time::Duration};
 
 use serde_json::{Value as Json, json};
 
-use super::{FAIR_LOCK, PLAIN};
+use super::{FAIR_LOCK, PLAIN, object};
 use crate::{
     Owner, Released, Token,
     base::{
         owner::{AttemptId, ClientId, Numbers},
-        primitive::{AcquireRequest, Answer, ReleaseRequest, RenewRequest, Renewed},
+        primitive::{AcquireRequest, Answer, Primitive, ReleaseRequest, RenewRequest, Renewed},
         script::ScriptCall,
     },
-    family::exclusive::Kind,
+    family::exclusive::kind::Object,
     protocol::{
         hold::{HoldState, LocalLease},
         lease::Trust,
-        name::{Key, key},
-        rate_limiter::RateLimiter,
         renewal::{Renewal, RenewalTable},
         server_clock::ServerClock,
         time::{Moment, at},
         waiter::{
-            Admission, Busy, End, GiveUp, Granted, Plan, QueueView, Registration, Step,
-            Subscription, WaitStrategy, Waiter,
+            Admission, Busy, End, GiveUp, Granted, Plan, QueueView, RateLimiter, Registration,
+            Step, Subscription, WaitStrategy, Waiter,
         },
     },
     runtime::{Command, Value},
@@ -53,8 +51,7 @@ fn client_does_as_the_vectors_say() {
 }
 
 struct Player {
-    kind: &'static Kind,
-    key: Key,
+    object: Object,
     numbers: Numbers,
     owner: Owner,
     attempt: AttemptId,
@@ -105,8 +102,7 @@ impl Player {
         let subscription = subscription(scenario["subscribed"].as_bool().unwrap());
         let jitter = scenario["jitter"].as_f64().unwrap();
         Self {
-            kind,
-            key: key("n"),
+            object: object(kind),
             lease: ms(&scenario["lease"]),
             jitter: (jitter * u64::MAX as f64) as u64,
             clock: ServerClock::new(at(0), STARTED),
@@ -127,7 +123,7 @@ impl Player {
 
     fn play(&mut self, scenario: &Json) {
         for step in scenario["steps"].as_array().unwrap() {
-            let title = format!("{} {}: {step}", self.kind.label, scenario["name"]);
+            let title = format!("{} {}: {step}", self.object.kind.label, scenario["name"]);
             let now = at(step["at"].as_u64().unwrap());
             let known = self.input(step, now, &title) || self.output(step, now, &title);
             assert!(known || self.held(step, now, &title), "{title}");
@@ -146,8 +142,8 @@ impl Player {
                 _ => self.resent = true,
             }
         } else if let Some(text) = step.get("message").and_then(Json::as_str) {
-            let own = format!("{} {}", self.key, self.attempt.number());
-            if text == self.key.as_str() || text == own {
+            let own = format!("{} {}", self.object.key, self.attempt.number());
+            if text == self.object.key.as_str() || text == own {
                 self.waiter.on_notified();
                 self.until = None;
             }
@@ -168,7 +164,7 @@ impl Player {
         self.clock.observe(now, millis);
         match self.phase {
             Phase::Acquiring => self.answered(now),
-            Phase::Renewing => match self.kind.renewed(&self.answer).unwrap() {
+            Phase::Renewing => match self.object.renewed(&self.answer).unwrap() {
                 Renewed::Renewed => {
                     let trust = Trust::default();
                     self.hold.extended(trust, self.sent, self.lease, now);
@@ -181,7 +177,7 @@ impl Player {
     }
 
     fn answered(&mut self, now: Moment) {
-        match self.kind.acquired(&self.answer).unwrap() {
+        match self.object.acquired(&self.answer).unwrap() {
             Answer::Granted(grant) => {
                 let mut hold = LocalLease::new(Trust::default(), self.sent, self.lease);
                 if let HoldState::Lost(_) = hold.state(now) {
@@ -205,9 +201,7 @@ impl Player {
             }
             Answer::Unfinished => self.waiter.on_unfinished(now),
             Answer::Late => self.waiter.on_late(now),
-            Answer::Void => {
-                self.waiter.on_void(now);
-            }
+            Answer::Void => _ = self.waiter.on_void(now),
         }
     }
 
@@ -269,17 +263,15 @@ impl Player {
             assert_eq!(self.due(now), *due, "{title}");
         } else if let Some(call) = step.get("renew") {
             (self.sent, self.phase) = (now, Phase::Renewing);
-            let renewal = self.kind.renew(
-                &self.key,
-                &RenewRequest {
-                    owner: &self.owner,
-                    token: self.token.unwrap(),
-                    serial: 0,
-                    attempt: &self.attempt,
-                    lease: self.lease,
-                    retention: RETENTION,
-                },
-            );
+            let request = RenewRequest {
+                owner: &self.owner,
+                token: self.token.unwrap(),
+                serial: 0,
+                attempt: &self.attempt,
+                lease: self.lease,
+                retention: RETENTION,
+            };
+            let renewal = self.object.renew(&request);
             assert_eq!(self.wire(&renewal, now), *call, "{title}");
         } else if let Some(state) = step.get("state") {
             let (word, cause) = match self.hold.state(now) {
@@ -297,7 +289,7 @@ impl Player {
             self.phase = Phase::Releasing;
             self.compare_release(call, self.token, title);
         } else if let Some(outcome) = step.get("released") {
-            let reply = self.kind.released(&self.answer).unwrap();
+            let reply = self.object.released(&self.answer).unwrap();
             assert_eq!(
                 json!(word(Released::of(reply, self.resent))),
                 *outcome,
@@ -321,7 +313,7 @@ impl Player {
     /// Returns the bounds of the next renewal.
     fn due(&self, now: Moment) -> Json {
         let bounds = [0, u64::MAX].map(|random| {
-            let (mut table, mut renewal) = (RenewalTable::new(), Renewal::default());
+            let (mut table, mut renewal) = (RenewalTable::default(), Renewal::default());
             table.insert(1, &mut renewal, (), (self.lease, None), self.sent, random);
             if self.phase == Phase::Renewing {
                 let due = table.take_due(Moment::FAR_FUTURE).remove(0);
@@ -341,18 +333,15 @@ impl Player {
     fn acquire(&self, registration: Registration, queues: bool, now: Moment) -> Json {
         let address = self.address();
         let register = registration != Registration::None;
-        let call = self.kind.acquire(
-            &[&self.key],
-            &AcquireRequest {
-                owner: &self.owner,
-                attempt: &self.attempt,
-                lease: self.lease,
-                retention: RETENTION,
-                address: if queues { &address } else { "" },
-                register: register.then_some(Duration::from_secs(5)),
-            },
-        );
-        self.wire(&call, now)
+        let request = AcquireRequest {
+            owner: &self.owner,
+            attempt: &self.attempt,
+            lease: self.lease,
+            retention: RETENTION,
+            address: if queues { &address } else { "" },
+            register: register.then_some(Duration::from_secs(5)),
+        };
+        self.wire(&self.object.acquire(&request), now)
     }
 
     fn compare_release(&self, call: &Json, token: Option<Token>, title: &str) {
@@ -361,20 +350,18 @@ impl Player {
         }
         let address = self.address();
         let call_of = |text: &Json| text.as_str().unwrap().parse().ok();
-        let release = self.kind.release(
-            &self.key,
-            &ReleaseRequest {
-                owner: &self.owner,
-                attempt: &self.attempt,
-                token,
-                serial: None,
-                void_by: call_of(&call["args"][4]),
-                retention: RETENTION,
-                address: if call["args"][5] == "" { "" } else { &address },
-                left: 0,
-                forgotten: 0,
-            },
-        );
+        let request = ReleaseRequest {
+            owner: &self.owner,
+            attempt: &self.attempt,
+            token,
+            serial: None,
+            void_by: call_of(&call["args"][4]),
+            retention: RETENTION,
+            address: if call["args"][5] == "" { "" } else { &address },
+            left: 0,
+            forgotten: 0,
+        };
+        let release = self.object.release(&request);
         assert_eq!(self.wire(&release, at(0)), *call, "{title}");
     }
 

@@ -166,27 +166,13 @@ pub fn addresses(bytes: &[u8]) {
 const SECRET: &str = "hunter2";
 
 /// Returns an address with the shortest form of its IPv6 address.
-fn plain(address: Address) -> Address {
-    let short = |host: String| match host.parse::<Ipv6Addr>() {
-        Ok(ip) => ip.to_string(),
-        Err(_) => host,
-    };
-    match address {
-        Address::Tcp { host, port } => Address::Tcp {
-            host: short(host),
-            port,
-        },
-        Address::Tls {
-            host,
-            port,
-            options,
-        } => Address::Tls {
-            host: short(host),
-            port,
-            options,
-        },
-        other => other,
+fn plain(mut address: Address) -> Address {
+    if let Address::Tcp { host, .. } | Address::Tls { host, .. } = &mut address
+        && let Ok(ip) = host.parse::<Ipv6Addr>()
+    {
+        *host = ip.to_string();
     }
+    address
 }
 
 /// Reads a message, an order and a notice. Nothing may follow them, and a message reaches the

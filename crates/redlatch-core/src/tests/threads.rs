@@ -1,6 +1,6 @@
 //! What scenarios of threads need. `cargo xtask check threads` runs the scenarios, in the files
-//! `threads.rs`, under many schedules: shuttle chooses at each lock and counter which thread goes
-//! on. A thread that waits for ever fails the scenario, since the clock stands still.
+//! `tests/threads.rs`, under many schedules: shuttle chooses at each lock and counter which thread
+//! goes on. A thread that waits for ever fails the scenario, since the clock stands still.
 
 use std::{
     collections::BTreeMap,

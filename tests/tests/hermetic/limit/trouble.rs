@@ -2,38 +2,9 @@
 
 use redlatch::{ErrorKind, limit::Admission};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
-use redlatch_lua::LIMIT;
 use redlatch_tests::copies::Copies;
 
-use super::{HOUR, hourly, remaining};
-
-// L37
-#[tokio::test(start_paused = true)]
-async fn a_call_whose_reply_is_lost_counts_once() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, _client, limiter) = hourly(10).await;
-        let server = backend.embedded_server();
-        let copies = Copies::of_script(server, LIMIT.acquire.text);
-        for left in [7, 4, 1] {
-            server.drop_reply(calls::of_script(LIMIT.acquire.text), how);
-            assert!(limiter.try_acquire(3).await.unwrap().pass().is_some());
-            assert_eq!(remaining(&limiter).await, left);
-        }
-        // A refusal stays one.
-        server.drop_reply(calls::of_script(LIMIT.acquire.text), how);
-        assert!(limiter.try_acquire(3).await.unwrap().pass().is_none());
-        assert!(copies.len() >= 8, "each was sent at least twice");
-        copies.deliver();
-        assert_eq!(remaining(&limiter).await, 1, "copies change nothing");
-        backend.pass(6 * SECOND).await;
-        let verdicts = copies.deliver();
-        assert!(
-            verdicts.iter().all(|verdict| verdict == "late"),
-            "{verdicts:?}"
-        );
-    }
-}
+use super::{HOUR, hourly};
 
 // L37
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 
 use redlatch::{HoldState, LossCause, Released, runtime::ServerError};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::calls;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::copies::Copies;
 use tokio::time::timeout;
@@ -77,24 +77,4 @@ async fn late_copies_of_a_hold_that_has_expired_take_nothing() {
     assert!(!lock.is_locked().await.unwrap());
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
-}
-
-#[tokio::test(start_paused = true)]
-async fn repeated_inner_release_reports_the_remaining_guards() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        drop(lock.lock().await.unwrap());
-        client.settled().await;
-        let outer = lock.lock().await.unwrap();
-        let middle = lock.lock().owner(outer.owner()).await.unwrap();
-        let inner = lock.lock().owner(outer.owner()).await.unwrap();
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(inner.release().await.unwrap(), Released::StillHeld(2));
-        assert_eq!(lock.hold_count(outer.owner()).await.unwrap(), 2);
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(middle.release().await.unwrap(), Released::StillHeld(1));
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(outer.release().await.unwrap(), Released::Free);
-    }
 }

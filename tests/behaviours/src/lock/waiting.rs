@@ -16,7 +16,7 @@ behaviours! {
         a_release_wakes_a_waiter_of_another_client;
     Cluster:
         a_waiter_takes_over_when_the_lease_ends,
-        idle_waiters_send_nothing_between_rechecks,
+        idle_waiter_sends_nothing_between_rechecks,
         commands_per_acquisition_stay_flat_as_waiters_grow,
         ten_thousand_names_are_waited_for_at_once;
     Single:
@@ -69,7 +69,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
 /// The re-check bound is 2 s ± 20 %, so in 1.2 s idle waiters say nothing, and then one looks for
 /// all of its client.
 // L8
-async fn idle_waiters_send_nothing_between_rechecks(backend: &Backend) {
+async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
     let waiter = |_| {

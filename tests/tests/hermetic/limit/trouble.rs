@@ -1,30 +1,9 @@
-//! A limiter and a server that loses replies, stops, forgets, and has its clock set.
+//! A limiter and a server that stops, forgets, and has its clock set.
 
 use redlatch::{ErrorKind, limit::Admission};
 use redlatch_behaviours::prelude::*;
-use redlatch_tests::copies::Copies;
 
 use super::{HOUR, hourly};
-
-// L37
-#[tokio::test(start_paused = true)]
-async fn copies_of_ended_attempts_take_nothing() {
-    let (backend, [a, b]) = preloaded().await;
-    let server = backend.embedded_server();
-    let copies = Copies::of_all(server);
-    let limiters = [&a, &b].map(|client| client.rate_limiter("x").rate(1, HOUR).burst(10));
-    let [here, there] = &limiters;
-    let pass = here.acquire(6).await.unwrap();
-    assert!(there.try_acquire(5).await.unwrap().pass().is_none());
-    pass.settle(2).await.unwrap();
-    assert!(here.try_acquire(8).await.unwrap().pass().is_some());
-    let before = server.dump();
-    for _ in 0..2 {
-        copies.repeat();
-        backend.pass(20 * MS).await;
-        assert_eq!(server.dump(), before);
-    }
-}
 
 // L3, L4
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,10 @@
 //! Holds that follow each other under one name: the end of an old hold changes no later one, and
 //! its caller gets the right answer.
 
-use redlatch::{HoldState, LossCause, Released, runtime::ServerError};
+use redlatch::{Released, runtime::ServerError};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::calls;
 use redlatch_lua::REENTRANT;
-use redlatch_tests::copies::Copies;
 use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
@@ -60,21 +59,4 @@ async fn acknowledged_forced_release_is_no_abandonment() {
     assert!(b.lock("x").force_release().await.unwrap());
     assert_eq!(first.release().await.unwrap(), Released::Revoked);
     assert!(!b.lock("x").lock().await.unwrap().is_after_abandonment());
-}
-
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_a_hold_that_has_expired_take_nothing() {
-    let (backend, [client]) = embedded().await;
-    let lock = client.lock("x");
-    let copies = Copies::of_script(backend.embedded_server(), REENTRANT.acquire.text);
-    let guard = lock.lock().lease(50 * MS).await.unwrap();
-    backend.pass(100 * MS).await;
-    let verdicts = copies.deliver();
-    let refused = verdicts.iter().all(|verdict| verdict == "void");
-    assert!(refused && !verdicts.is_empty(), "{verdicts:?}");
-    assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
-    assert_eq!(guard.release().await.unwrap(), Released::Expired);
-    assert!(!lock.is_locked().await.unwrap());
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch::runtime::{BoxFuture, Runtime, TokioRuntime};
+use redlatch::runtime::{BoxFuture, Runtime};
 use redlatch_core::Moment;
 
 /// A runtime with a clock of another origin and another rate.
@@ -17,18 +17,8 @@ pub struct SkewedRuntime {
 }
 
 impl SkewedRuntime {
-    /// Starts a clock of the production runtime that shows `origin` and gains `rate` seconds per
-    /// second. The correct rate is 1.0.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a tokio runtime.
-    pub fn new(origin: Duration, rate: f64) -> Self {
-        let inner = TokioRuntime::current().expect("a tokio runtime");
-        Self::over(Arc::new(inner), origin, rate)
-    }
-
-    /// Does that with a clock of `inner`.
+    /// Starts a clock of `inner` that shows `origin` and gains `rate` seconds per second. The correct
+    /// rate is 1.0.
     pub fn over(inner: Arc<dyn Runtime>, origin: Duration, rate: f64) -> Self {
         Self {
             began: inner.now(),

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-use super::{Direction, Flow, Held, Pick, Request, exchange::Tap};
+use super::{Direction, Flow, Pick, Request, exchange::Tap};
 
 /// The state of a proxy.
 #[derive(Debug)]
@@ -44,8 +44,6 @@ pub(super) struct Rule {
 /// The action of a rule on the request that it picks.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Holds the request.
-    Hold(oneshot::Sender<Held>),
     /// Forwards the request and acts on its reply.
     Tap(Tap),
     /// Answers the request with this reply, and stays.
@@ -140,7 +138,6 @@ impl Shared {
     /// Returns the action of the first rule that picks `request`. Removes the rule unless it stays.
     pub(super) fn action_for(&self, request: &Request) -> Option<Action> {
         let mut state = self.state();
-        state.rules.retain(|rule| !rule.action.is_withdrawn());
         let mut rules = state.rules.iter();
         let index = rules.position(|rule| rule.pick.picks(request))?;
         if let Action::Always(reply) = &state.rules[index].action {
@@ -162,12 +159,6 @@ impl Signals {
 
     pub(super) const fn flow_mut(&mut self, direction: Direction) -> &mut Flow {
         &mut self.flows[direction.index()]
-    }
-}
-
-impl Action {
-    fn is_withdrawn(&self) -> bool {
-        matches!(self, Self::Hold(caught) if caught.is_closed())
     }
 }
 

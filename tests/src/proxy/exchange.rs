@@ -22,23 +22,6 @@ pub struct RequestCopy {
     upstream: SocketAddr,
 }
 
-/// An order to hold a request.
-#[derive(Debug)]
-#[must_use = "dropping it withdraws the order"]
-pub struct Hold {
-    caught: oneshot::Receiver<Held>,
-}
-
-/// A request that the proxy holds.
-///
-/// Its connection stays open. Later data of the client waits behind it, even the end of the
-/// connection. Dropping this value resets the connection, and the request is lost.
-#[derive(Debug)]
-pub struct Held {
-    copy: RequestCopy,
-    release: oneshot::Sender<Tap>,
-}
-
 /// An order to observe the reply to a request.
 #[derive(Debug)]
 pub struct Answered {
@@ -97,59 +80,6 @@ impl RequestCopy {
             ask(&mut stream, &mut framer, request).await?;
         }
         ask(&mut stream, &mut framer, &self.request).await
-    }
-}
-
-impl Hold {
-    pub(super) const fn new(caught: oneshot::Receiver<Held>) -> Self {
-        Self { caught }
-    }
-
-    /// Waits until the request has arrived.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the order was withdrawn or the proxy is gone.
-    pub async fn caught(self) -> Held {
-        self.caught
-            .await
-            .expect("the proxy lives and the order stands")
-    }
-}
-
-impl Held {
-    pub(super) const fn new(copy: RequestCopy, release: oneshot::Sender<Tap>) -> Self {
-        Self { copy, release }
-    }
-
-    /// Delivers a copy on a new connection and returns the server's raw reply. The original stays
-    /// held.
-    ///
-    /// This simulates a request of an attempt that its client has given up, while its bytes were
-    /// still on the way.
-    pub async fn deliver(&self) -> io::Result<Vec<u8>> {
-        self.copy.deliver().await
-    }
-
-    /// Releases the request on its own connection, with all data that waits behind it. Returns the
-    /// server's raw reply.
-    ///
-    /// The client gets the reply too if it is still connected. An error means that the connection
-    /// to the server is closed.
-    pub async fn let_go(self) -> io::Result<Vec<u8>> {
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let (answer, answered) = oneshot::channel();
-        self.release
-            .send(Tap {
-                drop: None,
-                told: None,
-                answer,
-            })
-            .map_err(|_| gone())?;
-        answered
-            .await
-            .map(|exchange| exchange.reply)
-            .map_err(|_| gone())
     }
 }
 

@@ -1,7 +1,7 @@
 //! A TCP proxy between a client and a server, with faults on request.
 //!
 //! It parses RESP only to find the boundaries of requests and replies. This is enough to keep a
-//! reply back *after* the server has executed the request, or to hold a request and deliver it
+//! reply back *after* the server has executed the request, and to deliver the request once more,
 //! late. Bytes that are not RESP (TLS) pass through unchanged: delays, stalls and cuts work, but a
 //! [`Pick`] never matches.
 //!
@@ -32,13 +32,13 @@ mod writer;
 use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-pub use exchange::{Answered, Exchange, Held, Hold, RequestCopy};
+pub use exchange::{Answered, Exchange, RequestCopy};
 pub use pick::{Pick, Request};
 
 use self::{
@@ -105,16 +105,17 @@ impl Proxy {
     /// Panics outside of a tokio runtime, or when no port is left.
     pub fn start(upstream: SocketAddr) -> Self {
         let port = ReservedPort::take().expect("a free port");
+        let listener = port.listen().expect("the port is ours");
         let shared = Arc::new(Shared::new(upstream));
-        let proxy = Self {
-            inner: Arc::new(Inner {
-                port,
-                shared,
-                accepting: Mutex::new(None),
-            }),
+        let accepting = tokio::spawn(accept_from(listener, Arc::clone(&shared)));
+        let inner = Inner {
+            port,
+            shared,
+            accepting,
         };
-        proxy.accept();
-        proxy
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// Returns the address clients connect to.
@@ -170,49 +171,10 @@ impl Proxy {
         self.shared().arm_cut(direction, bytes);
     }
 
-    /// Refuses new connections, and returns when this is in effect. Open connections stay.
-    pub async fn refuse(&self) {
-        let accepting = self.inner.accepting().take();
-        if let Some(task) = accepting {
-            task.abort();
-            // The only error is the requested cancellation.
-            let _ = task.await;
-        }
-    }
-
-    /// Accepts connections again after [`refuse`](Self::refuse).
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a tokio runtime.
-    pub fn accept(&self) {
-        let mut accepting = self.inner.accepting();
-        if accepting.is_none() {
-            let listener = self.inner.port.listen().expect("the port is ours");
-            *accepting = Some(tokio::spawn(accept_from(
-                listener,
-                Arc::clone(self.shared()),
-            )));
-        }
-    }
-
     /// Leads new connections to another server, as an address does whose name has moved. Open
     /// connections stay.
     pub fn lead_to(&self, upstream: SocketAddr) {
         self.shared().lead_to(upstream);
-    }
-
-    /// Holds the next request that `pick` matches. It is not delivered, and later requests of its
-    /// connection wait behind it.
-    ///
-    /// Dropping the returned value before it is awaited withdraws the order.
-    pub fn hold_request(&self, pick: Pick) -> Hold {
-        let (caught, hold) = oneshot::channel();
-        self.shared().add_rule(Rule {
-            pick,
-            action: Action::Hold(caught),
-        });
-        Hold::new(hold)
     }
 
     /// Forwards the next request that `pick` matches and keeps its reply from the client.
@@ -253,7 +215,7 @@ impl Proxy {
         self.tap(pick, None, None)
     }
 
-    /// Withdraws all pending orders: held requests, dropped replies, cuts after a number of bytes.
+    /// Withdraws all pending orders: dropped replies, answers, cuts after a number of bytes.
     pub fn withdraw_orders(&self) {
         self.shared().clear_rules();
     }
@@ -311,22 +273,12 @@ impl fmt::Debug for Proxy {
 struct Inner {
     port: ReservedPort,
     shared: Arc<Shared>,
-    accepting: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Inner {
-    fn accepting(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.accepting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+    accepting: JoinHandle<()>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(task) = self.accepting().take() {
-            task.abort();
-        }
+        self.accepting.abort();
         self.shared.signal(|signals| signals.resets += 1);
     }
 }

@@ -55,11 +55,6 @@ impl Request {
 }
 
 impl Pick {
-    /// Picks any request.
-    pub fn any() -> Self {
-        Self::matching(|_| true)
-    }
-
     /// Picks requests with a command, in upper or lower case.
     pub fn command(name: &str) -> Self {
         let name = name.to_uppercase();

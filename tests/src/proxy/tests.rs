@@ -234,52 +234,9 @@ async fn client_receives_a_forged_answer() {
 }
 
 #[tokio::test]
-async fn a_held_request_arrives_when_it_is_let_go() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
-    let hold = proxy.hold_request(Pick::containing("late"));
-    client.send("early").await;
-    client.send("late").await;
-    client.send("behind").await;
-    let held = hold.caught().await;
-    assert_eq!(client.reply().await.unwrap(), "$5\r\nearly\r\n");
-    assert!(client.is_silent().await);
-    assert_eq!(toy.executed(), 1);
-    assert_eq!(held.let_go().await.unwrap(), b"$4\r\nlate\r\n");
-    assert_eq!(client.reply().await.unwrap(), "$4\r\nlate\r\n");
-    assert_eq!(client.reply().await.unwrap(), "$6\r\nbehind\r\n");
-}
-
-#[tokio::test]
-async fn a_held_request_outlives_its_client() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
-    let hold = proxy.hold_request(Pick::any());
-    client.send("late").await;
-    let held = hold.caught().await;
-    drop(client);
-    assert_eq!(held.deliver().await.unwrap(), b"$4\r\nlate\r\n");
-    assert_eq!(held.deliver().await.unwrap(), b"$4\r\nlate\r\n");
-    assert_eq!(held.let_go().await.unwrap(), b"$4\r\nlate\r\n");
-    assert_eq!(toy.executed(), 3);
-}
-
-#[tokio::test]
-async fn a_held_request_that_is_dropped_takes_its_connection_along() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
-    let hold = proxy.hold_request(Pick::any());
-    client.send("lost").await;
-    drop(hold.caught().await);
-    assert!(client.reply().await.is_err());
-    assert_eq!(toy.executed(), 0);
-}
-
-#[tokio::test]
 async fn planned_faults_can_be_withdrawn() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
-    drop(proxy.hold_request(Pick::any()));
     let _ = proxy.drop_reply(Pick::containing("x"), Then::Cut);
     assert!(client.ask("a").await.is_ok());
     proxy.withdraw_orders();
@@ -332,20 +289,6 @@ async fn a_cut_comes_after_exactly_so_many_bytes() {
             .unwrap();
         assert_eq!(received, b"$6\r\nabcdef\r\n"[..bytes]);
     }
-}
-
-#[tokio::test]
-async fn connections_are_refused_and_accepted_again() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
-    client.ask("a").await.unwrap();
-    proxy.refuse().await;
-    let error = TcpStream::connect(proxy.address()).await.unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-    assert!(client.ask("b").await.is_ok(), "those there are live on");
-    proxy.accept();
-    assert!(Client::connect(&proxy).await.ask("c").await.is_ok());
-    assert_eq!(proxy.connections(), 2);
 }
 
 #[tokio::test]

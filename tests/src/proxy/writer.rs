@@ -8,12 +8,12 @@ use std::{
 use tokio::{
     io::AsyncWriteExt,
     net::tcp::WriteHalf,
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 
 use super::{
-    Direction, Flow, Held, Request, RequestCopy, Then,
+    Direction, Flow, Request, RequestCopy, Then,
     control::{Action, Shared, Signals, Ticket},
     exchange::Tap,
     frame::{Frame, is_push},
@@ -127,13 +127,14 @@ impl<'a> Writer<'a> {
             return ControlFlow::Continue(());
         }
         let request = Request::new(bytes);
-        let order = match self.shared.action_for(&request) {
-            None => None,
-            Some(action) => match self.carry_out(action, &request).await {
-                ControlFlow::Continue(order) => order,
-                ControlFlow::Break(ending) => return ControlFlow::Break(ending),
-            },
-        };
+        let order = self.shared.action_for(&request).map(|action| {
+            let tap = match action {
+                Action::Tap(tap) => tap,
+                Action::Always(reply) => Tap::instead(reply),
+            };
+            let (session, upstream) = (self.session.clone(), self.shared.upstream());
+            (tap, RequestCopy::new(request.clone(), session, upstream))
+        });
         self.shared.count_request();
         let told = order.as_ref().and_then(|(tap, _)| tap.told.as_ref());
         let is_kept = told.is_some_and(|told| !told.executed);
@@ -146,34 +147,6 @@ impl<'a> Writer<'a> {
             self.session.push(request);
         }
         written
-    }
-
-    /// Carries out the action. Returns the action on the reply, once the request may pass.
-    async fn carry_out(
-        &self,
-        action: Action,
-        request: &Request,
-    ) -> ControlFlow<Ending, Option<(Tap, RequestCopy)>> {
-        let copy = RequestCopy::new(
-            request.clone(),
-            self.session.clone(),
-            self.shared.upstream(),
-        );
-        match action {
-            Action::Tap(tap) => ControlFlow::Continue(Some((tap, copy))),
-            Action::Always(reply) => ControlFlow::Continue(Some((Tap::instead(reply), copy))),
-            Action::Hold(caught) => {
-                let (release, released) = oneshot::channel();
-                if caught.send(Held::new(copy.clone(), release)).is_err() {
-                    // The order was withdrawn in this very moment.
-                    return ControlFlow::Continue(None);
-                }
-                match released.await {
-                    Ok(tap) => ControlFlow::Continue(Some((tap, copy))),
-                    Err(_) => ControlFlow::Break(Ending::Reset),
-                }
-            }
-        }
     }
 
     async fn forward_reply(&mut self, bytes: &[u8]) -> ControlFlow<Ending> {

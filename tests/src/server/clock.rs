@@ -1,5 +1,4 @@
-//! A wall clock for one server, which a test sets while the server runs, and wrong ones for other
-//! processes.
+//! A wall clock for one server, which a test sets while the server runs.
 
 use std::{
     env,
@@ -85,31 +84,6 @@ impl ServerBinary {
     }
 }
 
-/// Returns the variables for a child process whose wall clock is to be `ahead` seconds ahead of the
-/// machine's, or behind it if negative. Its monotonic clock is not changed.
-///
-/// # Panics
-///
-/// Panics if the shim does not build; see [`ServerBinary::has_settable_clock`].
-#[track_caller]
-pub fn own_clock(ahead: i64) -> [(&'static str, OsString); 2] {
-    let beside = env::current_exe().expect("this program has a path");
-    let file = beside.with_file_name(format!("redlatch_clock_{ahead}"));
-    let content = ahead.to_ne_bytes();
-    if !fs::read(&file).is_ok_and(|found| found == content) {
-        // A process that maps the file must never find it empty.
-        let new = beside.with_file_name(unique_name("clock"));
-        fs::write(&new, content).expect("the folder of this program can be written to");
-        fs::rename(&new, &file).expect("a file of that folder can be renamed");
-    }
-    variables(&file).expect("the clock shim builds")
-}
-
-fn variables(file: &Path) -> Result<[(&'static str, OsString); 2], String> {
-    let shim = SHIM.as_ref().map_err(Clone::clone)?;
-    Ok([("LD_PRELOAD", shim.into()), ("REDLATCH_CLOCK", file.into())])
-}
-
 fn machine_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.expect("it is later than 1970").as_millis()).expect("and not by that much")
@@ -120,7 +94,8 @@ fn machine_millis() -> i64 {
 pub(super) fn environment(dir: &Path) -> Result<[(&'static str, OsString); 2], String> {
     let file = dir.join(FILE);
     fs::write(&file, 0_i64.to_ne_bytes()).map_err(|error| error.to_string())?;
-    variables(&file)
+    let shim = SHIM.as_ref().map_err(Clone::clone)?;
+    Ok([("LD_PRELOAD", shim.into()), ("REDLATCH_CLOCK", file.into())])
 }
 
 /// The shim, built once per run, beside the test program: no other user can replace it there.

@@ -31,7 +31,6 @@ mod tls;
 
 pub use admin::ClientType;
 pub use binary::{ServerBinary, ServerKind, Version};
-pub use clock::own_clock;
 pub use cluster::{Cluster, ClusterOptions};
 pub use options::ServerOptions;
 pub use replicated::Replicated;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use redlatch::{
-    ClientBuilder, ErrorKind, HoldState, Lockable, LossCause, RedLock, Released,
+    ClientBuilder, ErrorKind, HoldState, Lockable, LossCause, Released,
     blocking::{Client, Stop, Wait, WaitIter, work},
     embedded::{EmbeddedServer, EmbeddedTransport, Server, SteppedRuntime},
     once::{JobOutcome, JobRun, Once},
@@ -74,28 +74,6 @@ fn threads_take_turns() {
 }
 
 #[test]
-fn threads_with_a_client_each_take_turns() {
-    let server = Server::start();
-    let inside = AtomicU32::new(0);
-    thread::scope(|scope| {
-        for number in 0..16 {
-            let (server, inside) = (&server, &inside);
-            scope.spawn(move || {
-                let client = client(server);
-                for _ in 0..5 {
-                    let guard = client.fair_lock("a").lock().wait().unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{number}");
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    guard.release().wait().unwrap();
-                }
-            });
-        }
-    });
-    let left = client(&server);
-    assert!(!left.fair_lock("a").is_locked().wait().unwrap());
-}
-
-#[test]
 fn stop_tells_work_and_its_threads_that_the_hold_is_lost() {
     let client = embedded();
     let guard = client.lock("a").lock().lease(Duration::from_secs(2));
@@ -121,21 +99,6 @@ fn stop_tells_work_and_its_threads_that_the_hold_is_lost() {
     let late = guard.run(work(&guard, |_| panic!("it must not run")));
     let late: Result<(), _> = late.wait();
     assert_eq!(late.unwrap_err().kind(), cause);
-}
-
-#[test]
-fn watcher_learns_of_a_forced_release() {
-    let server = Server::start();
-    let (ada, bob) = (client(&server), client(&server));
-    let guard = ada.lock("a").lock().renewed_lease(Duration::from_secs(1));
-    let guard = guard.wait().unwrap();
-    thread::scope(|scope| {
-        let watcher = scope.spawn(|| guard.lost().wait());
-        let forced = bob.lock("a").force_release().token(guard.token());
-        assert!(forced.wait().unwrap());
-        assert_eq!(watcher.join().unwrap(), LossCause::Revoked);
-    });
-    assert_eq!(guard.release().wait().unwrap(), Released::Revoked);
 }
 
 #[test]
@@ -211,21 +174,6 @@ fn guard_of_a_multi_lock_keeps_the_threads_of_all_its_clients() {
         assert!(Instant::now() < limit, "the thread goes on");
         thread::yield_now();
     }
-}
-
-#[test]
-fn red_lock_of_three_clients_works_without_the_third() {
-    let nodes = ["a", "b", "c"].map(named);
-    let [a, b, c] = nodes.each_ref().map(|(client, _)| client.lock("x"));
-    let red = RedLock::builder(&[&a, &b, &c]).quorum(2).durable_nodes();
-    let red = red.build().unwrap();
-    nodes[2].1.stop();
-    let guard = red.lock().wait().unwrap();
-    assert_eq!(guard.nodes_held(), 2);
-    assert!(a.is_locked().wait().unwrap() && b.is_locked().wait().unwrap());
-    let released = guard.release().wait().unwrap();
-    assert!(released.iter().all(|(_, released)| released.is_clean()));
-    assert!(!a.is_locked().wait().unwrap() && !b.is_locked().wait().unwrap());
 }
 
 #[test]

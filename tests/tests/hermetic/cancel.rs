@@ -26,15 +26,20 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 /// What is polled.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Polls `task` at most `polls` times. Returns its output if it is done by then.
+/// Makes a task of a future, whose output does not count.
+pub(crate) fn task<T: 'static>(future: impl Future<Output = T> + Send + 'static) -> Task {
+    Box::pin(async move { drop(future.await) })
+}
+
+/// Polls `task` at most `polls` times, and drops it. Returns its output if it is done by then.
 pub(crate) async fn polled<F: Future + Unpin>(
     backend: &Backend,
-    task: &mut F,
+    mut task: F,
     polls: u32,
 ) -> Option<F::Output> {
     assert!(polls < 10_000, "it never ends");
     for _ in 0..polls {
-        if let Poll::Ready(output) = futures_util::poll!(&mut *task) {
+        if let Poll::Ready(output) = futures_util::poll!(&mut task) {
             return Some(output);
         }
         // Lets the background work, timers and messages get one step ahead.
@@ -119,23 +124,17 @@ macro_rules! subject {
 
             fn try_in_vain(&self, $client: &Client) -> Task {
                 let lock = $handle;
-                Box::pin(async move {
-                    assert!(lock.$try($($n)?).await.unwrap().is_none());
-                })
+                task(async move { assert!(lock.$try($($n)?).await.unwrap().is_none()) })
             }
 
             async fn obstacle(&self, $client: &Client) -> Task {
                 let guard = $handle.$other($($n)?).await.unwrap();
-                Box::pin(async move {
-                    guard.release().await.unwrap();
-                })
+                task(async move { guard.release().await.unwrap() })
             }
 
             async fn hold(&self, $client: &Client) -> Task {
                 let guard = $handle.$lock($($n)?).await.unwrap();
-                Box::pin(async move {
-                    guard.release().await.unwrap();
-                })
+                task(async move { guard.release().await.unwrap() })
             }
 
             async fn use_hold(&self, $client: &Client) -> Task {
@@ -367,8 +366,7 @@ async fn cancelled_waiters_of_one_client_leave_nothing() {
         let others = held_by_another(subject, backend).await;
         let wait = |ms| subject.lock(client, Some(ms * MS), WaitStrategy::Notify);
         let both = join_all([10, 20].map(wait));
-        let both = Box::pin(async move { drop(both.await) });
-        (both as Task, Some(others))
+        (task(both), Some(others))
     })
     .await;
 }

@@ -174,29 +174,6 @@ async fn restored_writer_does_not_block_readers() {
     reading.release().await.unwrap();
 }
 
-/// One that needs more permits than are free is not called, and those behind it wait for it.
-#[tokio::test(start_paused = true)]
-async fn restored_waiter_for_many_permits_blocks_nobody() {
-    let backend = Backend::embedded();
-    let (holder, client) = (backend.client().await, backend.client().await);
-    let semaphore = holder.semaphore("x").permits_if_unset(10);
-    let held = semaphore.acquire().await.unwrap();
-    let many = client.semaphore("x");
-    let gone = tokio::spawn(async move { many.acquire_many(10).await.map(drop) });
-    tokio::time::sleep(20 * MS).await;
-    let before = backend.embedded_server().snapshot();
-    gone.abort();
-    client.settled().await;
-    backend.embedded_server().restore(&before);
-    backend.embedded_server().cut_connections();
-    let start = Instant::now();
-    for waiter in waiters(kind("semaphore"), &client, 3).await {
-        drop(waiter.await.unwrap().unwrap());
-    }
-    assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
-    held.release().await.unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn forged_notifications_cost_one_request() {
     for kind in kinds() {

@@ -14,7 +14,6 @@ use redlatch_tests::{
 use super::support::{contended, hand_over, name_on, take_and_free, three_and_three};
 
 redlatch_tests::on_every_server!(
-    scripts_are_loaded_again_after_a_failover,
     one_stopped_shard_holds_up_no_other,
     only_names_of_the_stopped_shard_are_refused,
     notifications_arrive_over_another_node_when_one_dies,
@@ -30,32 +29,6 @@ fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
         ..ClusterOptions::default()
     };
     Cluster::start(binary, &options)
-}
-
-// L44
-async fn scripts_are_loaded_again_after_a_failover(binary: ServerBinary) {
-    let cluster = three_and_three(&binary);
-    let client = Client::connect(&cluster.url()).await.unwrap();
-    take_and_free(&client.lock("x"), 1).await;
-    let before = cluster.owner(&key("x"));
-    cluster.fail_over_to(cluster.replicas_of(before)[0]);
-    cluster.await_agreement();
-    let after = cluster.owner(&key("x"));
-    after.script_flush();
-    after.reset_stats();
-    take_and_free(&client.lock("x"), 2).await;
-    let stats = after.commandstats();
-    // Acquire and release, once each; and a look at the queue, if the connection was made while the
-    // name was asked for.
-    let evals = stats.get("eval").copied().unwrap_or(0);
-    assert!((2..=3).contains(&evals), "{stats:?}");
-    let guard = client.lock("x").lock().await.unwrap();
-    after.script_flush();
-    guard.extend(60 * SECOND).await.unwrap();
-    after.script_flush();
-    drop(guard);
-    assert_tables_empty(&client).await;
-    assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
 // L11

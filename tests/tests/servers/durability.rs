@@ -3,8 +3,8 @@
 use redlatch::{Client, Durability, ErrorKind, HoldState, LossCause};
 use redlatch_tests::{
     backend::assert_tables_empty,
-    fixture::{SECOND, key},
-    server::{Cluster, ClusterOptions, Replicated, ServerBinary, ServerOptions},
+    fixture::SECOND,
+    server::{Replicated, ServerBinary, ServerOptions},
 };
 
 use super::support::cut_off;
@@ -14,8 +14,6 @@ redlatch_tests::on_every_server!(
     replica_shortfall_is_an_error_and_undone,
     a_renewal_that_is_not_confirmed_does_not_count,
     an_extension_that_is_not_confirmed_does_not_count,
-    cluster_confirms_acquisitions,
-    lossy_failover_makes_two_holders_with_durability_master,
     lossy_failover_keeps_exclusion_with_all_replicas,
 );
 
@@ -140,53 +138,6 @@ async fn an_extension_that_is_not_confirmed_does_not_count(binary: ServerBinary)
     assert!(guard.remaining() > 1000 * SECOND, "{guard:?}");
     guard.release().await.unwrap();
     assert_tables_empty(&client).await;
-}
-
-async fn cluster_confirms_acquisitions(binary: ServerBinary) {
-    let options = ClusterOptions {
-        replicas: 1,
-        ..ClusterOptions::default()
-    };
-    let cluster = Cluster::start(&binary, &options);
-    let client = Client::connect(&cluster.url()).await.unwrap();
-    for n in 0..12 {
-        let lock = client.lock(format!("n{n}"));
-        let guard = lock.lock().durability(Durability::Majority).await.unwrap();
-        assert_eq!(guard.acknowledged(), 1);
-        guard.release().await.unwrap();
-    }
-    let replica = cluster.replicas_of(cluster.owner(&key("x")))[0];
-    replica.stop();
-    let error = client.lock("x").lock().durability(Durability::Majority);
-    assert_eq!(
-        error.await.unwrap_err().kind(),
-        ErrorKind::NotEnoughReplicas
-    );
-    replica.cont();
-    assert_tables_empty(&client).await;
-}
-
-/// What Redis does not promise, and neither does redlatch: a grant that no replica knew of is lost
-/// with its master.
-async fn lossy_failover_makes_two_holders_with_durability_master(binary: ServerBinary) {
-    let servers = replicated(&binary, 1);
-    let a = Client::connect(&servers.url()).await.unwrap();
-    let b = Client::connect(&servers.url()).await.unwrap();
-    let [master, replica] = servers.servers() else {
-        panic!("there are two")
-    };
-    cut_off(master, replica);
-    let first = a.lock("x").lock().lease(60 * SECOND).await.unwrap();
-    master.kill();
-    replica.cont();
-    servers.promote(1);
-    let second = b.lock("x").lock().lease(60 * SECOND).await.unwrap();
-    assert_eq!(first.state(), HoldState::Held, "it believes in its lease");
-    assert_eq!(second.state(), HoldState::Held);
-    assert!(second.token() > first.token(), "the token tells them apart");
-    drop((first, second));
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
 }
 
 async fn lossy_failover_keeps_exclusion_with_all_replicas(binary: ServerBinary) {

@@ -11,7 +11,6 @@ mod cluster_faults;
 mod durability;
 mod durable_moves;
 mod every_kind;
-mod history;
 mod migration;
 mod panics;
 mod partition;

@@ -1,22 +1,20 @@
-//! Proxies in front of the nodes of a cluster: replies that are lost, and a node that is mute for
-//! one client.
+//! Proxies in front of the nodes of a cluster: replies that are lost, and redirections to nowhere.
 
-use redlatch::{Client, HoldState, Released};
+use redlatch::{Client, Released};
 use redlatch_core::family::slot_of;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, call, key, preload},
+    fixture::{SECOND, call, key, preload},
     proxy::{Proxy, Then},
     server::ServerBinary,
 };
 
-use super::support::{name_on, take_and_free};
+use super::support::name_on;
 
 redlatch_tests::on_every_server!(
     replies_of_a_cluster_that_are_lost_count_once,
     redirects_to_an_absent_node_only_delay,
-    node_that_is_silent_for_one_client_does_not_affect_others,
 );
 
 /// A client with a proxy of its own before each node: nodes tell of each other, and it knows the
@@ -93,37 +91,6 @@ async fn redirects_to_an_absent_node_only_delay(binary: ServerBinary) {
             release.answered().await;
         }
     }
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
-}
-
-// L11
-async fn node_that_is_silent_for_one_client_does_not_affect_others(binary: ServerBinary) {
-    let backend = Backend::cluster(&binary).await;
-    let cluster = backend.as_cluster();
-    let (client, proxies) = behind_proxies(&backend).await;
-    let other = backend.client().await;
-    let on = |at: usize, stem: &str| name_on(cluster, &cluster.nodes()[at], stem);
-    let names = [0, 1, 2].map(|at| on(at, "n"));
-    let mut guards = Vec::new();
-    for name in &names {
-        let lock = client.lock(name).lock().renewed_lease(2 * SECOND);
-        guards.push(lock.await.unwrap());
-    }
-    proxies[0].black_hole();
-    take_and_free(&client.lock(on(1, "x")), 50).await;
-    take_and_free(&client.lock(on(2, "x")), 50).await;
-    take_and_free(&other.lock(on(0, "x")), 50).await;
-    guards[0].lost().await;
-    backend.pass(1_000 * MS).await;
-    assert!(matches!(guards[0].state(), HoldState::Lost(_)));
-    for guard in &guards[1..] {
-        assert!(!matches!(guard.state(), HoldState::Lost(_)), "{guard:?}");
-    }
-    proxies[0].pass();
-    proxies[0].cut();
-    drop(guards);
-    take_and_free(&client.lock(on(0, "x")), 5).await;
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
 }

@@ -1,7 +1,6 @@
 //! `cargo xtask check load`: runs all tests several times, then a service with many connections,
-//! the command under a stopped server, the long histories of jobs and leaders, and the soak on each
-//! topology, while other threads keep the processors busy. It prints the failed tests and the
-//! number of their failures.
+//! the command under a stopped server, and the soak on each topology, while other threads keep the
+//! processors busy. It prints the failed tests and the number of their failures.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +27,7 @@ struct Long {
     vars: &'static [(&'static str, &'static str)],
 }
 
-const LONG: [Long; 3] = [
+const LONG: [Long; 2] = [
     // Services over HTTP. The test raises its own limit of open files.
     Long {
         name: "connections",
@@ -49,13 +48,6 @@ const LONG: [Long; 3] = [
             ("REDLATCH_TEST_MEGABYTES", "1024"),
             ("REDLATCH_TEST_OBJECTS", "100000"),
         ],
-    },
-    // Twenty processes run beside the server.
-    Long {
-        name: "histories",
-        program: "redlatch-tests/servers",
-        args: &["history::", "--nocapture"],
-        vars: &[("REDLATCH_LONG_HISTORY", "1")],
     },
 ];
 

@@ -29,7 +29,7 @@ struct Check(
 const CHECKS: &[Check] = &[
     Check(
         "load",
-        "the tests in rounds, long histories and the soak, beside busy loops",
+        "the tests in rounds, their long cases and the soak, beside busy loops",
         load::run,
     ),
     Check(

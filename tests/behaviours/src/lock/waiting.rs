@@ -66,17 +66,26 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
     assert_tables_empty(&b).await;
 }
 
-/// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
+/// The re-check bound is 2 s ± 20 %, so in 1.2 s idle waiters say nothing, and then one looks for
+/// all of its client.
+// L8
 async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
-    let waiter = waiting(b.lock("x"));
+    let waiter = |_| {
+        let waiting = waiting(b.lock("x"));
+        tokio::spawn(async move { drop(waiting.await.unwrap()) })
+    };
+    let waiters: Vec<_> = (0..50).map(waiter).collect();
     registered(&a, "x", 1).await;
     let before = backend.script_calls();
-    backend.pass(500 * MS).await;
+    backend.pass(1_200 * MS).await;
     assert_eq!(backend.script_calls() - before, 0);
+    backend.pass(1_300 * MS).await;
+    let looks = backend.script_calls() - before;
+    assert!((1..=2).contains(&looks), "{looks} looks of 50 waiters");
     drop(guard);
-    drop(waiter.await.unwrap());
+    finished(waiters).await;
 }
 
 // L8
@@ -127,7 +136,8 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
         let calls = u32::try_from(backend.script_calls() - before).unwrap();
         let each = f64::from(calls) / f64::from(waiters);
         println!("{waiters} local tasks: {each:.2} commands per acquisition");
-        assert!(each <= 4.0, "{each} commands with {waiters} waiters");
+        let most = if waiters < 1_000 { 4.0 } else { 3.0 };
+        assert!(each <= most, "{each} commands with {waiters} waiters");
     }
 }
 

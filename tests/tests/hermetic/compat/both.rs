@@ -70,32 +70,6 @@ fn is_there(backend: &Backend) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquisition_and_release_whose_replies_are_lost_count_once() {
-    for (layout, how) in LAYOUTS
-        .into_iter()
-        .flat_map(|layout| [(layout, LostReply::Hangs), (layout, LostReply::Cuts)])
-    {
-        let (backend, client) = bed().await;
-        let server = backend.embedded_server();
-        let [acquire, _, release] = layout.scripts();
-        server.drop_reply(calls::of_script(acquire.text), how);
-        let first = layout.lock(&client, "x").await.unwrap();
-        if layout == OfRedisson {
-            server.drop_reply(calls::of_script(acquire.text), how);
-            let second = layout.enter(&client, "x", &first).await.unwrap();
-            let lock = Redisson::new(&client, "x");
-            assert_eq!(lock.info().await.unwrap().unwrap().count, 2);
-            server.drop_reply(calls::of_script(release.text), how);
-            assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
-        }
-        server.drop_reply(calls::of_script(release.text), how);
-        assert_eq!(first.release().await.unwrap(), Released::Free);
-        assert!(!is_there(&backend));
-        assert!(layout.try_lock(&client, "x").await.unwrap().is_some());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn late_copies_of_an_undone_acquisition_take_nothing() {
     for layout in LAYOUTS {
         let (backend, client) = bed().await;
@@ -227,23 +201,5 @@ async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
             assert!(lock.force_release().await.unwrap());
         }
         assert!(backend.keys().iter().all(|key| backend.ends(key)));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn renewal_whose_reply_is_lost_is_sent_again() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        for layout in LAYOUTS {
-            let (backend, client) = bed().await;
-            let guard = layout.held(&client, "x").await;
-            let server = backend.embedded_server();
-            let renew = layout.scripts()[1].text;
-            server.drop_reply(calls::of_script(renew), how);
-            guard.extend(3 * SECOND).await.unwrap();
-            server.drop_reply(calls::of_script(renew), how);
-            backend.pass(10 * SECOND).await;
-            assert_eq!(guard.state(), HoldState::Held, "{layout:?}, {how:?}");
-            assert_eq!(guard.release().await.unwrap(), Released::Free);
-        }
     }
 }

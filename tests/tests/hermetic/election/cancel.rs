@@ -4,19 +4,15 @@
 use redlatch::{Client, OnError, Term};
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::polled;
-
-/// What is polled and dropped.
-struct Task(crate::cancel::Task);
+use crate::cancel::{Task, polled, task};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. Each time
 /// the client has nothing afterwards, another candidate leads at once, and nothing is left.
-async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> Task) {
+async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> (Task,)) {
     for polls in 1.. {
         let (backend, [client, other]) = preloaded().await;
-        let Task(mut task) = make(&backend, client.clone()).await;
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let (task,) = make(&backend, client.clone()).await;
+        let done = polled(&backend, task, polls).await.is_some();
         backend.pass(MS).await;
         assert_tables_empty(&client).await;
         let start = Instant::now();
@@ -38,7 +34,7 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> Task) {
 #[tokio::test(start_paused = true)]
 async fn cancelled_lead_leaves_nothing() {
     dropped_at_every_await(async |_: &Backend, client: Client| {
-        let task = async move {
+        (task(async move {
             let election = client.election("x").value("v");
             let lead = election.lead(async move |term: &Term| {
                 let task = term.spawn(tokio::time::sleep(3 * MS));
@@ -47,8 +43,7 @@ async fn cancelled_lead_leaves_nothing() {
                 tokio::time::sleep(2 * MS).await;
             });
             lead.await.unwrap();
-        };
-        Task(Box::pin(task))
+        }),)
     })
     .await;
 }
@@ -60,7 +55,7 @@ async fn cancelled_lead_of_failing_work_leaves_nothing() {
         OnError::Retry { pause: 10 * MS },
     ] {
         dropped_at_every_await(async move |_: &Backend, client: Client| {
-            let task = async move {
+            (task(async move {
                 let election = client.election("x").on_error(on_error);
                 let mut runs = 0;
                 let lead = election.lead(async move |term: &Term| {
@@ -70,8 +65,7 @@ async fn cancelled_lead_of_failing_work_leaves_nothing() {
                     if runs == 3 { Ok(()) } else { Err("broken") }
                 });
                 lead.await.unwrap();
-            };
-            Task(Box::pin(task))
+            }),)
         })
         .await;
     }
@@ -88,9 +82,8 @@ async fn cancelled_candidate_behind_a_leader_leaves_nothing() {
             };
             let (leader, candidate) = (election(&other), election(&client));
             let lead = leader.lead(async |_: &Term| {
-                let mut task = Box::pin(candidate.lead(async |_: &Term| {}));
-                assert!(polled(&backend, &mut task, polls).await.is_none());
-                drop(task);
+                let behind = Box::pin(candidate.lead(async |_: &Term| {}));
+                assert!(polled(&backend, behind, polls).await.is_none());
                 assert_tables_empty(&client).await;
             });
             lead.await.unwrap();
@@ -109,11 +102,10 @@ async fn cancelled_observer_leaves_nothing() {
             let lead = election.lead(async move |_: &Term| tokio::time::sleep(2 * MS).await);
             lead.await.unwrap();
         });
-        let task = async move {
+        (task(async move {
             let mut observer = client.election("x").observe();
             while observer.next().await.unwrap().unwrap().is_none() {}
-        };
-        Task(Box::pin(task))
+        }),)
     })
     .await;
 }

@@ -4,7 +4,7 @@ use redlatch::Client;
 use redlatch_behaviours::{fair::support::ticket, prelude::*};
 use tokio::task::JoinSet;
 
-use crate::cancel::{Fair, Task, dropped_at_every_await, held_by_another};
+use crate::cancel::{Fair, dropped_at_every_await, held_by_another, task};
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_inspection_leaves_nothing() {
@@ -14,13 +14,13 @@ async fn cancelled_inspection_leaves_nothing() {
         let mut waiters = JoinSet::new();
         waiters.spawn(lock.lock().owner(&owner).into_future());
         ticket(&lock, &owner).await;
-        let task = async move {
+        let all = task(async move {
             lock.waiters().next().await.unwrap().unwrap();
             lock.position(&owner).await.unwrap().unwrap();
             lock.info().await.unwrap();
             waiters.shutdown().await;
-        };
-        (Box::pin(task) as Task, Some(others))
+        });
+        (all, Some(others))
     })
     .await;
 }

@@ -6,41 +6,6 @@ use redlatch_behaviours::{
 };
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::FAIR;
-use redlatch_tests::copies::Copies;
-
-/// A copy that comes when its grant is over, and another holds, does not wait.
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_a_grant_leave_no_queue_entry() {
-    for closes in [false, true] {
-        let backend = Backend::embedded();
-        backend.preload();
-        let server = backend.embedded_server();
-        let clients = clients(&backend, 3).await;
-        let acquire = FAIR.exclusive.acquire.text;
-        let copies = Copies::of_script(server, acquire);
-        server.drop_reply(calls::of_script(acquire), LostReply::Cuts);
-        let lease = 200 * MS;
-        let over = clients[0].fair_lock("x").lock().lease(lease).await.unwrap();
-        assert_eq!(copies.len(), 2, "the first answer was lost");
-        backend.pass(lease).await;
-        let guard = clients[1].fair_lock("x").lock().await.unwrap();
-        assert_eq!(copies.deliver()[..2], ["void", "void"]);
-        let next = queued(&clients[2].fair_lock("x")).await;
-        if closes {
-            clients[0].close_now().await;
-        }
-        drop(over);
-        clients[0].settled().await;
-        let waiters = clients[1].fair_lock("x").info().await.unwrap();
-        assert_eq!(waiters.unwrap().waiters, 1);
-        assert_eq!(copies.deliver()[..2], ["void", "void"]);
-        let start = Instant::now();
-        guard.release().await.unwrap();
-        next.await.unwrap().release().await.unwrap();
-        assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
-        backend.assert_only_counters_left();
-    }
-}
 
 /// However many waiters of a client have lost their places, they do not all ask at once, and each
 /// asks once.

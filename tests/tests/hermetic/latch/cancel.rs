@@ -5,24 +5,16 @@ use redlatch::{Client, CountDownLatch};
 use redlatch_behaviours::prelude::*;
 
 use super::set_latch;
-use crate::cancel::polled;
-
-/// What is polled and dropped.
-struct Task(crate::cancel::Task);
-
-fn task(future: impl Future<Output = ()> + Send + 'static) -> Task {
-    Task(Box::pin(future))
-}
+use crate::cancel::{Task, polled, task};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
 /// drop `client` has nothing, nobody is subscribed, and a latch of 3 has been counted down at most
 /// once by what was dropped.
-async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownLatch) -> Task) {
+async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownLatch) -> (Task,)) {
     for polls in 1.. {
         let (backend, client, latch) = set_latch(3).await;
-        let Task(mut task) = make(&backend, &client, latch.clone()).await;
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let (task,) = make(&backend, &client, latch.clone()).await;
+        let done = polled(&backend, task, polls).await.is_some();
         assert_tables_empty(&client).await;
         backend.pass(10 * MS).await;
         assert_tables_empty(&client).await;
@@ -43,9 +35,7 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownL
 #[tokio::test(start_paused = true)]
 async fn cancelled_bounded_wait_leaves_nothing() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
-        task(async move {
-            let _ = latch.wait_for(30 * MS).await.unwrap();
-        })
+        (task(async move { latch.wait_for(30 * MS).await.unwrap() }),)
     })
     .await;
 }
@@ -58,7 +48,7 @@ async fn cancelled_wait_that_ends_leaves_nothing() {
             tokio::time::sleep(3 * MS).await;
             other.count_down(3).await.unwrap();
         });
-        task(async move { latch.wait().await.unwrap() })
+        (task(async move { latch.wait().await.unwrap() }),)
     })
     .await;
 }
@@ -68,9 +58,7 @@ async fn cancelled_wait_before_the_subscription_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, _| {
         let client = backend.builder().self_check(false).connect().await.unwrap();
         let latch = client.count_down_latch("x");
-        task(async move {
-            let _ = latch.wait_for(30 * MS).await.unwrap();
-        })
+        (task(async move { latch.wait_for(30 * MS).await.unwrap() }),)
     })
     .await;
 }
@@ -83,10 +71,10 @@ async fn cancelled_waits_of_one_latch_leave_nothing() {
             tokio::time::sleep(8 * MS).await;
             other.count_down(3).await.unwrap();
         });
-        task(async move {
+        (task(async move {
             let waits = (1..6).map(|i| latch.wait_for(i * 4 * MS).into_future());
             futures_util::future::join_all(waits).await;
-        })
+        }),)
     })
     .await;
 }
@@ -125,7 +113,9 @@ async fn cancelled_count_down_and_wait_counts_once_at_most() {
             tokio::time::sleep(3 * MS).await;
             other.count_down(2).await.unwrap();
         });
-        task(async move { latch.count_down_and_wait(1).await.unwrap() })
+        (task(
+            async move { latch.count_down_and_wait(1).await.unwrap() },
+        ),)
     })
     .await;
 }
@@ -133,9 +123,7 @@ async fn cancelled_count_down_and_wait_counts_once_at_most() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_count_down_counts_once_at_most() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
-        task(async move {
-            let _ = latch.count_down(1).await.unwrap();
-        })
+        (task(async move { latch.count_down(1).await.unwrap() }),)
     })
     .await;
 }
@@ -147,9 +135,7 @@ async fn cancelled_count_down_with_a_lost_reply_counts_once_at_most() {
         backend
             .embedded_server()
             .drop_reply(is_it, redlatch_embedded::LostReply::Cuts);
-        task(async move {
-            let _ = latch.count_down(1).await.unwrap();
-        })
+        (task(async move { latch.count_down(1).await.unwrap() }),)
     })
     .await;
 }
@@ -157,12 +143,12 @@ async fn cancelled_count_down_with_a_lost_reply_counts_once_at_most() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_set_info_and_delete_take_effect_once_at_most() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
-        task(async move {
+        (task(async move {
             let _ = latch.try_set_count(7).await.unwrap();
             let _ = latch.info().await.unwrap();
             let _ = latch.count().await.unwrap();
             let _ = latch.delete().await.unwrap();
-        })
+        }),)
     })
     .await;
 }

@@ -7,59 +7,8 @@ use redlatch_behaviours::{
 };
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::LATCH;
-use redlatch_tests::copies::Copies;
 
 use super::set_latch;
-
-// L37
-#[tokio::test(start_paused = true)]
-async fn a_count_down_whose_reply_is_lost_counts_once() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, _client, latch) = set_latch(10).await;
-        let server = backend.embedded_server();
-        let copies = Copies::of_script(server, LATCH.count_down.text);
-        for left in (7..10).rev() {
-            server.drop_reply(calls::of_script(LATCH.count_down.text), how);
-            assert_eq!(latch.count_down(1).await.unwrap(), left);
-        }
-        assert!(copies.len() >= 6, "each was sent at least twice");
-        copies.deliver();
-        assert_eq!(latch.count().await.unwrap(), 7, "copies change nothing");
-        backend.pass(6 * SECOND).await;
-        let verdicts = copies.deliver();
-        let late = verdicts.iter().all(|verdict| verdict == "late");
-        assert!(late, "{verdicts:?}");
-        assert_eq!(latch.count().await.unwrap(), 7);
-    }
-}
-
-// L37
-#[tokio::test(start_paused = true)]
-async fn copies_change_no_later_generation() {
-    let (backend, [client]) = preloaded().await;
-    let server = backend.embedded_server();
-    let latch = client.count_down_latch("x");
-    let texts = [&LATCH.set, &LATCH.count_down, &LATCH.delete].map(|source| source.text);
-    let copies = texts.map(|text| Copies::of_script(server, text));
-    // Told that there is none, that it was set before, and that it was deleted: none of this may
-    // come true afterwards.
-    assert_fails(latch.count_down(1).await, ErrorKind::NotSet);
-    assert!(!latch.delete().await.unwrap());
-    latch.try_set_count(2).await.unwrap();
-    assert!(!latch.try_set_count(9).await.unwrap());
-    latch.count_down(1).await.unwrap();
-    assert!(latch.delete().await.unwrap());
-    latch.try_set_count(3).await.unwrap();
-    latch.count_down(3).await.unwrap();
-    latch.count_down(1).await.unwrap();
-    latch.try_set_count(5).await.unwrap();
-    let before = server.dump();
-    for copies in &copies {
-        copies.deliver();
-    }
-    assert_eq!(server.dump(), before);
-    assert_eq!(latch.count().await.unwrap(), 5);
-}
 
 /// The answer is lost, the latch opens, and is set and shut again before the copy arrives.
 // L37
@@ -91,22 +40,6 @@ async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generat
         );
         assert_tables_empty(&a).await;
     }
-}
-
-// L1
-#[tokio::test(start_paused = true)]
-async fn a_set_whose_reply_is_lost_says_that_it_has_set() {
-    let (backend, [client]) = preloaded().await;
-    let server = backend.embedded_server();
-    let latch = client.count_down_latch("x");
-    server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
-    assert!(latch.try_set_count(2).await.unwrap());
-    server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
-    assert!(!latch.try_set_count(2).await.unwrap());
-    server.drop_reply(calls::of_script(LATCH.delete.text), LostReply::Cuts);
-    assert!(latch.delete().await.unwrap());
-    server.drop_reply(calls::of_script(LATCH.delete.text), LostReply::Cuts);
-    assert!(!latch.delete().await.unwrap());
 }
 
 // L40, L49

@@ -5,20 +5,16 @@ use redlatch::limit::RateLimiter;
 use redlatch_behaviours::prelude::*;
 
 use super::{HOUR, hourly, remaining};
-use crate::cancel::{Task, polled};
-
-fn task(future: impl Future<Output = ()> + Send + 'static) -> Task {
-    Box::pin(future)
-}
+use crate::cancel::{Task, polled, task};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. What is
 /// dropped leaves all 9 tokens, and `left` of them if it is done.
 async fn dropped_at_every_await(left: u64, make: impl Fn(RateLimiter) -> Task) {
     for polls in 1.. {
         let (backend, client, limiter) = hourly(9).await;
-        let mut task = make(limiter.clone());
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let done = polled(&backend, make(limiter.clone()), polls)
+            .await
+            .is_some();
         backend.pass(20 * MS).await;
         assert_tables_empty(&client).await;
         let expected = if done { left } else { 9 };
@@ -34,9 +30,7 @@ async fn dropped_at_every_await(left: u64, make: impl Fn(RateLimiter) -> Task) {
 #[tokio::test(start_paused = true)]
 async fn cancelled_try_takes_nothing() {
     dropped_at_every_await(7, |limiter| {
-        task(async move {
-            let _ = limiter.try_acquire(2).await.unwrap();
-        })
+        task(async move { limiter.try_acquire(2).await.unwrap() })
     })
     .await;
 }
@@ -55,9 +49,7 @@ async fn cancelled_tries_of_several_keys_take_nothing() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_acquisition_takes_nothing() {
     dropped_at_every_await(6, |limiter| {
-        task(async move {
-            limiter.acquire(3).await.unwrap();
-        })
+        task(async move { limiter.acquire(3).await.unwrap() })
     })
     .await;
 }
@@ -65,9 +57,7 @@ async fn cancelled_acquisition_takes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_reservation_takes_nothing() {
     dropped_at_every_await(0, |limiter| {
-        task(async move {
-            limiter.reserve(9).await.unwrap();
-        })
+        task(async move { limiter.reserve(9).await.unwrap() })
     })
     .await;
 }
@@ -79,9 +69,7 @@ async fn cancelled_wait_gives_its_pass_back_and_the_next_one_asks() {
         let (backend, client, limiter) = hourly(1).await;
         limiter.acquire(1).await.unwrap();
         let waiting = limiter.clone();
-        let mut first: Task = Box::pin(async move {
-            waiting.acquire(1).await.unwrap();
-        });
+        let mut first = task(async move { waiting.acquire(1).await.unwrap() });
         assert!(polled(&backend, &mut first, polls).await.is_none());
         let behind = limiter.clone();
         let behind = tokio::spawn(async move { behind.acquire(1).await.unwrap() });
@@ -121,9 +109,8 @@ async fn cancelled_settlement_settles_once_or_not_at_all() {
     for polls in 1.. {
         let (backend, client, limiter) = hourly(9).await;
         let pass = limiter.acquire(6).await.unwrap();
-        let mut task: Task = Box::pin(async move { pass.settle(2).await.unwrap() });
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let settlement = task(async move { pass.settle(2).await.unwrap() });
+        let done = polled(&backend, settlement, polls).await.is_some();
         backend.pass(20 * MS).await;
         assert_tables_empty(&client).await;
         let left = remaining(&limiter).await;

@@ -1,59 +1,9 @@
-//! A limiter and a server that loses replies, stops, forgets, and has its clock set.
+//! A limiter and a server that stops, forgets, and has its clock set.
 
 use redlatch::{ErrorKind, limit::Admission};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
-use redlatch_lua::LIMIT;
-use redlatch_tests::copies::Copies;
 
-use super::{HOUR, hourly, remaining};
-
-// L37
-#[tokio::test(start_paused = true)]
-async fn a_call_whose_reply_is_lost_counts_once() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, _client, limiter) = hourly(10).await;
-        let server = backend.embedded_server();
-        let copies = Copies::of_script(server, LIMIT.acquire.text);
-        for left in [7, 4, 1] {
-            server.drop_reply(calls::of_script(LIMIT.acquire.text), how);
-            assert!(limiter.try_acquire(3).await.unwrap().pass().is_some());
-            assert_eq!(remaining(&limiter).await, left);
-        }
-        // A refusal stays one.
-        server.drop_reply(calls::of_script(LIMIT.acquire.text), how);
-        assert!(limiter.try_acquire(3).await.unwrap().pass().is_none());
-        assert!(copies.len() >= 8, "each was sent at least twice");
-        copies.deliver();
-        assert_eq!(remaining(&limiter).await, 1, "copies change nothing");
-        backend.pass(6 * SECOND).await;
-        let verdicts = copies.deliver();
-        assert!(
-            verdicts.iter().all(|verdict| verdict == "late"),
-            "{verdicts:?}"
-        );
-    }
-}
-
-// L37
-#[tokio::test(start_paused = true)]
-async fn copies_of_ended_attempts_take_nothing() {
-    let (backend, [a, b]) = preloaded().await;
-    let server = backend.embedded_server();
-    let copies = Copies::of_all(server);
-    let limiters = [&a, &b].map(|client| client.rate_limiter("x").rate(1, HOUR).burst(10));
-    let [here, there] = &limiters;
-    let pass = here.acquire(6).await.unwrap();
-    assert!(there.try_acquire(5).await.unwrap().pass().is_none());
-    pass.settle(2).await.unwrap();
-    assert!(here.try_acquire(8).await.unwrap().pass().is_some());
-    let before = server.dump();
-    for _ in 0..2 {
-        copies.repeat();
-        backend.pass(20 * MS).await;
-        assert_eq!(server.dump(), before);
-    }
-}
+use super::{HOUR, hourly};
 
 // L3, L4
 #[tokio::test(start_paused = true)]

@@ -3,12 +3,10 @@
 use redlatch::{Client, LockGuard};
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{Plain, Task, dropped_at_every_await, polled};
+use crate::cancel::{Plain, Task, dropped_at_every_await, polled, task};
 
 fn release(guard: LockGuard) -> Task {
-    Box::pin(async move {
-        guard.release().await.unwrap();
-    })
+    task(async move { guard.release().await.unwrap() })
 }
 
 #[tokio::test(start_paused = true)]
@@ -18,12 +16,12 @@ async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
         let mut first = Box::pin(client.lock("x").try_lock_for(20 * MS).into_future());
         assert!(futures_util::poll!(first.as_mut()).is_pending());
         let lock = client.lock("x");
-        let task = async move {
+        let both = task(async move {
             let second = lock.try_lock_for(40 * MS);
             let (first, second) = futures_util::join!(first, second.into_future());
             drop((first.unwrap(), second.unwrap()));
-        };
-        (Box::pin(task) as Task, Some(release(guard)))
+        });
+        (both, Some(release(guard)))
     })
     .await;
 }
@@ -34,9 +32,8 @@ async fn cancelled_re_entry_undoes_only_its_own_attempt() {
         let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let outer = lock.lock().await.unwrap();
-        let mut inner = lock.lock().owner(outer.owner()).into_future();
-        polled(&backend, &mut inner, polls).await;
-        drop(inner);
+        let inner = lock.lock().owner(outer.owner()).into_future();
+        polled(&backend, inner, polls).await;
         client.settled().await;
         assert_eq!(
             lock.hold_count(outer.owner()).await.unwrap(),
@@ -55,13 +52,13 @@ async fn cancelled_inspection_and_forced_release_leave_nothing() {
         let lock = client.lock("x");
         let client = client.clone();
         let guard = lock.lock().await.unwrap();
-        let task = async move {
+        let all = task(async move {
             lock.info().await.unwrap();
             lock.holders().await.unwrap();
             client.locks("*").next().await.unwrap().unwrap();
             lock.force_release().await.unwrap();
-        };
-        (Box::pin(task) as Task, Some(release(guard)))
+        });
+        (all, Some(release(guard)))
     })
     .await;
 }
@@ -70,9 +67,8 @@ async fn cancelled_inspection_and_forced_release_leave_nothing() {
 async fn cancelled_connect_and_close_leave_nothing() {
     for polls in 1.. {
         let backend = Backend::embedded();
-        let mut connecting = Box::pin(backend.builder().connect());
-        let client = polled(&backend, &mut connecting, polls).await;
-        drop(connecting);
+        let connecting = Box::pin(backend.builder().connect());
+        let client = polled(&backend, connecting, polls).await;
         if let Some(client) = client {
             let client = client.unwrap();
             let _guard = client.lock("x").lock().await.unwrap();

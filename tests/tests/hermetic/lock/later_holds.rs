@@ -1,11 +1,10 @@
 //! Holds that follow each other under one name: the end of an old hold changes no later one, and
 //! its caller gets the right answer.
 
-use redlatch::{HoldState, LossCause, Released, runtime::ServerError};
+use redlatch::{Released, runtime::ServerError};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::calls;
 use redlatch_lua::REENTRANT;
-use redlatch_tests::copies::Copies;
 use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
@@ -60,41 +59,4 @@ async fn acknowledged_forced_release_is_no_abandonment() {
     assert!(b.lock("x").force_release().await.unwrap());
     assert_eq!(first.release().await.unwrap(), Released::Revoked);
     assert!(!b.lock("x").lock().await.unwrap().is_after_abandonment());
-}
-
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_a_hold_that_has_expired_take_nothing() {
-    let (backend, [client]) = embedded().await;
-    let lock = client.lock("x");
-    let copies = Copies::of_script(backend.embedded_server(), REENTRANT.acquire.text);
-    let guard = lock.lock().lease(50 * MS).await.unwrap();
-    backend.pass(100 * MS).await;
-    let verdicts = copies.deliver();
-    let refused = verdicts.iter().all(|verdict| verdict == "void");
-    assert!(refused && !verdicts.is_empty(), "{verdicts:?}");
-    assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
-    assert_eq!(guard.release().await.unwrap(), Released::Expired);
-    assert!(!lock.is_locked().await.unwrap());
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
-}
-
-#[tokio::test(start_paused = true)]
-async fn repeated_inner_release_reports_the_remaining_guards() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        drop(lock.lock().await.unwrap());
-        client.settled().await;
-        let outer = lock.lock().await.unwrap();
-        let middle = lock.lock().owner(outer.owner()).await.unwrap();
-        let inner = lock.lock().owner(outer.owner()).await.unwrap();
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(inner.release().await.unwrap(), Released::StillHeld(2));
-        assert_eq!(lock.hold_count(outer.owner()).await.unwrap(), 2);
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(middle.release().await.unwrap(), Released::StillHeld(1));
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(outer.release().await.unwrap(), Released::Free);
-    }
 }

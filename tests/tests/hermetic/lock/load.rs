@@ -38,6 +38,7 @@ async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
     assert!(late <= 100 * MS, "{late:?} late");
 }
 
+// L18
 #[tokio::test(start_paused = true)]
 async fn requests_of_clients_with_fast_and_slow_clocks_are_accepted() {
     for speed in [0.9, 1.1] {

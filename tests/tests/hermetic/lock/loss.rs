@@ -42,24 +42,6 @@ async fn unanswered_renewal_is_no_loss() {
     assert_eq!(guard.state(), HoldState::Held);
 }
 
-// L1
-#[tokio::test(start_paused = true)]
-async fn an_acquire_whose_reply_is_lost_counts_once() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        // The script is loaded, so that the next EVALSHA is the one that runs.
-        lock.lock().await.unwrap().release().await.unwrap();
-        backend.embedded_server().drop_replies(1, how);
-        let guard = lock.lock().await.unwrap();
-        assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 1);
-        backend.embedded_server().drop_replies(1, how);
-        assert_eq!(guard.release().await.unwrap(), redlatch::Released::Free);
-        assert!(!lock.is_locked().await.unwrap());
-        assert_tables_empty(&client).await;
-    }
-}
-
 // L9
 #[tokio::test(start_paused = true)]
 async fn reply_after_the_lease_is_no_grant() {

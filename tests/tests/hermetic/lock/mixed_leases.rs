@@ -103,3 +103,14 @@ async fn last_named_lease_counts() {
     let short = lock.lock().renewed_lease(30 * SECOND).lease(10 * MS);
     assert_fails(short.await, ErrorKind::InvalidLease);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_after_max_hold_is_renewed_again() {
+    let (backend, [client]) = embedded().await;
+    let lock = client.lock("x");
+    let outer = lock.lock().max_hold(SECOND).await.unwrap();
+    backend.pass(12 * SECOND).await;
+    let inner = lock.lock().owner(outer.owner()).await.unwrap();
+    backend.pass(40 * SECOND).await;
+    assert_eq!(inner.state(), HoldState::Held);
+}

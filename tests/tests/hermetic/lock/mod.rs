@@ -3,7 +3,6 @@
 mod cancel;
 mod closing;
 mod collisions;
-mod documented;
 mod entries;
 mod far;
 mod foreign;

@@ -1,7 +1,7 @@
 //! Locks over several may be dropped at every await: poll k times, drop, look what is left (L2,
 //! L41).
 
-use std::{cell::RefCell, pin::Pin};
+use std::cell::RefCell;
 
 use redlatch::{Client, Lockable, RedLock};
 use redlatch_behaviours::{
@@ -12,9 +12,7 @@ use redlatch_behaviours::{
     prelude::*,
 };
 
-use crate::cancel::polled;
-
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+use crate::cancel::{Task, polled, task};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
 /// drop `check` looks what is left.
@@ -26,9 +24,8 @@ async fn dropped_at_every_await(
     for polls in 1.. {
         let fleet = Fleet::embedded(nodes);
         let clients = fleet.clients().await;
-        let (mut task,) = make(&fleet, &clients).await;
-        let done = polled(&fleet.0[0], &mut task, polls).await.is_some();
-        drop(task);
+        let (task,) = make(&fleet, &clients).await;
+        let done = polled(&fleet.0[0], task, polls).await.is_some();
         check(&fleet, &clients, polls).await;
         if done {
             return polls;
@@ -48,11 +45,10 @@ async fn cancelled_multi_lock_leaves_nothing() {
     let make = async |_: &Fleet, clients: &[Client]| {
         let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
         let all = clients[0].multi_lock(&[&a, &b, &clients[0].lock("c")]);
-        let task = Box::pin(async move {
+        (task(async move {
             let guard = all.lock().lease(300 * MS).await.unwrap();
             guard.release().await.unwrap();
-        });
-        (task as Task,)
+        }),)
     };
     assert!(dropped_at_every_await(2, make, nothing_left).await > 3);
 }
@@ -74,7 +70,7 @@ async fn cancelled_mixed_lock_leaves_nothing() {
                 })));
             }
             let waiting = mix(clients).lock().into_future();
-            (Box::pin(async move { drop(waiting.await.unwrap()) }) as Task,)
+            (task(async move { waiting.await.unwrap() }),)
         };
         let check = async |fleet: &Fleet, clients: &[Client], polls| {
             let holder = held.take();
@@ -101,10 +97,9 @@ async fn cancelled_red_lock_leaves_nothing() {
         let locks: Vec<_> = clients.iter().map(|client| client.lock("x")).collect();
         let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
         let lock = RedLock::builder(&nodes).durable_nodes().build().unwrap();
-        let task = Box::pin(async move {
-            lock.lock().await.unwrap().release().await.unwrap();
-        });
-        (task as Task,)
+        (task(async move {
+            lock.lock().await.unwrap().release().await.unwrap()
+        }),)
     };
     assert!(dropped_at_every_await(3, make, nothing_left).await > 1);
 }

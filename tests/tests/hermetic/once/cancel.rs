@@ -17,7 +17,7 @@ use redlatch_behaviours::{
 use redlatch_embedded::{LostReply, calls::of_script};
 use redlatch_lua::ONCE;
 
-use crate::cancel::{Task, polled};
+use crate::cancel::{Task, polled, task};
 
 /// How often the work has begun.
 type Begun = Arc<AtomicU32>;
@@ -25,13 +25,13 @@ type Begun = Arc<AtomicU32>;
 /// Runs the slot of a day, with work that takes 2 ms.
 fn run(client: &Client, begun: &Begun) -> Task {
     let (job, begun) = (daily(client, 20_000), Arc::clone(begun));
-    Box::pin(async move {
+    task(async move {
         let work = async |_: &JobRun| {
             begun.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(2 * MS).await;
             Ok::<_, String>(())
         };
-        let _ = job.run(work).await.unwrap();
+        job.run(work).await.unwrap()
     })
 }
 
@@ -42,9 +42,8 @@ async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task
     for polls in 1.. {
         let (backend, [client]) = preloaded().await;
         let begun = Begun::default();
-        let mut task = make(&backend, &client, &begun);
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let task = make(&backend, &client, &begun);
+        let done = polled(&backend, task, polls).await.is_some();
         // Copies of a request whose reply was lost come later.
         backend.pass(Duration::from_secs(8)).await;
         assert_tables_empty(&client).await;
@@ -97,15 +96,14 @@ async fn cancelled_serve_leaves_no_claim() {
         let (backend, [client]) = embedded().await;
         let job = client.once("x").every(Duration::from_secs(3600)).retries(9);
         let served = job.clone();
-        let mut task: Task = Box::pin(async move {
+        let serving = task(async move {
             let work = async |_: &JobRun| {
                 tokio::time::sleep(2 * MS).await;
                 Err("no luck")
             };
             served.retry_pause(5 * MS).serve(work).await.unwrap();
         });
-        assert!(polled(&backend, &mut task, polls).await.is_none());
-        drop(task);
+        assert!(polled(&backend, serving, polls).await.is_none());
         backend.pass(10 * MS).await;
         assert_tables_empty(&client).await;
         assert_eq!(job.holder().await.unwrap(), None);
@@ -122,13 +120,12 @@ async fn cancelled_looks_and_resets_leave_nothing() {
         let (backend, [client]) = embedded().await;
         assert!(succeed(&daily(&client, 20_000)).await.ran().is_some());
         let job = client.once("x");
-        let mut task: Task = Box::pin(async move {
+        let calls = task(async move {
             job.last().await.unwrap();
             job.holder().await.unwrap();
             job.reset().await.unwrap();
         });
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let done = polled(&backend, calls, polls).await.is_some();
         backend.pass(Duration::from_secs(8)).await;
         assert_tables_empty(&client).await;
         let again = succeed(&daily(&client, 20_000)).await;

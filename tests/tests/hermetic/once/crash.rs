@@ -8,10 +8,9 @@ use redlatch::{
     runtime::Command,
 };
 use redlatch_behaviours::{
-    once::{daily, day, fail, succeed},
+    once::{daily, day, succeed},
     prelude::*,
 };
-use redlatch_embedded::{LostReply, calls::of_script};
 use redlatch_lua::ONCE;
 
 /// Claims a slot of `x` for a process that dies at once.
@@ -72,29 +71,6 @@ async fn dead_process_does_not_hold_up_the_next_slot() {
     backend.pass(SECOND).await;
     let (slot, _) = succeed(&daily(&client, 20_001)).await.ran().unwrap();
     assert_eq!(slot, Slot::Time(day(20_001)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_replies_do_not_count_as_attempts() {
-    for script in [&ONCE.look, &ONCE.claim, &ONCE.release] {
-        for how in [LostReply::Cuts, LostReply::Hangs] {
-            let (backend, [client]) = preloaded().await;
-            let job = daily(&client, 20_000).retries(1);
-            let server = backend.embedded_server();
-            server.drop_reply(of_script(script.text), how);
-            assert!(
-                matches!(fail(&job).await, Once::Failed(_)),
-                "{}",
-                script.name
-            );
-            let work = async |run: &JobRun| Ok::<_, String>(run.attempt());
-            server.drop_reply(of_script(script.text), how);
-            let ran = job.run(work).await.unwrap();
-            assert_eq!(ran.ran(), Some(2), "{} {how:?}", script.name);
-            assert!(matches!(succeed(&job).await, Once::Done(_)));
-            assert_tables_empty(&client).await;
-        }
-    }
 }
 
 /// The effect was made, and its record was lost: the slot runs again, with the same slot and a

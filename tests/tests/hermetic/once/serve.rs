@@ -50,25 +50,6 @@ fn assert_apart(slots: &[SystemTime], period: Duration) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_slot_runs_once_over_twenty_replicas() {
-    let backend = Backend::embedded();
-    let log = Log::default();
-    let mut tasks = Vec::new();
-    for _ in 0..20 {
-        let client = backend.client().await;
-        tasks.push(serving(client.once("x").every(MINUTE), &log, SECOND));
-    }
-    // The slot that is under way runs at once.
-    backend.pass(SECOND).await;
-    assert_eq!(taken(&log).len(), 1);
-    backend.pass(20 * MINUTE).await;
-    assert_eq!(assert_apart(&taken(&log), MINUTE), 20);
-    for task in tasks {
-        task.abort();
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn waiting_for_a_slot_costs_few_commands() {
     let (backend, [client]) = embedded().await;
     let log = Log::default();

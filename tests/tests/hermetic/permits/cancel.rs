@@ -19,9 +19,8 @@ async fn dropped_at_every_await(
         let (backend, [client]) = embedded().await;
         let permits = client.permit_expirable_semaphore("x");
         permits.set_permits(3).await.unwrap();
-        let (mut task,) = make(&backend, &client, permits.clone()).await;
-        let taken = polled(&backend, &mut task, polls).await;
-        drop(task);
+        let (task,) = make(&backend, &client, permits.clone()).await;
+        let taken = polled(&backend, task, polls).await;
         assert_tables_empty(&client).await;
         // By then what was out before is over.
         backend.pass(250 * MS).await;

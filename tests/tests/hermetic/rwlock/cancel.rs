@@ -3,14 +3,10 @@
 use redlatch::{Client, ReadWriteLock};
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{Subject, Task, Write, dropped_at_every_await};
+use crate::cancel::{Subject, Write, dropped_at_every_await, task};
 
 fn lock(client: &Client) -> ReadWriteLock {
     client.read_write_lock("x")
-}
-
-fn task<T: 'static>(future: impl Future<Output = T> + Send + 'static) -> Task {
-    Box::pin(async move { drop(future.await) })
 }
 
 // L2

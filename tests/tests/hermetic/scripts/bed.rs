@@ -24,6 +24,13 @@ pub(crate) struct Call {
     pub(crate) args: Vec<String>,
 }
 
+impl Call {
+    pub(crate) fn new(script: &'static Source, keys: Vec<String>, args: &[&str]) -> Self {
+        let args = text(args);
+        Self { script, keys, args }
+    }
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?} {:?}", self.script.name, self.keys, self.args)
@@ -238,6 +245,11 @@ pub(crate) fn text(items: &[&str]) -> Vec<String> {
     items.iter().map(|&item| item.to_owned()).collect()
 }
 
+/// Returns a number as its text, and nothing as an empty text.
+pub(crate) fn optional(number: Option<u64>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
+}
+
 /// Splits an id into its client and `:<n>`.
 pub(crate) fn parts(id: &str) -> (String, String) {
     let (client, number) = id.split_at(id.find(':').unwrap_or_default());
@@ -288,34 +300,23 @@ impl Lock {
         tokens: &[u64],
     ) -> Call {
         let (client, number) = parts(owner);
-        let mut args = vec![
+        let (by, ttl, lease) = (
             by.to_string(),
-            client,
-            lease.to_string(),
             (lease + retention).to_string(),
-        ];
-        let entries = tokens
-            .iter()
-            .map(|token| [number.clone(), token.to_string()]);
-        args.extend(entries.flatten());
-        Call {
-            script: &self.scripts().renew,
-            keys: names.iter().map(|name| key(name)).collect(),
-            args,
-        }
+            lease.to_string(),
+        );
+        let keys = names.iter().map(|name| key(name)).collect();
+        let mut call = Call::new(&self.scripts().renew, keys, &[&by, &client, &lease, &ttl]);
+        let entries = tokens.iter();
+        let entries = entries.flat_map(|token| [number.clone(), token.to_string()]);
+        call.args.extend(entries);
+        call
     }
 
     pub(crate) fn force(self, name: &str, token: u64, how: &str, keep: u64) -> Call {
-        Call {
-            script: &self.scripts().force,
-            keys: self.keys(&[name]),
-            args: vec![
-                token.to_string(),
-                how.to_owned(),
-                keep.to_string(),
-                String::new(),
-            ],
-        }
+        let (token, keep) = (token.to_string(), keep.to_string());
+        let args = [&*token, how, &keep, ""];
+        Call::new(&self.scripts().force, self.keys(&[name]), &args)
     }
 }
 
@@ -336,21 +337,14 @@ pub(crate) struct Acquire<'a> {
 impl Acquire<'_> {
     pub(crate) fn call(&self) -> Call {
         let all = if self.names.len() == 1 { "" } else { "all" };
-        Call {
-            script: &self.of.scripts().acquire,
-            keys: self.of.keys(self.names),
-            args: vec![
-                self.by.to_string(),
-                String::new(),
-                self.lease.to_string(),
-                (self.lease + self.retention).to_string(),
-                all.to_owned(),
-                self.owner.to_owned(),
-                self.attempt.to_owned(),
-                self.register.map(|ms| ms.to_string()).unwrap_or_default(),
-                self.address.to_owned(),
-            ],
-        }
+        let (by, lease) = (self.by.to_string(), self.lease.to_string());
+        let ttl = (self.lease + self.retention).to_string();
+        let register = optional(self.register);
+        let (owner, attempt, address) = (self.owner, self.attempt, self.address);
+        let args = [
+            &*by, "", &lease, &ttl, all, owner, attempt, &register, address,
+        ];
+        Call::new(&self.of.scripts().acquire, self.of.keys(self.names), &args)
     }
 }
 
@@ -389,32 +383,20 @@ impl<'a> Release<'a> {
     }
 
     pub(crate) fn call(&self) -> Call {
-        let mut args = vec![String::new(), self.keep.to_string()];
+        let (keep, void) = (self.keep.to_string(), optional(self.void));
+        let keys = self.of.keys(self.names);
+        let mut call = Call::new(&self.of.scripts().release, keys, &["", &keep]);
         for &token in self.tokens {
-            args.extend([
-                self.owner.to_owned(),
-                self.attempt.to_owned(),
-                self.void.map(|by| by.to_string()).unwrap_or_default(),
-                self.address.to_owned(),
-                Some(token)
-                    .filter(|&token| token > 0)
-                    .map_or_else(String::new, |token| token.to_string()),
-            ]);
+            let token = optional(Some(token).filter(|&token| token > 0));
+            let entry = [self.owner, self.attempt, &void, self.address, &token];
+            call.args.extend(text(&entry));
         }
-        Call {
-            script: &self.of.scripts().release,
-            keys: self.of.keys(self.names),
-            args,
-        }
+        call
     }
 }
 
 pub(crate) fn inspect(name: &str) -> Call {
-    Call {
-        script: &REENTRANT.inspect,
-        keys: Lock::Plain.keys(&[name]),
-        args: Vec::new(),
-    }
+    Call::new(&REENTRANT.inspect, Lock::Plain.keys(&[name]), &[])
 }
 
 /// The key that decides about `name`; the names here share a slot.

@@ -586,13 +586,7 @@ fn settle(
     tokens: i64,
     (mark, born): (&str, &str),
 ) -> Call {
-    let own = [
-        COST.to_string(),
-        tokens.to_string(),
-        mark.to_owned(),
-        born.to_owned(),
-    ];
-    let own = own.to_vec();
+    let own = text(&[&COST.to_string(), &tokens.to_string(), mark, born]);
     call(&LIMIT.settle, by, client, number, rate, own)
 }
 

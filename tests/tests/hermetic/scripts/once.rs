@@ -325,18 +325,10 @@ impl World<Once> {
 
     fn act_renew(&mut self, attempt: &Attempt, by: u64, lease: u64) {
         let token = attempt.token.unwrap();
-        let call = Call {
-            script: &ONCE.renew,
-            keys: vec![KEY.to_owned()],
-            args: [
-                by.to_string(),
-                attempt.claim.owner.clone(),
-                lease.to_string(),
-            ]
-            .into_iter()
-            .chain([TTL.to_string(), token.to_string()])
-            .collect(),
-        };
+        let words = [by, lease, TTL, token].map(|number| number.to_string());
+        let [sent, lasts, ttl, number] = words.each_ref().map(String::as_str);
+        let owner = &*attempt.claim.owner;
+        let call = call(&ONCE.renew, &[sent, owner, lasts, ttl, number]);
         let before = self.bed.dump();
         let answer = self.ask(&call);
         let now = self.bed.millis();
@@ -367,11 +359,7 @@ impl World<Once> {
     }
 
     fn act_reset(&mut self, op: &str, seen: &str, z: &str, by: u64) {
-        let call = Call {
-            script: &ONCE.reset,
-            keys: vec![KEY.to_owned()],
-            args: [by.to_string(), op.to_owned(), seen.to_owned(), z.to_owned()].to_vec(),
-        };
+        let call = call(&ONCE.reset, &[&by.to_string(), op, seen, z]);
         let answer = self.ask(&call);
         let now = self.bed.millis();
         let verdict = self.kind.job.reset(now, by, op, seen, z);
@@ -446,28 +434,16 @@ fn sorted(text: &str) -> String {
 fn claim_call(claim: &Claim, by: u64) -> Call {
     let time = |time: Option<u64>| time.map_or_else(String::new, |time| format!("{time:013}"));
     let keyed = claim.slot.starts_with('=');
-    Call {
-        script: &ONCE.claim,
-        keys: vec![KEY.to_owned()],
-        args: vec![
-            by.to_string(),
-            claim.owner.clone(),
-            claim.attempt.clone(),
-            claim.lease.to_string(),
-            TTL.to_string(),
-            claim.slot.clone(),
-            claim.seen.clone(),
-            time(claim.from),
-            time(claim.before),
-            claim.limit.to_string(),
-            claim.who.clone(),
-            if keyed {
-                claim.keep.to_string()
-            } else {
-                String::new()
-            },
-        ],
-    }
+    let keep = bed::optional(keyed.then_some(claim.keep));
+    let (by, lease, ttl) = (by.to_string(), claim.lease.to_string(), TTL.to_string());
+    let (from, before) = (time(claim.from), time(claim.before));
+    let limit = claim.limit.to_string();
+    let (owner, attempt) = (&*claim.owner, &*claim.attempt);
+    let (slot, seen, who) = (&*claim.slot, &*claim.seen, &*claim.who);
+    let args = [
+        &*by, owner, attempt, &lease, &ttl, slot, seen, &from, &before, &limit, who, &keep,
+    ];
+    call(&ONCE.claim, &args)
 }
 
 fn release_call(
@@ -478,31 +454,21 @@ fn release_call(
     outcome: &str,
     why: &str,
 ) -> Call {
-    let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
-    Call {
-        script: &ONCE.release,
-        keys: vec![KEY.to_owned()],
-        args: vec![
-            owner.to_owned(),
-            attempt.to_owned(),
-            number(void),
-            TTL.to_string(),
-            RETENTION.to_string(),
-            number(token),
-            outcome.to_owned(),
-            why.to_owned(),
-            KEEP.to_string(),
-        ],
-    }
+    let (void, token) = (bed::optional(void), bed::optional(token));
+    let [ttl, retention, keep] = [TTL, RETENTION, KEEP].map(|ms| ms.to_string());
+    let args = [
+        owner, attempt, &void, &ttl, &retention, &token, outcome, why, &keep,
+    ];
+    call(&ONCE.release, &args)
 }
 
 fn look(slot: &str) -> Call {
     let slot = if slot.starts_with('=') { slot } else { "" };
-    Call {
-        script: &ONCE.look,
-        keys: vec![bed::key("x")],
-        args: vec![slot.to_owned()],
-    }
+    call(&ONCE.look, &[slot])
+}
+
+fn call(script: &'static redlatch_lua::Source, args: &[&str]) -> Call {
+    Call::new(script, vec![KEY.to_owned()], args)
 }
 
 /// Returns what a caller saw that got this answer to a look.

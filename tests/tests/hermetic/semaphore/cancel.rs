@@ -5,7 +5,7 @@ use redlatch::{Client, Semaphore, SemaphorePermit};
 use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::assert_all_back;
 
-use crate::cancel::{Task, polled};
+use crate::cancel::{Task, polled, task};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
 /// drop all permits come back that the task had, and `left` says how many there may be in all.
@@ -17,9 +17,8 @@ async fn dropped_at_every_await(
         let (backend, [client]) = embedded().await;
         let semaphore = client.semaphore("x");
         semaphore.set_permits(3).await.unwrap();
-        let (mut task, other) = make(&backend, &client, semaphore.clone()).await;
-        let done = polled(&backend, &mut task, polls).await.is_some();
-        drop(task);
+        let (task, other) = make(&backend, &client, semaphore.clone()).await;
+        let done = polled(&backend, task, polls).await.is_some();
         client.settled().await;
         drop(other);
         assert_tables_empty(&client).await;
@@ -47,8 +46,8 @@ async fn cancelled_release_of_a_part_goes_on() {
         async |_: &Backend, _: &Client, semaphore| {
             let mut other = semaphore.acquire_many(3).await.unwrap();
             let part = other.split(1).unwrap();
-            let task = Box::pin(async move { assert!(part.release().await.unwrap().is_clean()) });
-            (task as Task, Some(other))
+            let released = async move { assert!(part.release().await.unwrap().is_clean()) };
+            (task(released), Some(other))
         },
         &[3],
     )
@@ -61,8 +60,10 @@ async fn cancelled_forget_takes_effect_once_at_most() {
         async |_: &Backend, _: &Client, semaphore| {
             let mut other = semaphore.acquire_many(3).await.unwrap();
             let part = other.split(1).unwrap();
-            let task = Box::pin(async move { part.forget().await.unwrap() });
-            (task as Task, Some(other))
+            (
+                task(async move { part.forget().await.unwrap() }),
+                Some(other),
+            )
         },
         &[2],
     )
@@ -73,9 +74,8 @@ async fn cancelled_forget_takes_effect_once_at_most() {
 async fn cancelled_changes_count_once_or_not_at_all() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
-            let task =
-                Box::pin(async move { assert_eq!(semaphore.add_permits(2).await.unwrap(), 5) });
-            (task as Task, None)
+            let added = async move { assert_eq!(semaphore.add_permits(2).await.unwrap(), 5) };
+            (task(added), None)
         },
         &[3, 5],
     )

@@ -1,6 +1,4 @@
 //! The semaphore.
 
 mod cancel;
-mod fairness;
-mod resize;
 mod trouble;

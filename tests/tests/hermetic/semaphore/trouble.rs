@@ -27,21 +27,3 @@ async fn deletion_ends_all_waits_for_permits_with_an_id_at_once() {
     }
     assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
 }
-
-#[tokio::test(start_paused = true)]
-async fn release_of_many_permits_serves_all_waiters_at_once() {
-    for waiters in [17, 200] {
-        let (backend, [client, other]) = embedded().await;
-        let semaphore = client.semaphore("x").permits_if_unset(waiters);
-        let all = semaphore.acquire_many(waiters).await.unwrap();
-        let waits = join_all((0..waiters).map(|_| other.semaphore("x").acquire().into_future()));
-        let served = tokio::spawn(waits);
-        backend.pass(SECOND).await;
-        all.release().await.unwrap();
-        backend.pass(100 * MS).await;
-        assert!(served.is_finished(), "{waiters} waiters");
-        for permit in served.await.unwrap() {
-            drop(permit.unwrap());
-        }
-    }
-}

@@ -3,22 +3,10 @@
 use redlatch_embedded::engine::Model;
 
 use super::NAME;
-use crate::scripts::bed::{Acquire, Bed, Call, Lock, lives, queue};
+use crate::scripts::bed::{Bed, Call, lives, queue};
 
 fn acquire(client: &str, n: u64, address: &str) -> Call {
-    let id = format!("{client}:{n}");
-    let acquire = Acquire {
-        of: Lock::Fair,
-        names: &[NAME],
-        by: 9_999_999_999_999,
-        owner: &id,
-        attempt: &id,
-        lease: 1_000,
-        retention: 10_000,
-        register: Some(5_000),
-        address,
-    };
-    acquire.call()
+    super::acquire(client, n, address, 1_000)
 }
 
 /// Else a client whose shard got another channel would be two, one of which nobody hears of any

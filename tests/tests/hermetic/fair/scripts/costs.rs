@@ -6,26 +6,14 @@ use redlatch_embedded::engine::Model;
 
 use super::NAME;
 use crate::scripts::{
-    bed::{Acquire, Bed, Call, Lock, Release, key},
+    bed::{Bed, Call, Lock, Release, key},
     costs::counted,
 };
 
 const FAR: u64 = 9_999_999_999_999;
 
 fn acquire_at(n: u64, address: &str) -> Call {
-    let id = format!("a:{n}");
-    let acquire = Acquire {
-        of: Lock::Fair,
-        names: &[NAME],
-        by: FAR,
-        owner: &id,
-        attempt: &id,
-        lease: 50_000,
-        retention: 10_000,
-        register: Some(5_000),
-        address,
-    };
-    acquire.call()
+    super::acquire("a", n, address, 50_000)
 }
 
 fn acquire(n: u64) -> Call {

@@ -2,7 +2,7 @@
 
 use redlatch_lua::{POOL, Source};
 
-use crate::scripts::bed::{Bed, Call, key, parts, queue};
+use crate::scripts::bed::{Bed, Call, key, optional, parts, queue};
 
 pub(super) const KIND: &str = "semaphore:1";
 
@@ -47,7 +47,6 @@ impl<'a> Acquire<'a> {
     }
 
     pub(super) fn call(&self) -> Call {
-        let optional = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
         let member = match self.address {
             "" => String::new(),
             address => member(address, self.need, self.order),
@@ -122,7 +121,6 @@ pub(super) struct Release<'a> {
 
 impl Release<'_> {
     pub(super) fn call(&self) -> Call {
-        let void = self.void.map(|by| by.to_string()).unwrap_or_default();
         let (left, forgotten) = (self.left.to_string(), self.forgotten.to_string());
         let (client, attempt) = parts(self.attempt);
         let short = |hold: &&str| match hold.strip_prefix(&*client) {
@@ -131,16 +129,9 @@ impl Release<'_> {
         };
         let holds: Vec<_> = self.holds.iter().map(short).collect();
         let holds = holds.join(" ");
+        let (void, waiter) = (optional(self.void), self.waiter);
         let args = [
-            &client,
-            KIND,
-            "10000",
-            &attempt,
-            &void,
-            self.waiter,
-            &left,
-            &forgotten,
-            &holds,
+            &*client, KIND, "10000", &attempt, &void, waiter, &left, &forgotten, &holds,
         ];
         call(&POOL.release, 4, &args)
     }
@@ -183,8 +174,7 @@ pub(super) fn set(bed: &mut Bed, op: &str, size: i64) {
 }
 
 pub(super) fn inspect(size: Option<u64>) -> Call {
-    let size = size.map(|size| size.to_string()).unwrap_or_default();
-    call(&POOL.inspect, 4, &[KIND, &size])
+    call(&POOL.inspect, 4, &[KIND, &optional(size)])
 }
 
 pub(super) fn holds(from: usize, count: usize) -> Call {
@@ -200,14 +190,8 @@ pub(super) fn look(holds: &[&str]) -> Call {
 
 pub(super) fn call(script: &'static Source, keys: usize, args: &[&str]) -> Call {
     let all = ["", ":d", ":q", ":l", ":o", ":p"];
-    Call {
-        script,
-        keys: all[..keys]
-            .iter()
-            .map(|part| format!("{}{part}", key("x")))
-            .collect(),
-        args: args.iter().map(|&arg| arg.to_owned()).collect(),
-    }
+    let keys = all[..keys].iter().map(|part| format!("{}{part}", key("x")));
+    Call::new(script, keys.collect(), args)
 }
 
 pub(super) fn index() -> String {

@@ -2,7 +2,7 @@
 
 use redlatch_lua::RWLOCK;
 
-use crate::scripts::bed::{self, Call};
+use crate::scripts::bed::{self, Call, optional};
 
 /// What an acquire script takes.
 #[derive(Clone, Debug)]
@@ -29,22 +29,19 @@ fn keys() -> Vec<String> {
 
 impl Ask {
     fn call(&self, script: &'static redlatch_lua::Source, what: &str) -> Call {
-        let register = self.register.map(|ms| ms.to_string()).unwrap_or_default();
-        Call {
-            script,
-            keys: keys(),
-            args: vec![
-                self.by.to_string(),
-                String::new(),
-                self.lease.to_string(),
-                (self.lease + RETENTION).to_string(),
-                self.owner.clone(),
-                self.attempt.clone(),
-                register,
-                self.member.clone(),
-                what.to_owned(),
-            ],
-        }
+        let (by, lease, ttl) = self.times();
+        let register = optional(self.register);
+        let (owner, attempt, member) = (&*self.owner, &*self.attempt, &*self.member);
+        let args = [
+            &*by, "", &lease, &ttl, owner, attempt, &register, member, what,
+        ];
+        Call::new(script, keys(), &args)
+    }
+
+    /// Returns until when it may act, and the lease and the TTL.
+    fn times(&self) -> (String, String, String) {
+        let ttl = self.lease + RETENTION;
+        (self.by.to_string(), self.lease.to_string(), ttl.to_string())
     }
 
     /// The same with a lease of so many ms.
@@ -77,39 +74,21 @@ impl Ask {
     }
 
     pub(super) fn downgrade(&self, attempt: &str, token: u64, void: Option<u64>) -> Call {
-        Call {
-            script: &RWLOCK.downgrade,
-            keys: keys(),
-            args: vec![
-                self.by.to_string(),
-                self.owner.clone(),
-                self.attempt.clone(),
-                self.lease.to_string(),
-                (self.lease + RETENTION).to_string(),
-                attempt.to_owned(),
-                token.to_string(),
-                void.map(|by| by.to_string()).unwrap_or_default(),
-            ],
-        }
+        let (by, lease, ttl) = self.times();
+        let (token, void) = (token.to_string(), optional(void));
+        let (owner, own) = (&*self.owner, &*self.attempt);
+        let args = [&*by, owner, own, &lease, &ttl, attempt, &token, &void];
+        Call::new(&RWLOCK.downgrade, keys(), &args)
     }
 }
 
 /// `side` is `w` or `r`.
 pub(super) fn renew(by: u64, owner: &str, lease: u64, side: &str, id: u64) -> Call {
     let (client, number) = bed::parts(owner);
-    Call {
-        script: &RWLOCK.renew,
-        keys: vec![bed::key("x")],
-        args: vec![
-            by.to_string(),
-            client,
-            lease.to_string(),
-            (lease + RETENTION).to_string(),
-            number,
-            side.to_owned(),
-            id.to_string(),
-        ],
-    }
+    let (by, ttl) = (by.to_string(), (lease + RETENTION).to_string());
+    let (lease, id) = (lease.to_string(), id.to_string());
+    let args = [&*by, &client, &lease, &ttl, &number, side, &id];
+    Call::new(&RWLOCK.renew, vec![bed::key("x")], &args)
 }
 
 pub(super) fn release(
@@ -120,51 +99,23 @@ pub(super) fn release(
     side: &str,
     id: Option<u64>,
 ) -> Call {
-    Call {
-        script: &RWLOCK.release,
-        keys: keys(),
-        args: vec![
-            String::new(),
-            RETENTION.to_string(),
-            owner.to_owned(),
-            attempt.to_owned(),
-            void.map(|by| by.to_string()).unwrap_or_default(),
-            member.to_owned(),
-            side.to_owned(),
-            id.map(|id| id.to_string()).unwrap_or_default(),
-        ],
-    }
+    let (keep, void, id) = (RETENTION.to_string(), optional(void), optional(id));
+    let args = ["", &keep, owner, attempt, &void, member, side, &id];
+    Call::new(&RWLOCK.release, keys(), &args)
 }
 
 pub(super) fn force(side: &str, owner: &str, id: u64, how: &str) -> Call {
-    Call {
-        script: &RWLOCK.force,
-        keys: keys(),
-        args: vec![
-            side.to_owned(),
-            owner.to_owned(),
-            id.to_string(),
-            how.to_owned(),
-            RETENTION.to_string(),
-            String::new(),
-        ],
-    }
+    let (id, keep) = (id.to_string(), RETENTION.to_string());
+    let args = [side, owner, &id, how, &keep, ""];
+    Call::new(&RWLOCK.force, keys(), &args)
 }
 
 pub(super) fn inspect(owner: &str) -> Call {
-    Call {
-        script: &RWLOCK.inspect,
-        keys: keys(),
-        args: vec![owner.to_owned()],
-    }
+    Call::new(&RWLOCK.inspect, keys(), &[owner])
 }
 
 pub(super) fn holders(cursor: &str) -> Call {
-    Call {
-        script: &RWLOCK.holders,
-        keys: vec![bed::key("x")],
-        args: vec![cursor.to_owned()],
-    }
+    Call::new(&RWLOCK.holders, vec![bed::key("x")], &[cursor])
 }
 
 /// Makes one call of calls of the same script, each for one of the locks `names`.

@@ -62,10 +62,8 @@ impl Series {
 
     /// Returns the values of a measure, round by round; empty if it was not measured.
     pub(crate) fn values(&self, measure: &str) -> Vec<f64> {
-        let samples = self.samples.iter();
-        samples
-            .filter_map(|sample| sample.get(measure).copied())
-            .collect()
+        let values = self.samples.iter().map(|sample| sample.get(measure));
+        values.flatten().copied().collect()
     }
 
     pub(crate) fn median(&self, measure: &str) -> f64 {
@@ -130,6 +128,11 @@ impl Report {
         });
     }
 
+    /// Adds a remark.
+    pub(crate) fn note(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
     /// Adds the targets of one case.
     pub(crate) fn targets<const N: usize>(&mut self, case: &str, found: [(&str, Bound, f64); N]) {
         for (what, bound, value) in found {
@@ -148,11 +151,11 @@ impl Report {
     }
 
     fn heading(&self) -> String {
-        let away = span(self.latency);
-        match self.latency {
-            Duration::ZERO => format!("{}: {}", self.workload, self.title),
-            _ => format!("{}, {away} away: {}", self.workload, self.title),
-        }
+        let away = match self.latency {
+            Duration::ZERO => String::new(),
+            latency => format!(", {} away", span(latency)),
+        };
+        format!("{}{away}: {}", self.workload, self.title)
     }
 
     /// Returns the measures of all series, in the order of [`MEASURES`].
@@ -168,11 +171,10 @@ impl Report {
 /// Returns the base name of the files of a workload.
 fn id(workload: &str, latency: Duration) -> String {
     if latency.is_zero() {
-        workload.to_owned()
-    } else {
-        let away = span(latency).replace(' ', "").replace('µ', "u");
-        format!("{workload}-{away}")
+        return workload.to_owned();
     }
+    let away = span(latency).replace(' ', "").replace('µ', "u");
+    format!("{workload}-{away}")
 }
 
 impl Target {

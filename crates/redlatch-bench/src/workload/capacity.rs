@@ -5,10 +5,10 @@ use std::time::Duration;
 use redlatch_tests::server::ServerBinary;
 use tokio::time::{Instant, sleep};
 
-use super::{Reported, own_worker};
+use super::{Reported, worker};
 use crate::{
     cli::Plan,
-    contender::{External, Failure},
+    contender::Failure,
     hold::{Ask, Watched},
     report::{Bound, Report, Sample, Series},
     rig::Rig,
@@ -51,7 +51,7 @@ pub(super) async fn model(mut report: Report, plan: &Plan, binary: &ServerBinary
         }
         targets(&mut report, small, large);
     }
-    report.notes.push(NOTE.to_owned());
+    report.note(NOTE);
     Ok(report)
 }
 
@@ -61,10 +61,9 @@ impl Point {
     }
 
     async fn measure(&self, rig: &Rig) -> Result<Sample, Failure> {
-        let words = own_worker("redlatch")?;
         let mut workers = Vec::new();
         for _ in 0..self.processes {
-            workers.push(External::start("redlatch", &words, &rig.url()).await?);
+            workers.push(worker("redlatch", rig).await?);
         }
         let idle = idle_cores(rig).await;
         let before = rig.size();
@@ -72,12 +71,12 @@ impl Point {
         for worker in &mut workers {
             let (n, names, key) = (self.each, self.each / 100, unique());
             let lease = Duration::from_secs(30);
-            let held: f64 = match self.unit {
-                "clients" => worker.ask(&Ask::Connect { n }).await?,
-                "holds" => worker.ask(&Ask::Hold { n, lease, key }).await?,
-                _ => worker.ask(&Ask::Queue { n, names, key }).await?,
+            let ask = match self.unit {
+                "clients" => Ask::Connect { n },
+                "holds" => Ask::Hold { n, lease, key },
+                _ => Ask::Queue { n, names, key },
             };
-            bytes += held;
+            bytes += worker.ask::<f64>(&ask).await?;
         }
         let counted = rig.counted();
         for worker in &mut workers {
@@ -94,6 +93,7 @@ impl Point {
         // The buffers of the connections have shrunk by now.
         let after = rig.size();
         let units = (self.processes * self.each) as f64;
+        let connections = after.connections - before.connections;
         let wall = wall.as_secs_f64();
         let cores = |cpu: Duration, idle: f64| (cpu.as_secs_f64() / wall - idle) / units * 10_000.0;
         for worker in &mut workers {
@@ -102,10 +102,7 @@ impl Point {
         Ok(Sample::from([
             ("server bytes/unit", (after.bytes - before.bytes) / units),
             ("client bytes/unit", bytes / units),
-            (
-                "connections/unit",
-                (after.connections - before.connections) / units,
-            ),
+            ("connections/unit", connections / units),
             ("server cores/10,000", cores(served, idle)),
             ("client cores/10,000", cores(cpu, 0.0)),
             ("lost", lost as f64),
@@ -123,21 +120,21 @@ async fn idle_cores(rig: &Rig) -> f64 {
 
 /// A unit at the large point may cost a quarter more or less than at the small one.
 fn targets(report: &mut Report, small: &Point, large: &Point) {
-    let of = |point: &Point, measure| report.median(&point.label(), "redlatch", measure);
-    let measures = [
+    for measure in [
         "server bytes/unit",
         "client bytes/unit",
         "server cores/10,000",
         "client cores/10,000",
-    ];
-    let found: Vec<_> = measures
-        .into_iter()
-        .map(|measure| (measure, of(large, measure) / of(small, measure)))
-        .collect();
-    for (measure, ratio) in found {
+    ] {
+        let [of_large, of_small] =
+            [large, small].map(|point| report.median(&point.label(), "redlatch", measure));
+        let ratio = of_large / of_small;
         let what = format!("{}, {measure}, of {}", large.label(), small.label());
-        report.target(format!("{what}: at least"), Bound::AtLeast(0.75), ratio);
-        report.target(format!("{what}: at most"), Bound::AtMost(1.25), ratio);
+        let within = [
+            ("at least", Bound::AtLeast(0.75), ratio),
+            ("at most", Bound::AtMost(1.25), ratio),
+        ];
+        report.targets(&what, within);
     }
 }
 

@@ -6,11 +6,11 @@ use super::{Reported, contenders, own, wants};
 use crate::{
     cli::Plan,
     contender::{Contender, FLOOR, Floor, KINDS, RAW},
-    job::Names,
+    job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
-    rounds::{Case, interleaved},
-    stats::span,
+    rounds::Case,
+    stats::{grouped, span},
 };
 
 pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
@@ -20,7 +20,7 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
     others.retain(|contender| contender.name() != RAW);
     all.append(&mut others);
     for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
-        all.push(Box::new(own(kind, rig).await?));
+        all.push(own(kind, rig).await?);
     }
     let holds = if plan.latency.is_zero() {
         &HOLDS[..]
@@ -29,14 +29,12 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
     };
     for &hold in holds {
         for waiters in SIZES {
-            let case = Case::timed(
-                label(waiters, hold),
-                Names::One { hold },
-                waiters,
-                long_enough(plan, waiters, hold),
-            );
-            let series = interleaved(rig, &mut all, &case, rounds(plan, hold)).await?;
-            report.series.extend(series);
+            let case = Case {
+                until: Until::Time(long_enough(plan, waiters, hold)),
+                ..plan.case(label(waiters, hold), Names::One { hold }, waiters)
+            };
+            let rounds = rounds(plan, hold);
+            report.compare(rig, &mut all, &case, rounds).await?;
         }
     }
     for &hold in holds {
@@ -45,7 +43,7 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
         }
         flat(&mut report, &SIZES.map(|waiters| label(waiters, hold)));
     }
-    report.notes.push(NOTE.to_owned());
+    report.note(NOTE);
     report.plotted = PLOTTED;
     Ok(report)
 }
@@ -53,15 +51,16 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
 /// Adds the project's targets for a hand-off.
 pub(super) fn targets(report: &mut Report, case: &str) {
     let ratio = report.ratio(case, "redlatch", FLOOR, "p50 µs");
-    report.target(
-        format!("{case}: p50, of the floor's"),
-        Bound::AtMost(1.3),
-        ratio,
-    );
     let commands = commands(report, case);
-    // The limit is three commands, plus commands that were on the way when counting began and
-    // ended.
-    report.target(format!("{case}: commands"), Bound::AtMost(3.05), commands);
+    report.targets(
+        case,
+        [
+            ("p50, of the floor's", Bound::AtMost(1.3), ratio),
+            // The limit is three commands, plus commands that were on the way when counting began
+            // and ended.
+            ("commands", Bound::AtMost(3.05), commands),
+        ],
+    );
 }
 
 /// Compares the commands of cases that differ only in the number of waiters.
@@ -69,15 +68,11 @@ pub(super) fn flat(report: &mut Report, cases: &[String]) {
     let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
         return;
     };
-    let found = cases.iter().map(|case| commands(report, case));
-    let (least, most) = found.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| {
-        (least.min(one), most.max(one))
-    });
-    report.target(
-        format!("commands from {first} to {last}, the most of the least"),
-        Bound::AtMost(1.1),
-        most / least,
-    );
+    let found = || cases.iter().map(|case| commands(report, case));
+    let least = found().fold(f64::INFINITY, f64::min);
+    let most = found().fold(f64::NEG_INFINITY, f64::max);
+    let what = format!("commands from {first} to {last}, the most of the least");
+    report.target(what, Bound::AtMost(1.1), most / least);
 }
 
 /// Returns the number of rounds. Holds with a duration make rounds long, so there are fewer.
@@ -102,11 +97,7 @@ fn long_enough(plan: &Plan, waiters: usize, hold: Duration) -> Duration {
 }
 
 fn label(waiters: usize, hold: Duration) -> String {
-    let waiters = match waiters {
-        1_000 => "1,000 waiters".to_owned(),
-        waiters => format!("{waiters} waiters"),
-    };
-    held(&waiters, hold)
+    held(&format!("{} waiters", grouped(&waiters.to_string())), hold)
 }
 
 /// Adds the duration of the holds to the name of a case, if they have one.

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Reported, own_worker};
+use super::{Reported, worker};
 use crate::{
     cli::Plan,
-    contender::{External, Failure},
+    contender::Failure,
     hold::{Ask, Watched},
-    report::{Bound, Report, Sample, Series},
+    report::{Bound::AtMost, Report, Sample, Series},
     rig::Rig,
     rounds::unique,
+    stats::grouped,
 };
 
 /// Holds of one process, and their lease.
@@ -22,43 +23,52 @@ pub(super) struct Kept {
 impl Kept {
     /// Returns so many holds with the default lease.
     pub(super) const fn of(holds: usize) -> Self {
-        Self {
-            holds,
-            lease: LEASE,
+        let lease = LEASE;
+        Self { holds, lease }
+    }
+
+    fn label(self) -> String {
+        let holds = grouped(&self.holds.to_string());
+        if self.lease == LEASE {
+            return format!("{holds} holds");
         }
+        format!("{holds} holds of {} s", self.lease.as_secs())
     }
 }
 
 pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    for (holds, lease) in [(10_000, LEASE), (100_000, LEASE), (10_000, SHORT_LEASE)] {
-        let kept = Kept { holds, lease };
-        let series = measure(rig, kept, time(plan), plan.effort.few).await?;
-        report.series.push(series);
-    }
-    targets(&mut report, &label(Kept::of(100_000)));
-    short_targets(
-        &mut report,
-        &label(Kept {
+    let (many, short) = (
+        Kept::of(100_000),
+        Kept {
             holds: 10_000,
             lease: SHORT_LEASE,
-        }),
+        },
     );
-    report.notes.push(NOTE.to_owned());
+    for kept in [Kept::of(10_000), many, short] {
+        report.series.push(measure(rig, kept, plan).await?);
+    }
+    targets(&mut report, &many.label());
+    // The costs of renewals where they are frequent.
+    let case = short.label();
+    for (what, bound, measure) in [
+        ("cores of the client", 0.007, "client cores"),
+        ("cores of the server", 0.015, "server cores"),
+    ] {
+        let found = report.median(&case, "redlatch", measure);
+        report.targets(&case, [(what, AtMost(bound), found)]);
+    }
+    report.note(NOTE);
     Ok(report)
 }
 
 /// Measures in a new process per round, so that its memory is that of these holds.
-pub(super) async fn measure(
-    rig: &Rig,
-    kept: Kept,
-    time: Duration,
-    rounds: usize,
-) -> Result<Series, Failure> {
+pub(super) async fn measure(rig: &Rig, kept: Kept, plan: &Plan) -> Result<Series, Failure> {
     let Kept { holds, lease } = kept;
-    let mut series = Series::new(&label(kept), "redlatch");
-    for _ in 0..rounds {
-        let words = own_worker("redlatch")?;
-        let mut holder = External::start("redlatch", &words, &rig.url()).await?;
+    // A lease of 30 s is renewed for the first time after 8 to 10 s.
+    let time = Duration::from_secs(if plan.effort.long { 30 } else { 13 });
+    let mut series = Series::new(&kept.label(), "redlatch");
+    for _ in 0..plan.effort.few {
+        let mut holder = worker("redlatch", rig).await?;
         let (n, key) = (holds, unique());
         let bytes: f64 = holder.ask(&Ask::Hold { n, lease, key }).await?;
         let before = rig.counted();
@@ -88,61 +98,23 @@ fn lateness(least_left: Duration, lease: Duration) -> f64 {
     (lease - lease / 3.0 - margin - least_left).max(0.0)
 }
 
-pub(super) fn targets(report: &mut Report, case: &str) {
+fn targets(report: &mut Report, case: &str) {
     let Some(series) = report.find(case, "redlatch") else {
         return;
     };
     let worst = |measure| series.values(measure).into_iter().fold(0.0, f64::max);
-    let found = [
-        (
-            "cores of the client",
-            Bound::AtMost(0.1),
-            series.median("client cores"),
-        ),
-        (
-            "bytes per hold in the client",
-            Bound::AtMost(600.0),
-            series.median("bytes/hold"),
-        ),
-        (
-            "latest renewal, ms behind its time",
-            Bound::AtMost(LEASE.as_secs_f64() * 1_000.0 / 6.0),
-            worst("lateness ms"),
-        ),
-        ("lost", Bound::AtMost(0.0), worst("lost")),
-    ];
-    report.targets(case, found);
-}
-
-/// The costs of renewals where they are frequent.
-fn short_targets(report: &mut Report, case: &str) {
-    let Some(series) = report.find(case, "redlatch") else {
-        return;
-    };
-    let found = [
-        ("cores of the client", 0.007, series.median("client cores")),
-        ("cores of the server", 0.015, series.median("server cores")),
-    ];
-    for (what, bound, value) in found {
-        report.target(format!("{case}: {what}"), Bound::AtMost(bound), value);
-    }
-}
-
-pub(super) fn label(kept: Kept) -> String {
-    let holds = if kept.holds < 100_000 {
-        "10,000"
-    } else {
-        "100,000"
-    };
-    if kept.lease == LEASE {
-        return format!("{holds} holds");
-    }
-    format!("{holds} holds of {} s", kept.lease.as_secs())
-}
-
-pub(super) fn time(plan: &Plan) -> Duration {
-    // A lease of 30 s is renewed for the first time after 8 to 10 s.
-    Duration::from_secs(if plan.effort.long { 30 } else { 13 })
+    let (cores, bytes) = (series.median("client cores"), series.median("bytes/hold"));
+    let (late, lost) = (worst("lateness ms"), worst("lost"));
+    let lateness = LEASE.as_secs_f64() * 1_000.0 / 6.0;
+    report.targets(
+        case,
+        [
+            ("cores of the client", AtMost(0.1), cores),
+            ("bytes per hold in the client", AtMost(600.0), bytes),
+            ("latest renewal, ms behind its time", AtMost(lateness), late),
+            ("lost", AtMost(0.0), lost),
+        ],
+    );
 }
 
 /// The default lease.

@@ -9,10 +9,10 @@ use super::{Reported, handoff, own_worker, wanted, wants};
 use crate::{
     cli::Plan,
     contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, KINDS, RAW, laps},
-    job::{Done, Job, Names},
+    job::{Done, Job, Names, Until},
     report::{Bound, Report},
     rig::Rig,
-    rounds::{Case, interleaved},
+    rounds::Case,
 };
 
 /// The processes of one contender, which run their rounds together.
@@ -22,17 +22,10 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn start(
-        name: &str,
-        words: &[String],
-        processes: usize,
-        url: &str,
-    ) -> Result<Self, Failure> {
-        let starts = (0..processes).map(|_| External::start(name, words, url));
-        Ok(Self {
-            name: name.to_owned(),
-            members: try_join_all(starts).await?,
-        })
+    async fn start(name: &str, words: &[String], size: usize, url: &str) -> Result<Self, Failure> {
+        let starts = (0..size).map(|_| External::start(name, words, url));
+        let (name, members) = (name.to_owned(), try_join_all(starts).await?);
+        Ok(Self { name, members })
     }
 }
 
@@ -46,10 +39,7 @@ impl Contender for Fleet {
         if self.name == FLOOR {
             return FLOOR_VERBS.map(str::to_owned).to_vec();
         }
-        self.members
-            .first()
-            .map(External::verbs)
-            .unwrap_or_default()
+        self.members[0].verbs()
     }
 
     async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
@@ -76,11 +66,10 @@ impl Contender for Fleet {
 
 pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
-    for name in wanted(plan).into_iter().filter(|&name| name != RAW) {
+    let kinds = KINDS.into_iter().filter(|kind| wants(plan, kind));
+    let own = wanted(plan).into_iter().filter(|&name| name != RAW);
+    for name in own.chain(kinds) {
         programs.push((name.to_owned(), own_worker(name)?));
-    }
-    for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
-        programs.push((kind.to_owned(), own_worker(kind)?));
     }
     programs.extend(plan.with.iter().cloned());
     for processes in SIZES {
@@ -90,15 +79,12 @@ pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Repor
             fleets.push(Box::new(fleet));
         }
         for hold in HOLDS {
-            let case = Case::timed(
-                label(processes, hold),
-                Names::One { hold },
-                TASKS,
-                plan.effort.time.max(Duration::from_secs(1)),
-            );
+            let case = Case {
+                until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
+                ..plan.case(label(processes, hold), Names::One { hold }, TASKS)
+            };
             let rounds = handoff::rounds(plan, hold);
-            let series = interleaved(rig, &mut fleets, &case, rounds).await?;
-            report.series.extend(series);
+            report.compare(rig, &mut fleets, &case, rounds).await?;
         }
     }
     for hold in HOLDS {
@@ -108,14 +94,11 @@ pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Repor
         }
         handoff::flat(&mut report, &cases);
         let floors = cases.map(|case| report.ratio(&case, "redlatch", FLOOR, "p50 µs"));
-        report.target(
-            handoff::held("p50 of the floor's, 16 processes to 4", hold),
-            Bound::AtMost(1.1),
-            floors[1] / floors[0],
-        );
+        let what = handoff::held("p50 of the floor's, 16 processes to 4", hold);
+        report.target(what, Bound::AtMost(1.1), floors[1] / floors[0]);
     }
-    report.notes.push(handoff::NOTE.to_owned());
-    report.notes.push(NOTE.to_owned());
+    report.note(handoff::NOTE);
+    report.note(NOTE);
     report.plotted = handoff::PLOTTED;
     Ok(report)
 }

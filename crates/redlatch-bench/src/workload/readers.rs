@@ -1,5 +1,8 @@
 //! W8: many readers have one name at once.
 
+use std::time::Duration;
+
+use redlatch::{Error, ReadGuard};
 use tokio::task::JoinSet;
 
 use super::Reported;
@@ -7,9 +10,9 @@ use crate::{
     cli::Plan,
     clock,
     contender::{Failure, connect_redlatch},
-    report::{Bound, Report, Sample, Series},
+    report::{Bound, Report, Series},
     rig::Rig,
-    rounds::unique,
+    rounds::{costs, unique},
 };
 
 /// Measures a crowd of readers: all enter, and when all are in, all leave.
@@ -25,51 +28,37 @@ pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Reporte
                 come_and_go(&client.read_write_lock(unique()), readers).await?;
                 pairs += readers;
             }
-            let pairs = pairs as f64;
             let (cpu, after) = (clock::own_cpu() - cpu, rig.counted());
-            let seconds = (clock::monotonic() - began) as f64 / 1e9;
-            let server = (after.cpu - counted.cpu).as_secs_f64();
-            let calls = after.calls_since(&counted, &verbs) as f64;
+            let wall = Duration::from_nanos(clock::monotonic() - began);
             // The first round is a warm-up.
             if round > 0 {
-                series.samples.push(Sample::from([
-                    ("pairs/s", pairs / seconds),
-                    ("client µs", cpu.as_secs_f64() * 1e6 / pairs),
-                    ("server µs", server * 1e6 / pairs),
-                    ("commands", calls / pairs),
-                ]));
+                let counted = [&counted, &after];
+                let sample = costs(pairs as u64, wall, cpu, counted, &verbs);
+                series.samples.push(sample);
             }
         }
         report.series.push(series);
     }
     let median = |readers| report.median(&label(readers), "redlatch", "server µs");
     let growth = median(SIZES[SIZES.len() - 1]) / median(SIZES[0]);
-    report.target(
-        "server CPU per read, 10,000 readers to 10",
-        Bound::AtMost(4.0),
-        growth,
-    );
+    let what = "server CPU per read, 10,000 readers to 10";
+    report.target(what, Bound::AtMost(4.0), growth);
     Ok(report)
 }
 
 async fn come_and_go(lock: &redlatch::ReadWriteLock, readers: usize) -> Result<(), Failure> {
-    let mut coming = JoinSet::new();
-    for _ in 0..readers {
-        let lock = lock.clone();
-        coming.spawn(async move { lock.read().await });
-    }
-    let mut inside = Vec::with_capacity(readers);
-    while let Some(guard) = coming.join_next().await {
-        inside.push(guard??);
-    }
-    let mut going = JoinSet::new();
-    for guard in inside {
-        going.spawn(async move { guard.release().await });
-    }
-    while let Some(released) = going.join_next().await {
-        released??;
-    }
+    let coming = (0..readers).map(|_| lock.read().into_future());
+    let inside = all(coming).await?;
+    all(inside.into_iter().map(ReadGuard::release)).await?;
     Ok(())
+}
+
+/// Runs all calls at once, each in its own task, and returns what they return.
+async fn all<T: Send + 'static>(
+    calls: impl Iterator<Item: Future<Output = Result<T, Error>> + Send + 'static>,
+) -> Result<Vec<T>, Failure> {
+    let ended = calls.collect::<JoinSet<_>>().join_all().await;
+    Ok(ended.into_iter().collect::<Result<_, _>>()?)
 }
 
 fn label(readers: usize) -> String {

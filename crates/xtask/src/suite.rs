@@ -4,7 +4,6 @@ use std::{num::NonZero, path::Path, thread};
 
 use crate::{
     command::{cargo, yielding},
-    libraries,
     programs::{self, Pace, Program, Run, WHOLE},
     python,
     servers::{self, Server},
@@ -12,13 +11,6 @@ use crate::{
     steps::Steps,
     tally::Tally,
 };
-
-/// The result of all steps. The reasons have been printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Passed,
-    Failed,
-}
 
 /// How much a run covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,25 +41,25 @@ const WAITING: [(&str, usize); 5] = [
 ];
 
 /// Runs all tests, and finally prints the times of the steps and the sums.
-pub(crate) fn test() -> Result<Verdict, String> {
+pub(crate) fn test() -> Result<(), String> {
     println!("All tests: about 13 minutes on two idle cores, from a clean clone.");
     let mut steps = Steps::default();
     let tally = run(Depth::Day, &mut steps)?;
     print_failures(&tally);
     println!("\n{steps}\n\n{tally}");
-    Ok(steps.verdict())
+    steps.verdict()
 }
 
 /// Prints what is known of the failed tests, and the command that runs each of them alone.
 pub(crate) fn print_failures(tally: &Tally) {
     println!();
-    for line in tally.failures() {
+    for line in &tally.failures {
         println!("{line}");
     }
-    if !tally.again().is_empty() {
+    if !tally.again.is_empty() {
         println!("\nto run a failed test alone:");
     }
-    for command in tally.again() {
+    for command in &tally.again {
         println!("  {command}");
     }
 }
@@ -145,7 +137,7 @@ pub(crate) fn lanes(
 
 /// Returns the run of the examples in the documentation.
 fn documentation() -> Run {
-    let mut command = yielding(cargo(&WHOLE));
+    let mut command = yielding(cargo(WHOLE));
     command.args(["--doc", "--no-fail-fast"]);
     Run {
         name: "documentation".to_owned(),
@@ -164,7 +156,7 @@ pub(crate) fn python(peers: &Path, servers: &str, steps: &mut Steps) {
         // The libraries that need no other toolchain. `check peers` has all of them.
         steps.run("beside redis-py and rslock", || {
             let only = ["redis-py", "rslock"];
-            libraries::run(peers, &python, &only, ["300", "4"], servers)
+            python::libraries(peers, &python, &only, ["300", "4"], servers)
         });
     }
 }

@@ -4,16 +4,14 @@
 //! `cargo xtask check browser --pictures` also renews the pictures of timelines in the documents.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
 };
 
 use crate::{
     command::{self, cannot_run, cargo, root, which},
-    servers::install::with_apt,
+    servers::with_apt,
     steps::Steps,
 };
 
@@ -28,7 +26,7 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let chromium = steps.run("chromium", chromium);
     let build = || {
-        let mut build = cargo(&["build", "--quiet", "-p", "redlatch-cli", "--bins"]);
+        let mut build = cargo(["build", "--quiet", "-p", "redlatch-cli", "--bins"]);
         if pictures {
             build.args(RECORDED);
         }
@@ -186,12 +184,9 @@ fn few(browser: &Browser) -> Result<(), String> {
 fn many(browser: &Browser) -> Result<(), String> {
     let mut lines = String::new();
     for n in 0..HOLDS {
-        let _ = write!(lines, "{}", event(n * 100, "held", n % 20, 5_000 + n));
-        let _ = write!(
-            lines,
-            "{}",
-            event(n * 100 + 1_900, "gone", n % 20, 5_000 + n)
-        );
+        let (at, client, token) = (n * 100, n % 20, 5_000 + n);
+        lines += &event(at, "held", client, token);
+        lines += &event(at + 1_900, "gone", client, token);
     }
     let page = browser.page("many", &lines)?;
     let found = browser.elements(&page, "7777")?;

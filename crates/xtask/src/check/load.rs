@@ -7,7 +7,10 @@ use std::{
     collections::BTreeMap,
     fmt, hint,
     num::NonZero,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -20,12 +23,12 @@ use crate::{
     tools,
 };
 
-/// Tests of which the gate runs a short case.
+/// Tests of which the gate runs a short case. Spaces separate arguments and variables.
 struct Long {
     name: &'static str,
     program: &'static str,
-    args: &'static [&'static str],
-    vars: &'static [(&'static str, &'static str)],
+    args: &'static str,
+    vars: &'static str,
 }
 
 const LONG: [Long; 3] = [
@@ -33,29 +36,22 @@ const LONG: [Long; 3] = [
     Long {
         name: "connections",
         program: "redlatch-tower/it",
-        args: &[
-            "connections::many_connections_hold_no_permit_and_are_answered",
-            "--exact",
-        ],
-        vars: &[("REDLATCH_TEST_CONNECTIONS", "10000")],
+        args: "connections::many_connections_hold_no_permit_and_are_answered --exact",
+        vars: "REDLATCH_TEST_CONNECTIONS=10000",
     },
     // Rounds of a server that is stopped, a gigabyte, many objects.
     Long {
         name: "command",
         program: "redlatch-cli/servers",
-        args: &["load::", "--nocapture", "--test-threads=1"],
-        vars: &[
-            ("REDLATCH_TEST_ROUNDS", "100"),
-            ("REDLATCH_TEST_MEGABYTES", "1024"),
-            ("REDLATCH_TEST_OBJECTS", "100000"),
-        ],
+        args: "load:: --nocapture --test-threads=1",
+        vars: "REDLATCH_TEST_ROUNDS=100 REDLATCH_TEST_MEGABYTES=1024 REDLATCH_TEST_OBJECTS=100000",
     },
     // Twenty processes run beside the server.
     Long {
         name: "histories",
         program: "redlatch-tests/servers",
-        args: &["history::", "--nocapture"],
-        vars: &[("REDLATCH_LONG_HISTORY", "1")],
+        args: "history:: --nocapture",
+        vars: "REDLATCH_LONG_HISTORY=1",
     },
 ];
 
@@ -102,7 +98,8 @@ impl Long {
         let program = programs.iter().find(|it| it.name == self.program);
         let program = program.ok_or_else(|| format!("{} is not built", self.program))?;
         let mut run = program.run(Pace::First, servers, cores());
-        run.command.args(self.args).envs(self.vars.iter().copied());
+        let vars = self.vars.split(' ').filter_map(|var| var.split_once('='));
+        run.command.args(self.args.split(' ')).envs(vars);
         programs::run_lanes(vec![vec![run]], &mut Tally::default())
     }
 }
@@ -111,28 +108,21 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(2, NonZero::get)
 }
 
-/// Runs `work` while `count` threads compute without pause. They end when it returns or panics.
+/// Runs `work` while `count` threads compute without pause. They end when it returns.
 fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
-    struct EndOnDrop<'a>(&'a AtomicBool);
-    impl Drop for EndOnDrop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
+    let ended = Arc::new(AtomicBool::new(false));
+    for _ in 0..count {
+        let ended = Arc::clone(&ended);
+        thread::spawn(move || {
+            let mut number = 0_u64;
+            while !ended.load(Ordering::Relaxed) {
+                number = hint::black_box(number.wrapping_mul(31).wrapping_add(7));
+            }
+        });
     }
-
-    let ended = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..count {
-            scope.spawn(|| {
-                let mut number = 0_u64;
-                while !ended.load(Ordering::Relaxed) {
-                    number = hint::black_box(number.wrapping_mul(31).wrapping_add(7));
-                }
-            });
-        }
-        let _end = EndOnDrop(&ended);
-        work()
-    })
+    let value = work();
+    ended.store(true, Ordering::Relaxed);
+    value
 }
 
 /// The options of the check.
@@ -177,8 +167,8 @@ struct Failures {
 impl Failures {
     fn add_round(&mut self, tally: &Tally) {
         self.rounds += 1;
-        self.passed += tally.passed();
-        for name in tally.failed_tests() {
+        self.passed += tally.passed;
+        for name in &tally.failed_tests {
             *self.failed.entry(name.clone()).or_default() += 1;
         }
     }

@@ -37,7 +37,7 @@ pub(crate) enum Bound {
 }
 
 /// The results of one workload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) workload: &'static str,
     pub(crate) title: &'static str,
@@ -76,19 +76,12 @@ impl Series {
 }
 
 impl Report {
-    pub(crate) const fn new(
-        workload: &'static str,
-        title: &'static str,
-        latency: Duration,
-    ) -> Self {
+    pub(crate) fn new(workload: &'static str, title: &'static str, latency: Duration) -> Self {
         Self {
             workload,
             title,
             latency,
-            series: Vec::new(),
-            targets: Vec::new(),
-            notes: Vec::new(),
-            plotted: &[],
+            ..Self::default()
         }
     }
 

@@ -1,13 +1,10 @@
 //! The workloads. Each is a file that produces a [`Report`].
 
-mod capacity;
 mod cluster;
 mod handoff;
 mod holds;
 mod kinds;
-mod limit;
 mod pairs;
-mod processes;
 mod readers;
 
 use std::env;
@@ -92,14 +89,14 @@ async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Repo
         return cluster::spread(report, plan, binary).await;
     }
     if name == CAPACITY {
-        return capacity::model(report, plan, binary).await;
+        return holds::model(report, plan, binary).await;
     }
     let rig = Rig::one(binary, plan.latency)?;
     match name {
         "W1" => pairs::one_task(report, plan, &rig).await,
         "W2" => pairs::many_tasks(report, plan, &rig).await,
         "W3" => handoff::in_one_process(report, plan, &rig).await,
-        "W4" => processes::between(report, plan, &rig).await,
+        "W4" => handoff::between(report, plan, &rig).await,
         "W5" => kinds::semaphore(report, plan, &rig).await,
         "W6" => holds::kept(report, plan, &rig).await,
         "W7" => kinds::fair(report, plan, &rig).await,

@@ -1,15 +1,18 @@
 //! W1, W2, W10, W11 and W13: no contention, or little.
 
-use super::{Reported, contenders, limit, own, owns, wants};
+use std::process::Command;
+
+use super::{Reported, contenders, own, owns, wants};
 use crate::{
     cli::Plan,
-    contender::{EVERY_KIND, Failure, RAW, SCRIPTS},
+    contender::{ACQUIRE, EVERY_KIND, Failure, RAW, RELEASE, SCRIPTS},
     job::Names,
     report::{
         Bound::{AtLeast, AtMost},
-        Report,
+        Report, Sample, Series,
     },
     rig::Rig,
+    rounds::unique,
 };
 
 pub(super) async fn one_task(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
@@ -99,7 +102,7 @@ async fn measure(
     for &tasks in sizes {
         let case = plan.case(label(tasks), Names::Own, tasks);
         report.compare(rig, &mut contenders, &case, rounds).await?;
-        let limit = limit::redis_benchmark(rig, &case.label, tasks, rounds)?;
+        let limit = redis_benchmark(rig, &case.label, tasks, rounds)?;
         report.series.extend(limit);
     }
     Ok(())
@@ -109,5 +112,59 @@ pub(super) fn label(tasks: usize) -> String {
     match tasks {
         1 => "1 task".to_owned(),
         tasks => format!("{tasks} tasks"),
+    }
+}
+
+/// Runs the raw pair's scripts through `redis-benchmark`: one connection with this number of
+/// requests in flight. `None` if it is not installed.
+///
+/// It cannot alternate two scripts. The first runs on a name that the caller holds, and the second
+/// on a free name, so its path is the shorter one: the rate is an upper bound.
+fn redis_benchmark(
+    rig: &Rig,
+    case: &str,
+    in_flight: usize,
+    rounds: usize,
+) -> Result<Option<Series>, Failure> {
+    let mut series = Series::new(case, "redis-benchmark");
+    let key = unique();
+    let requests = if in_flight == 1 { 10_000 } else { 50_000 };
+    for _ in 0..rounds {
+        let mut seconds = 0.0;
+        for script in [ACQUIRE, RELEASE] {
+            let ran = Command::new("redis-benchmark")
+                .args(["-p", &rig.port().to_string(), "-c", "1", "--csv"])
+                .args(["-P", &in_flight.to_string(), "-n", &requests.to_string()])
+                .args(["EVALSHA", &rig.load(script), "1", &key])
+                .args(["0123456789abcdef", "30000"])
+                .output();
+            let Ok(output) = ran else {
+                return Ok(None);
+            };
+            let text = String::from_utf8_lossy(&output.stdout);
+            let rate = text.lines().next_back().and_then(rate);
+            seconds += 1.0 / rate.ok_or_else(|| format!("redis-benchmark says {text:?}"))?;
+        }
+        series
+            .samples
+            .push(Sample::from([("pairs/s", 1.0 / seconds)]));
+    }
+    Ok(Some(series))
+}
+
+/// Reads `"<test>","<requests per second>",…`.
+fn rate(line: &str) -> Option<f64> {
+    line.split(',').nth(1)?.trim_matches('"').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        let line = "\"EVALSHA abc 1 key owner 30000\",\"12345.68\",\"0.1\",\"0.1\"";
+        assert_eq!(rate(line), Some(12_345.68));
+        assert_eq!(rate("nothing"), None);
     }
 }

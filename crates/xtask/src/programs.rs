@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    command::{cannot_run, cargo, root, show, yielding},
+    command::{cannot_run, cargo, root, show},
     steps::minutes,
     tally::Tally,
 };
@@ -103,11 +103,8 @@ impl Program {
     }
 
     /// Returns the run of this program.
-    pub(crate) fn run(&self, pace: Pace, servers: &str, threads: usize) -> Run {
-        let mut command = match pace {
-            Pace::First => Command::new(&self.path),
-            Pace::Yields => yielding(Command::new(&self.path)),
-        };
+    pub(crate) fn run(&self, servers: &str, threads: usize) -> Run {
+        let mut command = Command::new(&self.path);
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -124,13 +121,6 @@ impl Program {
             again,
         }
     }
-}
-
-/// Whether a program goes before those that run beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    First,
-    Yields,
 }
 
 /// A command that runs tests.
@@ -217,7 +207,7 @@ mod tests {
         assert_eq!(program.folder, Path::new("/r/tests"));
         assert_eq!(program.path, Path::new("/r/target/debug/deps/hermetic-1"));
         assert_eq!(
-            program.run(Pace::First, "/a", 2).again,
+            program.run("/a", 2).again,
             "REDLATCH_TEST_SERVERS=/a cargo test --workspace --all-features --test hermetic -- --exact"
         );
         let short = MESSAGE

@@ -4,7 +4,7 @@ use std::{num::NonZero, path::Path, thread};
 
 use crate::{
     command::{cargo, yielding},
-    programs::{self, Pace, Program, Run, WHOLE},
+    programs::{self, Program, Run, WHOLE},
     python,
     servers::{self, Server},
     sim,
@@ -123,10 +123,14 @@ pub(crate) fn lanes(
     let mut waiting = Vec::new();
     for program in built {
         match place(program) {
-            None => computing.push(prepared(program.run(Pace::Yields, &all, cores))),
+            None => {
+                let mut run = program.run(&all, cores);
+                run.command = yielding(run.command);
+                computing.push(prepared(run));
+            }
             Some(place) => {
                 let threads = WAITING[place].1 * cores;
-                let run = prepared(program.run(Pace::First, &chosen, threads));
+                let run = prepared(program.run(&chosen, threads));
                 waiting.push((place, run));
             }
         }

@@ -116,14 +116,25 @@ impl Archives {
         let dependencies = "redlatch = { version = \"*\", features = [\"embedded\"] }\n\
             tokio = { version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }\n";
         let package = self.package("reader", dependencies, program)?;
-        let mut run = self.cargo_in(&package, &["run", "--quiet"]);
-        let said = command::output(&mut run).unwrap_or_default();
+        self.says(&package, &["run", "--quiet"], |said| {
+            said.starts_with("ship with token ")
+        })
+    }
+
+    /// Runs a program, and checks what it says.
+    fn says(
+        &self,
+        package: &Path,
+        args: &[&str],
+        is_right: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
+        let said = command::output(&mut self.cargo_in(package, args)).unwrap_or_default();
         println!("{said}");
-        if said.starts_with("ship with token ") {
+        if is_right(&said) {
             return Ok(());
         }
         // Once more, to show why.
-        command::run(&mut self.cargo_in(&package, &["run"]))?;
+        command::run(&mut self.cargo_in(package, args))?;
         Err(format!("the program said {said:?}"))
     }
 
@@ -143,12 +154,8 @@ impl Archives {
     fn command_line(&self) -> Result<(), String> {
         for member in self.published().filter(|member| member.program) {
             let package = self.folder.join("crates").join(full_name(member));
-            let mut run = self.cargo_in(&package, &["run", "--quiet", "--", "--version"]);
-            let said = command::output(&mut run).unwrap_or_default();
-            println!("{said}");
-            if !said.contains(VERSION) {
-                return Err(format!("{} said {said:?} of its version", member.name));
-            }
+            let version = ["run", "--quiet", "--", "--version"];
+            self.says(&package, &version, |said| said.contains(VERSION))?;
         }
         Ok(())
     }
@@ -166,14 +173,9 @@ impl Archives {
                     .split(", ")
                     .filter_map(|step| step.split(':').next());
                 let args: Vec<_> = ["run", "--quiet", "--"].into_iter().chain(steps).collect();
-                let said = command::output(&mut self.cargo_in(&package, &args)).unwrap_or_default();
-                let said = said.trim().replace('\n', ", ");
-                println!("with {feature}: {said}");
-                if said != expected {
-                    // Once more, to show why.
-                    command::run(&mut self.cargo_in(&package, &args))?;
-                    return Err(format!("the outcomes are not {expected:?}"));
-                }
+                self.says(&package, &args, |said| {
+                    said.trim().replace('\n', ", ") == expected
+                })?;
             }
         }
         Ok(())

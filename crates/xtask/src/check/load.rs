@@ -15,7 +15,7 @@ use std::{
 };
 
 use crate::{
-    programs::{self, Pace, Program},
+    programs::{self, Program},
     servers::{self, Server},
     steps::Steps,
     suite::{self, Depth},
@@ -97,7 +97,7 @@ impl Long {
     fn run(&self, programs: &[Program], servers: &str) -> Result<(), String> {
         let program = programs.iter().find(|it| it.name == self.program);
         let program = program.ok_or_else(|| format!("{} is not built", self.program))?;
-        let mut run = program.run(Pace::First, servers, cores());
+        let mut run = program.run(servers, cores());
         let vars = self.vars.split(' ').filter_map(|var| var.split_once('='));
         run.command.args(self.args.split(' ')).envs(vars);
         programs::run_lanes(vec![vec![run]], &mut Tally::default())

@@ -65,7 +65,7 @@ pub(crate) fn number(value: f64) -> String {
 pub(crate) fn grouped(whole: &str) -> String {
     let mut grouped = String::new();
     for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && digit != '-' && (whole.len() - at) % 3 == 0 {
+        if at > 0 && digit != '-' && (whole.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -1,18 +1,23 @@
-//! W5, W7 and W14: a contended pool of permits, the fair lock, and checks of a rate.
+//! W5, W7, W8 and W14: a contended pool of permits, the fair lock, many readers of one name, and
+//! checks of a rate.
 
 use std::time::Duration;
+
+use redlatch::{Error, ReadGuard};
+use tokio::task::JoinSet;
 
 use super::{Reported, handoff::held, others, owns, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{GCRA, LIMIT, RAW_POOL},
+    clock,
+    contender::{Failure, GCRA, LIMIT, RAW_POOL, connect_redlatch},
     job::{Names, Until},
     report::{
         Bound::{AtLeast, AtMost},
-        Report,
+        Report, Series,
     },
     rig::Rig,
-    rounds::Case,
+    rounds::{Case, costs, unique},
 };
 
 /// Measures a pool of [`PERMITS`](crate::job::PERMITS) permits that many tasks want, beside a
@@ -65,7 +70,7 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Reported
     let hold = Duration::ZERO;
     for tasks in SIZES {
         let case = Case {
-            until: Until::Pairs((ENOUGH / tasks as u64).max(1)),
+            until: Until::Pairs((ENOUGH / tasks).max(1) as u64),
             ..plan.case(label(tasks), Names::One { hold }, tasks)
         };
         let rounds = plan.effort.rounds;
@@ -111,6 +116,56 @@ pub(super) async fn checks(mut report: Report, plan: &Plan, rig: &Rig) -> Report
     Ok(report)
 }
 
+/// Measures a crowd of readers: all enter, and when all are in, all leave.
+pub(super) async fn readers(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
+    let client = connect_redlatch(&rig.url()).await?;
+    let verbs = ["evalsha".to_owned(), "eval".to_owned()];
+    for readers in SIZES {
+        let mut series = Series::new(&readers_label(readers), "redlatch");
+        for round in 0..=plan.effort.rounds {
+            let (counted, cpu, began) = (rig.counted(), clock::own_cpu(), clock::monotonic());
+            let mut pairs = 0;
+            while pairs < ENOUGH {
+                come_and_go(&client.read_write_lock(unique()), readers).await?;
+                pairs += readers;
+            }
+            let (cpu, after) = (clock::own_cpu() - cpu, rig.counted());
+            let wall = Duration::from_nanos(clock::monotonic() - began);
+            // The first round is a warm-up.
+            if round > 0 {
+                let counted = [&counted, &after];
+                let sample = costs(pairs as u64, wall, cpu, counted, &verbs);
+                series.samples.push(sample);
+            }
+        }
+        report.series.push(series);
+    }
+    let median = |readers| report.median(&readers_label(readers), "redlatch", "server µs");
+    let growth = median(SIZES[SIZES.len() - 1]) / median(SIZES[0]);
+    let what = "server CPU per read, 10,000 readers to 10";
+    report.target(what, AtMost(4.0), growth);
+    Ok(report)
+}
+
+async fn come_and_go(lock: &redlatch::ReadWriteLock, readers: usize) -> Result<(), Failure> {
+    let coming = (0..readers).map(|_| lock.read().into_future());
+    let inside = all(coming).await?;
+    all(inside.into_iter().map(ReadGuard::release)).await?;
+    Ok(())
+}
+
+/// Runs all calls at once, each in its own task, and returns what they return.
+async fn all<T: Send + 'static>(
+    calls: impl Iterator<Item: Future<Output = Result<T, Error>> + Send + 'static>,
+) -> Result<Vec<T>, Failure> {
+    let ended = calls.collect::<JoinSet<_>>().join_all().await;
+    Ok(ended.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn readers_label(readers: usize) -> String {
+    format!("{readers} readers")
+}
+
 /// The number of tasks that want a permit, and the time for which each holds one.
 const POOLS: [(usize, Duration); 4] = [
     (64, Duration::ZERO),
@@ -123,4 +178,5 @@ const SEMAPHORE: &str = "semaphore";
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 
-const ENOUGH: u64 = 3_000;
+/// The smallest number of pairs in one round, so that the server's CPU time exceeds the noise.
+const ENOUGH: usize = 3_000;

@@ -5,7 +5,6 @@ mod handoff;
 mod holds;
 mod kinds;
 mod pairs;
-mod readers;
 
 use std::env;
 
@@ -104,7 +103,7 @@ async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Repo
         "W13" => pairs::beside(report, plan, &rig).await,
         "W14" => kinds::checks(report, plan, &rig).await,
         "W11" => pairs::mixed(report, plan, &rig).await,
-        _ => readers::crowd(report, plan, &rig).await,
+        _ => kinds::readers(report, plan, &rig).await,
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use crate::record::Record;
-
 use crate::{
     check::{Handoff, Verdict, check},
     clock::span,
     history::Finished,
-    options::Options,
+    record::Record,
 };
 
 /// The report of a run, for printing.
@@ -25,34 +23,10 @@ pub(crate) struct Report {
 
 impl Report {
     /// Checks the history and combines all results.
-    pub(crate) fn new(options: &Options, server: &str, length: Duration, run: Finished) -> Self {
-        let title = format!(
-            "{} on {server}, seed {}, {:.0} s, faults {}",
-            options.place(),
-            options.seed,
-            length.as_secs_f64(),
-            options.faults.join(",")
-        );
-        let mut report = Self::of(title, &run.records);
-        report.errors = run.errors;
-        for (what, count) in run.counts {
-            if let Some(fault) = what.strip_prefix("fault ") {
-                report.faults.insert(fault.to_owned(), count);
-            } else if !report.grants.contains_key(&what) {
-                report.others.insert(what, count);
-            }
-        }
-        let mut violations = run.violations;
-        violations.append(&mut report.verdict.violations);
-        report.verdict.violations = violations;
-        report
-    }
-
-    /// Checks a history.
-    pub(crate) fn of(title: String, records: &[Record]) -> Self {
+    pub(crate) fn of(title: String, run: Finished) -> Self {
         let mut grants: BTreeMap<String, u64> = BTreeMap::new();
         let (mut gaps, mut gap) = (0, 0);
-        for record in records {
+        for record in &run.records {
             match record {
                 Record::Hold(hold) => *grants.entry(hold.kind.clone()).or_default() += 1,
                 Record::Fault(fault) => {
@@ -64,14 +38,24 @@ impl Report {
                 _ => {}
             }
         }
+        let (mut faults, mut others) = (BTreeMap::new(), BTreeMap::new());
+        for (what, count) in run.counts {
+            if let Some(fault) = what.strip_prefix("fault ") {
+                faults.insert(fault.to_owned(), count);
+            } else if !grants.contains_key(&what) {
+                others.insert(what, count);
+            }
+        }
+        let mut verdict = check(&run.records);
+        verdict.violations.splice(..0, run.violations);
         Self {
             title,
             grants,
-            others: BTreeMap::new(),
-            faults: BTreeMap::new(),
-            errors: BTreeMap::new(),
+            others,
+            faults,
+            errors: run.errors,
             gaps: (gaps, span(gap)),
-            verdict: check(records),
+            verdict,
         }
     }
 

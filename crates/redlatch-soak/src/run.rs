@@ -70,11 +70,13 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     peace(&place, &bench).await;
     leaks(&place, &bench).await;
     drop(bench);
-    let length = began.elapsed();
+    let seconds = began.elapsed().as_secs_f64();
     let finished = Arc::into_inner(history).map(History::finish);
     let finished: Finished =
         finished.unwrap_or_else(|| Err(io::Error::other("somebody still writes history")))?;
-    let report = Report::new(options, &on, length, finished);
+    let (place, seed, faults) = (options.place(), options.seed, options.faults.join(","));
+    let title = format!("{place} on {on}, seed {seed}, {seconds:.0} s, faults {faults}");
+    let report = Report::of(title, finished);
     fs::write(dir.join("report.txt"), report.to_string())?;
     Ok(report)
 }

@@ -29,18 +29,6 @@ struct Step {
 }
 
 impl Steps {
-    /// Announces a step with the time that it usually takes, and runs it as [`run`](Self::run)
-    /// does.
-    pub(crate) fn announced<T>(
-        &mut self,
-        name: &'static str,
-        usually: &str,
-        work: impl FnOnce() -> Result<T, String>,
-    ) -> Option<T> {
-        println!("\n{name}: about {usually} on two idle cores");
-        self.run(name, work)
-    }
-
     /// Adds steps that ran beside others.
     pub(crate) fn add(&mut self, others: Self) {
         self.done.extend(others.done);

@@ -57,7 +57,7 @@ const LONG: [Long; 3] = [
 
 /// Runs the check.
 pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
-    let options = Options::parse(args)?;
+    let (rounds, busy, minutes) = options(args)?;
     let found = servers::find()?;
     let servers = servers::list(&found);
     let first = servers::list(&found[..1]);
@@ -66,15 +66,15 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     let built = steps.run("test programs", programs::build);
     let soak = steps.run("soak", tools::build_soak);
     if let (Some(programs), Some(())) = (built, soak) {
-        beside_busy_loops(options.busy, || {
-            for _ in 0..options.rounds {
+        beside_busy_loops(busy, || {
+            for _ in 0..rounds {
                 steps.run("tests", || round(&programs, &found, &mut failures));
             }
             for long in &LONG {
                 steps.run(long.name, || long.run(&programs, &first));
             }
             for topology in TOPOLOGIES {
-                let args = ["--topology", topology, "--minutes", &options.minutes];
+                let args = ["--topology", topology, "--minutes", &minutes];
                 let args = args.map(str::to_owned);
                 steps.run(topology, || tools::soak(&args, Some(&servers)));
             }
@@ -125,35 +125,20 @@ fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
     value
 }
 
-/// The options of the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Options {
-    rounds: u32,
-    /// The number of busy loops beside the tests.
-    busy: usize,
-    /// The minutes of soak per topology, in the soak's syntax.
-    minutes: String,
-}
-
-impl Options {
-    fn parse(args: &[String]) -> Result<Self, String> {
-        let mut options = Self {
-            rounds: 3,
-            busy: cores(),
-            minutes: "10".to_owned(),
-        };
-        for arg in args {
-            let (name, value) = arg.split_once('=').unwrap_or((arg, ""));
-            let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
-            match name {
-                "--rounds" => options.rounds = value.parse().map_err(wrong)?,
-                "--busy" => options.busy = value.parse().map_err(wrong)?,
-                "--minutes" if !value.is_empty() => value.clone_into(&mut options.minutes),
-                _ => return Err(format!("unknown argument {arg:?}\n\n{USAGE}")),
-            }
+/// Reads how often all tests run, how many loops are busy beside them, and the minutes of soak per
+/// topology, in the soak's syntax.
+fn options(args: &[String]) -> Result<(u32, usize, String), String> {
+    let (mut rounds, mut busy, mut minutes) = (3, cores(), "10".to_owned());
+    for arg in args {
+        let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
+        match arg.split_once('=').unwrap_or((arg, "")) {
+            ("--rounds", value) => rounds = value.parse().map_err(wrong)?,
+            ("--busy", value) => busy = value.parse().map_err(wrong)?,
+            ("--minutes", value) if !value.is_empty() => value.clone_into(&mut minutes),
+            _ => return Err(format!("unknown argument {arg:?}\n\n{USAGE}")),
         }
-        Ok(options)
     }
+    Ok((rounds, busy, minutes))
 }
 
 /// The number of failures of each test.
@@ -199,16 +184,14 @@ usage: cargo xtask check load [--rounds=N] [--busy=N] [--minutes=M]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Options, String> {
-        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
-    }
-
     #[test]
     fn arguments_are_read() {
-        let options = parsed("--rounds=7 --busy=5 --minutes=0.5").expect("good");
-        assert_eq!((options.rounds, options.busy), (7, 5));
-        assert_eq!(options.minutes, "0.5");
+        let parsed = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            options(&words)
+        };
+        let good = parsed("--rounds=7 --busy=5 --minutes=0.5");
+        assert_eq!(good, Ok((7, 5, "0.5".to_owned())));
         for wrong in ["--rounds", "--rounds=many", "--round=1", "--minutes"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

@@ -7,12 +7,14 @@ It shows the lines of `src/contender/external.rs`. A pair is one check, and all 
 """
 
 import asyncio
+import functools
 import sys
 import time
 
 from limits import RateLimitItemPerSecond
 from limits.aio.storage import RedisStorage
 from limits.aio.strategies import FixedWindowRateLimiter
+from polling import serve
 
 # More than a round takes: all checks pass.
 LIMIT = RateLimitItemPerSecond(1_000_000, 1_000)
@@ -41,15 +43,8 @@ async def main(url):
     options = {"implementation": "redispy", "max_connections": 1_000}
     storage = RedisStorage(f"async+{url}", **options)
     limiter = FixedWindowRateLimiter(storage)
-    print("ready evalsha,eval,script|load,hello,client|setinfo", flush=True)
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        word, *rest = line.split()
-        try:
-            if word != "run":
-                raise ValueError(f"unknown request {word}")
-            print(await run(limiter, *rest), flush=True)
-        except Exception as why:
-            print(f"failed {why}", flush=True)
+    verbs = "evalsha,eval,script|load,hello,client|setinfo"
+    await serve(verbs, functools.partial(run, limiter))
 
 
 asyncio.run(main(sys.argv[-1]))

@@ -7,6 +7,7 @@ It shows the lines of `src/contender/external.rs` and needs the standard library
 
 import asyncio
 import collections
+import functools
 import sys
 import time
 import uuid
@@ -90,17 +91,23 @@ async def run(server, names, key, tasks, ms, pairs, hold):
     return "\n".join(lines + [f"done {time.monotonic_ns() - began}"])
 
 
-async def main(url):
-    server = await Server.connect(url)
-    print("ready set,eval", flush=True)
+async def serve(verbs, run):
+    """Answers requests by `run` until the standard input ends."""
+    print(f"ready {verbs}", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         word, *rest = line.split()
         try:
             if word != "run":
                 raise ValueError(f"unknown request {word}")
-            print(await run(server, *rest), flush=True)
+            print(await run(*rest), flush=True)
         except Exception as why:
             print(f"failed {why}", flush=True)
 
 
-asyncio.run(main(sys.argv[-1]))
+async def main(url):
+    server = await Server.connect(url)
+    await serve("set,eval", functools.partial(run, server))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[-1]))

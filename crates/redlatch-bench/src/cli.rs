@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug, Parser)]
 #[command(
     bin_name = "cargo xtask bench",
-    after_help = WORKLOADS,
+    after_help = workload::list(),
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct Plan {
@@ -107,11 +107,8 @@ fn contender(name: &str) -> Result<String, String> {
 }
 
 fn worker(name: &str) -> Result<String, &'static str> {
-    if is_known(name) {
-        Ok(name.to_owned())
-    } else {
-        Err("unknown contender")
-    }
+    let known = is_known(name).then(|| name.to_owned());
+    known.ok_or("unknown contender")
 }
 
 /// Reads `name=command`.
@@ -153,16 +150,6 @@ const LONG: Effort = Effort {
     time: Duration::from_secs(2),
     long: true,
 };
-
-const WORKLOADS: &str = "\
-Workloads:
-  W1  uncontended, one task              W6  10,000 and 100,000 holds, kept by the watchdog
-  W2  uncontended, 64 and 512 tasks      W7  a fair lock's queue, 10 to 10,000 long
-  W3  one name, in one process           W8  up to 10,000 readers of one name
-  W4  one name, in several processes     W9  uncontended and held, over three masters
-  W5  a semaphore                        W10 uncontended, every kind, 64 tasks
-  W11 512 tasks, 200 names, 1 in 10 shared  W12 clients, holds and waiters: what each costs
-  W13 one task beside up to 512 busy ones  W14 checks of a rate, 1 to 512 tasks";
 
 #[cfg(test)]
 mod tests {

@@ -86,22 +86,13 @@ impl Holder {
         }
     }
 
-    async fn hold(
-        &mut self,
-        url: &str,
-        n: usize,
-        lease: Duration,
-        key: &str,
-    ) -> Result<u64, Failure> {
+    /// Returns the bytes by which the memory of the process has grown.
+    async fn hold(&mut self, url: &str, n: usize, lease: Duration, key: &str) -> Grown {
         let client = connect_redlatch(url).await?;
         // The first locks allocate memory that later ones share, so it is not measured.
         for i in 0..64 {
-            client
-                .lock(format!("{key}:first:{i}"))
-                .lock()
-                .await?
-                .release()
-                .await?;
+            let first = client.lock(format!("{key}:first:{i}"));
+            first.lock().await?.release().await?;
         }
         let before = clock::own_memory();
         let mut guards = Vec::with_capacity(n);
@@ -120,13 +111,7 @@ impl Holder {
 
     /// Lets `n` tasks wait for `names` fair locks, each with the same number of waiters. Each
     /// waiter has an entry of its own in the server's queue.
-    async fn queue(
-        &mut self,
-        url: &str,
-        n: usize,
-        names: usize,
-        key: &str,
-    ) -> Result<u64, Failure> {
+    async fn queue(&mut self, url: &str, n: usize, names: usize, key: &str) -> Grown {
         let client = connect_redlatch(url).await?;
         let lock = |i: usize| client.fair_lock(format!("{key}:{}", i % names));
         for i in 0..names {
@@ -150,7 +135,7 @@ impl Holder {
         Ok(bytes)
     }
 
-    async fn connect(&mut self, url: &str, n: usize) -> Result<u64, Failure> {
+    async fn connect(&mut self, url: &str, n: usize) -> Grown {
         let before = clock::own_memory();
         for _ in 0..n {
             self.clients.push(connect_redlatch(url).await?);
@@ -180,6 +165,8 @@ impl Holder {
         }
     }
 }
+
+type Grown = Result<u64, Failure>;
 
 /// The interval between two checks of all holds.
 const LOOK: Duration = Duration::from_millis(500);

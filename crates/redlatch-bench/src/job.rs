@@ -102,15 +102,13 @@ impl Done {
         self.tasks.iter().map(|task| task.pairs).sum()
     }
 
-    pub(crate) fn latencies(&self) -> Vec<u64> {
-        let latencies = self.tasks.iter().flat_map(|task| &task.latencies);
-        latencies.copied().collect()
+    /// Returns the times of all tasks.
+    pub(crate) fn times(&self, of: impl Fn(&TaskDone) -> &Vec<u64>) -> Vec<u64> {
+        self.tasks.iter().flat_map(of).copied().collect()
     }
 
-    /// Returns the durations of all calls of a release.
-    pub(crate) fn releases(&self) -> Vec<u64> {
-        let releases = self.tasks.iter().flat_map(|task| &task.releases);
-        releases.copied().collect()
+    fn holds(&self) -> impl Iterator<Item = &Held> {
+        self.tasks.iter().flat_map(|task| &task.holds)
     }
 
     /// Returns the ratio of the most to the fewest holds of a task; infinite if one task had none.
@@ -122,26 +120,23 @@ impl Done {
 
     /// Returns the number of holds that began in a span of the monotonic clock.
     pub(crate) fn begun(&self, span: Range<u64>) -> usize {
-        let holds = self.tasks.iter().flat_map(|task| &task.holds);
-        holds.filter(|hold| span.contains(&hold.got)).count()
+        let began = self.holds().map(|hold| hold.got);
+        began.filter(|got| span.contains(got)).count()
     }
 
     /// Returns the share of the permits that somebody had, from the first hold until the last one
     /// began. NaN without holds.
     pub(crate) fn busy(&self) -> f64 {
-        let holds = || self.tasks.iter().flat_map(|task| &task.holds);
-        let (first, last) = (
-            holds().map(|hold| hold.got).min().unwrap_or(0),
-            holds().map(|hold| hold.got).max().unwrap_or(0),
-        );
-        let held: u64 = holds().map(|hold| hold.left.min(last) - hold.got).sum();
+        let began = || self.holds().map(|hold| hold.got);
+        let (first, last) = (began().min().unwrap_or(0), began().max().unwrap_or(0));
+        let held = self.holds().map(|hold| hold.left.min(last) - hold.got);
+        let held: u64 = held.sum();
         held as f64 / ((last - first) as f64 * PERMITS as f64)
     }
 
     /// Computes the hand-offs from the holds of all tasks, in order of time.
     pub(crate) fn handoffs(&self) -> Handoffs {
-        let holds = self.tasks.iter().flat_map(|task| &task.holds);
-        let mut holds: Vec<Held> = holds.copied().collect();
+        let mut holds: Vec<Held> = self.holds().copied().collect();
         holds.sort_unstable();
         let mut handoffs = Handoffs::default();
         for pair in holds.windows(2) {
@@ -158,24 +153,25 @@ impl Done {
 mod tests {
     use super::*;
 
-    fn held(task: u32, got: u64, left: u64) -> Held {
-        Held { got, left, task }
+    /// Returns the results of tasks with these holds, `(got, left)`.
+    fn done(tasks: &[&[(u64, u64)]]) -> Done {
+        let task = |(task, holds): (u32, &&[(u64, u64)])| TaskDone {
+            pairs: holds.len() as u64,
+            holds: holds
+                .iter()
+                .map(|&(got, left)| Held { got, left, task })
+                .collect(),
+            ..TaskDone::default()
+        };
+        Done {
+            wall: Duration::from_secs(1),
+            tasks: (0..).zip(tasks).map(task).collect(),
+        }
     }
 
     #[test]
     fn holds_of_all_tasks_are_put_in_order() {
-        let task = |pairs, holds| TaskDone {
-            pairs,
-            holds,
-            ..TaskDone::default()
-        };
-        let done = Done {
-            wall: Duration::from_secs(1),
-            tasks: vec![
-                task(2, vec![held(0, 10, 20), held(0, 50, 60)]),
-                task(1, vec![held(1, 25, 40)]),
-            ],
-        };
+        let done = done(&[&[(10, 20), (50, 60)], &[(25, 40)]]);
         assert_eq!(done.pairs(), 3);
         assert_eq!(done.handoffs().gaps, [5, 10]);
         assert_eq!(done.handoffs().overlaps, 0);
@@ -185,31 +181,13 @@ mod tests {
 
     #[test]
     fn busy_share_is_that_of_the_permits_until_the_last_hold_begins() {
-        let task = |holds| TaskDone {
-            holds,
-            ..TaskDone::default()
-        };
-        let done = Done {
-            wall: Duration::from_secs(1),
-            tasks: vec![
-                task(vec![held(0, 100, 200), held(0, 300, 900)]),
-                task(vec![held(1, 150, 500)]),
-            ],
-        };
+        let done = done(&[&[(100, 200), (300, 900)], &[(150, 500)]]);
         assert!((done.busy() - 250.0 / (200.0 * 8.0)).abs() < 1e-9);
         assert!(Done::default().busy().is_nan());
     }
 
     #[test]
     fn two_holders_at_a_time_are_found() {
-        let done = Done {
-            wall: Duration::from_secs(1),
-            tasks: vec![TaskDone {
-                pairs: 2,
-                holds: vec![held(0, 10, 20), held(1, 15, 30)],
-                ..TaskDone::default()
-            }],
-        };
-        assert_eq!(done.handoffs().overlaps, 1);
+        assert_eq!(done(&[&[(10, 20), (15, 30)]]).handoffs().overlaps, 1);
     }
 }

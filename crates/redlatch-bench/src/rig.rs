@@ -21,7 +21,7 @@ pub(crate) struct Counted {
 }
 
 /// The memory and the connections that a server uses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) bytes: f64,
     pub(crate) connections: f64,
@@ -82,10 +82,7 @@ impl Rig {
 
     /// Returns what the servers keep.
     pub(crate) fn size(&self) -> Size {
-        let mut size = Size {
-            bytes: 0.0,
-            connections: 0.0,
-        };
+        let mut size = Size::default();
         for server in self.servers() {
             size.bytes += server.used_memory() as f64;
             let connected = &server.info("clients")["connected_clients"];
@@ -112,9 +109,7 @@ impl Counted {
     /// Returns the calls of `verbs` since `before`.
     pub(crate) fn calls_since(&self, before: &Self, verbs: &[String]) -> u64 {
         let of = |counted: &Self, verb: &String| counted.calls.get(verb).copied().unwrap_or(0);
-        verbs
-            .iter()
-            .map(|verb| of(self, verb).saturating_sub(of(before, verb)))
-            .sum()
+        let calls = |verb: &String| of(self, verb).saturating_sub(of(before, verb));
+        verbs.iter().map(calls).sum()
     }
 }

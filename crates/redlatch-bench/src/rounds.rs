@@ -8,10 +8,11 @@ use std::{
 use tokio::{join, task::block_in_place, time::sleep};
 
 use crate::{
+    cli::Plan,
     clock,
     contender::{Contender, Failure},
     job::{Done, Job, Names, Until},
-    report::{Sample, Series},
+    report::{Report, Sample, Series},
     rig::{Counted, Rig},
     stats::micros,
 };
@@ -25,14 +26,14 @@ pub(crate) struct Case {
     pub(crate) until: Until,
 }
 
-impl Case {
-    /// Returns a case whose rounds take this time.
-    pub(crate) const fn timed(label: String, names: Names, tasks: usize, time: Duration) -> Self {
-        Self {
-            label,
+impl Plan {
+    /// Returns a case whose rounds take the usual time.
+    pub(crate) fn case(&self, label: impl Into<String>, names: Names, tasks: usize) -> Case {
+        Case {
+            label: label.into(),
             names,
             tasks,
-            until: Until::Time(time),
+            until: Until::Time(self.effort.time),
         }
     }
 }
@@ -46,6 +47,21 @@ pub(crate) struct Effort {
     pub(crate) time: Duration,
     /// Whether the workloads use the numbers of the targets, however long that takes.
     pub(crate) long: bool,
+}
+
+impl Report {
+    /// Runs a case with all contenders, and adds their series.
+    pub(crate) async fn compare(
+        &mut self,
+        rig: &Rig,
+        contenders: &mut [Box<dyn Contender>],
+        case: &Case,
+        rounds: usize,
+    ) -> Result<(), Failure> {
+        let series = interleaved(rig, contenders, case, rounds).await?;
+        self.series.extend(series);
+        Ok(())
+    }
 }
 
 /// Runs a case with all contenders. Each round includes all of them, and begins with another one.
@@ -95,18 +111,38 @@ async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result
     let (done, middle) = join!(contender.run(job), middle(rig, job));
     let done = done?;
     let (cpu, after) = (contender.cpu().saturating_sub(cpu), rig.counted());
-    let pairs = done.pairs() as f64;
     let verbs = contender.verbs();
-    let calls = after.calls_since(&counted, &verbs) as f64;
-    let in_the_middle = middle.and_then(|middle| middle.commands(&done, &verbs));
     let mut sample =
         timings(&done, job.names).map_err(|error| format!("{}: {error}", contender.name()))?;
-    sample.insert("pairs/s", pairs / done.wall.as_secs_f64());
-    sample.insert("client µs", cpu.as_secs_f64() * 1e6 / pairs);
-    let server = (after.cpu - counted.cpu).as_secs_f64();
-    sample.insert("server µs", server * 1e6 / pairs);
-    sample.insert("commands", in_the_middle.unwrap_or(calls / pairs));
+    sample.append(&mut costs(
+        done.pairs(),
+        done.wall,
+        cpu,
+        [&counted, &after],
+        &verbs,
+    ));
+    if let Some(commands) = middle.and_then(|middle| middle.commands(&done, &verbs)) {
+        sample.insert("commands", commands);
+    }
     Ok(sample)
+}
+
+/// Returns what pairs cost the client and the servers, whose counters were read before and after.
+pub(crate) fn costs(
+    pairs: u64,
+    wall: Duration,
+    cpu: Duration,
+    [before, after]: [&Counted; 2],
+    verbs: &[String],
+) -> Sample {
+    let pairs = pairs as f64;
+    let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / pairs;
+    Sample::from([
+        ("pairs/s", pairs / wall.as_secs_f64()),
+        ("client µs", micros(cpu)),
+        ("server µs", micros(after.cpu - before.cpu)),
+        ("commands", after.calls_since(before, verbs) as f64 / pairs),
+    ])
 }
 
 /// The counters of the servers at two moments in a round, and the times of these in ns of the
@@ -146,13 +182,13 @@ impl Middle {
 pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     let mut sample = Sample::new();
     let seen = match names {
-        Names::Own | Names::Mixed | Names::Beside => done.latencies(),
+        Names::Own | Names::Mixed | Names::Beside => done.times(|task| &task.latencies),
         Names::Pool { hold } => {
             sample.insert("max/min", done.unfairness());
             if !hold.is_zero() {
                 sample.insert("busy %", 100.0 * done.busy());
             }
-            done.latencies()
+            done.times(|task| &task.latencies)
         }
         Names::One { .. } => {
             let handoffs = done.handoffs();
@@ -165,7 +201,7 @@ pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     };
     sample.insert("p50 µs", micros(&seen, 0.5));
     sample.insert("p99 µs", micros(&seen, 0.99));
-    let releases = done.releases();
+    let releases = done.times(|task| &task.releases);
     if !releases.is_empty() {
         sample.insert("release p99 µs", micros(&releases, 0.99));
     }

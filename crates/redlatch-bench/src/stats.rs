@@ -41,6 +41,38 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
+/// Formats three digits, or all digits of a large number, with commas.
+pub(crate) fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "?".to_owned();
+    }
+    if value.is_infinite() {
+        return "∞".to_owned();
+    }
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size < 1.0 => 3,
+        size if size < 10.0 => 2,
+        size if size < 100.0 => 1,
+        _ => 0,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    grouped(whole) + rest
+}
+
+/// Puts commas into a whole number.
+pub(crate) fn grouped(whole: &str) -> String {
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && digit != '-' && (whole.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +86,23 @@ mod tests {
         assert_eq!(quantile(&hundred, 0.99), 99.0);
         assert_eq!(micros(&[1_000, 2_000, 3_000], 0.5), 2.0);
         assert_eq!(spread(&[1.0, 2.0, 3.0]), 1.0);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (0.1234, "0.123"),
+            (1.234, "1.23"),
+            (12.34, "12.3"),
+            (123.4, "123"),
+            (1_234_567.0, "1,234,567"),
+            (f64::INFINITY, "∞"),
+            (f64::NAN, "?"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
     }
 
     #[test]

@@ -36,10 +36,10 @@ pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
 
 /// Runs one round of a station of the floor, which stays connected.
 async fn ring(kept: &mut Option<Station>, url: &str, lap: Lap) -> Result<String, Failure> {
-    let station = match kept.take() {
-        Some(station) => station,
-        None => Station::connect(url).await?,
-    };
+    if kept.is_none() {
+        *kept = Station::connect(url, 1).await?.pop();
+    }
+    let station = kept.take().ok_or("no station is connected")?;
     let began = Instant::now();
     let (station, done) = station.run(lap).await?;
     *kept = Some(station);

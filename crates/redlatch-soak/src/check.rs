@@ -109,15 +109,12 @@ impl Judge<'_> {
             let newcomer = holds[at];
             let out: u32 = inside.iter().map(|&at| holds[at].units).sum();
             if out > newcomer.limit {
-                let who: Vec<_> = inside.iter().map(|&at| holds[at].to_string()).collect();
-                let what = format!(
-                    "{out} of {} out of {name}: {}",
-                    newcomer.limit,
-                    who.join("; ")
-                );
-                let durable = inside.iter().all(|&at| holds[at].durable);
-                let grants: Vec<_> = inside.iter().map(|&at| Grant::of(holds[at])).collect();
-                let limit = newcomer.limit;
+                let holds = || inside.iter().map(|&at| holds[at]);
+                let (who, limit) = (holds().map(Hold::to_string), newcomer.limit);
+                let who = who.collect::<Vec<_>>().join("; ");
+                let what = format!("{out} of {limit} out of {name}: {who}");
+                let durable = holds().all(|hold| hold.durable);
+                let grants: Vec<_> = holds().map(Grant::of).collect();
                 self.tell(name, what, |_, takeover| {
                     !durable && takeover.explains(&grants, limit)
                 });
@@ -268,11 +265,8 @@ impl Judge<'_> {
     /// otherwise as a violation.
     fn tell(&mut self, name: &str, what: String, explained: impl Fn(&Fault, Takeover) -> bool) {
         let mut gaps = self.faults.iter().filter(|fault| fault.hits(name));
-        let gap = gaps.find(|fault| {
-            fault
-                .takeover
-                .is_some_and(|takeover| explained(fault, takeover))
-        });
+        let explains = |fault: &Fault| fault.takeover.is_some_and(|gap| explained(fault, gap));
+        let gap = gaps.find(|fault| explains(fault));
         match gap {
             Some(gap) => {
                 let what = format!("{what}; {} from {}", gap.kind, gap.from);
@@ -305,19 +299,17 @@ impl Judge<'_> {
 /// Returns the longest known period within a wait without a holder of the tied names and without a
 /// fault on them.
 fn idle(wait: &Attempt, records: &[Record]) -> u64 {
-    let mut busy: Vec<(u64, u64)> = records
-        .iter()
-        .filter_map(|record| match record {
-            Record::Hold(hold) if wait.is_tied_to(&hold.name) => {
-                Some((hold.from, hold.until.max(hold.gone)))
-            }
-            Record::Fault(fault) if fault.names.iter().any(|hit| wait.is_tied_to(hit)) => {
-                Some((fault.from, fault.until))
-            }
-            _ => None,
-        })
-        .filter(|(from, until)| *until > wait.from && *from < wait.until)
-        .collect();
+    let busy = records.iter().filter_map(|record| match record {
+        Record::Hold(hold) if wait.is_tied_to(&hold.name) => {
+            Some((hold.from, hold.until.max(hold.gone)))
+        }
+        Record::Fault(fault) if fault.names.iter().any(|hit| wait.is_tied_to(hit)) => {
+            Some((fault.from, fault.until))
+        }
+        _ => None,
+    });
+    let meanwhile = |&(from, until): &(u64, u64)| until > wait.from && from < wait.until;
+    let mut busy: Vec<_> = busy.filter(meanwhile).collect();
     // The end of the wait closes the last gap.
     busy.push((wait.until, wait.until));
     busy.sort_unstable();

@@ -23,12 +23,8 @@ pub(crate) struct History {
 
 struct Inner {
     file: BufWriter<Box<dyn Write + Send>>,
-    records: Vec<Record>,
-    counts: BTreeMap<String, u64>,
-    errors: BTreeMap<String, u64>,
-    /// Violations that the checks of a history cannot see: unexpected errors, and calls that do not
-    /// end.
-    violations: Vec<String>,
+    done: Finished,
+    /// The fault that the status line shows.
     now: String,
 }
 
@@ -42,10 +38,7 @@ impl History {
         Self {
             inner: Mutex::new(Inner {
                 file: BufWriter::new(Box::new(file)),
-                records: Vec::new(),
-                counts: BTreeMap::new(),
-                errors: BTreeMap::new(),
-                violations: Vec::new(),
+                done: Finished::default(),
                 now: "calm".to_owned(),
             }),
             next: AtomicU64::new(1),
@@ -78,15 +71,16 @@ impl History {
                 outcome => format!("attempts, {outcome:?}"),
             },
         };
-        *inner.counts.entry(what).or_default() += 1;
+        *inner.done.counts.entry(what).or_default() += 1;
         // `finish` reports a full disk at the end.
         let _ = record.line().map(|line| writeln!(inner.file, "{line}"));
-        inner.records.push(record);
+        inner.done.records.push(record);
     }
 
     /// Counts an event that is in no record.
     pub(crate) fn count(&self, what: &str) {
-        *self.inner().counts.entry(what.to_owned()).or_default() += 1;
+        let mut inner = self.inner();
+        *inner.done.counts.entry(what.to_owned()).or_default() += 1;
     }
 
     /// Records an error. An unexplained error is a violation.
@@ -98,15 +92,10 @@ impl History {
         let explained = error.is_transient()
             || error.loss().is_some()
             || error.kind() == ErrorKind::TooManyAttempts;
-        let mut inner = self.inner();
-        *inner
-            .errors
-            .entry(format!("{:?}", error.kind()))
-            .or_default() += 1;
+        let kind = format!("{:?}", error.kind());
+        *self.inner().done.errors.entry(kind).or_default() += 1;
         if !explained {
-            let what = format!("unexplained: {error:?}");
-            println!("violation: {what}");
-            inner.violations.push(what);
+            self.violated(format!("unexplained: {error:?}"));
         }
         None
     }
@@ -114,7 +103,7 @@ impl History {
     /// Adds a violation.
     pub(crate) fn violated(&self, what: String) {
         println!("violation: {what}");
-        self.inner().violations.push(what);
+        self.inner().done.violations.push(what);
     }
 
     /// Sets the fault that the status line shows.
@@ -125,34 +114,23 @@ impl History {
     /// Returns a status line of the run so far.
     pub(crate) fn line(&self) -> String {
         let inner = self.inner();
+        let Finished { counts, errors, .. } = &inner.done;
         let sum = |faults: bool| -> u64 {
-            let counts = inner.counts.iter();
+            let counts = counts.iter();
             let counts = counts.filter(|(what, _)| what.starts_with("fault") == faults);
             counts.map(|(_, count)| count).sum()
         };
-        let errors: u64 = inner.errors.values().sum();
-        format!(
-            "{} done, {errors} errors, {} faults, {} violations; {}",
-            sum(false),
-            sum(true),
-            inner.violations.len(),
-            inner.now
-        )
+        let (done, faults, errors) = (sum(false), sum(true), errors.values().sum::<u64>());
+        let (violations, now) = (inner.done.violations.len(), &inner.now);
+        format!("{done} done, {errors} errors, {faults} faults, {violations} violations; {now}")
     }
 
     /// Closes the file and returns all records, counts, errors and violations.
     pub(crate) fn finish(self) -> io::Result<Finished> {
-        let mut inner = self
-            .inner
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.into_inner();
+        let mut inner = inner.unwrap_or_else(PoisonError::into_inner);
         inner.file.flush()?;
-        Ok(Finished {
-            records: inner.records,
-            counts: inner.counts,
-            errors: inner.errors,
-            violations: inner.violations,
-        })
+        Ok(inner.done)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -160,12 +138,14 @@ impl History {
     }
 }
 
-/// A completed history.
-#[derive(Debug)]
+/// The content of a history.
+#[derive(Debug, Default)]
 pub(crate) struct Finished {
     pub(crate) records: Vec<Record>,
     pub(crate) counts: BTreeMap<String, u64>,
     pub(crate) errors: BTreeMap<String, u64>,
+    /// Violations that the checks of a history cannot see: unexpected errors, and calls that do not
+    /// end.
     pub(crate) violations: Vec<String>,
 }
 
@@ -186,9 +166,9 @@ mod tests {
             (ErrorKind::Closed, false),
             (ErrorKind::WrongKind, false),
         ] {
-            let before = history.inner().violations.len();
+            let before = history.inner().done.violations.len();
             history.note(Err::<(), _>(Error::new(kind, "made up")));
-            let told = history.inner().violations.len() - before;
+            let told = history.inner().done.violations.len() - before;
             assert_eq!(told, usize::from(!explained), "{kind:?}");
         }
         assert_eq!(history.note(Ok(7)), Some(7));

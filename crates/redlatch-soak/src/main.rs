@@ -27,6 +27,7 @@ mod work;
 use std::{fs, path::Path, process::ExitCode};
 
 use crate::record::Record;
+use history::Finished;
 use options::{Options, Part};
 use report::Report;
 
@@ -46,16 +47,12 @@ async fn main() -> ExitCode {
         Ok(report) => {
             print!("{report}");
             if report.is_clean() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
+                return ExitCode::SUCCESS;
             }
         }
-        Err(message) => {
-            eprintln!("soak: {message}");
-            ExitCode::FAILURE
-        }
+        Err(message) => eprintln!("soak: {message}"),
     }
+    ExitCode::FAILURE
 }
 
 fn read(file: &Path) -> Result<Report, String> {
@@ -63,5 +60,9 @@ fn read(file: &Path) -> Result<Report, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
     let records: Result<Vec<_>, _> = text.lines().map(Record::read).collect();
     let records = records.map_err(|error| format!("{name}: {error}"))?;
-    Ok(Report::of(name.to_string(), &records))
+    let run = Finished {
+        records,
+        ..Finished::default()
+    };
+    Ok(Report::of(name.to_string(), run))
 }

@@ -1,23 +1,43 @@
 //! The names of a run. There are few of them, so that many workers meet at each. All are known in
 //! advance, so that a fault can list the names that it hits.
 
-use crate::work::{KINDS, Kind};
+/// What the names of each kind begin with, and how many there are.
+const KINDS: [(&str, usize); 13] = [
+    ("lock", 4),
+    ("fair", 3),
+    ("rw", 3),
+    ("semaphore", 2),
+    ("permits", 2),
+    ("durable", 2),
+    ("red", 1),
+    ("fenced", 1),
+    ("checked", 1),
+    ("latch", 2),
+    ("limit", 2),
+    ("once", 2),
+    ("election", 2),
+];
 
 /// Returns `stem-0`, `stem-1`, … for the stem of a kind.
 pub(crate) fn name(stem: &str, number: usize) -> String {
     format!("{stem}-{number}")
 }
 
+/// Returns what a name begins with.
+pub(crate) fn stem(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
+}
+
 /// Returns all names.
 pub(crate) fn all() -> Vec<String> {
-    let of_kind = |kind: &'static Kind| (0..kind.names).map(|at| name(kind.stem, at));
-    KINDS.iter().flat_map(of_kind).collect()
+    let of_kind = |(stem, count)| (0..count).map(move |at| name(stem, at));
+    KINDS.into_iter().flat_map(of_kind).collect()
 }
 
 /// Returns the number of names of a stem.
 pub(crate) fn count(stem: &str) -> usize {
-    let found = KINDS.iter().find(|kind| kind.stem == stem);
-    found.map_or(0, |kind| kind.names)
+    let found = KINDS.iter().find(|(known, _)| *known == stem);
+    found.map_or(0, |(_, count)| *count)
 }
 
 /// Tells whether a waiter for one name may depend on a waiter for the other: the names are the

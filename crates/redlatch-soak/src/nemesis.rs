@@ -3,10 +3,7 @@
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -14,31 +11,26 @@ use std::{
 use crate::record::{Fault, Record, Takeover};
 use fastrand::Rng;
 use redlatch_core::family::slot_of;
-use redlatch_tests::server::{ClientType, Cluster, Reply, Server};
+use redlatch_tests::server::{ClientType, Reply, Server};
 
 use crate::{
     clock::now,
     history::History,
     names,
     place::{DOWN_AFTER, Place, key},
+    work::Bench,
 };
 
-/// Injects faults until it is told to stop. When it returns, all servers are healthy.
-pub(crate) fn torment(
-    place: &Place,
-    history: &History,
-    faults: &[String],
-    stop: &Arc<AtomicBool>,
-    mut random: Rng,
-) {
+/// Injects faults until the run ends. When it returns, all servers are healthy.
+pub(crate) fn torment(place: &Place, bench: &Bench, faults: &[String], mut random: Rng) {
     let mut nemesis = Nemesis {
         place,
-        history,
+        history: &bench.history,
         calm_since: now(),
         owners: owners(place),
     };
-    while !stop.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(random.u64(300..2_500)));
+    while bench.goes_on() {
+        pause(&mut random, 300..2_500);
         if let Some(fault) = random.choice(faults) {
             nemesis.strike(fault, &mut random);
         }
@@ -89,13 +81,8 @@ impl Nemesis<'_> {
             Memory::MayLose => changed,
             Memory::Loses => true,
         };
-        let (died, back) = deed.dead;
-        let takeover = Takeover {
-            began: deed.began,
-            died,
-            back,
-            ended,
-        };
+        let mut takeover = deed.takeover;
+        takeover.ended = ended;
         self.history.add(Record::Fault(Fault {
             kind: fault.to_owned(),
             from,
@@ -129,10 +116,8 @@ impl Nemesis<'_> {
     /// lose data like any other.
     fn note_unasked(&mut self, from: u64, may_move: impl Fn(&str) -> bool) {
         let before = mem::replace(&mut self.owners, owners(self.place));
-        let moved = before
-            .iter()
-            .filter(|(name, port)| self.owners[*name] != **port && !may_move(name));
-        let names: Vec<_> = moved.map(|(name, _)| name.clone()).collect();
+        let moved = |name: &String| self.owners[name] != before[name] && !may_move(name);
+        let names: Vec<_> = before.keys().filter(|name| moved(name)).cloned().collect();
         if !names.is_empty() {
             let until = now();
             self.history.add(Record::Fault(Fault {
@@ -142,9 +127,8 @@ impl Nemesis<'_> {
                 names,
                 takeover: Some(Takeover {
                     began: from,
-                    died: 0,
-                    back: 0,
                     ended: until,
+                    ..Takeover::default()
                 }),
             }));
         }
@@ -152,69 +136,46 @@ impl Nemesis<'_> {
 
     /// Injects the fault and returns its effect; `None` if it was not possible.
     fn act(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Deed> {
-        let began = now();
-        Some(match fault {
+        let mut deed = Deed::default();
+        deed.takeover.began = now();
+        match fault {
             "kill" => {
                 master.kill();
-                let died = now();
+                deed.memory = Memory::MayLose;
+                deed.takeover.died = now();
                 pause(random, 10..900);
-                Deed::of(Memory::MayLose, began).by_death(died, master)
+                deed.restart(master);
             }
-            "crash" => self.replace(master, &self.place.replicas_of(master), random),
-            "lossy" => self.lose(master, random),
-            "migrate" => self.migrate(random)?,
+            "stop" => {
+                self.stop(master, random);
+                deed.memory = Memory::MayLose;
+            }
+            "crash" => self.replace(&mut deed, master, &self.place.replicas_of(master), random),
+            "lossy" => self.lose(&mut deed, master, random),
+            "migrate" => deed.moved = Some(self.migrate(random)?),
             "failover" => {
                 self.place.fail_over(master);
-                let memory = if self.place.orders_forget() {
-                    Memory::Loses
-                } else {
-                    Memory::Keeps
-                };
-                Deed {
-                    consent: true,
-                    ..Deed::of(memory, began)
+                deed.consent = true;
+                if self.place.orders_forget() {
+                    deed.memory = Memory::Loses;
                 }
-            }
-            fault => Deed::of(self.trouble(fault, master, random)?, began),
-        })
-    }
-
-    fn trouble(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Memory> {
-        match fault {
-            "stop" => {
-                master.stop();
-                // Half of the stops are too short for a takeover.
-                let short = random.bool();
-                let span = if short { 100..900 } else { 2_500..5_000 };
-                pause(random, span);
-                master.cont();
-                // A takeover that began during the stop may end only now.
-                if !short && self.place.replicas() > 0 {
-                    thread::sleep(DOWN_AFTER);
-                }
-                Some(Memory::MayLose)
             }
             "flush" => {
                 master.script_flush();
-                Some(Memory::Keeps)
             }
             "clients" => {
                 let all = [ClientType::Normal, ClientType::PubSub];
                 master.client_kill(all[random.usize(..2)]);
-                Some(Memory::Keeps)
             }
             "full" => {
                 master.config_set("maxmemory", "1");
                 pause(random, 50..1_500);
                 master.config_set("maxmemory", "0");
-                Some(Memory::Keeps)
             }
             "pause" => {
                 let millis = random.u32(50..1_200).to_string();
-                master
-                    .command(&["CLIENT", "PAUSE", &millis, "WRITE"])
-                    .unwrap();
-                Some(Memory::Keeps)
+                let pause = ["CLIENT", "PAUSE", &millis, "WRITE"];
+                master.command(&pause).unwrap();
             }
             "replica" => {
                 let replicas = self.place.replicas_of(master);
@@ -222,14 +183,26 @@ impl Nemesis<'_> {
                 replica.kill();
                 pause(random, 100..2_000);
                 replica.restart();
-                Some(Memory::Keeps)
             }
             other => panic!("{other} is no fault of servers"),
+        }
+        Some(deed)
+    }
+
+    /// Stops `master` for a while. Half of the stops are too short for a takeover.
+    fn stop(&self, master: &Server, random: &mut Rng) {
+        master.stop();
+        let short = random.bool();
+        pause(random, if short { 100..900 } else { 2_500..5_000 });
+        master.cont();
+        // A takeover that began during the stop may end only now.
+        if !short && self.place.replicas() > 0 {
+            thread::sleep(DOWN_AFTER);
         }
     }
 
     /// Kills `master` after a period without replication.
-    fn lose(&self, master: &Server, random: &mut Rng) -> Deed {
+    fn lose(&self, deed: &mut Deed, master: &Server, random: &mut Rng) {
         let replicas = self.place.replicas_of(master);
         for replica in &replicas {
             replica.stop();
@@ -243,45 +216,45 @@ impl Nemesis<'_> {
         for replica in &replicas {
             replica.cont();
         }
-        Deed {
-            began,
-            ..self.replace(master, &replicas, random)
-        }
+        self.replace(deed, master, &replicas, random);
+        deed.takeover.began = began;
     }
 
-    fn migrate(&self, random: &mut Rng) -> Option<Deed> {
+    /// Moves the slot of a name in a cluster. Returns the slot.
+    fn migrate(&self, random: &mut Rng) -> Option<u16> {
         let Place::Cluster(cluster) = self.place else {
             return None;
         };
-        let began = now();
-        let slot = migrate(cluster, random);
-        Some(Deed {
-            moved: Some(slot),
-            ..Deed::of(Memory::Keeps, began)
-        })
+        let names = names::all();
+        let key = key(random.choice(&names).expect("there are names"));
+        let source = cluster.owner(&key).port();
+        let mut others = cluster.masters();
+        others.retain(|other| other.port() != source);
+        let target = random.choice(&others).expect("there are others");
+        let slot = slot_of(key.as_bytes());
+        cluster.migrate(slot, target, random.usize(1..5));
+        Some(slot)
     }
 
     /// Kills `master` if it is alive, lets a replica take over, and restarts it as a replica.
-    fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) -> Deed {
-        let began = now();
+    fn replace(&self, deed: &mut Deed, master: &Server, replicas: &[&Server], random: &mut Rng) {
+        deed.takeover.began = now();
         master.kill();
-        let died = now();
+        deed.memory = Memory::Loses;
+        deed.takeover.died = now();
         self.place.take_over(master, replicas);
         pause(random, 10..1_000);
-        let deed = Deed::of(Memory::Loses, began).by_death(died, master);
+        deed.restart(master);
         self.place.demote(master);
-        deed
     }
 }
 
 /// The effect of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Deed {
     memory: Memory,
-    /// The time up to which no other server can have been active.
-    began: u64,
-    /// When the server was killed, and the time right before its restart.
-    dead: (u64, u64),
+    /// The times of a takeover, if the fault leads to one.
+    takeover: Takeover,
     /// Whether the active server gave the names away itself.
     consent: bool,
     /// The slot that was moved.
@@ -289,64 +262,33 @@ struct Deed {
 }
 
 impl Deed {
-    const fn of(memory: Memory, began: u64) -> Self {
-        Self {
-            memory,
-            began,
-            dead: (0, 0),
-            consent: false,
-            moved: None,
-        }
-    }
-
-    /// Restarts `server`, which was killed before `died`.
-    fn by_death(self, died: u64, server: &Server) -> Self {
-        let back = now();
+    /// Restarts `server`, which was killed.
+    fn restart(&mut self, server: &Server) {
+        self.takeover.back = now();
         server.restart();
-        Self {
-            dead: (died, back),
-            ..self
-        }
     }
 }
 
 /// The effect of a fault on data that a master has acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Memory {
+    #[default]
     Keeps,
     /// They may be lost if another server is active afterwards.
     MayLose,
     Loses,
 }
 
-fn migrate(cluster: &Cluster, random: &mut Rng) -> u16 {
-    let names = names::all();
-    let name = random.choice(&names).expect("there are names");
-    let source = cluster.owner(&key(name)).port();
-    let masters = cluster.masters();
-    let others: Vec<_> = masters
-        .iter()
-        .filter(|other| other.port() != source)
-        .collect();
-    let target = random.choice(&others).expect("there are others");
-    let slot = slot_of(key(name).as_bytes());
-    cluster.migrate(slot, target, random.usize(1..5));
-    slot
-}
-
 fn owners(place: &Place) -> Owners {
-    let names = names::all().into_iter();
-    names
-        .map(|name| (name.clone(), place.owner(&name)))
-        .collect()
+    let owner = |name: String| (name.clone(), place.owner(&name));
+    names::all().into_iter().map(owner).collect()
 }
 
 /// Tells whether `server` reports itself as a replica. Sentinels close all connections to a server
 /// that they make a replica.
 fn is_replica(server: &Server) -> bool {
-    let role = server
-        .connect()
-        .and_then(|mut connection| connection.command(&["ROLE"]));
+    let connection = server.connect();
+    let role = connection.and_then(|mut connection| connection.command(&["ROLE"]));
     matches!(role, Ok(Reply::Array(role)) if role[0].clone().text() == "slave")
 }
 

@@ -1,7 +1,6 @@
 //! The servers of a run, in any topology.
 
 use std::{
-    net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -37,10 +36,8 @@ impl Place {
             return Self::Own(url);
         }
         let binary = &ServerBinary::any();
-        let node = ServerOptions::new()
-            .append_only()
-            .keep_config()
-            .config("appendfsync always");
+        let node = ServerOptions::new().append_only().keep_config();
+        let node = node.config("appendfsync always");
         match topology {
             Topology::Standalone => {
                 let servers = (0..3).map(|_| Server::start(binary, node.clone()));
@@ -129,10 +126,9 @@ impl Place {
         match self {
             Self::Standalone(_) | Self::Own(_) => Vec::new(),
             Self::Replicated(_) | Self::Sentinel(_) => {
-                let others = self.servers().iter();
+                let mut others: Vec<_> = self.servers().iter().collect();
+                others.retain(|other| other.port() != master.port());
                 others
-                    .filter(|other| other.port() != master.port())
-                    .collect()
             }
             Self::Cluster(cluster) => cluster.replicas_of(master),
         }
@@ -152,10 +148,8 @@ impl Place {
     /// Returns a client builder that connects to all servers through `proxies`, one for each of
     /// [`servers`](Self::servers). The user's servers are behind none.
     pub(crate) fn through(&self, proxies: &[Proxy]) -> ClientBuilder {
-        let fronts: Vec<_> = proxies
-            .iter()
-            .map(|proxy| proxy.address().to_string())
-            .collect();
+        let fronts = proxies.iter().map(|proxy| proxy.address().to_string());
+        let fronts: Vec<_> = fronts.collect();
         let mut builder = match self {
             Self::Standalone(_) => return Client::builder(&proxies[0].url()),
             Self::Own(url) => return Client::builder(url),
@@ -171,11 +165,6 @@ impl Place {
         builder
     }
 
-    /// Returns the addresses of [`servers`](Self::servers).
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.servers().iter().map(Server::address).collect()
-    }
-
     /// Makes a replica the master by order. In a cluster and with plain replicas the old master
     /// consents. Sentinels do not ask it.
     pub(crate) fn fail_over(&self, master: &Server) {
@@ -187,9 +176,9 @@ impl Place {
                 let pause = ["CLIENT", "PAUSE", "3000", "WRITE"];
                 master.command(&pause).unwrap();
                 let replicas = self.replicas_of(master);
-                replicas
-                    .iter()
-                    .for_each(|replica| replica.catch_up_with(master));
+                for replica in &replicas {
+                    replica.catch_up_with(master);
+                }
                 replicated.promote(self.at(replicas[0]));
                 master.command(&["CLIENT", "UNPAUSE"]).unwrap();
             }
@@ -239,11 +228,9 @@ impl Place {
             Self::Sentinel(group) => {
                 let calm = || {
                     let master = group.master();
-                    let told = group.sentinels().iter().all(|sentinel| {
-                        told(sentinel).is_some_and(|(port, flags)| {
-                            port == master.port().to_string() && flags == "master"
-                        })
-                    });
+                    let wanted = Some((master.port().to_string(), "master".to_owned()));
+                    let mut sentinels = group.sentinels().iter();
+                    let told = sentinels.all(|sentinel| told(sentinel) == wanted);
                     let servers = group.replicated().servers().iter();
                     let roles = servers.filter(|server| is_master(server)).count();
                     told && roles == 1 && is_master(master)
@@ -309,8 +296,8 @@ impl Left {
         if ttl == -1 {
             self.leaks.push(format!("{key} has no end"));
         } else if held {
-            self.leaks
-                .push(format!("{key} is held for {ttl} ms: {holders:?}"));
+            let leak = format!("{key} is held for {ttl} ms: {holders:?}");
+            self.leaks.push(leak);
         } else if ttl >= 0 {
             self.counters += 1;
         }
@@ -322,10 +309,9 @@ fn lasts(server: &Server, ends: &Reply) -> bool {
     let Reply::Bulk(ends) = ends else {
         return false;
     };
+    let ends: Result<u64, _> = String::from_utf8_lossy(ends).parse();
     let now = server.millis();
-    String::from_utf8_lossy(ends)
-        .parse()
-        .is_ok_and(|ends: u64| ends > now)
+    ends.is_ok_and(|ends| ends > now)
 }
 
 /// Returns the key of a name. The other keys of the name have the same hash tag.

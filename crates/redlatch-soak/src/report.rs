@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use crate::record::Record;
-
 use crate::{
     check::{Handoff, Verdict, check},
     clock::span,
     history::Finished,
-    options::Options,
+    record::Record,
 };
 
 /// The report of a run, for printing.
@@ -25,39 +23,10 @@ pub(crate) struct Report {
 
 impl Report {
     /// Checks the history and combines all results.
-    pub(crate) fn new(
-        options: &Options,
-        server: &str,
-        length: Duration,
-        finished: Finished,
-    ) -> Self {
-        let title = format!(
-            "{} on {server}, seed {}, {:.0} s, faults {}",
-            options.place(),
-            options.seed,
-            length.as_secs_f64(),
-            options.faults.join(",")
-        );
-        let mut report = Self::of(title, &finished.records);
-        report.errors = finished.errors;
-        for (what, count) in finished.counts {
-            if let Some(fault) = what.strip_prefix("fault ") {
-                report.faults.insert(fault.to_owned(), count);
-            } else if !report.grants.contains_key(&what) {
-                report.others.insert(what, count);
-            }
-        }
-        let mut violations = finished.violations;
-        violations.append(&mut report.verdict.violations);
-        report.verdict.violations = violations;
-        report
-    }
-
-    /// Checks a history.
-    pub(crate) fn of(title: String, records: &[Record]) -> Self {
+    pub(crate) fn of(title: String, run: Finished) -> Self {
         let mut grants: BTreeMap<String, u64> = BTreeMap::new();
         let (mut gaps, mut gap) = (0, 0);
-        for record in records {
+        for record in &run.records {
             match record {
                 Record::Hold(hold) => *grants.entry(hold.kind.clone()).or_default() += 1,
                 Record::Fault(fault) => {
@@ -69,14 +38,24 @@ impl Report {
                 _ => {}
             }
         }
+        let (mut faults, mut others) = (BTreeMap::new(), BTreeMap::new());
+        for (what, count) in run.counts {
+            if let Some(fault) = what.strip_prefix("fault ") {
+                faults.insert(fault.to_owned(), count);
+            } else if !grants.contains_key(&what) {
+                others.insert(what, count);
+            }
+        }
+        let mut verdict = check(&run.records);
+        verdict.violations.splice(..0, run.violations);
         Self {
             title,
             grants,
-            others: BTreeMap::new(),
-            faults: BTreeMap::new(),
-            errors: BTreeMap::new(),
+            others,
+            faults,
+            errors: run.errors,
             gaps: (gaps, span(gap)),
-            verdict: check(records),
+            verdict,
         }
     }
 
@@ -93,37 +72,25 @@ impl fmt::Display for Report {
         counted(f, "others", &self.others)?;
         counted(f, "faults", &self.faults)?;
         counted(f, "errors", &self.errors)?;
-        let handoffs = &self.verdict.handoffs;
-        writeln!(
-            f,
-            "hand-offs: {} to a client that was waiting",
-            handoffs.len()
-        )?;
-        let quiet: Vec<_> = handoffs
-            .iter()
-            .filter(|handoff| handoff.during.is_empty())
-            .collect();
-        for (which, of) in [
-            ("all", handoffs.iter().collect::<Vec<_>>()),
-            ("while no server was in trouble", quiet),
-        ] {
+        let all: Vec<_> = self.verdict.handoffs.iter().collect();
+        let count = all.len();
+        writeln!(f, "hand-offs: {count} to a client that was waiting")?;
+        let mut quiet = all.clone();
+        quiet.retain(|handoff| handoff.during.is_empty());
+        for (which, of) in [("all", all), ("while no server was in trouble", quiet)] {
             if let Some(longest) = of.last() {
                 let part = |percent: usize| of[(of.len() - 1) * percent / 100].took;
-                writeln!(
-                    f,
-                    "  {which}: {} of them, median {:?}, 99 % within {:?}, longest {longest}",
-                    of.len(),
-                    part(50),
-                    part(99)
-                )?;
+                let (count, half, most) = (of.len(), part(50), part(99));
+                write!(f, "  {which}: {count} of them, median {half:?}, ")?;
+                writeln!(f, "99 % within {most:?}, longest {longest}")?;
             }
         }
-        let (gaps, gap) = self.gaps;
-        writeln!(
+        let (gaps, gap) = (self.gaps.0, self.gaps.1.as_secs_f64());
+        write!(
             f,
-            "gaps: {gaps} takeovers that may forget what was answered, {:.1} s with two servers in charge",
-            gap.as_secs_f64()
+            "gaps: {gaps} takeovers that may forget what was answered, "
         )?;
+        writeln!(f, "{gap:.1} s with two servers in charge")?;
         told(f, "expected in gaps", &self.verdict.expected)?;
         told(f, "violations", &self.verdict.violations)
     }
@@ -141,10 +108,8 @@ impl fmt::Display for Handoff {
 
 fn counted(f: &mut fmt::Formatter<'_>, what: &str, counts: &BTreeMap<String, u64>) -> fmt::Result {
     let sum: u64 = counts.values().sum();
-    let each: Vec<_> = counts
-        .iter()
-        .map(|(what, count)| format!("{count} {what}"))
-        .collect();
+    let each = counts.iter().map(|(what, count)| format!("{count} {what}"));
+    let each: Vec<_> = each.collect();
     writeln!(f, "{what}: {sum}: {}", each.join(", "))
 }
 

@@ -3,19 +3,19 @@
 use std::{
     fs, io, panic,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
 
 use fastrand::Rng;
 use redlatch::{Client, Error, Tables, record::Recorder};
-use redlatch_tests::{proxy::Proxy, server::ServerBinary};
+use redlatch_tests::{
+    proxy::Proxy,
+    server::{Server, ServerBinary},
+};
 use tokio::{
-    task::{JoinHandle, JoinSet},
+    task::{JoinHandle, JoinSet, spawn_blocking},
     time::{Instant, sleep, timeout},
 };
 use tracing_subscriber::{
@@ -47,56 +47,38 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
         record(&dir.join("holds.jsonl"))?;
     }
     let mut random = Rng::with_seed(options.seed);
-    let place = Arc::new(start(options).await?);
+    let (topology, url) = (options.topology, options.url.clone());
+    let place = spawn_blocking(move || Place::start(topology, url)).await?;
+    let place = Arc::new(place);
     let history = Arc::new(History::begin(&dir.join("history.jsonl"))?);
-    let party = connect(&place).await.map_err(io::Error::other)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let bench = Bench {
-        clients: Arc::new(party.clients.clone()),
-        nodes: Arc::new(party.nodes.clone()),
-        replicas: place.replicas(),
-        history: Arc::clone(&history),
-        stop: Arc::clone(&stop),
-        worker: 0,
-    };
+    let (bench, proxies) = connect(&place, &history).await.map_err(io::Error::other)?;
     let began = Instant::now();
     tell_of_panics(&history);
     let mut workers = work::start(&bench, &mut random);
-    let mut troubles = troubles(&place, &party, &bench, options, &mut random);
-    let torment = {
-        let (place, history, stop) = (Arc::clone(&place), Arc::clone(&history), Arc::clone(&stop));
-        let faults = on_servers(options);
-        let random = random.fork();
-        tokio::task::spawn_blocking(move || {
-            nemesis::torment(&place, &history, &faults, &stop, random);
-        })
-    };
-    let watched = Watched {
-        workers: &mut workers,
-        troubles: &mut troubles,
-        torment: &torment,
-    };
-    watch(&history, options.length, began, watched).await;
-    stop.store(true, Ordering::Relaxed);
+    let mut troubles = troubles(&place, &proxies, &bench, options, &mut random);
+    let torment = spawn_blocking({
+        let (place, bench) = (Arc::clone(&place), bench.clone());
+        let (faults, random) = (on_servers(options), random.fork());
+        move || nemesis::torment(&place, &bench, &faults, random)
+    });
+    let (length, load) = (options.length, &mut workers);
+    watch(&history, length, began, load, &mut troubles, &torment).await;
+    bench.stop.store(true, Ordering::Relaxed);
     println!("healing");
     heal(torment, troubles, &history).await;
     finish(&mut workers, &history).await;
-    peace(&place, &party.clients, &history).await;
-    leaks(&place, &party, &history).await;
+    peace(&place, &bench).await;
+    leaks(&place, &bench).await;
     drop(bench);
-    let length = began.elapsed();
+    let seconds = began.elapsed().as_secs_f64();
     let finished = Arc::into_inner(history).map(History::finish);
     let finished: Finished =
         finished.unwrap_or_else(|| Err(io::Error::other("somebody still writes history")))?;
-    let report = Report::new(options, &on, length, finished);
+    let (place, seed, faults) = (options.place(), options.seed, options.faults.join(","));
+    let title = format!("{place} on {on}, seed {seed}, {seconds:.0} s, faults {faults}");
+    let report = Report::of(title, finished);
     fs::write(dir.join("report.txt"), report.to_string())?;
     Ok(report)
-}
-
-async fn start(options: &Options) -> io::Result<Place> {
-    let (topology, url) = (options.topology, options.url.clone());
-    let place = tokio::task::spawn_blocking(move || Place::start(topology, url));
-    Ok(place.await?)
 }
 
 /// Waits for the end of all faults.
@@ -113,72 +95,56 @@ async fn heal(torment: JoinHandle<()>, mut troubles: JoinSet<()>, history: &Hist
     }
 }
 
-/// The clients. Each has its own proxy to every server.
-struct Party {
-    clients: Vec<Client>,
-    nodes: Vec<Vec<Client>>,
-    proxies: Vec<Proxy>,
-}
-
-impl Party {
-    fn all(&self) -> impl Iterator<Item = &Client> {
-        let nodes = self.nodes.iter().flat_map(|nodes| &nodes[1..]);
-        self.clients.iter().chain(nodes)
-    }
-}
-
-async fn connect(place: &Place) -> Result<Party, Error> {
-    let mut party = Party {
-        clients: Vec::new(),
-        nodes: Vec::new(),
-        proxies: Vec::new(),
-    };
+/// Connects the clients. Each has its own proxy to every server.
+async fn connect(place: &Place, history: &Arc<History>) -> Result<(Bench, Vec<Proxy>), Error> {
+    let (mut clients, mut nodes, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..CLIENTS {
-        let proxies: Vec<_> = place.addresses().into_iter().map(Proxy::start).collect();
+        let addresses = place.servers().iter().map(Server::address);
+        let proxies: Vec<_> = addresses.map(Proxy::start).collect();
         let client = place.through(&proxies).connect().await?;
         if let Place::Standalone(_) = place {
-            let mut nodes = vec![client.clone()];
+            let mut of_each = vec![client.clone()];
             for proxy in &proxies[1..] {
-                nodes.push(Client::connect(&proxy.url()).await?);
+                of_each.push(Client::connect(&proxy.url()).await?);
             }
-            party.nodes.push(nodes);
+            nodes.push(of_each);
         }
-        party.clients.push(client);
-        party.proxies.extend(proxies);
+        clients.push(client);
+        all.extend(proxies);
     }
-    Ok(party)
+    let bench = Bench {
+        clients: Arc::new(clients),
+        nodes: Arc::new(nodes),
+        replicas: place.replicas(),
+        history: Arc::clone(history),
+        stop: Arc::default(),
+        worker: 0,
+    };
+    Ok((bench, all))
 }
 
 fn troubles(
     place: &Place,
-    party: &Party,
+    proxies: &[Proxy],
     bench: &Bench,
     options: &Options,
     random: &mut Rng,
 ) -> JoinSet<()> {
     let mut troubles = JoinSet::new();
     let wanted = |fault: &str| options.faults.iter().any(|wanted| wanted == fault);
-    let (history, stop) = (&bench.history, &bench.stop);
     if wanted("proxy") {
-        troubles.spawn(trouble::on_the_way(
-            party.proxies.clone(),
-            Arc::clone(history),
-            Arc::clone(stop),
-            random.fork(),
-        ));
+        let (proxies, bench) = (proxies.to_vec(), bench.clone());
+        troubles.spawn(trouble::on_the_way(proxies, bench, random.fork()));
     }
     if wanted("victims") {
         for _ in 0..2 {
-            let victims = trouble::victims(
-                place.url(),
-                Arc::clone(history),
-                Arc::clone(stop),
-                random.fork(),
-            );
-            let history = Arc::clone(history);
+            let bench = bench.clone();
+            let victims = trouble::victims(place.url(), bench.clone(), random.fork());
             troubles.spawn(async move {
                 if let Err(error) = victims.await {
-                    history.violated(format!("the harness failed: {error}"));
+                    bench
+                        .history
+                        .violated(format!("the harness failed: {error}"));
                 }
             });
         }
@@ -193,21 +159,16 @@ fn on_servers(options: &Options) -> Vec<String> {
     on_servers.cloned().collect()
 }
 
-/// The activities that must last as long as the run.
-struct Watched<'a> {
-    workers: &'a mut JoinSet<()>,
-    troubles: &'a mut JoinSet<()>,
-    torment: &'a JoinHandle<()>,
-}
-
 /// Prints the status until the time is over, or until an activity ends early. A run without its
 /// load, or without its faults, is invalid.
-async fn watch(history: &History, length: Duration, began: Instant, watched: Watched<'_>) {
-    let Watched {
-        workers,
-        troubles,
-        torment,
-    } = watched;
+async fn watch(
+    history: &History,
+    length: Duration,
+    began: Instant,
+    workers: &mut JoinSet<()>,
+    troubles: &mut JoinSet<()>,
+    torment: &JoinHandle<()>,
+) {
     while began.elapsed() < length {
         let tick = sleep(TICK.min(length.saturating_sub(began.elapsed())));
         tokio::select! {
@@ -255,13 +216,11 @@ async fn finish(workers: &mut JoinSet<()>, history: &History) {
 }
 
 /// Checks P7: once all is healthy, every client acquires every name.
-async fn peace(place: &Arc<Place>, clients: &[Client], history: &History) {
+async fn peace(place: &Arc<Place>, bench: &Bench) {
+    let (history, clients) = (&bench.history, &bench.clients);
     let calm = Arc::clone(place);
     // A blocking wait would delay the work of this runtime.
-    if tokio::task::spawn_blocking(move || calm.await_peace())
-        .await
-        .is_err()
-    {
+    if spawn_blocking(move || calm.await_peace()).await.is_err() {
         history.violated("the harness failed: there is no peace".to_owned());
     }
     for (at, name) in names::all().iter().enumerate() {
@@ -276,8 +235,11 @@ async fn peace(place: &Arc<Place>, clients: &[Client], history: &History) {
 }
 
 /// Checks P6: nothing is left in the clients, and no key without an expiry on the servers.
-async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
-    for client in party.all() {
+async fn leaks(place: &Arc<Place>, bench: &Bench) {
+    let history = &bench.history;
+    let nodes = || bench.nodes.iter().flat_map(|nodes| &nodes[1..]);
+    let clients = || bench.clients.iter().chain(nodes());
+    for client in clients() {
         let empty = async {
             while client.tables() != Tables::default() {
                 sleep(Duration::from_millis(20)).await;
@@ -289,15 +251,15 @@ async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
     }
     // Semaphores stay until they are deleted.
     for name in names::all() {
-        if let Err(error) = work::delete(&party.clients[0], &name).await {
+        if let Err(error) = work::delete(&bench.clients[0], &name).await {
             history.violated(format!("{name} could not be deleted: {error:?}"));
         }
     }
-    for client in party.all() {
+    for client in clients() {
         client.close(Duration::from_secs(1)).await;
     }
     let place = Arc::clone(place);
-    let left = tokio::task::spawn_blocking(move || {
+    let left = spawn_blocking(move || {
         // This is longer than the longest lease of a dead client.
         thread::sleep(Duration::from_secs(4));
         place.left()
@@ -319,10 +281,8 @@ async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
 fn record(file: &Path) -> io::Result<()> {
     let only = Targets::new().with_target("redlatch", tracing::Level::TRACE);
     let recorder = Recorder::new(fs::File::create(file)?).with_filter(only);
-    tracing_subscriber::registry()
-        .with(recorder)
-        .try_init()
-        .map_err(io::Error::other)?;
+    let registry = tracing_subscriber::registry().with(recorder);
+    registry.try_init().map_err(io::Error::other)?;
     println!(
         "the holds are recorded: redlatch timeline {} -o holds.html",
         file.display()
@@ -361,12 +321,17 @@ mod tests {
         let (mut workers, mut troubles) = (JoinSet::new(), JoinSet::new());
         workers.spawn(worker);
         troubles.spawn(trouble);
-        let watched = Watched {
-            workers: &mut workers,
-            troubles: &mut troubles,
-            torment: &tokio::spawn(torment),
-        };
-        watch(&history, 100 * TICK, Instant::now(), watched).await;
+        let (length, began) = (100 * TICK, Instant::now());
+        let torment = tokio::spawn(torment);
+        watch(
+            &history,
+            length,
+            began,
+            &mut workers,
+            &mut troubles,
+            &torment,
+        )
+        .await;
         history.finish().unwrap().violations
     }
 

@@ -1,15 +1,6 @@
 //! Faults on the way between clients and servers, and of client processes.
 
-use std::{
-    collections::BTreeMap,
-    env, io,
-    process::Stdio,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, env, io, process::Stdio, sync::Arc, time::Duration};
 
 use crate::record::{Hold, Record};
 use fastrand::Rng;
@@ -21,20 +12,19 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{history::History, victim::PANICKED, work::millis};
+use crate::{
+    history::History,
+    victim::PANICKED,
+    work::{Bench, millis},
+};
 
-/// Injects faults on the way until it is told to stop. Afterwards all is as before.
-pub(crate) async fn on_the_way(
-    proxies: Vec<Proxy>,
-    history: Arc<History>,
-    stop: Arc<AtomicBool>,
-    mut random: Rng,
-) {
-    while !stop.load(Ordering::Relaxed) {
+/// Injects faults on the way until the run ends. Afterwards all is as before.
+pub(crate) async fn on_the_way(proxies: Vec<Proxy>, bench: Bench, mut random: Rng) {
+    while bench.goes_on() {
         tokio::time::sleep(millis(&mut random, 50..600)).await;
         let proxy = &proxies[random.usize(..proxies.len())];
         let what = strike(proxy, &mut random).await;
-        history.count(&format!("fault on the way: {what}"));
+        bench.history.count(&format!("fault on the way: {what}"));
     }
     for proxy in proxies {
         proxy.withdraw_orders();
@@ -44,7 +34,6 @@ pub(crate) async fn on_the_way(
 
 /// Injects one fault. Returns its name.
 async fn strike(proxy: &Proxy, random: &mut Rng) -> &'static str {
-    let scripts = || Pick::matching(|request| request.command().starts_with("EVAL"));
     match random.u8(..10) {
         0 => {
             proxy.cut();
@@ -83,6 +72,10 @@ async fn strike(proxy: &Proxy, random: &mut Rng) -> &'static str {
     }
 }
 
+fn scripts() -> Pick {
+    Pick::matching(|request| request.command().starts_with("EVAL"))
+}
+
 /// Lets bytes flow in another way for a while, in one direction or in both. Returns `what`.
 async fn hinder(proxy: &Proxy, flow: Flow, what: &'static str, random: &mut Rng) -> &'static str {
     let ways = [
@@ -100,9 +93,7 @@ async fn hinder(proxy: &Proxy, flow: Flow, what: &'static str, random: &mut Rng)
 
 /// Delivers a copy of a script call some time later.
 async fn late_copy(proxy: &Proxy, random: &mut Rng) {
-    let seen = proxy.observe(Pick::matching(|request| {
-        request.command().starts_with("EVAL")
-    }));
+    let seen = proxy.observe(scripts());
     // The kill of a server closes the connection.
     let seen = timeout(Duration::from_millis(500), seen.answered_or_gone()).await;
     let pause = millis(random, 0..3_000);
@@ -115,15 +106,10 @@ async fn late_copy(proxy: &Proxy, random: &mut Rng) {
     }
 }
 
-/// Starts client processes, stops them beyond their leases and kills them, until it is told to
-/// stop.
-pub(crate) async fn victims(
-    url: String,
-    history: Arc<History>,
-    stop: Arc<AtomicBool>,
-    mut random: Rng,
-) -> io::Result<()> {
-    while !stop.load(Ordering::Relaxed) {
+/// Starts client processes, stops them beyond their leases and kills them, until the run ends.
+pub(crate) async fn victims(url: String, bench: Bench, mut random: Rng) -> io::Result<()> {
+    let history = &bench.history;
+    while bench.goes_on() {
         let mut child = Command::new(env::current_exe()?)
             .args(["victim", &url, &random.u32(..).to_string()])
             .stdin(Stdio::piped())
@@ -132,7 +118,7 @@ pub(crate) async fn victims(
             .spawn()?;
         let stdout = child.stdout.take().map(BufReader::new);
         let heard = tokio::spawn({
-            let history = Arc::clone(&history);
+            let history = Arc::clone(history);
             async move {
                 let mut lines = stdout.map(AsyncBufReadExt::lines);
                 // Its workers write in turn. The upper half of an id identifies the worker.

@@ -10,7 +10,7 @@ use redlatch_tests::hold::{self, held};
 
 use crate::{
     clock::now,
-    work::{Belief, Entry, PERMITS, any, millis, part},
+    work::{PERMITS, any, millis},
 };
 
 /// Acquires and releases until it is killed. Returns only with an error.
@@ -40,27 +40,34 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
         id += 1;
         let asked = now();
         let lease = millis(&mut random, 1_000..3_000);
+        let hold = |kind, name: &str| Hold {
+            id,
+            owner: id,
+            process: process::id(),
+            ..Hold::granted(kind, name, asked)
+        };
         match random.u8(..3) {
             0 => {
-                let lock = client.lock(any(&mut random, "lock"));
+                let name = any(&mut random, "lock");
+                let lock = client.lock(&name);
                 if let Ok(guard) = lock.lock().renewed_lease(lease).await {
-                    let entry = Entry::exclusive("lock of a victim");
-                    tell(entry, (id, asked), part(&guard), held(guard)).await;
+                    tell(hold("lock-of-a-victim", &name), held(guard)).await;
                 }
             }
             1 => {
-                let lock = client.fair_lock(any(&mut random, "fair"));
+                let name = any(&mut random, "fair");
+                let lock = client.fair_lock(&name);
                 if let Ok(guard) = lock.lock().lease(lease).await {
-                    let entry = Entry::exclusive("fair of a victim");
-                    tell(entry, (id, asked), part(&guard), held(guard)).await;
+                    tell(hold("fair-of-a-victim", &name), held(guard)).await;
                 }
             }
             _ => {
                 let name = any(&mut random, "semaphore");
                 let semaphore = client.semaphore(&name).permits_if_unset(PERMITS);
                 if let Ok(guard) = semaphore.acquire().renewed_lease(lease).await {
-                    let entry = Entry::units("semaphore of a victim", 1, PERMITS);
-                    tell(entry, (id, asked), (name, 0), held(guard)).await;
+                    let limit = PERMITS;
+                    let hold = hold("semaphore-of-a-victim", &name);
+                    tell(Hold { limit, ..hold }, held(guard)).await;
                 }
             }
         }
@@ -69,35 +76,13 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
 }
 
 /// Holds for a while, and reports all the while that it does.
-async fn tell(
-    entry: Entry,
-    (id, asked): (u64, u64),
-    (name, token): (String, u64),
-    guard: Box<dyn hold::Hold>,
-) {
-    let from = now();
-    let mut belief = Belief::since(from);
+async fn tell(mut hold: Hold, guard: Box<dyn hold::Hold>) {
+    hold.token = guard.fence().unwrap_or(0);
     for _ in 0..20 {
-        if !belief.look(&*guard) {
+        if !hold.look(&*guard) {
             break;
         }
-        let hold = Hold {
-            id,
-            owner: id,
-            process: process::id(),
-            kind: entry.kind.replace(' ', "-"),
-            name: name.clone(),
-            units: entry.units,
-            limit: entry.limit,
-            token,
-            asked,
-            from,
-            until: belief.until,
-            deadline: belief.deadline,
-            gone: 0,
-            durable: false,
-        };
-        if let Ok(line) = Record::Hold(hold).line() {
+        if let Ok(line) = Record::Hold(hold.clone()).line() {
             println!("{line}");
         }
         tokio::time::sleep(Duration::from_millis(3)).await;

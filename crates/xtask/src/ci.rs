@@ -1,55 +1,44 @@
 //! All checks that a change must pass.
 
-use std::{fs, io, thread};
+use std::{env, ffi::OsStr, fs, path::PathBuf, thread};
 
 use crate::{
     check,
-    command::{self, cargo, yielding},
-    facade,
+    command::{self, cargo, root, run_cargo, yielding},
     members::{self, Member},
     programs, servers,
     steps::Steps,
-    suite::{self, Depth, Verdict},
-    tally::Tally,
+    suite::{self, Depth},
+    tools::script,
 };
 
 /// Runs the tests, then all other checks, and finally prints the times and the result lines of the
-/// test runner.
+/// test runner. By night, it runs everything on everything: every behaviour on every backend, the
+/// heavy checks, and more seeds and cases.
 ///
 /// A failed check does not stop the others, so one run reports all problems.
-pub(crate) fn run() -> Result<Verdict, String> {
-    println!("The gate: about 20 minutes on two idle cores.");
+pub(crate) fn run(depth: Depth) -> Result<(), String> {
+    match depth {
+        Depth::Day => println!("The gate: about 20 minutes on two idle cores."),
+        Depth::Night => println!("Everything on everything, which takes hours."),
+    }
     let mut steps = Steps::default();
-    let tally = suite::run(Depth::Day, &mut steps)?;
-    beyond_tests(Depth::Day, &mut steps)?;
-    close(&tally, &steps);
-    println!(
-        "not run, since they take long:\n  cargo xtask nightly\n{}",
-        check::list()
-    );
-    println!("{tally}");
-    Ok(steps.verdict())
-}
-
-/// Runs everything on everything: every behaviour on every backend, the heavy checks, and more
-/// seeds and cases.
-pub(crate) fn nightly() -> Result<Verdict, String> {
-    println!("Everything on everything, which takes hours.");
-    let mut steps = Steps::default();
-    let tally = suite::run(Depth::Night, &mut steps)?;
-    beyond_tests(Depth::Night, &mut steps)?;
-    check::all(&mut steps);
-    close(&tally, &steps);
-    println!("{tally}");
-    Ok(steps.verdict())
-}
-
-fn close(tally: &Tally, steps: &Steps) {
-    suite::print_failures(tally);
-    for line in tally.lines() {
+    let tally = suite::run(depth, &mut steps)?;
+    beyond_tests(depth, &mut steps)?;
+    if depth == Depth::Night {
+        check::all(&mut steps);
+    }
+    suite::print_failures(&tally);
+    for line in &tally.lines {
         println!("{line}");
     }
     println!("\n{steps}\n");
+    if depth == Depth::Day {
+        let checks = check::LIST;
+        println!("not run, since they take long:\n  cargo xtask nightly\n{checks}");
+    }
+    println!("{tally}");
+    steps.verdict()
 }
 
 /// Runs the checks that need no server, and beside them the Python client.
@@ -65,8 +54,8 @@ fn beyond_tests(depth: Depth, steps: &mut Steps) -> Result<(), String> {
             }
             own
         });
-        steps.run("formatting", formatting);
-        steps.run("lints", lints);
+        steps.run("formatting", || run_cargo(["fmt", "--all", "--check"]));
+        steps.run("lints", || run_cargo(LINTS.split(' ')));
         steps.run("documentation", documentation);
         steps.run("packaging", packaging);
         steps.run("features", || features(depth));
@@ -76,38 +65,20 @@ fn beyond_tests(depth: Depth, steps: &mut Steps) -> Result<(), String> {
     Ok(())
 }
 
-fn formatting() -> Result<(), String> {
-    run_cargo(&["fmt", "--all", "--check"])
-}
-
-fn lints() -> Result<(), String> {
-    run_cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-        "--",
-        "--deny",
-        "warnings",
-    ])
-}
+const LINTS: &str = "clippy --workspace --all-targets --all-features -- --deny warnings";
 
 /// Builds the pages anew. Otherwise pages of removed items, and their links, would stay.
 fn documentation() -> Result<(), String> {
-    match fs::remove_dir_all(facade::documentation()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(format!("the pages of an earlier build stay: {error}"));
-        }
-        _ => {}
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    let pages = root().join(target).join("doc");
+    if pages.exists() {
+        let failed = |error| format!("the pages of an earlier build stay: {error}");
+        fs::remove_dir_all(&pages).map_err(failed)?;
     }
-    let mut command = yielding(cargo(&[
-        "doc",
-        "--workspace",
-        "--no-deps",
-        "--all-features",
-    ]));
+    let doc = "doc --workspace --no-deps --all-features";
+    let mut command = yielding(cargo(doc.split(' ')));
     command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
-    facade::check()
+    script([OsStr::new("facade"), pages.as_ref()])
 }
 
 /// Checks published crates alone: in a workspace build, crates share the features of their
@@ -120,14 +91,14 @@ fn features(depth: Depth) -> Result<(), String> {
     let by_day = |member: &&Member| DOORS.contains(&member.name.as_str());
     for member in published.filter(|member| night || by_day(member)) {
         let alone = ["check", "--package", &member.name, "--no-default-features"];
-        run_cargo(&alone)?;
+        run_cargo(alone)?;
         if night || member.name == "redlatch" {
             for feature in &member.features {
-                run_cargo(&[&alone[..], &["--features", feature]].concat())?;
+                run_cargo([&alone[..], &["--features", feature]].concat())?;
             }
         }
         if member.features.len() > 1 {
-            run_cargo(&["check", "--package", &member.name, "--all-features"])?;
+            run_cargo(["check", "--package", &member.name, "--all-features"])?;
         }
     }
     Ok(())
@@ -148,16 +119,12 @@ fn packaging() -> Result<(), String> {
     for apart in ["examples/recipes", "tests/databases", "fuzz"] {
         let manifest = format!("{apart}/Cargo.toml");
         let locked = ["--workspace", "--locked", "--manifest-path", &manifest];
-        run_cargo(&[&["update"], &locked[..]].concat())?;
+        run_cargo([&["update"], &locked[..]].concat())?;
     }
     let members = members::all()?;
     let mut args = vec!["package", "--workspace", "--allow-dirty", "--no-verify"];
     for member in members.iter().filter(|member| !member.published) {
         args.extend(["--exclude", &member.name]);
     }
-    run_cargo(&args)
-}
-
-fn run_cargo(args: &[&str]) -> Result<(), String> {
-    command::run(&mut yielding(cargo(args)))
+    run_cargo(args)
 }

@@ -1,7 +1,9 @@
 //! Runs other programs and prints their commands.
 
 use std::{
-    env, io,
+    env,
+    ffi::OsStr,
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -17,19 +19,22 @@ pub(crate) fn root() -> PathBuf {
 /// The variables that `cargo run` sets for this package are removed. Build scripts that depend on
 /// such variables would otherwise run again at each change between a call from here and one from a
 /// shell.
-pub(crate) fn cargo(args: &[&str]) -> Command {
+pub(crate) fn cargo(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(args).current_dir(root());
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        if OF_THIS_PACKAGE
-            .iter()
-            .any(|prefix| text.starts_with(prefix))
-        {
+        let mut of_this = OF_THIS_PACKAGE.iter();
+        if of_this.any(|prefix| text.starts_with(prefix)) {
             cargo.env_remove(&name);
         }
     }
     cargo
+}
+
+/// Runs cargo behind other programs.
+pub(crate) fn run_cargo(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Result<(), String> {
+    run(&mut yielding(cargo(args)))
 }
 
 /// Returns the command as one that other programs go before, if this system can do so.
@@ -67,15 +72,10 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
 
 /// Runs a command and returns its standard output; `None` if it fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let quiet = command.stdin(Stdio::null()).stderr(Stdio::null());
+    let output = quiet.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
 }
 
 /// Prints a command as a user would type it.
@@ -98,28 +98,14 @@ pub(crate) fn which(program: &str) -> Option<PathBuf> {
 
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    let program = program
-        .file_name()
-        .unwrap_or(program.as_os_str())
-        .to_string_lossy()
-        .into_owned();
-    let mut words: Vec<_> = command
-        .get_envs()
-        .filter_map(|(name, value)| {
-            Some(format!(
-                "{}={:?}",
-                name.to_string_lossy(),
-                value?.to_string_lossy()
-            ))
-        })
-        .collect();
-    words.push(program);
-    words.extend(
-        command
-            .get_args()
-            .map(|arg| arg.to_string_lossy().into_owned()),
-    );
-    words.join(" ")
+    let program = program.file_name().unwrap_or(program.as_os_str());
+    let vars = command.get_envs().filter_map(|(name, value)| {
+        let (name, value) = (name.to_string_lossy(), value?.to_string_lossy());
+        Some(format!("{name}={value:?}"))
+    });
+    let words = [program].into_iter().chain(command.get_args());
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    vars.chain(words).collect::<Vec<_>>().join(" ")
 }
 
 const OF_THIS_PACKAGE: &[&str] = &[

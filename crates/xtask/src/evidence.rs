@@ -23,9 +23,8 @@ pub(crate) fn run(files: &[String]) -> Result<(), String> {
         let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
         let found = read(&text);
         if found.is_empty() {
-            return Err(format!(
-                "{file}: no output of a simulator, a soak or a judge"
-            ));
+            let why = "no output of a simulator, a soak or a judge";
+            return Err(format!("{file}: {why}"));
         }
         for mut line in found {
             (line["commit"], line["date"]) = (commit.into(), date.into());
@@ -94,13 +93,7 @@ impl Sum {
 
     fn row(&self, name: &str) -> String {
         let hours = self.micros as f64 / 3.6e9;
-        let Self {
-            runs,
-            faults,
-            grants,
-            broken,
-            ..
-        } = self;
+        let [runs, faults, grants, broken] = [self.runs, self.faults, self.grants, self.broken];
         format!("| {name} | {runs} | {hours:.1} | {faults} | {grants} | {broken} |\n")
     }
 }
@@ -145,13 +138,11 @@ impl Evidence {
                     }
                 }
             }
-            "found" => self.found.push(format!(
-                "| `{}` | {} | {} | {} |\n",
-                text("commit"),
-                text("kind"),
-                text("by"),
-                text("what")
-            )),
+            "found" => {
+                let [commit, kind, by, what] = ["commit", "kind", "by", "what"].map(text);
+                let row = format!("| `{commit}` | {kind} | {by} | {what} |\n");
+                self.found.push(row);
+            }
             other => return Err(format!("an unknown record {other:?}")),
         }
         Ok(())
@@ -161,9 +152,8 @@ impl Evidence {
     fn planted_rows(&self) -> (String, usize) {
         let mut rows: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for ((_, kind, name), by) in &self.planted {
-            rows.entry((kind, by))
-                .or_default()
-                .insert(format!("`{name}`"));
+            let row = rows.entry((kind, by)).or_default();
+            row.insert(format!("`{name}`"));
         }
         let names: BTreeSet<_> = self.planted.keys().map(|(_, _, name)| name).collect();
         let row = |((kind, by), names): ((&String, &String), BTreeSet<String>)| {
@@ -181,45 +171,29 @@ fn page(data: &str) -> Result<String, String> {
         let line = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
         evidence.add(&line)?;
     }
-    let rows = |sums: &BTreeMap<String, Sum>| -> String {
-        sums.iter().map(|(name, sum)| sum.row(name)).collect()
-    };
-    let (planted, count) = evidence.planted_rows();
     let mut page = HEAD.to_owned();
-    for (heading, columns, rows) in [
-        (
-            "Simulated seeds by kind",
-            SUMS.replace('X', "kind"),
-            rows(&evidence.kinds),
-        ),
-        (
-            "Simulated seeds by world",
-            SUMS.replace('X', "world"),
-            rows(&evidence.worlds),
-        ),
-        (
-            "Soaks on real servers",
-            SUMS.replace('X', "servers"),
-            rows(&evidence.places),
-        ),
-        (
-            &*format!("{count} planted faults"),
-            "kind | found by | planted faults".into(),
-            planted,
-        ),
-        (
-            &*format!("{} faults found in the library", evidence.found.len()),
-            "commit | kind | found by | fault".into(),
-            evidence.found.concat(),
-        ),
+    for (heading, column, sums) in [
+        ("Simulated seeds by kind", "kind", &evidence.kinds),
+        ("Simulated seeds by world", "world", &evidence.worlds),
+        ("Soaks on real servers", "servers", &evidence.places),
     ] {
-        let rule = "---|".repeat(columns.matches('|').count() + 1);
-        page.push_str(&format!("\n## {heading}\n\n| {columns} |\n|{rule}\n{rows}"));
+        let rows: String = sums.iter().map(|(name, sum)| sum.row(name)).collect();
+        let columns = format!("{column} | runs | hours | faults | grants | violations");
+        page += &table(heading, &columns, &rows);
     }
+    let (planted, count) = evidence.planted_rows();
+    let heading = format!("{count} planted faults");
+    page += &table(&heading, "kind | found by | planted faults", &planted);
+    let (found, count) = (evidence.found.concat(), evidence.found.len());
+    let heading = format!("{count} faults found in the library");
+    page += &table(&heading, "commit | kind | found by | fault", &found);
     Ok(page)
 }
 
-const SUMS: &str = "X | runs | hours | faults | grants | violations";
+fn table(heading: &str, columns: &str, rows: &str) -> String {
+    let rule = "---|".repeat(columns.matches('|').count() + 1);
+    format!("\n## {heading}\n\n| {columns} |\n|{rule}\n{rows}")
+}
 
 const HEAD: &str = "\
 # Evidence

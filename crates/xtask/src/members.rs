@@ -16,7 +16,7 @@ pub(crate) struct Member {
 
 /// Reads all members.
 pub(crate) fn all() -> Result<Vec<Member>, String> {
-    let text = output(&mut cargo(&["metadata", "--no-deps", "--format-version=1"]));
+    let text = output(&mut cargo(["metadata", "--no-deps", "--format-version=1"]));
     let text = text.ok_or("cargo does not describe the workspace")?;
     let workspace: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let packages = workspace["packages"].as_array().into_iter().flatten();

@@ -5,14 +5,14 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Mutex,
-    time::{Duration, Instant},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use serde_json::Value;
 
 use crate::{
-    command::{cannot_run, cargo, root, show, yielding},
+    command::{cannot_run, cargo, root, show},
     steps::minutes,
     tally::Tally,
 };
@@ -34,12 +34,10 @@ pub(crate) struct Program {
 
 /// Builds all test programs.
 pub(crate) fn build() -> Result<Vec<Program>, String> {
-    let mut command = cargo(&WHOLE);
+    let mut command = cargo(WHOLE);
     command.arg("--no-run");
-    let programs: Vec<_> = messages(command)?
-        .lines()
-        .filter_map(Program::read)
-        .collect();
+    let messages = messages(command)?;
+    let programs: Vec<_> = messages.lines().filter_map(Program::read).collect();
     if programs.is_empty() {
         return Err("cargo built no test program".to_owned());
     }
@@ -49,15 +47,15 @@ pub(crate) fn build() -> Result<Vec<Program>, String> {
 /// Builds the program that runs beside other clients, and returns its path. With the tests of the
 /// workspace its dependencies have the features of the test programs, so that none is built anew.
 pub(crate) fn peers() -> Result<PathBuf, String> {
-    let mut command = cargo(&["build", "--workspace", "--all-features", "--tests"]);
+    let mut command = cargo(["build", "--workspace", "--all-features", "--tests"]);
     command.args(["--bin", "redlatch-peers"]);
     let messages = messages(command)?;
     let file = format!("redlatch-peers{EXE_SUFFIX}");
-    let messages = messages.lines().map(serde_json::from_str::<Value>);
-    let paths = messages.filter_map(|message| Some(message.ok()?["executable"].as_str()?.into()));
-    let found = paths
-        .into_iter()
-        .find(|path: &PathBuf| path.ends_with(&file));
+    let mut messages = messages.lines().flat_map(serde_json::from_str::<Value>);
+    let found = messages.find_map(|message| {
+        let path = PathBuf::from(message["executable"].as_str()?);
+        path.ends_with(&file).then_some(path)
+    });
     found.ok_or_else(|| "cargo built no program redlatch-peers".to_owned())
 }
 
@@ -105,11 +103,8 @@ impl Program {
     }
 
     /// Returns the run of this program.
-    pub(crate) fn run(&self, pace: Pace, servers: &str, threads: usize) -> Run {
-        let mut command = match pace {
-            Pace::First => Command::new(&self.path),
-            Pace::Yields => yielding(Command::new(&self.path)),
-        };
+    pub(crate) fn run(&self, servers: &str, threads: usize) -> Run {
+        let mut command = Command::new(&self.path);
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -128,13 +123,6 @@ impl Program {
     }
 }
 
-/// Whether a program goes before those that run beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    First,
-    Yields,
-}
-
 /// A command that runs tests.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -150,27 +138,22 @@ pub(crate) fn run_lanes(lanes: Vec<Vec<Run>>, tally: &mut Tally) -> Result<(), S
     let folder = root().join("target/test-logs");
     fs::create_dir_all(&folder)
         .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-    let (sum, failed) = (Mutex::new(std::mem::take(tally)), Mutex::new(Vec::new()));
+    let sum = Mutex::new((std::mem::take(tally), Vec::new()));
     std::thread::scope(|scope| {
         for lane in lanes {
             scope.spawn(|| {
                 for run in lane {
                     let name = run.name.clone();
-                    let outcome = run.finish(&folder, &sum);
-                    if let Err(reason) = outcome {
+                    if let Err(reason) = run.finish(&folder, &sum) {
                         println!("FAILED  {name}: {reason}");
-                        lock(&failed).push(name);
+                        lock(&sum).1.push(name);
                     }
                 }
             });
         }
     });
-    *tally = sum
-        .into_inner()
-        .unwrap_or_else(|broken| broken.into_inner());
-    let failed = failed
-        .into_inner()
-        .unwrap_or_else(|broken| broken.into_inner());
+    let failed;
+    (*tally, failed) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     match (&failed[..], tally.is_empty()) {
         ([], true) => Err("no test ran".to_owned()),
         ([], false) => Ok(()),
@@ -180,7 +163,7 @@ pub(crate) fn run_lanes(lanes: Vec<Vec<Run>>, tally: &mut Tally) -> Result<(), S
 
 impl Run {
     /// Runs the command to its end, with its output in a file of `folder`.
-    fn finish(mut self, folder: &Path, sum: &Mutex<Tally>) -> Result<(), String> {
+    fn finish(mut self, folder: &Path, sum: &Mutex<Sum>) -> Result<(), String> {
         println!("begun   {}", self.name);
         let begun = Instant::now();
         let log = folder.join(format!("{}.log", self.name.replace(['/', ' '], "-")));
@@ -193,23 +176,22 @@ impl Run {
         let text = String::from_utf8_lossy(&fs::read(&log).map_err(broken)?).into_owned();
         let mut own = Tally::default();
         text.lines().for_each(|line| own.read(line));
-        self.report(&own, begun.elapsed());
-        let is_mute = own.lines().is_empty();
-        lock(sum).add(own, &self.again);
+        println!("ended   {}: {own}, {}", self.name, minutes(begun.elapsed()));
+        let is_mute = own.lines.is_empty();
+        lock(sum).0.add(own, &self.again);
         match (status.success(), is_mute) {
             (true, false) => Ok(()),
             (true, true) => Err(format!("no result; the output is in {}", log.display())),
             (false, _) => Err(format!("{status}; the output is in {}", log.display())),
         }
     }
-
-    fn report(&self, tally: &Tally, took: Duration) {
-        println!("ended   {}: {tally}, {}", self.name, minutes(took));
-    }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|broken| broken.into_inner())
+/// The results of all runs, and the names of the failed ones.
+type Sum = (Tally, Vec<String>);
+
+fn lock(sum: &Mutex<Sum>) -> MutexGuard<'_, Sum> {
+    sum.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -225,7 +207,7 @@ mod tests {
         assert_eq!(program.folder, Path::new("/r/tests"));
         assert_eq!(program.path, Path::new("/r/target/debug/deps/hermetic-1"));
         assert_eq!(
-            program.run(Pace::First, "/a", 2).again,
+            program.run("/a", 2).again,
             "REDLATCH_TEST_SERVERS=/a cargo test --workspace --all-features --test hermetic -- --exact"
         );
         let short = MESSAGE
@@ -279,7 +261,7 @@ mod tests {
         );
         assert!(!error.contains("later"), "{error}");
         assert_eq!(tally.to_string(), "3 passed, 1 failed");
-        assert_eq!(tally.again(), ["again a::b"]);
+        assert_eq!(tally.again, ["again a::b"]);
         let mut tally = Tally::default();
         run_lanes(vec![vec![shell("xtask-own/good", ok)]], &mut tally).expect("it passes");
     }

@@ -1,57 +1,36 @@
-//! The Python client: its tests, and its workers beside those of the Rust client.
+//! The Python client: its tests, and its workers and those of other libraries beside those of the
+//! Rust client.
 //!
-//! Everything is in a virtual environment in the target folder. What cannot be had fails the step.
+//! Everything is in virtual environments in the target folder. What cannot be had fails the step.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use redlatch_lua::{Exclusive, FAIR, LIMIT, REENTRANT};
 
-use crate::command::{self, root, which};
-
-/// The packages of the environment. The wheel is built without isolation, so that its build tool is
-/// among them.
-const PACKAGES: &[&str] = &[
-    "redis>=5",
-    "pytest>=8",
-    "mypy>=1.11",
-    "gevent>=24",
-    "eventlet>=0.36",
-    "build>=1",
-    "hatchling>=1.24",
-];
-
-/// The environment that has the wheel and what it depends on.
-const FRESH: &str = "target/python-fresh";
+use crate::{
+    command::{self, root},
+    tools::script,
+};
 
 /// Builds the wheel from the source distribution, and runs the tests of the Python client with the
 /// wheel installed. The programs of the README run in an environment that has the wheel alone.
 /// Returns the Python of the environment with the tests.
 pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
-    let client = root().join("clients/python");
-    let python = environment()?;
-    let built = root().join("target/python-dist");
-    if built.exists() {
-        let failed = |error| format!("{} cannot be removed: {error}", built.display());
-        fs::remove_dir_all(&built).map_err(failed)?;
-    }
-    command::run(
-        Command::new(&python)
-            .args(["-m", "build", "--no-isolation", "--outdir"])
-            .args([&built, &client]),
-    )?;
-    let wheel = wheel(&built)?;
-    install(&python, &["--no-deps", "--force-reinstall"], &[&wheel])?;
-    let fresh = make_environment(FRESH, &["--clear"])?;
-    install(&fresh, &[], &[&wheel])?;
-    check_scripts(&mut Command::new(&fresh))?;
-    let checkout = client.join("src");
+    script(["python"])?;
+    check_scripts(&mut Command::new(fresh()))?;
+    let python = root().join("target/python/bin/python");
+    let checkout = root().join("clients/python/src");
     check_scripts(Command::new(&python).env("PYTHONPATH", checkout))?;
-    pytest(&python, &fresh, servers)?;
+    pytest(&python, servers)?;
     Ok(python)
+}
+
+/// The Python of the environment that has the wheel and what it depends on.
+fn fresh() -> PathBuf {
+    root().join("target/python-fresh/bin/python")
 }
 
 /// Checks that the client which a Python imports joins its scripts as the Rust client does.
@@ -86,19 +65,18 @@ print(*map(script_text, sys.argv[1:]), sep='', end='')";
 
 /// Runs the tests again, on each server but the first, in the environments that [`test()`] made.
 pub(crate) fn test_on_others(python: &Path, servers: &str) -> Result<(), String> {
-    let fresh = root().join(FRESH).join("bin/python");
     let mut others = servers.split(',').skip(1);
-    others.try_for_each(|server| pytest(python, &fresh, server))
+    others.try_for_each(|server| pytest(python, server))
 }
 
 /// Runs the tests on the first of the servers.
-fn pytest(python: &Path, fresh: &Path, servers: &str) -> Result<(), String> {
+fn pytest(python: &Path, servers: &str) -> Result<(), String> {
     command::run(
         Command::new(python)
             .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
             .current_dir(root().join("clients/python"))
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("REDLATCH_FRESH_PYTHON", fresh)
+            .env("REDLATCH_FRESH_PYTHON", fresh())
             .env("REDLATCH_TEST_SERVERS", servers),
     )
 }
@@ -112,54 +90,27 @@ pub(crate) fn peers(
     servers: &str,
 ) -> Result<(), String> {
     let mut command = Command::new(program);
-    command
-        .arg("--python")
-        .arg(python)
-        .args(["--rounds", rounds]);
+    command.arg("--python").arg(python);
+    command.args(["--rounds", rounds]);
     command::run(command.env("REDLATCH_TEST_SERVERS", servers))
 }
 
-/// Makes the virtual environment if there is none, and installs the packages. Returns its Python.
-fn environment() -> Result<PathBuf, String> {
-    let folder = "target/python";
-    let mut python = root().join(folder).join("bin/python");
-    if !python.exists() {
-        python = make_environment(folder, &[])?;
+/// Runs locks of other libraries beside `redlatch-compat`, or of all libraries if none is named:
+/// each name is held `rounds` times, and `processes` are replaced one by one.
+pub(crate) fn libraries(
+    program: &Path,
+    python: &Path,
+    only: &[&str],
+    [rounds, processes]: [&str; 2],
+    servers: &str,
+) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.args(["libraries", "--programs"]);
+    command.arg(root().join("target/peers"));
+    command.arg("--python").arg(python);
+    command.args(["--rounds", rounds, "--processes", processes]);
+    for name in only {
+        command.args(["--only", name]);
     }
-    install(&python, &[], PACKAGES)?;
-    Ok(python)
-}
-
-/// Makes a virtual environment. Returns its Python.
-fn make_environment(folder: &str, options: &[&str]) -> Result<PathBuf, String> {
-    let system = which("python3").ok_or("there is no python3")?;
-    let folder = root().join(folder);
-    let mut venv = Command::new(system);
-    command::run(venv.args(["-m", "venv"]).args(options).arg(&folder))?;
-    Ok(folder.join("bin/python"))
-}
-
-fn install(python: &Path, options: &[&str], packages: &[&str]) -> Result<(), String> {
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ];
-    command::run(Command::new(python).args(pip).args(options).args(packages))
-}
-
-/// Returns the one wheel of a folder.
-fn wheel(folder: &Path) -> Result<String, String> {
-    let entries = fs::read_dir(folder)
-        .map_err(|error| format!("{} cannot be read: {error}", folder.display()))?;
-    let wheels = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    let wheels: Vec<_> = wheels.map(|path| path.display().to_string()).collect();
-    match &wheels[..] {
-        [wheel] => Ok(wheel.clone()),
-        _ => Err(format!("{} wheels were built", wheels.len())),
-    }
+    command::run(command.env("REDLATCH_TEST_SERVERS", servers))
 }

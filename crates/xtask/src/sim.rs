@@ -19,15 +19,11 @@ use crate::{
 /// Runs the simulator as the suite does: the unchanged library, the planted faults, the scenarios
 /// that the library must pass, and the expected violations.
 pub(crate) fn all(depth: Depth, steps: &mut Steps) {
-    let [seeds, faults, scenarios, ticks] = match depth {
-        Depth::Day => ["1000", "400", "60", "1"],
-        Depth::Night => ["5000", "2000", "150", "2"],
-    };
     // Some planted faults need more seeds than the bound by day. The simulator lists them.
     // Each night has seeds of its own; a failure names its seed.
-    let first = match depth {
-        Depth::Day => 0,
-        Depth::Night => night() * 5_000,
+    let (first, [seeds, faults, scenarios, ticks]) = match depth {
+        Depth::Day => (0, ["1000", "400", "60", "1"]),
+        Depth::Night => (night() * 5_000, ["5000", "2000", "150", "2"]),
     };
     let first = first.to_string();
     steps.run("simulator, seeds", || {
@@ -72,17 +68,9 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<(), String> {
 /// Returns the command by which cargo builds or runs the simulator: optimised, with the checks of
 /// an unoptimised build, and behind tests that meet real clocks.
 fn call(what: &str) -> Command {
-    let args = [
-        what,
-        "--quiet",
-        "--release",
-        "--package",
-        "redlatch-sim",
-        // In a shared target directory, the different flags would make other builds start anew.
-        "--target-dir",
-        "target/sim",
-    ];
-    let mut cargo = yielding(cargo(&args));
+    // In a shared target directory, the different flags would make other builds start anew.
+    let args = "--quiet --release --package redlatch-sim --target-dir target/sim";
+    let mut cargo = yielding(cargo([what].into_iter().chain(args.split(' '))));
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     cargo
         .env("RUSTFLAGS", format!("{flags} --cfg redlatch_sim"))

@@ -5,8 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::suite::Verdict;
-
 /// The completed steps, in order. A failed step does not stop later ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
@@ -31,18 +29,6 @@ struct Step {
 }
 
 impl Steps {
-    /// Announces a step with the time that it usually takes, and runs it as [`run`](Self::run)
-    /// does.
-    pub(crate) fn announced<T>(
-        &mut self,
-        name: &'static str,
-        usually: &str,
-        work: impl FnOnce() -> Result<T, String>,
-    ) -> Option<T> {
-        println!("\n{name}: about {usually} on two idle cores");
-        self.run(name, work)
-    }
-
     /// Adds steps that ran beside others.
     pub(crate) fn add(&mut self, others: Self) {
         self.done.extend(others.done);
@@ -70,12 +56,14 @@ impl Steps {
         value
     }
 
-    /// Returns whether all steps succeeded. No step at all is a failure.
-    pub(crate) fn verdict(&self) -> Verdict {
-        if !self.done.is_empty() && self.done.iter().all(|step| step.failure.is_none()) {
-            Verdict::Passed
-        } else {
-            Verdict::Failed
+    /// Fails with the names of the failed steps, if there are some. No step at all is a failure.
+    pub(crate) fn verdict(&self) -> Result<(), String> {
+        let failed = self.done.iter().filter(|step| step.failure.is_some());
+        let failed: Vec<_> = failed.map(|step| step.name).collect();
+        match (&failed[..], self.done.is_empty()) {
+            ([], true) => Err("no step ran".to_owned()),
+            ([], false) => Ok(()),
+            _ => Err(format!("failed: {}", failed.join(", "))),
         }
     }
 }
@@ -116,12 +104,12 @@ mod tests {
     #[test]
     fn failed_step_fails_the_task_and_later_steps_run() {
         let mut steps = Steps::default();
-        assert_eq!(steps.verdict(), Verdict::Failed, "nothing has run");
+        assert!(steps.verdict().is_err(), "nothing has run");
         assert_eq!(steps.run("build", || Ok(7)), Some(7));
-        assert_eq!(steps.verdict(), Verdict::Passed);
+        assert_eq!(steps.verdict(), Ok(()));
         assert_eq!(steps.run::<()>("tests", || Err("2 of 9".to_owned())), None);
         assert_eq!(steps.run("lints", || Ok(())), Some(()));
-        assert_eq!(steps.verdict(), Verdict::Failed);
+        assert_eq!(steps.verdict(), Err("failed: tests".to_owned()));
     }
 
     #[test]

@@ -4,21 +4,13 @@ use std::{num::NonZero, path::Path, thread};
 
 use crate::{
     command::{cargo, yielding},
-    libraries,
-    programs::{self, Pace, Program, Run, WHOLE},
+    programs::{self, Program, Run, WHOLE},
     python,
     servers::{self, Server},
     sim,
     steps::Steps,
     tally::Tally,
 };
-
-/// The result of all steps. The reasons have been printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Passed,
-    Failed,
-}
 
 /// How much a run covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,25 +41,25 @@ const WAITING: [(&str, usize); 5] = [
 ];
 
 /// Runs all tests, and finally prints the times of the steps and the sums.
-pub(crate) fn test() -> Result<Verdict, String> {
+pub(crate) fn test() -> Result<(), String> {
     println!("All tests: about 13 minutes on two idle cores, from a clean clone.");
     let mut steps = Steps::default();
     let tally = run(Depth::Day, &mut steps)?;
     print_failures(&tally);
     println!("\n{steps}\n\n{tally}");
-    Ok(steps.verdict())
+    steps.verdict()
 }
 
 /// Prints what is known of the failed tests, and the command that runs each of them alone.
 pub(crate) fn print_failures(tally: &Tally) {
     println!();
-    for line in tally.failures() {
+    for line in &tally.failures {
         println!("{line}");
     }
-    if !tally.again().is_empty() {
+    if !tally.again.is_empty() {
         println!("\nto run a failed test alone:");
     }
-    for command in tally.again() {
+    for command in &tally.again {
         println!("  {command}");
     }
 }
@@ -81,8 +73,9 @@ pub(crate) fn print_failures(tally: &Tally) {
 pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
     let found = servers::find()?;
     let mut tally = Tally::default();
-    let built = steps.announced("test programs", "4 min", programs::build);
-    let simulator = steps.announced("simulator", "2 min", sim::build);
+    println!("on two idle cores, builds take about 4 and 2 min by day, and then tests 6 min");
+    let built = steps.run("test programs", programs::build);
+    let simulator = steps.run("simulator", sim::build);
     let simulated = thread::scope(|scope| {
         let simulator = scope.spawn(|| {
             let mut own = Steps::default();
@@ -97,7 +90,7 @@ pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
                 Depth::Night => found.clone(),
             };
             let lanes = lanes(&built, &found, &chosen, depth);
-            steps.announced("tests, beside the simulator", "6 min", || {
+            steps.run("tests, beside the simulator", || {
                 programs::run_lanes(lanes, &mut tally)
             });
         }
@@ -131,10 +124,14 @@ pub(crate) fn lanes(
     let mut waiting = Vec::new();
     for program in built {
         match place(program) {
-            None => computing.push(prepared(program.run(Pace::Yields, &all, cores))),
+            None => {
+                let mut run = program.run(&all, cores);
+                run.command = yielding(run.command);
+                computing.push(prepared(run));
+            }
             Some(place) => {
                 let threads = WAITING[place].1 * cores;
-                let run = prepared(program.run(Pace::First, &chosen, threads));
+                let run = prepared(program.run(&chosen, threads));
                 waiting.push((place, run));
             }
         }
@@ -145,7 +142,7 @@ pub(crate) fn lanes(
 
 /// Returns the run of the examples in the documentation.
 fn documentation() -> Run {
-    let mut command = yielding(cargo(&WHOLE));
+    let mut command = yielding(cargo(WHOLE));
     command.args(["--doc", "--no-fail-fast"]);
     Run {
         name: "documentation".to_owned(),
@@ -164,7 +161,7 @@ pub(crate) fn python(peers: &Path, servers: &str, steps: &mut Steps) {
         // The libraries that need no other toolchain. `check peers` has all of them.
         steps.run("beside redis-py and rslock", || {
             let only = ["redis-py", "rslock"];
-            libraries::run(peers, &python, &only, ["300", "4"], servers)
+            python::libraries(peers, &python, &only, ["300", "4"], servers)
         });
     }
 }

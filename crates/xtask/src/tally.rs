@@ -9,12 +9,16 @@ const MOST: usize = 300;
 /// The result lines of all test programs, their sums, and the lines about failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    lines: Vec<String>,
-    failures: Vec<String>,
-    failed_tests: Vec<String>,
-    again: Vec<String>,
+    /// The counted lines, unchanged.
+    pub(crate) lines: Vec<String>,
+    /// The first lines about failed tests.
+    pub(crate) failures: Vec<String>,
+    /// The names of the failed tests, in the order in which they ended.
+    pub(crate) failed_tests: Vec<String>,
+    /// A command for each failed test, which runs the test alone.
+    pub(crate) again: Vec<String>,
     failing: bool,
-    passed: u64,
+    pub(crate) passed: u64,
     failed: u64,
 }
 
@@ -60,34 +64,9 @@ impl Tally {
         self.failed += other.failed;
     }
 
-    /// Returns a command for each failed test, which runs the test alone.
-    pub(crate) fn again(&self) -> &[String] {
-        &self.again
-    }
-
-    /// Returns the number of passed tests.
-    pub(crate) const fn passed(&self) -> u64 {
-        self.passed
-    }
-
-    /// Returns the names of the failed tests, in the order in which they ended.
-    pub(crate) fn failed_tests(&self) -> &[String] {
-        &self.failed_tests
-    }
-
     /// Tells whether no test ran at all.
     pub(crate) const fn is_empty(&self) -> bool {
         self.passed + self.failed == 0
-    }
-
-    /// Returns the first lines about failed tests.
-    pub(crate) fn failures(&self) -> &[String] {
-        &self.failures
-    }
-
-    /// Returns the counted lines, unchanged.
-    pub(crate) fn lines(&self) -> &[String] {
-        &self.lines
     }
 }
 
@@ -126,7 +105,7 @@ mod tests {
             tally.read(line);
         }
         assert_eq!(tally.to_string(), "47 passed, 2 failed");
-        assert_eq!(tally.lines().len(), 3);
-        assert_eq!(tally.failures(), ["failures:", "---- b stdout ----"]);
+        assert_eq!(tally.lines.len(), 3);
+        assert_eq!(tally.failures, ["failures:", "---- b stdout ----"]);
     }
 }

@@ -1,39 +1,12 @@
 //! Checks that the files of a folder import each other in one direction, as
 //! `docs/contributing/architecture.md` requires.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a source that cannot be read fails the test"
-)]
-
-mod tree;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree::{Tracked, read, sources};
+use crate::tree::{Tracked, code, sources};
 
 /// A hold keeps its client alive, and the client has the table of its holds.
 const BOTH_WAYS: [&str; 2] = ["hold", "context"];
-
-#[test]
-fn files_of_a_folder_import_in_one_direction() {
-    let above = ["family", "api", "engine"];
-    let below = ["net", "transport/redis", "base", "runtime", "protocol"];
-    for folder in above.into_iter().chain(below) {
-        let mut edges = Folder::read(folder).edges();
-        assert!(edges.values().any(|to| !to.is_empty()), "{folder} is read");
-        if folder == "engine" {
-            let [from, to] = BOTH_WAYS;
-            let excepted = edges.get_mut(from).is_some_and(|edges| edges.remove(to));
-            assert!(
-                excepted,
-                "{from} no longer imports {to}: drop the exception"
-            );
-        }
-        let circles = in_circles(&edges);
-        assert!(circles.is_empty(), "{folder}: {circles:#?}");
-    }
-}
 
 /// The folders from top to bottom: each imports only from itself and from those below it.
 const FOLDERS: [&str; 8] = [
@@ -48,21 +21,40 @@ const FOLDERS: [&str; 8] = [
 ];
 
 #[test]
+fn files_of_a_folder_import_in_one_direction() {
+    let core = Sources::core();
+    for folder in FOLDERS {
+        let folder = match folder {
+            "transport" => "transport::redis",
+            folder => folder,
+        };
+        let mut edges = core.edges(folder);
+        assert!(edges.values().any(|to| !to.is_empty()), "{folder} is read");
+        if folder == "engine" {
+            let [from, to] = BOTH_WAYS;
+            let excepted = edges.get_mut(from).is_some_and(|edges| edges.remove(to));
+            assert!(
+                excepted,
+                "{from} no longer imports {to}: drop the exception"
+            );
+        }
+        let circles = in_circles(&edges);
+        assert!(circles.is_empty(), "{folder}: {circles:#?}");
+    }
+}
+
+#[test]
 fn folders_of_the_core_import_downwards() {
-    let exports = exports_of_the_core();
+    let rank = |path: &str| FOLDERS.iter().position(|folder| *folder == first(path));
+    let core = Sources::core();
     let mut seen = 0;
-    for (rank, folder) in FOLDERS.iter().enumerate() {
-        for Tracked { name: file, text } in product(folder) {
-            for path in paths(&code(&text)) {
-                let Some(path) = path.strip_prefix("crate::") else {
-                    continue;
-                };
-                let first = path.split("::").next().unwrap_or(path);
-                let to = exports.get(first).map_or(first, String::as_str);
-                let to = to.split("::").next().unwrap_or(to);
-                let to = FOLDERS.iter().position(|known| *known == to);
-                let to = to.unwrap_or_else(|| panic!("{file}: where is {path}?"));
-                assert!(to >= rank, "{file}, in {folder}, imports {path}");
+    for (module, code) in &core.files {
+        let Some(own) = rank(module) else { continue };
+        for path in paths(code) {
+            if let Some(path) = path.strip_prefix("crate::") {
+                let to = rank(core.followed(path));
+                let to = to.unwrap_or_else(|| panic!("{module}: where is {path}?"));
+                assert!(to >= own, "{module} imports {path}");
                 seen += 1;
             }
         }
@@ -70,169 +62,158 @@ fn folders_of_the_core_import_downwards() {
     assert!(seen > 500, "only {seen} imports were read");
 }
 
-const CORE: &str = "crates/redlatch-core/src";
-
-/// Returns the path of each name that `lib.rs` exports.
-fn exports_of_the_core() -> BTreeMap<String, String> {
-    let lib = read(&format!("{CORE}/lib.rs"));
-    let paths = paths(&code(&lib)).into_iter();
-    let exports = paths.map(|path| {
-        let name = path.rsplit("::").next().unwrap_or(&path).to_owned();
-        (name, path)
-    });
-    exports.collect()
-}
-
-/// Returns the sources of a folder of the core, except those of tests.
-fn product(folder: &str) -> Vec<Tracked> {
-    let mut files = sources(&format!("{CORE}/{folder}"));
-    let is_test = |name: &str| {
-        name.split('/')
-            .any(|part| ["tests", "tests.rs", "threads.rs"].contains(&part))
-    };
-    files.retain(|file| !is_test(&file.name));
-    files
-}
-
 #[test]
 fn circle_of_two_files_is_found() {
-    let folder = Folder::of(&[
-        ("mod", "mod a;\nmod b;\nmod c;\npub(crate) use b::B;\n"),
-        ("a", "use super::{B, c::C};\n"),
-        ("b", "fn b() -> super::a::A;\n"),
-        ("c", "use std::fmt;\n// use super::a::A;\n"),
+    let folder = Sources::of(&[
+        ("folder", "mod a;\nmod b;\nmod c;\npub(crate) use b::B;\n"),
+        ("folder::a", "use super::{B, c::C};\n"),
+        ("folder::b", "fn b() -> super::a::A;\n"),
+        ("folder::c", "use std::fmt;\n// use super::a::A;\n"),
     ]);
-    let circles = in_circles(&folder.edges());
+    let circles = in_circles(&folder.edges("folder"));
     let named = |pair: [&str; 2]| pair.map(str::to_owned);
     assert_eq!(circles, [named(["a", "b"]), named(["b", "a"])]);
 }
 
 #[test]
 fn module_that_declares_and_uses_its_files_is_part_of_a_circle() {
-    let folder = Folder::of(&[
-        ("mod", "mod a;\nuse self::a::A;\nstruct World(A);\n"),
-        ("a", "use super::World;\n"),
+    let folder = Sources::of(&[
+        ("folder", "mod a;\nuse self::a::A;\nstruct World(A);\n"),
+        ("folder::a", "use super::World;\n"),
     ]);
-    assert_eq!(in_circles(&folder.edges()).len(), 2);
+    assert_eq!(in_circles(&folder.edges("folder")).len(), 2);
 }
 
 #[test]
 fn circle_through_a_nested_file_is_found() {
-    let folder = Folder::of(&[
-        ("mod", "mod a;\nmod b;\n"),
-        ("a", "mod c;\n"),
-        ("a::c", "use super::super::b::B;\nuse super::own;\n"),
-        ("b", "use super::a::A;\n"),
+    let folder = Sources::of(&[
+        ("folder", "mod a;\nmod b;\n"),
+        ("folder::a", "mod c;\n"),
+        ("folder::a::c", "use super::super::b::B;\nuse super::own;\n"),
+        ("folder::b", "use super::a::A;\n"),
     ]);
-    assert_eq!(in_circles(&folder.edges()).len(), 2);
+    assert_eq!(in_circles(&folder.edges("folder")).len(), 2);
 }
 
 /// File → the files of the same folder that it imports from.
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// The code of a folder's files by module, without comments and tests. A file in a folder within
-/// it, such as `hold::loss`, counts as a part of the file that declares it.
-struct Folder {
-    /// The folder as a path within the crate.
-    module: String,
+/// The code of a crate by module, without comments and tests.
+struct Sources {
     files: BTreeMap<String, String>,
     /// The path of each name that the crate exports.
     exports: BTreeMap<String, String>,
 }
 
-impl Folder {
-    fn read(folder: &str) -> Self {
-        let root = format!("{CORE}/{folder}/");
-        let mut files = BTreeMap::new();
-        for Tracked { name, text } in product(folder) {
-            let path = name
-                .strip_prefix(&root)
-                .and_then(|path| path.strip_suffix(".rs"));
-            let module = path.unwrap().replace('/', "::");
-            let module = module.strip_suffix("::mod").unwrap_or(&module);
-            files.insert(module.to_owned(), code(&text));
+impl Sources {
+    fn core() -> Self {
+        let root = "crates/redlatch-core/src";
+        let is_test = |part: &str| ["tests", "tests.rs", "threads.rs"].contains(&part);
+        let mut files = Vec::new();
+        for Tracked { name, text } in sources(root) {
+            let path = &name[root.len() + 1..];
+            if !path.split('/').any(is_test) {
+                let module = path.trim_end_matches(".rs").replace('/', "::");
+                files.push((module, text));
+            }
         }
-        Self {
-            module: folder.replace('/', "::"),
-            files,
-            exports: exports_of_the_core(),
-        }
+        let files: Vec<_> = files
+            .iter()
+            .map(|(module, text)| (&**module, &**text))
+            .collect();
+        Self::of(&files)
     }
 
     fn of(files: &[(&str, &str)]) -> Self {
-        let files = files.iter();
-        Self {
-            module: "folder".to_owned(),
-            files: files
-                .map(|(name, text)| ((*name).to_owned(), code(text)))
-                .collect(),
-            exports: BTreeMap::new(),
-        }
+        let module = |path: &str| match path.strip_suffix("::mod").unwrap_or(path) {
+            "lib" => String::new(),
+            module => module.to_owned(),
+        };
+        let files = files
+            .iter()
+            .map(|(path, text)| (module(path), code(text).join("\n")));
+        let (files, exports) = (files.collect(), BTreeMap::new());
+        let mut sources = Self { files, exports };
+        sources.exports = sources.exports("");
+        sources
     }
 
-    fn edges(&self) -> Edges {
-        let exports = self.exports();
-        let mut edges = Edges::new();
-        for (module, code) in &self.files {
-            let file = module.split("::").next().unwrap_or(module);
-            let depth = module.matches("::").count();
-            let paths = paths(code).into_iter();
-            let outward = paths.filter_map(|path| match path.strip_prefix("super::") {
-                // In a nested file, the first `super` leads to the file that declares it.
-                Some(_) => {
-                    let up = (0..depth).try_fold(&*path, |path, _| path.strip_prefix("super::"));
-                    up.map(str::to_owned)
-                }
-                None => Some(path),
-            });
-            let to: BTreeSet<_> = outward
-                .filter_map(|path| self.target(file, &path, &exports))
-                .filter(|target| target != file)
-                .collect();
-            edges.entry(file.to_owned()).or_default().extend(to);
-        }
-        edges
-    }
-
-    /// Returns the file from which `mod.rs` exports each name.
-    fn exports(&self) -> BTreeMap<String, String> {
-        let paths = paths(&self.files["mod"]).into_iter();
-        let exports = paths.filter_map(|path| {
-            let path = path.strip_prefix("self::").unwrap_or(&path).to_owned();
+    /// Returns the path of each name that a module exports from its files, relative to the module.
+    fn exports(&self, module: &str) -> BTreeMap<String, String> {
+        let paths = self.files.get(module).map(|code| paths(code));
+        let exports = paths.into_iter().flatten().filter_map(|path| {
+            let path = path.strip_prefix("self::").unwrap_or(&path);
             let (file, _) = path.split_once("::")?;
             let (_, name) = path.rsplit_once("::")?;
-            let known = self.files.contains_key(file);
-            known.then(|| (name.to_owned(), file.to_owned()))
+            let known = self.files.contains_key(&join(module, file));
+            known.then(|| (name.to_owned(), path.to_owned()))
         });
         exports.collect()
     }
 
-    /// Returns the file of this folder to which `path`, written in `file`, leads.
-    fn target(&self, file: &str, path: &str, exports: &BTreeMap<String, String>) -> Option<String> {
-        let within = if file == "mod" {
-            // A module that only declares and exports is not part of the check.
-            let uses = self.files["mod"].lines().any(is_item);
-            let path = path.strip_prefix("self::").unwrap_or(path);
-            uses.then_some(path)?
-        } else {
-            let exported = path.strip_prefix("crate::").and_then(|name| {
-                let path = self.exports.get(name.split("::").next()?)?;
-                path.strip_prefix(&self.module)?.strip_prefix("::")
-            });
-            let whole = format!("crate::{}::", self.module);
-            path.strip_prefix("super::")
-                .or_else(|| path.strip_prefix(&whole))
-                .or(exported)?
-        };
-        let first = within.split("::").next()?;
-        if first != "mod" && self.files.contains_key(first) {
-            return Some(first.to_owned());
-        }
-        match exports.get(first) {
-            Some(file) => Some(file.clone()),
-            None => (file != "mod").then(|| "mod".to_owned()),
-        }
+    /// Returns the path to which an export leads, or the path itself.
+    fn followed<'a>(&'a self, path: &'a str) -> &'a str {
+        self.exports.get(first(path)).map_or(path, |path| path)
     }
+
+    /// Returns a path of a module from the root of the crate; `None` if it leads to another crate.
+    fn absolute(&self, module: &str, path: &str) -> Option<String> {
+        if let Some(path) = path.strip_prefix("crate::") {
+            return Some(path.to_owned());
+        }
+        if let Some(path) = path.strip_prefix("super::") {
+            let above = module.rsplit_once("::").map_or("", |(above, _)| above);
+            return self
+                .absolute(above, path)
+                .or_else(|| Some(join(above, path)));
+        }
+        let path = path.strip_prefix("self::").unwrap_or(path);
+        let known = self.files.contains_key(&join(module, first(path)));
+        known.then(|| join(module, path))
+    }
+
+    /// Returns the imports between the files of a folder. A file in a folder within it, such as
+    /// `hold::loss`, counts as a part of the file that declares it.
+    fn edges(&self, folder: &str) -> Edges {
+        let within = format!("{folder}::");
+        let exports = self.exports(folder);
+        // A module that only declares and exports is not part of the check.
+        let uses = self.files[folder].lines().any(is_item);
+        let mut edges = Edges::new();
+        for (module, code) in &self.files {
+            let file = match module.strip_prefix(&within) {
+                Some(file) => first(file),
+                None if module == folder && uses => "mod",
+                None => continue,
+            };
+            let target = |path: &String| {
+                let path = self.absolute(module, path)?;
+                let name = first(self.followed(&path).strip_prefix(&within)?);
+                if self.files.contains_key(&join(folder, name)) {
+                    return Some(name.to_owned());
+                }
+                let exported = exports.get(name).map(|path| first(path));
+                let to = exported.or_else(|| (file != "mod").then_some("mod"))?;
+                Some(to.to_owned())
+            };
+            let paths = paths(code);
+            let to = paths.iter().filter_map(target).filter(|to| to != file);
+            edges.entry(file.to_owned()).or_default().extend(to);
+        }
+        edges
+    }
+}
+
+/// Returns the first part of a path.
+fn first(path: &str) -> &str {
+    path.split("::").next().unwrap_or(path)
+}
+
+fn join(module: &str, path: &str) -> String {
+    if module.is_empty() {
+        return path.to_owned();
+    }
+    format!("{module}::{path}")
 }
 
 fn is_item(line: &str) -> bool {
@@ -251,16 +232,6 @@ fn is_item(line: &str) -> bool {
         "const ",
     ];
     starts.iter().any(|start| line.starts_with(start))
-}
-
-/// Returns the text without comments and without its test module, which comes last.
-fn code(text: &str) -> String {
-    let lines: Vec<_> = text.lines().collect();
-    let end = lines.iter().rposition(|line| *line == "#[cfg(test)]");
-    let end = end.unwrap_or(lines.len());
-    let code = lines[..end].iter();
-    let code = code.map(|line| line.split_once("//").map_or(*line, |(code, _)| code));
-    code.fold(String::new(), |code, line| code + line + "\n")
 }
 
 /// Returns the paths of all imports, and the paths in the code with `super` or `crate`.

@@ -1,24 +1,16 @@
 //! Checks the documents: relative links must have a target, and the names in the table of
 //! invariants in `docs/contributing/architecture.md` must exist.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a document that cannot be read fails the test"
-)]
+use std::collections::{BTreeSet, HashMap};
 
-mod tree;
-
-use std::collections::HashMap;
-
+use crate::tree::{Tracked, files, read, root, tracked};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use tree::{Tracked, read, tracked};
 
 #[test]
 fn every_relative_link_leads_to_a_file_and_a_heading() {
-    let documents: HashMap<String, Document> = tracked("md")
-        .into_iter()
-        .map(|file| (file.name.clone(), Document::read(&file)))
-        .collect();
+    let documents = tracked("md").into_iter();
+    let documents = documents.map(|file| (file.name.clone(), Document::read(&file)));
+    let documents: HashMap<_, _> = documents.collect();
     let (mut seen, mut broken) = (0, Vec::new());
     for (name, document) in &documents {
         for link in &document.links {
@@ -56,7 +48,7 @@ fn every_link_to_a_file_of_the_repository_leads_to_one() {
             let path = rest.split([')', '>', ' ', '\n']).next().unwrap_or_default();
             seen += 1;
             let path = path.split('#').next().unwrap_or_default();
-            if !tree::root().join(path).exists() {
+            if !root().join(path).exists() {
                 broken.push(format!("{}: {path}", file.name));
             }
         }
@@ -115,10 +107,8 @@ fn what_does_not_exist_is_found() {
     assert_eq!(document.headings, ["a-b-heading-twice"]);
     let links = document.links.clone();
     let documents = HashMap::from([("docs/a.md".to_owned(), document)]);
-    let ends: Vec<_> = links
-        .iter()
-        .map(|link| follow("docs/a.md", link, &documents).is_ok())
-        .collect();
+    let leads = |link: &String| follow("docs/a.md", link, &documents).is_ok();
+    let ends: Vec<_> = links.iter().map(leads).collect();
     assert_eq!(ends, [true, false, false, false]);
     assert!(follow("docs/a.md", "contributing/design.md", &documents).is_ok());
     assert!(follow("docs/a.md", "../crates", &documents).is_ok());
@@ -189,21 +179,21 @@ fn follow(
     documents: &HashMap<String, Document>,
 ) -> Result<(), &'static str> {
     let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
-    let target = if path.is_empty() {
-        from.to_owned()
-    } else {
-        join(from, path)
+    let target = match path {
+        "" => from.to_owned(),
+        path => join(from, path),
     };
-    if !path.is_empty() && !tree::root().join(&target).exists() {
+    if !path.is_empty() && !root().join(&target).exists() {
         return Err("there is no such file");
     }
-    let headings = documents.get(&target).map(|document| &document.headings);
-    match headings {
-        _ if fragment.is_empty() => Ok(()),
-        Some(headings) if headings.iter().any(|heading| heading == fragment) => Ok(()),
-        Some(_) => Err("there is no such heading"),
-        None => Err("what has no headings cannot be linked into"),
+    if fragment.is_empty() {
+        return Ok(());
     }
+    let document = documents.get(&target);
+    let document = document.ok_or("what has no headings cannot be linked into")?;
+    let mut headings = document.headings.iter();
+    let found = headings.any(|heading| heading == fragment);
+    found.then_some(()).ok_or("there is no such heading")
 }
 
 /// Resolves a path relative to the folder of a file.
@@ -244,7 +234,7 @@ fn code_spans(text: &str) -> Vec<String> {
 
 /// The sources in which the names of the table must occur.
 struct Sources {
-    files: Vec<String>,
+    files: BTreeSet<String>,
     texts: Vec<String>,
 }
 
@@ -252,7 +242,7 @@ impl Sources {
     fn read() -> Self {
         let rust = tracked("rs");
         Self {
-            files: tree::files(),
+            files: files(),
             texts: rust.into_iter().map(|file| file.text).collect(),
         }
     }

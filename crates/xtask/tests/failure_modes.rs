@@ -1,16 +1,9 @@
 //! Checks that each failure of `docs/contributing/failure-modes.md` has a test with its number in a
 //! comment, and that each such comment names a failure of the page.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a page that is written otherwise fails the test"
-)]
-
-mod tree;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree::{Tracked, read, tracked};
+use crate::tree::{Tracked, read, tracked};
 
 /// The number of failures on the page.
 const ENTRIES: u32 = 50;
@@ -33,16 +26,10 @@ fn entries_are_numbered_in_order() {
 fn each_entry_has_a_test_and_each_comment_an_entry() {
     let mut tests = Tests::new();
     for file in sources() {
-        for (numbers, name) in comments(&file.text) {
-            for number in numbers {
-                tests.entry(number).or_default().insert(name.clone());
-            }
-        }
+        collect(&file.text, &mut tests);
     }
-    let found = disagreements(
-        &entries(&read("docs/contributing/failure-modes.md")),
-        &tests,
-    );
+    let entries = entries(&read("docs/contributing/failure-modes.md"));
+    let found = disagreements(&entries, &tests);
     assert!(found.is_empty(), "{found:#?}");
 }
 
@@ -51,29 +38,26 @@ fn disagreements_are_found() {
     let page = "| failure | redlatch |\n|---|---|\n| L1: a | b |\n| L2: c | d |\n| L43: e | f |\n";
     let entries = entries(page);
     assert_eq!(entries, [1, 2, 43]);
-    let tests = |text: &str| -> Tests {
-        let comments = comments(text).into_iter();
-        let pairs = comments.flat_map(|(numbers, name)| {
-            numbers
-                .into_iter()
-                .map(move |n| (n, BTreeSet::from([name.clone()])))
-        });
-        pairs.collect()
-    };
-    let agrees = tests("// L1, L2\n#[test]\nfn one() {}\n");
-    assert_eq!(disagreements(&entries, &agrees), Vec::<String>::new());
-    let missing = tests("// L1\nfn one() {}\n");
-    assert_eq!(disagreements(&entries, &missing), ["L2 has no test"]);
-    let unknown = tests("// L1, L2, L7\nasync fn one() {}\n");
-    assert_eq!(
-        disagreements(&entries, &unknown),
-        ["L7 of {\"one\"} is no entry"]
-    );
-    let offered = tests("// L1, L2, L43\nfn one() {}\n");
-    assert_eq!(
-        disagreements(&entries, &offered),
-        ["L43 has a test after all"]
-    );
+    for (text, found) in [
+        ("// L1, L2\n#[test]\nfn one() {}\n", None),
+        ("// L1\nfn one() {}\n", Some("L2 has no test")),
+        (
+            "// L1, L2, L7\nasync fn one() {}\n",
+            Some("L7 of {\"one\"} is no entry"),
+        ),
+        (
+            "// L1, L2, L43\nfn one() {}\n",
+            Some("L43 has a test after all"),
+        ),
+    ] {
+        let mut tests = Tests::new();
+        collect(text, &mut tests);
+        assert_eq!(
+            disagreements(&entries, &tests),
+            Vec::from_iter(found),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -86,24 +70,6 @@ fn mentions_refer_to_entries() {
             for number in mentions(comment) {
                 assert!((1..=ENTRIES).contains(&number), "{path}: {line}");
             }
-        }
-    }
-}
-
-#[test]
-fn names_of_tests_have_no_codes() {
-    for Tracked { name: path, text } in sources() {
-        let is_test =
-            path.contains("/tests/") || path.starts_with("tests/") || path.ends_with("/tests.rs");
-        let after = match text.find("#[cfg(test)]") {
-            _ if is_test => 0,
-            Some(at) => at,
-            None => continue,
-        };
-        for line in text[after..].lines() {
-            let Some(name) = function(line) else { continue };
-            let code = name.split('_').find(|word| is_code(word));
-            assert_eq!(code, None, "{path}: {name}");
         }
     }
 }
@@ -130,10 +96,9 @@ fn disagreements(entries: &[u32], tests: &Tests) -> Vec<String> {
     found
 }
 
-/// Returns the comments that stand alone before a function, such as `// L2, L41`, with the name of
+/// Collects the comments that stand alone before a function, such as `// L2, L41`, with the name of
 /// the function.
-fn comments(text: &str) -> Vec<(Vec<u32>, String)> {
-    let mut found = Vec::new();
+fn collect(text: &str, tests: &mut Tests) {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let Some(comment) = line.trim_start().strip_prefix("// L") else {
@@ -147,9 +112,10 @@ fn comments(text: &str) -> Vec<(Vec<u32>, String)> {
         let declaration = below.find(|line| !line.starts_with("#["));
         let name = declaration.and_then(function);
         let name = name.unwrap_or_else(|| panic!("{line} stands before no function"));
-        found.push((numbers, name.to_owned()));
+        for number in numbers {
+            tests.entry(number).or_default().insert(name.to_owned());
+        }
     }
-    found
 }
 
 /// Returns the numbers of the failures that a comment mentions, such as 2 in `what is left (L2)`.
@@ -165,14 +131,6 @@ fn function(line: &str) -> Option<&str> {
     let line = line.strip_prefix("pub ").unwrap_or(line);
     let line = line.strip_prefix("async ").unwrap_or(line);
     line.strip_prefix("fn ")?.split(['(', '<']).next()
-}
-
-/// Tells whether a part of a name is a letter and a number, as in `l12`.
-fn is_code(word: &str) -> bool {
-    let mut letters = word.chars();
-    letters.next().is_some_and(|c| "abcdlp".contains(c))
-        && !letters.as_str().is_empty()
-        && letters.all(|c| c.is_ascii_digit())
 }
 
 /// Reads the Rust files except this one, whose comments are examples.

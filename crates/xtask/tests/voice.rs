@@ -1,14 +1,7 @@
 //! Checks that documents use no word that the rules for prose in `CONTRIBUTING.md` refuse.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a document that cannot be read fails the test"
-)]
-
-mod tree;
-
+use crate::tree::{read, tracked};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use tree::{read, tracked};
 
 const REFUSED: [&str; 11] = [
     "whoever",

@@ -2,29 +2,21 @@
 //!
 //! Text that cannot be wrapped may be longer: tables, code, and the targets of links.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a file that cannot be read fails the test"
-)]
-
-mod tree;
-
-use tree::tracked;
+use crate::tree::tracked;
 
 const WIDTH: usize = 100;
+
+/// The marker of comments in the files with each ending. Markdown has none.
+const MARKERS: [(&str, &str); 3] = [("md", ""), ("rs", "//"), ("lua", "--")];
 
 #[test]
 fn prose_ends_at_100_columns() {
     let mut found = Vec::new();
-    for (ending, long) in [
-        ("md", long_prose as fn(&str) -> Vec<usize>),
-        ("rs", long_rust),
-        ("lua", long_lua),
-    ] {
+    for (ending, marker) in MARKERS {
         let files = tracked(ending);
         assert!(files.len() > 10, "only {} *.{ending}", files.len());
         for file in files {
-            let lines = long(&file.text).into_iter();
+            let lines = long(&file.text, marker).into_iter();
             found.extend(lines.map(|line| format!("{}:{line}", file.name)));
         }
     }
@@ -45,101 +37,63 @@ fn long_lines_are_found_where_they_can_be_wrapped() {
         (format!("see <https://{}>", "x".repeat(120)), 0),
         ("x".repeat(120), 0),
     ];
-    for (text, long) in prose {
-        assert_eq!(long_prose(&text).len(), long, "{text}");
-        let comment = text.replace('\n', "\n/// ");
-        assert_eq!(long_rust(&format!("/// {comment}")).len(), long, "{text}");
+    for (text, lines) in prose {
+        assert_eq!(long(&text, "").len(), lines, "{text}");
+        let comment = format!("/// {}", text.replace('\n', "\n/// "));
+        assert_eq!(long(&comment, "//").len(), lines, "{text}");
     }
-    for (code, long) in [
-        (format!("    // {words}"), 1),
-        (format!("let a = 1; // {words}"), 1),
-        (format!("let a = \"// {words}\";"), 0),
+    for (code, marker, lines) in [
+        (format!("    // {words}"), "//", 1),
+        (format!("let a = 1; // {words}"), "//", 1),
+        (format!("let a = \"// {words}\";"), "//", 0),
+        (format!("-- {words}"), "--", 1),
+        (format!("local a = 1 -- {words}"), "--", 1),
+        (format!("local a = '{words}'"), "--", 0),
     ] {
-        assert_eq!(long_rust(&code).len(), long, "{code}");
-    }
-    for (code, long) in [
-        (format!("-- {words}"), 1),
-        (format!("local a = 1 -- {words}"), 1),
-        (format!("local a = '{words}'"), 0),
-    ] {
-        assert_eq!(long_lua(&code).len(), long, "{code}");
+        assert_eq!(long(&code, marker).len(), lines, "{code}");
     }
 }
 
-/// Returns the numbers of the lines of Markdown that are too long.
-fn long_prose(text: &str) -> Vec<usize> {
-    let mut block = Block::default();
-    let lines = text.lines().enumerate();
-    lines
-        .filter(|(_, line)| block.is_prose(line) && is_long(line, 0))
-        .map(|(at, _)| at + 1)
-        .collect()
-}
-
-/// Returns the numbers of the lines of Rust whose comments are too long.
-fn long_rust(text: &str) -> Vec<usize> {
-    let mut block = Block::default();
-    let lines = text.lines().enumerate();
-    lines
-        .filter(|(_, line)| match comment(line, "//") {
-            None => {
-                block = Block::default();
-                false
-            }
-            Some((before, comment)) => {
-                let comment = comment.trim_start_matches(['/', '!']);
-                block.is_prose(comment) && is_long(comment, before + line_marker(line))
-            }
-        })
-        .map(|(at, _)| at + 1)
-        .collect()
-}
-
-/// Returns the numbers of the lines of Lua whose comments are too long.
-fn long_lua(text: &str) -> Vec<usize> {
-    let lines = text.lines().enumerate();
-    lines
-        .filter(|(_, line)| {
-            comment(line, "--").is_some_and(|(before, comment)| is_long(comment, before + 2))
-        })
-        .map(|(at, _)| at + 1)
-        .collect()
-}
-
-/// The current block of Markdown.
-#[derive(Default)]
-struct Block {
-    in_code: bool,
-}
-
-impl Block {
-    /// Reads a line, and tells whether it is prose.
-    fn is_prose(&mut self, line: &str) -> bool {
-        let line = line.trim_start();
-        if line.starts_with("```") {
-            self.in_code = !self.in_code;
-            return false;
+/// Returns the numbers of the lines whose prose is too long: of Markdown, or of comments.
+fn long(text: &str, marker: &str) -> Vec<usize> {
+    let mut in_code = false;
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let Some((before, prose)) = comment(line, marker) else {
+            in_code = false;
+            continue;
+        };
+        // The comments of Lua contain no Markdown.
+        let start = if marker == "--" {
+            ""
+        } else {
+            prose.trim_start()
+        };
+        if start.starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code && !start.starts_with('|') && is_long(prose, before) {
+            found.push(at + 1);
         }
-        !self.in_code && !line.starts_with('|')
     }
+    found
 }
 
-/// Returns the columns before a comment, and the text after its marker. A marker inside of a string
-/// does not begin a comment.
+/// Returns the columns before the text of a comment, and the text. A marker inside of a string does
+/// not begin a comment.
 fn comment<'a>(line: &'a str, marker: &str) -> Option<(usize, &'a str)> {
     let (at, _) = line.match_indices(marker).find(|(at, _)| {
         let before = &line[..*at];
         let quotes = |quote: char| before.matches(quote).count().is_multiple_of(2);
-        quotes('"') && (marker == "//" || quotes('\'')) && !before.ends_with(':')
+        quotes('"') && (marker != "--" || quotes('\'')) && !before.ends_with(':')
     })?;
-    let before = &line[..at];
-    Some((before.chars().count(), &line[at + marker.len()..]))
-}
-
-/// Returns the width of the marker of a Rust comment.
-fn line_marker(line: &str) -> usize {
-    let line = line.trim_start();
-    2 + usize::from(line.starts_with("///") || line.starts_with("//!"))
+    let text = &line[at + marker.len()..];
+    // A comment may be documentation.
+    let text = match marker {
+        "//" => text.trim_start_matches(['/', '!']),
+        _ => text,
+    };
+    let before = &line[..line.len() - text.len()];
+    Some((before.chars().count(), text))
 }
 
 /// Tells whether prose is too long after `before` columns, without the parts that cannot be
@@ -149,11 +103,8 @@ fn is_long(prose: &str, before: usize) -> bool {
     let mut width = before;
     while let Some(at) = rest.find("](").or_else(|| rest.find("http")) {
         width += rest[..at].chars().count();
-        let end = if rest[at..].starts_with("](") {
-            ')'
-        } else {
-            ' '
-        };
+        let is_link = rest[at..].starts_with("](");
+        let end = if is_link { ')' } else { ' ' };
         let behind = rest[at..].find(end).unwrap_or(rest.len() - at);
         rest = &rest[at + behind..];
     }

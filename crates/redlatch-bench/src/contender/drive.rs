@@ -23,18 +23,19 @@ pub(crate) async fn drive(session: &Session, job: &Job) -> Result<Done, Failure>
         let (gate, names, until) = (Arc::clone(&gate), job.names, job.until);
         tasks.spawn(async move {
             gate.wait().await;
-            let end = End::of(until);
-            match names {
-                Names::Own | Names::Mixed => alone(lock, end, Duration::ZERO).await,
-                Names::Beside if number == 0 => alone(lock, end, PAUSE).await,
-                Names::Beside => {
-                    let mut done = alone(lock, end, Duration::ZERO).await?;
-                    done.latencies.clear();
-                    Ok(done)
+            let mut done = match names {
+                Names::Own | Names::Mixed => alone(lock, until, Duration::ZERO).await?,
+                Names::Beside if number == 0 => alone(lock, until, PAUSE).await?,
+                Names::Beside => alone(lock, until, Duration::ZERO).await?,
+                Names::One { hold } | Names::Pool { hold } => {
+                    shared(lock, u32::try_from(number)?, until, hold).await?
                 }
-                Names::One { hold } => together(lock, u32::try_from(number)?, end, hold).await,
-                Names::Pool { hold } => pooled(lock, u32::try_from(number)?, end, hold).await,
+            };
+            // Busy tasks do not count, and hand-offs follow from the holds.
+            if names == Names::Beside && number > 0 || matches!(names, Names::One { .. }) {
+                done.latencies.clear();
             }
+            Ok::<_, Failure>(done)
         });
     }
     gate.wait().await;
@@ -47,34 +48,24 @@ pub(crate) async fn drive(session: &Session, job: &Job) -> Result<Done, Failure>
     Ok(done)
 }
 
-/// The condition that ends a task.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    At(Instant),
-    After(u64),
-}
-
-impl End {
-    fn of(until: Until) -> Self {
-        match until {
-            Until::Time(time) => Self::At(Instant::now() + time),
-            Until::Pairs(pairs) => Self::After(pairs),
-        }
-    }
-
-    fn has_come(self, pairs: u64) -> bool {
-        match self {
-            Self::At(end) => Instant::now() >= end,
-            Self::After(enough) => pairs >= enough,
-        }
+/// Tells whether a task goes on that began then and has done so many pairs.
+fn goes_on(until: Until, began: Instant, pairs: u64) -> bool {
+    match until {
+        Until::Time(time) => began.elapsed() < time,
+        Until::Pairs(enough) => pairs < enough,
     }
 }
 
 /// Runs a task on a name of its own. It rests for `pause` before each pair.
-async fn alone(mut lock: Box<dyn Lock>, end: End, pause: Duration) -> Result<TaskDone, Failure> {
+async fn alone(
+    mut lock: Box<dyn Lock>,
+    until: Until,
+    pause: Duration,
+) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
-    let mut before = Instant::now();
-    while !end.has_come(done.pairs) {
+    let began = Instant::now();
+    let mut before = began;
+    while goes_on(until, began, done.pairs) {
         if !pause.is_zero() {
             rest(pause).await?;
             before = Instant::now();
@@ -89,35 +80,24 @@ async fn alone(mut lock: Box<dyn Lock>, end: End, pause: Duration) -> Result<Tas
     Ok(done)
 }
 
-/// Runs a task on a name that it shares with others. A task that waits when the time is up leaves
-/// without the name.
-async fn together(
-    lock: Box<dyn Lock>,
-    task: u32,
-    end: End,
-    hold: Duration,
-) -> Result<TaskDone, Failure> {
-    let mut done = pooled(lock, task, end, hold).await?;
-    done.latencies.clear();
-    Ok(done)
-}
-
-/// Runs a task on a name that it shares with others, and measures how long it waits.
-async fn pooled(
+/// Runs a task on a name that it shares with others, and measures how long it waits. A task that
+/// waits when the time is up leaves without the name.
+async fn shared(
     mut lock: Box<dyn Lock>,
     task: u32,
-    end: End,
+    until: Until,
     hold: Duration,
 ) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
-    while !end.has_come(done.pairs) {
+    let began = Instant::now();
+    while goes_on(until, began, done.pairs) {
         let called = clock::monotonic();
-        match end {
-            End::At(end) => match timeout_at(end, lock.acquire()).await {
+        match until {
+            Until::Time(time) => match timeout_at(began + time, lock.acquire()).await {
                 Ok(acquired) => acquired?,
                 Err(_) => break,
             },
-            End::After(_) => lock.acquire().await?,
+            Until::Pairs(_) => lock.acquire().await?,
         }
         let got = clock::monotonic();
         rest(hold).await?;

@@ -48,15 +48,7 @@ pub(crate) struct Lap {
 
 impl Floor {
     pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
-        let client = client(url)?;
-        let commands = connection(&client).await?;
-        let mut stations = Vec::new();
-        for _ in 0..2 {
-            stations.push(Station {
-                messages: client.get_async_pubsub().await?,
-                commands: commands.clone(),
-            });
-        }
+        let stations = Station::connect(url, 2).await?;
         Ok(Self { stations })
     }
 }
@@ -88,13 +80,18 @@ impl Contender for Floor {
 }
 
 impl Station {
-    /// Connects a station with its own process.
-    pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
+    /// Connects the stations of a process.
+    pub(crate) async fn connect(url: &str, count: usize) -> Result<Vec<Self>, Failure> {
         let client = client(url)?;
-        Ok(Self {
-            messages: client.get_async_pubsub().await?,
-            commands: connection(&client).await?,
-        })
+        let commands = connection(&client).await?;
+        let mut stations = Vec::new();
+        for _ in 0..count {
+            stations.push(Self {
+                messages: client.get_async_pubsub().await?,
+                commands: commands.clone(),
+            });
+        }
+        Ok(stations)
     }
 
     /// Runs one round in its own task. A worker thread of the runtime wakes a task sooner than it

@@ -56,10 +56,6 @@ impl Lock for Bare {
             Err("the bare script has refused".into())
         }
     }
-
-    async fn release(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 /// The rate limiter of redlatch.
@@ -79,9 +75,5 @@ impl Lock for Check {
             Admission::Pass(_) => Ok(()),
             Admission::Refused(refused) => Err(format!("{refused:?}").into()),
         }
-    }
-
-    async fn release(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 }

@@ -1,11 +1,10 @@
-//! The contenders. Each contender is one file: a [`Session`] if it is a Rust library, and a line in
-//! [`KNOWN`] for its name.
+//! The contenders: a [`Session`] for each that is a Rust library, and a line in [`KNOWN`] for its
+//! name.
 
 mod drive;
 mod external;
 mod floor;
 mod gcra;
-mod polling;
 mod raw;
 mod raw_pool;
 mod redlatch;
@@ -77,8 +76,11 @@ pub(crate) trait Lock: Send {
     /// Waits until it holds the name.
     async fn acquire(&mut self) -> Result<(), Failure>;
 
-    /// Releases the hold of [`acquire`](Self::acquire). Returns when the server has answered.
-    async fn release(&mut self) -> Result<(), Failure>;
+    /// Releases the hold of [`acquire`](Self::acquire). Returns when the server has answered. A
+    /// check of a rate has nothing to release.
+    async fn release(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// The built-in contenders, in the order of the tables.
@@ -124,14 +126,11 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Session, Failure> {
     Ok(match name {
         RAW => raw::session(url).await?,
         "rslock" => rslock::session(url),
-        "polling" => polling::session(url).await?,
+        "polling" => raw::polling(url).await?,
         SCRIPTS => scripts::session(url).await?,
         RAW_POOL => raw_pool::session(url).await?,
         GCRA => gcra::session(url).await?,
-        kind => {
-            let session = redlatch::session(kind, url).await?;
-            session.ok_or_else(|| format!("no contender is called {name:?}"))?
-        }
+        kind => redlatch::session(kind, url).await?,
     })
 }
 

@@ -1,12 +1,12 @@
-//! The limit: a frozen, minimal, unfenced pair of hash scripts through the client crate that
-//! redlatch uses. It supports no waiters, no tokens and no repeated requests. It is not for
+//! Two locks without waiters, tokens and repeated requests, through the client crate that redlatch
+//! uses: the limit, which is a frozen, minimal pair of hash scripts, and polling. They are not for
 //! production use.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redis::{
-    AsyncConnectionConfig, Client, RedisResult, Script,
+    AsyncConnectionConfig, Client, RedisResult, Script, Value,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster::ClusterClient,
 };
@@ -28,28 +28,50 @@ if redis.call('HGET', KEYS[1], 'o') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 return 1";
 
-struct RawLock<C> {
+/// Deletes a name that was set to the owner.
+const UNLOCK: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0";
+
+/// A lock that asks again after a pause.
+struct Asking<C> {
     connection: C,
-    scripts: Arc<[Script; 2]>,
+    scripts: Arc<Scripts>,
     name: String,
     owner: String,
 }
 
-/// Connects to one server, or to a cluster if the URL is that of a cluster.
+/// The script that acquires, or nothing for `SET NX PX`, and the script that releases.
+type Scripts = (Option<Script>, Script);
+
+/// Connects the raw pair to one server, or to a cluster if the URL is that of a cluster.
 pub(super) async fn session(url: &str) -> Result<Session, Failure> {
+    let scripts = (Some(Script::new(ACQUIRE)), Script::new(RELEASE));
     if let Some(nodes) = url.strip_prefix("redis+cluster://") {
         let nodes = nodes.split(',').map(|node| format!("redis://{node}"));
-        let client = ClusterClient::builder(nodes)
-            .response_timeout(PATIENCE)
-            .build()?;
-        return Ok(through(client.get_async_connection().await?));
+        let client = ClusterClient::builder(nodes).response_timeout(PATIENCE);
+        let connection = client.build()?.get_async_connection().await?;
+        return Ok(asking(connection, SCRIPTED, scripts));
     }
-    Ok(through(connection(&Client::open(url)?).await?))
+    let connection = connection(&Client::open(url)?).await?;
+    Ok(asking(connection, SCRIPTED, scripts))
 }
 
-fn through<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C) -> Session {
-    let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
-    Session::new(SCRIPTED, move |name| RawLock {
+/// Connects a lock as users write it themselves: `SET NX PX`, a loop that retries after a pause as
+/// short as users dare to set it, and a script that deletes the key if it still has the own value.
+pub(super) async fn polling(url: &str) -> Result<Session, Failure> {
+    let connection = connection(&Client::open(url)?).await?;
+    let verbs = &["set", "evalsha", "eval", "script|load"];
+    Ok(asking(connection, verbs, (None, Script::new(UNLOCK))))
+}
+
+fn asking<C: ConnectionLike + Clone + Send + Sync + 'static>(
+    connection: C,
+    verbs: &'static [&'static str],
+    scripts: Scripts,
+) -> Session {
+    let scripts = Arc::new(scripts);
+    Session::new(verbs, move |name| Asking {
         connection: connection.clone(),
         scripts: Arc::clone(&scripts),
         name: name.to_owned(),
@@ -58,29 +80,40 @@ fn through<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C) -> 
 }
 
 #[async_trait]
-impl<C: ConnectionLike + Clone + Send + Sync> Lock for RawLock<C> {
+impl<C: ConnectionLike + Clone + Send + Sync> Lock for Asking<C> {
     async fn acquire(&mut self) -> Result<(), Failure> {
+        let lease = LEASE.as_millis() as u64;
         loop {
-            let mut call = self.scripts[0].key(&self.name);
-            call.arg(&self.owner).arg(LEASE.as_millis() as u64);
-            let taken: u8 = call.invoke_async(&mut self.connection).await?;
-            if taken == 1 {
+            let taken = if let Some(script) = &self.scripts.0 {
+                let mut call = script.key(&self.name);
+                call.arg(&self.owner).arg(lease);
+                let taken: u8 = call.invoke_async(&mut self.connection).await?;
+                taken == 1
+            } else {
+                let mut set = redis::cmd("SET");
+                set.arg(&self.name).arg(&self.owner).arg("NX");
+                set.arg("PX").arg(lease);
+                let answer: Value = set.query_async(&mut self.connection).await?;
+                answer == Value::Okay
+            };
+            if taken {
                 return Ok(());
             }
-            sleep(POLL).await;
+            sleep(PAUSE).await;
         }
     }
 
     async fn release(&mut self) -> Result<(), Failure> {
-        let mut call = self.scripts[1].key(&self.name);
+        let mut call = self.scripts.1.key(&self.name);
         call.arg(&self.owner);
-        let given: u8 = call.invoke_async(&mut self.connection).await?;
-        if given == 1 {
-            Ok(())
-        } else {
-            Err("the name had another holder".into())
-        }
+        let count = call.invoke_async(&mut self.connection).await?;
+        given(count, "the name had another holder")
     }
+}
+
+/// Fails with `otherwise` unless a script has released one hold.
+pub(super) fn given(count: u8, otherwise: &'static str) -> Result<(), Failure> {
+    (count == 1).then_some(()).ok_or_else(|| otherwise.into())
 }
 
 /// Opens a connection with no timeout, however busy the machine is.
@@ -97,7 +130,8 @@ pub(super) fn rand() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-const POLL: Duration = Duration::from_millis(10);
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The timeout of a connection to a cluster, which cannot be disabled.
 const PATIENCE: Duration = Duration::from_secs(600);

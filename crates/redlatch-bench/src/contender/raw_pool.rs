@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Failure, LEASE, Lock, SCRIPTED, Session,
-    raw::{connection, rand},
+    raw::{connection, given, rand},
 };
 use crate::job::PERMITS;
 
@@ -113,12 +113,9 @@ impl Lock for Permit {
 
     async fn release(&mut self) -> Result<(), Failure> {
         let mut call = self.scripts[1].key(&self.keys);
-        let given: u8 = call.arg(self.id).invoke_async(&mut self.connection).await?;
-        if given == 1 {
-            Ok(())
-        } else {
-            Err("the permit was not held".into())
-        }
+        call.arg(self.id);
+        let count = call.invoke_async(&mut self.connection).await?;
+        given(count, "the permit was not held")
     }
 }
 

@@ -27,7 +27,7 @@ struct Handle<G, T, R> {
 
 /// Connects a client, if `name` is that of a kind. `roomy` and `permits` have a permit for each
 /// task. With `one-`, all tasks of a round share one semaphore.
-pub(super) async fn session(name: &str, url: &str) -> Result<Option<Session>, Failure> {
+pub(super) async fn session(name: &str, url: &str) -> Result<Session, Failure> {
     let named: OfKind = match name {
         "redlatch" => |client, name| {
             let lock = client.lock(name);
@@ -53,11 +53,11 @@ pub(super) async fn session(name: &str, url: &str) -> Result<Option<Session>, Fa
         "permits" => |client, name| permits(client, name, ROOM),
         "one-permits" => |client, name| permits(client, of_round(name), ROOM),
         LIMIT => |client, name| Box::new(Check::new(client, name)),
-        _ => return Ok(None),
+        _ => return Err(format!("no contender is called {name:?}").into()),
     };
     let client = connect(url).await?;
     let lock = Box::new(move |name: &str| named(&client, name));
-    Ok(Some(Session { verbs: VERBS, lock }))
+    Ok(Session { verbs: VERBS, lock })
 }
 
 /// Connects a client with limits for the waiters and holds of all workloads.

@@ -1,5 +1,5 @@
 //! The crate `rslock`: Redlock over one server. It polls; its pause is set to the average pause of
-//! [`polling`](super::polling).
+//! [`polling`](super::raw::polling).
 
 use std::time::Duration;
 

@@ -62,10 +62,8 @@ fn line(report: &Report, series: &Series) -> Line {
         .filter(|measure| !series.values(measure).is_empty())
         .collect();
     let each = |value: &dyn Fn(&str) -> f64| {
-        let values = measured.iter();
-        values
-            .map(|&measure| (measure.to_owned(), rounded(value(measure))))
-            .collect()
+        let value = |&measure: &&str| (measure.to_owned(), rounded(value(measure)));
+        measured.iter().map(value).collect()
     };
     let reference = report.reference(&series.case);
     let reference = reference.filter(|name| *name != series.contender);

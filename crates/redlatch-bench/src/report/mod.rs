@@ -37,7 +37,7 @@ pub(crate) enum Bound {
 }
 
 /// The results of one workload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) workload: &'static str,
     pub(crate) title: &'static str,
@@ -62,10 +62,8 @@ impl Series {
 
     /// Returns the values of a measure, round by round; empty if it was not measured.
     pub(crate) fn values(&self, measure: &str) -> Vec<f64> {
-        let samples = self.samples.iter();
-        samples
-            .filter_map(|sample| sample.get(measure).copied())
-            .collect()
+        let values = self.samples.iter().map(|sample| sample.get(measure));
+        values.flatten().copied().collect()
     }
 
     pub(crate) fn median(&self, measure: &str) -> f64 {
@@ -78,19 +76,12 @@ impl Series {
 }
 
 impl Report {
-    pub(crate) const fn new(
-        workload: &'static str,
-        title: &'static str,
-        latency: Duration,
-    ) -> Self {
+    pub(crate) fn new(workload: &'static str, title: &'static str, latency: Duration) -> Self {
         Self {
             workload,
             title,
             latency,
-            series: Vec::new(),
-            targets: Vec::new(),
-            notes: Vec::new(),
-            plotted: &[],
+            ..Self::default()
         }
     }
 
@@ -130,6 +121,11 @@ impl Report {
         });
     }
 
+    /// Adds a remark.
+    pub(crate) fn note(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
     /// Adds the targets of one case.
     pub(crate) fn targets<const N: usize>(&mut self, case: &str, found: [(&str, Bound, f64); N]) {
         for (what, bound, value) in found {
@@ -148,11 +144,11 @@ impl Report {
     }
 
     fn heading(&self) -> String {
-        let away = span(self.latency);
-        match self.latency {
-            Duration::ZERO => format!("{}: {}", self.workload, self.title),
-            _ => format!("{}, {away} away: {}", self.workload, self.title),
-        }
+        let away = match self.latency {
+            Duration::ZERO => String::new(),
+            latency => format!(", {} away", span(latency)),
+        };
+        format!("{}{away}: {}", self.workload, self.title)
     }
 
     /// Returns the measures of all series, in the order of [`MEASURES`].
@@ -168,11 +164,10 @@ impl Report {
 /// Returns the base name of the files of a workload.
 fn id(workload: &str, latency: Duration) -> String {
     if latency.is_zero() {
-        workload.to_owned()
-    } else {
-        let away = span(latency).replace(' ', "").replace('µ', "u");
-        format!("{workload}-{away}")
+        return workload.to_owned();
     }
+    let away = span(latency).replace(' ', "").replace('µ', "u");
+    format!("{workload}-{away}")
 }
 
 impl Target {

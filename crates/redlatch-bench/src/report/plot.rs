@@ -1,7 +1,5 @@
 //! Plots in SVG: bars of medians with a line from the lowest to the highest round.
 
-use std::fmt::Write;
-
 use super::{Report, Series};
 use crate::stats::quantile;
 
@@ -17,60 +15,45 @@ pub(super) fn plot(report: &Report) -> String {
     let height = HEAD + panel * measures.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"8\" y=\"20\" font-size=\"15\" font-weight=\"bold\">{}</text>\n",
-        escaped(&report.heading())
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
+    let large = "font-size=\"15\" font-weight=\"bold\"";
+    svg += &text(8.0, 20.0, large, &report.heading());
     for (at, measure) in measures.iter().enumerate() {
-        draw(&mut svg, report, measure, HEAD + panel * at as f64);
+        svg += &drawn(report, measure, HEAD + panel * at as f64);
     }
-    svg.push_str("</svg>\n");
-    svg
+    svg + "</svg>\n"
 }
 
-/// Draws the panel of one measure, from `top` on. Writing to a `String` does not fail.
-fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
+/// Draws the panel of one measure, from `top` on.
+fn drawn(report: &Report, measure: &str, top: f64) -> String {
     let scale = Scale::of(report.series.iter().flat_map(|one| finite(one, measure)));
-    let _ = writeln!(
-        svg,
-        "<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>",
-        top + 22.0,
-        escaped(&format!("{measure}{}", scale.remark()))
-    );
+    let heading = format!("{measure}{}", scale.remark());
+    let mut svg = text(8.0, top + 22.0, "font-weight=\"bold\"", &heading);
     for (at, series) in report.series.iter().enumerate() {
-        let values = finite(series, measure);
         let y = (at as f64).mul_add(BAR, top + HEAD);
-        let label = escaped(&format!("{} · {}", series.case, series.contender));
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{label}</text>",
-            LEFT - 6.0,
-            y + 13.0
-        );
+        let label = format!("{} · {}", series.case, series.contender);
+        svg += &text(LEFT - 6.0, y + 13.0, "text-anchor=\"end\"", &label);
+        let values = finite(series, measure);
         if values.is_empty() {
             continue;
         }
-        let (low, middle, high) = (
-            scale.length(quantile(&values, 0.0)),
-            scale.length(quantile(&values, 0.5)),
-            scale.length(quantile(&values, 1.0)),
+        let [low, middle, high] = [0.0, 0.5, 1.0].map(|share| quantile(&values, share));
+        let (from, to) = (LEFT + scale.length(low), LEFT + scale.length(high));
+        let (width, colour) = (scale.length(middle), colour(report, series));
+        let (bar, line) = (y + 3.0, y + 9.0);
+        svg += &format!(
+            "<rect x=\"{LEFT}\" y=\"{bar}\" width=\"{width:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
+             <line x1=\"{from:.1}\" y1=\"{line}\" x2=\"{to:.1}\" y2=\"{line}\" stroke=\"black\"/>\n"
         );
-        let colour = colour(report, series);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{LEFT}\" y=\"{}\" width=\"{middle:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
-             <line x1=\"{:.1}\" y1=\"{}\" x2=\"{:.1}\" y2=\"{}\" stroke=\"black\"/>\n\
-             <text x=\"{:.1}\" y=\"{}\">{}</text>",
-            y + 3.0,
-            LEFT + low,
-            y + 9.0,
-            LEFT + high,
-            y + 9.0,
-            LEFT + high + 6.0,
-            y + 13.0,
-            short(quantile(&values, 0.5))
-        );
+        svg += &text(to + 6.0, y + 13.0, "", &short(middle));
     }
+    svg
+}
+
+fn text(x: f64, y: f64, style: &str, content: &str) -> String {
+    let content = content.replace('&', "&amp;").replace('<', "&lt;");
+    format!("<text x=\"{x:.1}\" y=\"{y}\" {style}>{content}</text>\n")
 }
 
 /// The scale of the bars.
@@ -140,10 +123,6 @@ fn short(value: f64) -> String {
         value if value >= 1.0 => format!("{value:.1}"),
         value => format!("{value:.3}"),
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 const PANELS: usize = 4;

@@ -16,7 +16,7 @@ use crate::{
     job::Names,
     report::{Report, Series},
     rig::Rig,
-    rounds::{Case, interleaved},
+    rounds::interleaved,
 };
 
 pub(super) async fn spread(mut report: Report, plan: &Plan, binary: &ServerBinary) -> Reported {
@@ -32,12 +32,7 @@ pub(super) async fn spread(mut report: Report, plan: &Plan, binary: &ServerBinar
         let mut series: [Vec<Series>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..plan.effort.rounds {
             for (at, (rig, name)) in rigs.iter().enumerate() {
-                let case = Case::timed(
-                    format!("{}, {name}", label(tasks)),
-                    Names::Own,
-                    tasks,
-                    plan.effort.time,
-                );
+                let case = plan.case(format!("{}, {name}", label(tasks)), Names::Own, tasks);
                 let round = interleaved(rig, &mut clients[at], &case, 1).await?;
                 append(&mut series[at], round);
             }
@@ -45,12 +40,11 @@ pub(super) async fn spread(mut report: Report, plan: &Plan, binary: &ServerBinar
         report.series.extend(series.into_iter().flatten());
     }
     for (rig, name) in &rigs {
-        let mut series =
-            holds::measure(rig, Kept::of(10_000), holds::time(plan), plan.effort.few).await?;
+        let mut series = holds::measure(rig, Kept::of(10_000), plan).await?;
         series.case = format!("{}, {name}", series.case);
         report.series.push(series);
     }
-    report.notes.push(NOTE.to_owned());
+    report.note(NOTE);
     Ok(report)
 }
 

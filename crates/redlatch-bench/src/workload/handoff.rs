@@ -1,16 +1,19 @@
-//! W3: all tasks want the same name, in one process.
+//! W3 and W4: all tasks want the same name, in one process, or in several.
 
 use std::time::Duration;
 
-use super::{Reported, contenders, own, wants};
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+
+use super::{Reported, contenders, own, own_worker, wanted, wants};
 use crate::{
     cli::Plan,
-    contender::{Contender, FLOOR, Floor, KINDS, RAW},
-    job::Names,
+    contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, Floor, KINDS, RAW, laps},
+    job::{Done, Job, Names, Until},
     report::{Bound, Report},
     rig::Rig,
-    rounds::{Case, interleaved},
-    stats::span,
+    rounds::Case,
+    stats::{grouped, span},
 };
 
 pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
@@ -20,7 +23,7 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
     others.retain(|contender| contender.name() != RAW);
     all.append(&mut others);
     for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
-        all.push(Box::new(own(kind, rig).await?));
+        all.push(own(kind, rig).await?);
     }
     let holds = if plan.latency.is_zero() {
         &HOLDS[..]
@@ -29,14 +32,12 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
     };
     for &hold in holds {
         for waiters in SIZES {
-            let case = Case::timed(
-                label(waiters, hold),
-                Names::One { hold },
-                waiters,
-                long_enough(plan, waiters, hold),
-            );
-            let series = interleaved(rig, &mut all, &case, rounds(plan, hold)).await?;
-            report.series.extend(series);
+            let case = Case {
+                until: Until::Time(long_enough(plan, waiters, hold)),
+                ..plan.case(label(waiters, hold), Names::One { hold }, waiters)
+            };
+            let rounds = rounds(plan, hold);
+            report.compare(rig, &mut all, &case, rounds).await?;
         }
     }
     for &hold in holds {
@@ -45,43 +46,40 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
         }
         flat(&mut report, &SIZES.map(|waiters| label(waiters, hold)));
     }
-    report.notes.push(NOTE.to_owned());
+    report.note(NOTE);
     report.plotted = PLOTTED;
     Ok(report)
 }
 
 /// Adds the project's targets for a hand-off.
-pub(super) fn targets(report: &mut Report, case: &str) {
+fn targets(report: &mut Report, case: &str) {
     let ratio = report.ratio(case, "redlatch", FLOOR, "p50 µs");
-    report.target(
-        format!("{case}: p50, of the floor's"),
-        Bound::AtMost(1.3),
-        ratio,
-    );
     let commands = commands(report, case);
-    // The limit is three commands, plus commands that were on the way when counting began and
-    // ended.
-    report.target(format!("{case}: commands"), Bound::AtMost(3.05), commands);
+    report.targets(
+        case,
+        [
+            ("p50, of the floor's", Bound::AtMost(1.3), ratio),
+            // The limit is three commands, plus commands that were on the way when counting began
+            // and ended.
+            ("commands", Bound::AtMost(3.05), commands),
+        ],
+    );
 }
 
 /// Compares the commands of cases that differ only in the number of waiters.
-pub(super) fn flat(report: &mut Report, cases: &[String]) {
+fn flat(report: &mut Report, cases: &[String]) {
     let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
         return;
     };
-    let found = cases.iter().map(|case| commands(report, case));
-    let (least, most) = found.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| {
-        (least.min(one), most.max(one))
-    });
-    report.target(
-        format!("commands from {first} to {last}, the most of the least"),
-        Bound::AtMost(1.1),
-        most / least,
-    );
+    let found = || cases.iter().map(|case| commands(report, case));
+    let least = found().fold(f64::INFINITY, f64::min);
+    let most = found().fold(f64::NEG_INFINITY, f64::max);
+    let what = format!("commands from {first} to {last}, the most of the least");
+    report.target(what, Bound::AtMost(1.1), most / least);
 }
 
 /// Returns the number of rounds. Holds with a duration make rounds long, so there are fewer.
-pub(super) fn rounds(plan: &Plan, hold: Duration) -> usize {
+fn rounds(plan: &Plan, hold: Duration) -> usize {
     if hold.is_zero() && plan.latency.is_zero() {
         plan.effort.rounds
     } else {
@@ -102,11 +100,7 @@ fn long_enough(plan: &Plan, waiters: usize, hold: Duration) -> Duration {
 }
 
 fn label(waiters: usize, hold: Duration) -> String {
-    let waiters = match waiters {
-        1_000 => "1,000 waiters".to_owned(),
-        waiters => format!("{waiters} waiters"),
-    };
-    held(&waiters, hold)
+    held(&format!("{} waiters", grouped(&waiters.to_string())), hold)
 }
 
 /// Adds the duration of the holds to the name of a case, if they have one.
@@ -118,11 +112,11 @@ pub(super) fn held(case: &str, hold: Duration) -> String {
     }
 }
 
-pub(super) const NOTE: &str = "p50 and p99 are of a hand-off, from the call of a release to the return of the next acquisition. `floor` is PUBLISH → message → EVALSHA through the \
+const NOTE: &str = "p50 and p99 are of a hand-off, from the call of a release to the return of the next acquisition. `floor` is PUBLISH → message → EVALSHA through the \
     same client crate, from one who has just had its own script answered to one who is subscribed and waits; it takes turns with the others, and ratios are to it, round by round. Commands are those of the middle of each round, when all wait and nobody goes yet.";
 
 /// The measures that characterise a hand-off.
-pub(super) const PLOTTED: &[&str] = &["p50 µs", "p99 µs", "commands"];
+const PLOTTED: &[&str] = &["p50 µs", "p99 µs", "commands"];
 
 const SIZES: [usize; 4] = [2, 16, 128, 1_000];
 
@@ -133,3 +127,104 @@ const HOLDS: [Duration; 3] = [
     Duration::from_micros(200),
     Duration::from_millis(2),
 ];
+
+/// The processes of one contender, which run their rounds together.
+struct Fleet {
+    name: String,
+    members: Vec<External>,
+}
+
+impl Fleet {
+    async fn start(name: &str, words: &[String], size: usize, url: &str) -> Result<Self, Failure> {
+        let starts = (0..size).map(|_| External::start(name, words, url));
+        let (name, members) = (name.to_owned(), try_join_all(starts).await?);
+        Ok(Self { name, members })
+    }
+}
+
+#[async_trait]
+impl Contender for Fleet {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn verbs(&self) -> Vec<String> {
+        if self.name == FLOOR {
+            return FLOOR_VERBS.map(str::to_owned).to_vec();
+        }
+        self.members[0].verbs()
+    }
+
+    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
+        let each = if self.name == FLOOR {
+            // Each process has one station of the ring.
+            let laps = laps(job, u32::try_from(self.members.len())?)?;
+            let members = self.members.iter_mut().zip(&laps);
+            try_join_all(members.map(|(member, lap)| member.lap(lap))).await?
+        } else {
+            try_join_all(self.members.iter_mut().map(|member| member.run(job))).await?
+        };
+        let mut all = Done::default();
+        for done in each {
+            all.wall = all.wall.max(done.wall);
+            all.tasks.extend(done.tasks);
+        }
+        Ok(all)
+    }
+
+    fn cpu(&self) -> Duration {
+        self.members.iter().map(External::cpu).sum()
+    }
+}
+
+pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
+    let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
+    let kinds = KINDS.into_iter().filter(|kind| wants(plan, kind));
+    let own = wanted(plan).into_iter().filter(|&name| name != RAW);
+    for name in own.chain(kinds) {
+        programs.push((name.to_owned(), own_worker(name)?));
+    }
+    programs.extend(plan.with.iter().cloned());
+    for processes in PROCESS_SIZES {
+        let mut fleets: Vec<Box<dyn Contender>> = Vec::new();
+        for (name, words) in &programs {
+            let fleet = Fleet::start(name, words, processes, &rig.url()).await?;
+            fleets.push(Box::new(fleet));
+        }
+        for hold in PROCESS_HOLDS {
+            let case = Case {
+                until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
+                ..plan.case(fleet_label(processes, hold), Names::One { hold }, TASKS)
+            };
+            let rounds = rounds(plan, hold);
+            report.compare(rig, &mut fleets, &case, rounds).await?;
+        }
+    }
+    for hold in PROCESS_HOLDS {
+        let cases = PROCESS_SIZES.map(|processes| fleet_label(processes, hold));
+        for case in &cases {
+            targets(&mut report, case);
+        }
+        flat(&mut report, &cases);
+        let floors = cases.map(|case| report.ratio(&case, "redlatch", FLOOR, "p50 µs"));
+        let what = held("p50 of the floor's, 16 processes to 4", hold);
+        report.target(what, Bound::AtMost(1.1), floors[1] / floors[0]);
+    }
+    report.note(NOTE);
+    report.note(RING);
+    report.plotted = PLOTTED;
+    Ok(report)
+}
+
+fn fleet_label(processes: usize, hold: Duration) -> String {
+    held(&format!("{processes} processes × {TASKS}"), hold)
+}
+
+const RING: &str = "The floor goes from process to process, as many as the case has, of which all but one are subscribed and idle.";
+
+const PROCESS_SIZES: [usize; 2] = [4, 16];
+
+const PROCESS_HOLDS: [Duration; 2] = [Duration::ZERO, Duration::from_micros(200)];
+
+/// The number of waiters in each process.
+const TASKS: usize = 4;

@@ -1,15 +1,23 @@
-//! W5 and W7: a contended pool of permits, and the fair lock.
+//! W5, W7, W8 and W14: a contended pool of permits, the fair lock, many readers of one name, and
+//! checks of a rate.
 
 use std::time::Duration;
 
-use super::{Reported, handoff::held, owns, pairs::label};
+use redlatch::{Error, ReadGuard};
+use tokio::task::JoinSet;
+
+use super::{Reported, handoff::held, others, owns, pairs::label};
 use crate::{
     cli::Plan,
-    contender::RAW_POOL,
+    clock,
+    contender::{Failure, GCRA, LIMIT, RAW_POOL, connect_redlatch},
     job::{Names, Until},
-    report::{Bound, Report},
+    report::{
+        Bound::{AtLeast, AtMost},
+        Report, Series,
+    },
     rig::Rig,
-    rounds::{Case, interleaved},
+    rounds::{Case, costs, unique},
 };
 
 /// Measures a pool of [`PERMITS`](crate::job::PERMITS) permits that many tasks want, beside a
@@ -17,81 +25,56 @@ use crate::{
 pub(super) async fn semaphore(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns([RAW_POOL, SEMAPHORE], rig).await?;
     for (tasks, hold) in POOLS {
-        let case = Case::timed(
-            held(&label(tasks), hold),
-            Names::Pool { hold },
-            tasks,
-            plan.effort.time,
-        );
-        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
-        report.series.extend(series);
+        let case = plan.case(held(&label(tasks), hold), Names::Pool { hold }, tasks);
+        let rounds = plan.effort.rounds;
+        report.compare(rig, &mut contenders, &case, rounds).await?;
     }
     pool_targets(&mut report);
-    report.notes.push(
+    report.note(
         "p50 and p99 are of an acquisition, from its call to its return. A permit is busy from the \
-         return of an acquisition to the call of its release; the time between is that of a hand-off."
-            .to_owned(),
+         return of an acquisition to the call of its release; the time between is that of a hand-off.",
     );
     Ok(report)
 }
 
 fn pool_targets(report: &mut Report) {
-    let own = |report: &Report, case: &str, measure| report.median(case, SEMAPHORE, measure);
     for (tasks, hold) in POOLS {
         let case = held(&label(tasks), hold);
         let ratio = |measure| report.ratio(&case, SEMAPHORE, RAW_POOL, measure);
-        let (rate, server) = (ratio("pairs/s"), ratio("server µs"));
-        if hold.is_zero() {
-            report.target(
-                format!("{case}: pairs/s, of the raw pool's"),
-                Bound::AtLeast(0.8),
-                rate,
-            );
+        let own = |measure| report.median(&case, SEMAPHORE, measure);
+        let used = if hold.is_zero() {
+            let rate = ratio("pairs/s");
+            ("pairs/s, of the raw pool's", AtLeast(0.8), rate)
         } else {
-            let wanted = if hold < Duration::from_millis(5) {
-                92.0
-            } else {
-                97.0
-            };
-            let busy = own(report, &case, "busy %");
-            report.target(
-                format!("{case}: permits busy, %"),
-                Bound::AtLeast(wanted),
-                busy,
-            );
-        }
-        report.target(
-            format!("{case}: server CPU, of the raw pool's"),
-            Bound::AtMost(2.0),
-            server,
-        );
-        let unfairness = own(report, &case, "max/min");
-        report.target(format!("{case}: max/min"), Bound::AtMost(1.2), unfairness);
+            let short = hold < Duration::from_millis(5);
+            let wanted = AtLeast(if short { 92.0 } else { 97.0 });
+            ("permits busy, %", wanted, own("busy %"))
+        };
+        let (server, unfairness) = (ratio("server µs"), own("max/min"));
+        let server = ("server CPU, of the raw pool's", AtMost(2.0), server);
+        let fair = ("max/min", AtMost(1.2), unfairness);
+        report.targets(&case, [used, server, fair]);
     }
-    let [few, many] = [POOLS[0], POOLS[3]]
-        .map(|(tasks, hold)| own(report, &held(&label(tasks), hold), "server µs"));
-    report.target(
-        "server CPU per acquisition, 512 tasks to 64",
-        Bound::AtMost(1.2),
-        many / few,
-    );
+    let [few, many] = [POOLS[0], POOLS[3]].map(|(tasks, hold)| {
+        let case = held(&label(tasks), hold);
+        report.median(&case, SEMAPHORE, "server µs")
+    });
+    let what = "server CPU per acquisition, 512 tasks to 64";
+    report.target(what, AtMost(1.2), many / few);
 }
 
 /// Measures the fair lock. Each task acquires the name so often that the total is about [`ENOUGH`]
 /// acquisitions. With more tasks than that, each acquires it once.
 pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns(["fair"], rig).await?;
+    let hold = Duration::ZERO;
     for tasks in SIZES {
         let case = Case {
-            label: label(tasks),
-            names: Names::One {
-                hold: Duration::ZERO,
-            },
-            tasks,
-            until: Until::Pairs((ENOUGH / tasks as u64).max(1)),
+            until: Until::Pairs((ENOUGH / tasks).max(1) as u64),
+            ..plan.case(label(tasks), Names::One { hold }, tasks)
         };
-        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
-        report.series.extend(series);
+        let rounds = plan.effort.rounds;
+        report.compare(rig, &mut contenders, &case, rounds).await?;
     }
     let median = |tasks, measure| report.median(&label(tasks), "fair", measure);
     let (first, last) = (SIZES[0], SIZES[SIZES.len() - 1]);
@@ -99,18 +82,88 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Reported
     let (server, commands) = (growth("server µs"), growth("commands"));
     // Ten thousand is the fourth power of ten: a cost that grows with the logarithm grows four
     // times, and most of the cost does not grow.
-    report.target(
-        "server CPU per acquisition, 10,000 tasks to 10",
-        Bound::AtMost(4.0),
-        server,
-    );
-    report.target(
-        "commands per acquisition, 10,000 tasks to 10",
-        Bound::AtMost(1.5),
-        commands,
-    );
-    report.notes.push("All tasks queue at once; a queue of so many runs empty when each has had its turns. p50 and p99 are of a hand-off.".to_owned());
+    let what = "server CPU per acquisition, 10,000 tasks to 10";
+    report.target(what, AtMost(4.0), server);
+    let what = "commands per acquisition, 10,000 tasks to 10";
+    report.target(what, AtMost(1.5), commands);
+    report.note("All tasks queue at once; a queue of so many runs empty when each has had its turns. p50 and p99 are of a hand-off.");
     Ok(report)
+}
+
+/// Measures checks that pass, with a key per task and with one key for all, beside the bare script.
+pub(super) async fn checks(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
+    let mut contenders = owns([GCRA, LIMIT], rig).await?;
+    contenders.append(&mut others(plan, rig).await?);
+    let hold = Duration::ZERO;
+    for (tasks, names, key) in [
+        (1, Names::Own, ""),
+        (64, Names::Own, ""),
+        (512, Names::Own, ""),
+        (64, Names::Pool { hold }, ", one key"),
+    ] {
+        let case = plan.case(format!("{}{key}", label(tasks)), names, tasks);
+        // Programs in other languages know no key for all.
+        let some = if key.is_empty() { contenders.len() } else { 2 };
+        let some = &mut contenders[..some];
+        report.compare(rig, some, &case, plan.effort.rounds).await?;
+        if tasks == 64 {
+            let rate = report.ratio(&case.label, LIMIT, GCRA, "pairs/s");
+            let of_script = ("checks/s, of the bare script's", AtLeast(0.9), rate);
+            report.targets(&case.label, [of_script]);
+        }
+    }
+    report.note("A pair is one check, which passes.");
+    Ok(report)
+}
+
+/// Measures a crowd of readers: all enter, and when all are in, all leave.
+pub(super) async fn readers(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
+    let client = connect_redlatch(&rig.url()).await?;
+    let verbs = ["evalsha".to_owned(), "eval".to_owned()];
+    for readers in SIZES {
+        let mut series = Series::new(&readers_label(readers), "redlatch");
+        for round in 0..=plan.effort.rounds {
+            let (counted, cpu, began) = (rig.counted(), clock::own_cpu(), clock::monotonic());
+            let mut pairs = 0;
+            while pairs < ENOUGH {
+                come_and_go(&client.read_write_lock(unique()), readers).await?;
+                pairs += readers;
+            }
+            let (cpu, after) = (clock::own_cpu() - cpu, rig.counted());
+            let wall = Duration::from_nanos(clock::monotonic() - began);
+            // The first round is a warm-up.
+            if round > 0 {
+                let counted = [&counted, &after];
+                let sample = costs(pairs as u64, wall, cpu, counted, &verbs);
+                series.samples.push(sample);
+            }
+        }
+        report.series.push(series);
+    }
+    let median = |readers| report.median(&readers_label(readers), "redlatch", "server µs");
+    let growth = median(SIZES[SIZES.len() - 1]) / median(SIZES[0]);
+    let what = "server CPU per read, 10,000 readers to 10";
+    report.target(what, AtMost(4.0), growth);
+    Ok(report)
+}
+
+async fn come_and_go(lock: &redlatch::ReadWriteLock, readers: usize) -> Result<(), Failure> {
+    let coming = (0..readers).map(|_| lock.read().into_future());
+    let inside = all(coming).await?;
+    all(inside.into_iter().map(ReadGuard::release)).await?;
+    Ok(())
+}
+
+/// Runs all calls at once, each in its own task, and returns what they return.
+async fn all<T: Send + 'static>(
+    calls: impl Iterator<Item: Future<Output = Result<T, Error>> + Send + 'static>,
+) -> Result<Vec<T>, Failure> {
+    let ended = calls.collect::<JoinSet<_>>().join_all().await;
+    Ok(ended.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn readers_label(readers: usize) -> String {
+    format!("{readers} readers")
 }
 
 /// The number of tasks that want a permit, and the time for which each holds one.
@@ -125,4 +178,5 @@ const SEMAPHORE: &str = "semaphore";
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 
-const ENOUGH: u64 = 3_000;
+/// The smallest number of pairs in one round, so that the server's CPU time exceeds the noise.
+const ENOUGH: usize = 3_000;

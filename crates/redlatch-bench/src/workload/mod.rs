@@ -1,15 +1,10 @@
 //! The workloads. Each is a file that produces a [`Report`].
 
-mod capacity;
-mod checks;
 mod cluster;
 mod handoff;
 mod holds;
 mod kinds;
-mod limit;
 mod pairs;
-mod processes;
-mod readers;
 
 use std::env;
 
@@ -53,12 +48,17 @@ pub(crate) const CLUSTER: &str = "W9";
 /// The workload that needs more connections than a server has by default.
 pub(crate) const CAPACITY: &str = "W12";
 
+/// Lists the workloads, one per line.
+pub(crate) fn list() -> String {
+    let lines = ALL.map(|(name, title)| format!("\n  {name:3} {title}"));
+    format!("Workloads:{}", lines.concat())
+}
+
 /// Returns the canonical name of the workload.
 pub(crate) fn named(name: &str) -> Result<&'static str, String> {
-    let found = ALL.iter().find(|one| one.0.eq_ignore_ascii_case(name));
-    found
-        .map(|one| one.0)
-        .ok_or_else(|| format!("unknown workload {name:?}"))
+    let mut names = ALL.iter().map(|one| one.0);
+    let found = names.find(|known| known.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| format!("unknown workload {name:?}"))
 }
 
 /// Runs the measurements of the plan, and prints and writes the results.
@@ -68,9 +68,9 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     for &workload in &plan.workloads {
         let load = clock::load();
         let mut report = measure(workload, plan, &binary).await?;
-        report.notes.push(format!(
-            "{:?} {}; load average of the machine before: {load}.",
-            binary.kind, binary.version
+        let (kind, version) = (&binary.kind, &binary.version);
+        report.note(&format!(
+            "{kind:?} {version}; load average of the machine before: {load}."
         ));
         println!("\n{}", report.write(&plan.folder)?);
     }
@@ -88,28 +88,35 @@ async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Repo
         return cluster::spread(report, plan, binary).await;
     }
     if name == CAPACITY {
-        return capacity::model(report, plan, binary).await;
+        return holds::model(report, plan, binary).await;
     }
     let rig = Rig::one(binary, plan.latency)?;
     match name {
         "W1" => pairs::one_task(report, plan, &rig).await,
         "W2" => pairs::many_tasks(report, plan, &rig).await,
         "W3" => handoff::in_one_process(report, plan, &rig).await,
-        "W4" => processes::between(report, plan, &rig).await,
+        "W4" => handoff::between(report, plan, &rig).await,
         "W5" => kinds::semaphore(report, plan, &rig).await,
         "W6" => holds::kept(report, plan, &rig).await,
         "W7" => kinds::fair(report, plan, &rig).await,
         "W10" => pairs::every_kind(report, plan, &rig).await,
         "W13" => pairs::beside(report, plan, &rig).await,
-        "W14" => checks::of_a_rate(report, plan, &rig).await,
+        "W14" => kinds::checks(report, plan, &rig).await,
         "W11" => pairs::mixed(report, plan, &rig).await,
-        _ => readers::crowd(report, plan, &rig).await,
+        _ => kinds::readers(report, plan, &rig).await,
     }
 }
 
 /// Connects all contenders of the plan.
 async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
     let mut all = owns(wanted(plan), rig).await?;
+    all.append(&mut others(plan, rig).await?);
+    Ok(all)
+}
+
+/// Starts the programs that the plan adds.
+async fn others(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
+    let mut all: Vec<Box<dyn Contender>> = Vec::new();
     for (name, words) in &plan.with {
         all.push(Box::new(External::start(name, words, &rig.url()).await?));
     }
@@ -132,14 +139,18 @@ async fn owns(
 ) -> Result<Vec<Box<dyn Contender>>, Failure> {
     let mut all: Vec<Box<dyn Contender>> = Vec::new();
     for name in names {
-        all.push(Box::new(own(name, rig).await?));
+        all.push(own(name, rig).await?);
     }
     Ok(all)
 }
 
 /// Starts a built-in contender in its own process, so that the heap and the runtime of others do
 /// not affect it.
-async fn own(name: &str, rig: &Rig) -> Result<External, Failure> {
+async fn own(name: &str, rig: &Rig) -> Result<Box<dyn Contender>, Failure> {
+    Ok(Box::new(worker(name, rig).await?))
+}
+
+async fn worker(name: &str, rig: &Rig) -> Result<External, Failure> {
     External::start(name, &own_worker(name)?, &rig.url()).await
 }
 

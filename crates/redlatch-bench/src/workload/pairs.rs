@@ -1,31 +1,48 @@
-//! W1 and W2: no contention.
+//! W1, W2, W10, W11 and W13: no contention, or little.
 
-use super::{Reported, contenders, limit, own, owns, wants};
+use std::process::Command;
+
+use super::{Reported, contenders, own, owns, wants};
 use crate::{
     cli::Plan,
-    contender::{EVERY_KIND, Failure, RAW, SCRIPTS},
+    contender::{ACQUIRE, EVERY_KIND, Failure, RAW, RELEASE, SCRIPTS},
     job::Names,
-    report::{Bound, Report},
+    report::{
+        Bound::{AtLeast, AtMost},
+        Report, Sample, Series,
+    },
     rig::Rig,
-    rounds::{Case, interleaved},
+    rounds::unique,
 };
 
 pub(super) async fn one_task(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     measure(&mut report, plan, rig, &[1]).await?;
-    let case = label(1);
-    report.target(
-        "pairs/s, of the raw pair's",
-        Bound::AtLeast(0.88),
-        report.ratio(&case, "redlatch", RAW, "pairs/s"),
-    );
+    let rate = report.ratio(&label(1), "redlatch", RAW, "pairs/s");
+    report.target("pairs/s, of the raw pair's", AtLeast(0.88), rate);
     Ok(report)
 }
 
 pub(super) async fn many_tasks(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let sizes = [64, 512];
-    measure(&mut report, plan, rig, &sizes).await?;
-    for tasks in sizes {
-        targets(&mut report, &label(tasks));
+    measure(&mut report, plan, rig, &[64, 512]).await?;
+    for (tasks, of_raw) in [(64, 1.3), (512, 1.4)] {
+        let case = label(tasks);
+        let ratio = |to, measure| report.ratio(&case, "redlatch", to, measure);
+        let own = |measure| report.median(&case, "redlatch", measure);
+        let (server, rate) = (ratio(RAW, "server µs"), ratio("rslock", "pairs/s"));
+        let (client, commands) = (own("client µs"), own("commands"));
+        report.targets(
+            &case,
+            [
+                (
+                    "server CPU per pair, of the raw pair's",
+                    AtMost(of_raw),
+                    server,
+                ),
+                ("client CPU per pair, µs", AtMost(9.0), client),
+                ("pairs/s, of rslock's", AtLeast(1.0), rate),
+                ("commands per pair", AtMost(2.01), commands),
+            ],
+        );
     }
     Ok(report)
 }
@@ -34,14 +51,13 @@ pub(super) async fn many_tasks(mut report: Report, plan: &Plan, rig: &Rig) -> Re
 pub(super) async fn every_kind(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let names = std::iter::once(RAW).chain(EVERY_KIND);
     let mut contenders = owns(names, rig).await?;
-    let case = Case::timed(label(64), Names::Own, 64, plan.effort.time);
-    report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+    let case = plan.case(label(64), Names::Own, 64);
+    let rounds = plan.effort.rounds;
+    report.compare(rig, &mut contenders, &case, rounds).await?;
     for name in EVERY_KIND.into_iter().skip(1) {
-        report.target(
-            format!("{name}: server CPU per pair, of the raw pair's"),
-            Bound::AtMost(2.0),
-            report.ratio(&case.label, name, RAW, "server µs"),
-        );
+        let server = report.ratio(&case.label, name, RAW, "server µs");
+        let what = format!("{name}: server CPU per pair, of the raw pair's");
+        report.target(what, AtMost(2.0), server);
     }
     Ok(report)
 }
@@ -49,13 +65,9 @@ pub(super) async fn every_kind(mut report: Report, plan: &Plan, rig: &Rig) -> Re
 /// Measures a load of which one name in ten is contended.
 pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns(["redlatch", "rslock", "polling"], rig).await?;
-    let case = Case::timed(
-        "512 tasks, 200 names".to_owned(),
-        Names::Mixed,
-        512,
-        plan.effort.time,
-    );
-    report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+    let case = plan.case("512 tasks, 200 names", Names::Mixed, 512);
+    let rounds = plan.effort.rounds;
+    report.compare(rig, &mut contenders, &case, rounds).await?;
     Ok(report)
 }
 
@@ -64,25 +76,19 @@ pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Reporte
 pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns([RAW, "redlatch", "rslock"], rig).await?;
     for busy in [0, 3, 64, 512] {
-        let case = Case::timed(
-            format!("beside {busy}"),
-            Names::Beside,
-            busy + 1,
-            plan.effort.time,
-        );
-        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
-        report.series.extend(series);
+        let case = plan.case(format!("beside {busy}"), Names::Beside, busy + 1);
+        let rounds = plan.effort.rounds;
+        report.compare(rig, &mut contenders, &case, rounds).await?;
     }
-    report.notes.push(
+    report.note(
         "p50 and p99 are of the task that rests for 1 ms before each pair; the other figures are of \
-         all tasks."
-            .to_owned(),
+         all tasks.",
     );
     Ok(report)
 }
 
 /// Measures pairs of acquisition and release with these numbers of tasks.
-pub(super) async fn measure(
+async fn measure(
     report: &mut Report,
     plan: &Plan,
     rig: &Rig,
@@ -90,18 +96,14 @@ pub(super) async fn measure(
 ) -> Result<(), Failure> {
     let mut contenders = contenders(plan, rig).await?;
     if wants(plan, SCRIPTS) {
-        contenders.push(Box::new(own(SCRIPTS, rig).await?));
+        contenders.push(own(SCRIPTS, rig).await?);
     }
+    let rounds = plan.effort.rounds;
     for &tasks in sizes {
-        let case = Case::timed(label(tasks), Names::Own, tasks, plan.effort.time);
-        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
-        report.series.extend(series);
-        report.series.extend(limit::redis_benchmark(
-            rig,
-            &case.label,
-            tasks,
-            plan.effort.rounds,
-        )?);
+        let case = plan.case(label(tasks), Names::Own, tasks);
+        report.compare(rig, &mut contenders, &case, rounds).await?;
+        let limit = redis_benchmark(rig, &case.label, tasks, rounds)?;
+        report.series.extend(limit);
     }
     Ok(())
 }
@@ -113,26 +115,56 @@ pub(super) fn label(tasks: usize) -> String {
     }
 }
 
-fn targets(report: &mut Report, case: &str) {
-    let ratio = |reference, measure| report.ratio(case, "redlatch", reference, measure);
-    let own = |measure| report.median(case, "redlatch", measure);
-    let found = [
-        (
-            "server CPU per pair, of the raw pair's",
-            Bound::AtMost(if case == label(64) { 1.3 } else { 1.4 }),
-            ratio(RAW, "server µs"),
-        ),
-        (
-            "client CPU per pair, µs",
-            Bound::AtMost(9.0),
-            own("client µs"),
-        ),
-        (
-            "pairs/s, of rslock's",
-            Bound::AtLeast(1.0),
-            ratio("rslock", "pairs/s"),
-        ),
-        ("commands per pair", Bound::AtMost(2.01), own("commands")),
-    ];
-    report.targets(case, found);
+/// Runs the raw pair's scripts through `redis-benchmark`: one connection with this number of
+/// requests in flight. `None` if it is not installed.
+///
+/// It cannot alternate two scripts. The first runs on a name that the caller holds, and the second
+/// on a free name, so its path is the shorter one: the rate is an upper bound.
+fn redis_benchmark(
+    rig: &Rig,
+    case: &str,
+    in_flight: usize,
+    rounds: usize,
+) -> Result<Option<Series>, Failure> {
+    let mut series = Series::new(case, "redis-benchmark");
+    let key = unique();
+    let requests = if in_flight == 1 { 10_000 } else { 50_000 };
+    for _ in 0..rounds {
+        let mut seconds = 0.0;
+        for script in [ACQUIRE, RELEASE] {
+            let ran = Command::new("redis-benchmark")
+                .args(["-p", &rig.port().to_string(), "-c", "1", "--csv"])
+                .args(["-P", &in_flight.to_string(), "-n", &requests.to_string()])
+                .args(["EVALSHA", &rig.load(script), "1", &key])
+                .args(["0123456789abcdef", "30000"])
+                .output();
+            let Ok(output) = ran else {
+                return Ok(None);
+            };
+            let text = String::from_utf8_lossy(&output.stdout);
+            let rate = text.lines().next_back().and_then(rate);
+            seconds += 1.0 / rate.ok_or_else(|| format!("redis-benchmark says {text:?}"))?;
+        }
+        series
+            .samples
+            .push(Sample::from([("pairs/s", 1.0 / seconds)]));
+    }
+    Ok(Some(series))
+}
+
+/// Reads `"<test>","<requests per second>",…`.
+fn rate(line: &str) -> Option<f64> {
+    line.split(',').nth(1)?.trim_matches('"').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        let line = "\"EVALSHA abc 1 key owner 30000\",\"12345.68\",\"0.1\",\"0.1\"";
+        assert_eq!(rate(line), Some(12_345.68));
+        assert_eq!(rate("nothing"), None);
+    }
 }

@@ -100,20 +100,22 @@ fn holds(holds: impl IntoIterator<Item = Hold>) -> Vec<Record> {
     holds.into_iter().map(Record::Hold).collect()
 }
 
-#[test]
-fn holders_one_after_the_other_are_accepted() {
-    assert_eq!(counts(holds([hold(1, 10, 20), hold(2, 20, 30)])), (0, 0));
+/// Returns the numbers for holds with a gap.
+fn with_gap<const N: usize>(of: [Hold; N], gap: Record) -> (usize, usize) {
+    counts([holds(of), vec![gap]].concat())
 }
 
 #[test]
-fn two_holders_at_a_time_are_found() {
-    assert_eq!(counts(holds([hold(1, 10, 20), hold(2, 19, 30)])), (1, 0));
+fn two_holders_at_a_time_are_found_and_one_after_the_other_accepted() {
+    for (from, violations) in [(20, 0), (19, 1)] {
+        let two = holds([hold(1, 10, 20), hold(2, from, 30)]);
+        assert_eq!(counts(two), (violations, 0), "the second from {from}");
+    }
 }
 
 #[test]
 fn two_servers_explain_two_holders_and_one_does_not() {
-    let two = || holds([hold(1, 10, 20), hold(2, 15, 30)]);
-    let with = |fault: Record| counts([two(), vec![fault]].concat());
+    let with = |fault| with_gap([hold(1, 10, 20), hold(2, 15, 30)], fault);
     assert_eq!(with(gap(12, 14)), (0, 1));
     assert_eq!(with(gap(5, 10)), (0, 1));
     assert_eq!(
@@ -134,15 +136,14 @@ fn two_servers_explain_two_holders_and_one_does_not() {
 #[test]
 fn two_holders_of_the_new_server_are_found() {
     let late = |token, from| hold(token, from, 9_000).asked(200);
-    let two = holds([late(1, 210), late(2, 220)]);
-    assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (1, 0));
+    let two = [late(1, 210), late(2, 220)];
+    assert_eq!(with_gap(two, gap(100, 150)), (1, 0));
     // It was requested while the old server was active, and answered long after that server's last
     // reply.
     let waited = |kind| hold(1, 5_000_000, 9_000_000).asked(120).kind(kind);
     for (kind, expected) in [("lock", (1, 0)), ("multi", (0, 1))] {
-        let two = holds([waited(kind), hold(2, 6_000_000, 9_000_000)]);
-        let found = counts([two, vec![gap(100, 150)]].concat());
-        assert_eq!(found, expected, "{kind}");
+        let two = [waited(kind), hold(2, 6_000_000, 9_000_000)];
+        assert_eq!(with_gap(two, gap(100, 150)), expected, "{kind}");
     }
 }
 
@@ -163,22 +164,23 @@ fn grants_while_a_server_was_dead_are_not_explained() {
         let one = hold(1, from, 9_000_000).asked(asked).permits(1, 1);
         let other = hold(2, 4_000_000, 9_000_000).asked(3_000_000).permits(1, 1);
         let gap = gap_of("a", 5, 8_000_000, 10..5_000_000);
-        let found = counts([holds([one, other]), vec![gap]].concat());
-        assert_eq!(found, expected, "{why}");
+        assert_eq!(with_gap([one, other], gap), expected, "{why}");
     }
 }
 
 #[test]
 fn two_servers_explain_no_three_holders() {
     let early = hold(1, 10, 20).asked(5);
-    let three = holds([early, hold(2, 15, 30), hold(3, 16, 30)]);
+    let three = [early, hold(2, 15, 30), hold(3, 16, 30)];
     // The first two, one from each server, are expected. The third exceeds the limit of either.
-    assert_eq!(counts([three, vec![gap(12, 14)]].concat()), (1, 1));
-    let permits = |id, from| hold(id, from, 30).permits(2, 3);
-    let two = || vec![permits(1, 10), permits(2, 15)];
-    assert_eq!(counts([holds(two()), vec![gap(12, 14)]].concat()), (0, 1));
-    let three = [two(), vec![permits(3, 16)]].concat();
-    assert_eq!(counts([holds(three), vec![gap(12, 14)]].concat()), (1, 1));
+    assert_eq!(with_gap(three, gap(12, 14)), (1, 1));
+    let [one, two, three] = [(1, 10), (2, 15), (3, 16)].map(|(id, from)| {
+        let hold = hold(id, from, 30);
+        hold.permits(2, 3)
+    });
+    let both = [one.clone(), two.clone()];
+    assert_eq!(with_gap(both, gap(12, 14)), (0, 1));
+    assert_eq!(with_gap([one, two, three], gap(12, 14)), (1, 1));
 }
 
 #[test]
@@ -187,27 +189,24 @@ fn two_holders_confirmed_by_all_replicas_are_found() {
         durable: true,
         ..hold
     };
-    let two = holds([durable(hold(1, 10, 20)), durable(hold(2, 15, 30))]);
-    assert_eq!(counts([two, vec![gap(12, 14)]].concat()), (1, 0));
+    let two = [hold(1, 10, 20), hold(2, 15, 30)].map(durable);
+    assert_eq!(with_gap(two, gap(12, 14)), (1, 0));
 }
 
 #[test]
 fn a_takeover_explains_tokens_that_go_back_and_no_other_does() {
-    let back = |gap: Record| {
-        let two = holds([hold(2, 10, 20), hold(1, 30, 40)]);
-        counts([two, vec![gap]].concat())
-    };
+    let back = |gap| with_gap([hold(2, 10, 20), hold(1, 30, 40)], gap);
     assert_eq!(back(gap(25, 28)), (0, 1));
     assert_eq!(back(gap(5, 9)), (1, 0), "both are of the new one");
     assert_eq!(back(gap(31, 50)), (1, 0), "both are of the old one");
     // All replicas knew the token long before.
     assert_eq!(back(gap(3_000_000, 3_000_001)), (1, 0));
     let late = |token, from| hold(token, from, from + 1);
-    let known = holds([late(2, 10), late(1, 4_000_000)]);
-    let gap = gap(3_000_000, 3_000_001);
-    assert_eq!(counts([known, vec![gap.clone()]].concat()), (1, 0));
-    let unknown = holds([late(2, 2_000_000), late(1, 4_000_000)]);
-    assert_eq!(counts([unknown, vec![gap]].concat()), (0, 1));
+    for (from, expected) in [(10, (1, 0)), (2_000_000, (0, 1))] {
+        let two = [late(2, from), late(1, 4_000_000)];
+        let found = with_gap(two, gap(3_000_000, 3_000_001));
+        assert_eq!(found, expected, "the greater from {from}");
+    }
 }
 
 #[test]

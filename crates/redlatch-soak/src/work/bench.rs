@@ -15,7 +15,7 @@ use redlatch::{Client, Error};
 use redlatch_tests::hold::{self, ReleaseOutcome};
 use tokio::time::timeout;
 
-use super::{Asked, Belief, Entry, PATIENCE, Wanted, millis};
+use super::{PATIENCE, Wanted, millis};
 use crate::{clock::now, history::History};
 
 /// The resources of a worker.
@@ -48,7 +48,7 @@ impl Bench {
         random: &mut Rng,
         what: Wanted<'_>,
         acquisition: A,
-    ) -> Option<(Asked, G)>
+    ) -> Option<(Hold, G)>
     where
         A: IntoFuture<Output = Result<G, Error>>,
     {
@@ -57,29 +57,30 @@ impl Bench {
         } else {
             PATIENCE
         };
-        let at = now();
+        let asked = now();
         let outcome = timeout(patience, acquisition.into_future()).await;
-        let granted = now();
-        let id = self.history.id();
-        let asked = Asked {
-            id,
-            owner: id,
-            at,
-            granted,
+        let mut hold = Hold {
+            process: self.worker,
+            units: what.units,
+            limit: what.limit,
+            durable: what.durable,
+            ..Hold::granted(what.kind, &what.names[0], asked)
         };
+        hold.id = self.history.id();
+        hold.owner = hold.id;
         let outcome = match outcome {
             Ok(outcome) => match self.history.note(outcome) {
-                Some(given) => return Some((asked, given)),
+                Some(given) => return Some((hold, given)),
                 None => Outcome::Info,
             },
             Err(_) if patience < PATIENCE => Outcome::Info,
             Err(_) if what.bounded => {
-                self.endless(&format!("to try {:?}", what.names));
+                self.endless(&format!("to try {:?}", what.names), PATIENCE);
                 Outcome::Info
             }
             Err(_) => Outcome::Late,
         };
-        self.got_nothing(what, asked, outcome);
+        self.got_nothing(what, &hold, outcome);
         None
     }
 
@@ -89,62 +90,76 @@ impl Bench {
         random: &mut Rng,
         what: Wanted<'_>,
         attempt: A,
-    ) -> Option<(Asked, G)>
+    ) -> Option<(Hold, G)>
     where
         A: IntoFuture<Output = Result<Option<G>, Error>>,
     {
         let what = what.bounded();
-        let (asked, given) = self.acquire(random, what, attempt).await?;
+        let (hold, given) = self.acquire(random, what, attempt).await?;
         if given.is_none() {
-            self.got_nothing(what, asked, Outcome::Fail);
+            self.got_nothing(what, &hold, Outcome::Fail);
         }
-        Some((asked, given?))
+        Some((hold, given?))
     }
 
-    fn got_nothing(&self, what: Wanted<'_>, asked: Asked, outcome: Outcome) {
+    fn got_nothing(&self, what: Wanted<'_>, hold: &Hold, outcome: Outcome) {
         self.history.add(Record::Attempt(Attempt {
             process: self.worker,
             kind: what.kind.to_owned(),
             names: what.names.to_vec(),
-            from: asked.at,
-            until: asked.granted,
+            from: hold.asked,
+            until: hold.from,
             outcome,
         }));
     }
 
     /// Checks P11: runs a call that must end in any case.
-    pub(crate) async fn bounded<T>(&self, what: &str, call: impl Future<Output = T>) -> Option<T> {
-        let ended = timeout(PATIENCE, call).await.ok();
+    pub(crate) async fn bounded<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        call: impl Future<Output = T>,
+    ) -> Option<T> {
+        let ended = timeout(limit, call).await.ok();
         if ended.is_none() {
-            self.endless(what);
+            self.endless(what, limit);
         }
         ended
     }
 
-    fn endless(&self, what: &str) {
-        let what = format!("a call {what} had not ended after {PATIENCE:?}");
+    fn endless(&self, what: &str, limit: Duration) {
+        let what = format!("a call {what} had not ended after {limit:?}");
         self.history.violated(what);
     }
 
-    /// Holds for a while, releases in one of several ways, and records for how long the hold was
-    /// believed, for each of its names, which have these tokens.
+    /// Holds for a while, releases in one of several ways, and records the hold.
+    pub(crate) async fn keep(&self, random: &mut Rng, hold: Hold, guard: Box<dyn hold::Hold>) {
+        let hold = self.hold(random, hold, guard).await;
+        self.history.add(Record::Hold(hold));
+    }
+
+    /// Releases in one of several ways, and records the hold.
+    pub(crate) async fn give_back(&self, random: &mut Rng, hold: Hold, guard: Box<dyn hold::Hold>) {
+        let hold = self.release(random, hold, guard).await;
+        self.history.add(Record::Hold(hold));
+    }
+
+    /// Holds for a while, and releases. Returns the record, with the time for which the hold was
+    /// believed.
     pub(crate) async fn hold(
         &self,
         random: &mut Rng,
-        entry: Entry,
-        asked: Asked,
-        parts: Vec<(String, u64)>,
+        mut hold: Hold,
         guard: Box<dyn hold::Hold>,
-    ) {
-        let mut belief = Belief::since(asked.granted);
-        let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
+    ) -> Hold {
+        let prolongs = random.u8(..if hold.durable { 12 } else { 6 }) == 0;
         // The replicas' knowledge of an extension shows only after the original end.
-        let long = prolongs && entry.durable;
+        let long = prolongs && hold.durable;
         let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
         loop {
-            belief.look(&*guard);
+            hold.look(&*guard);
             if now() >= end {
-                break;
+                return self.release(random, hold, guard).await;
             }
             if prolongs && random.bool() {
                 self.prolong(random, &*guard).await;
@@ -153,8 +168,6 @@ impl Bench {
                 tokio::time::sleep(Duration::from_micros(random.u64(pause))).await;
             }
         }
-        self.give_back(random, entry, asked, belief, parts, guard)
-            .await;
     }
 
     /// Extends a hold. One call in three is given up soon.
@@ -163,74 +176,34 @@ impl Bench {
         let outcome = if random.u8(..3) == 0 {
             timeout(millis(random, 0..60), more).await.ok()
         } else {
-            self.bounded("to prolong a hold", more).await
+            self.bounded("to prolong a hold", PATIENCE, more).await
         };
         if let Some(outcome) = outcome {
             self.history.note(outcome);
         }
     }
 
-    /// Releases, and records the hold in the history.
-    pub(crate) async fn give_back(
-        &self,
-        random: &mut Rng,
-        entry: Entry,
-        asked: Asked,
-        mut belief: Belief,
-        parts: Vec<(String, u64)>,
-        guard: Box<dyn hold::Hold>,
-    ) {
-        belief.look(&*guard);
-        let gone = match random.u8(..4) {
+    async fn release(&self, random: &mut Rng, mut hold: Hold, guard: Box<dyn hold::Hold>) -> Hold {
+        hold.look(&*guard);
+        hold.token = guard.fence().unwrap_or(0);
+        let outcome = match random.u8(..4) {
             0 => {
                 drop(guard);
-                0
+                None
             }
             // The call is dropped half-way, and the release goes on without its caller.
-            1 => match timeout(millis(random, 0..3), guard.give_back()).await {
-                Ok(outcome) => self.gone(entry, outcome),
-                Err(_) => 0,
-            },
+            1 => timeout(millis(random, 0..3), guard.give_back()).await.ok(),
             _ => {
-                let outcome = self.bounded("to give back", guard.give_back()).await;
-                outcome.map_or(0, |outcome| self.gone(entry, outcome))
+                let given = guard.give_back();
+                self.bounded("to give back", PATIENCE, given).await
             }
         };
-        for part in parts {
-            self.held(entry, asked, belief, part, gone);
+        let outcome = outcome.and_then(|outcome| self.history.note(outcome));
+        // The waiters of a red-lock retry after pauses, so there is no hand-off to measure.
+        if outcome == Some(ReleaseOutcome::Ended) && hold.kind != "red" {
+            hold.gone = now();
         }
-    }
-
-    /// Records a hold.
-    pub(crate) fn held(
-        &self,
-        entry: Entry,
-        asked: Asked,
-        belief: Belief,
-        (name, token): (String, u64),
-        gone: u64,
-    ) {
-        self.history.add(Record::Hold(Hold {
-            id: asked.id,
-            owner: asked.owner,
-            process: self.worker,
-            kind: entry.kind.to_owned(),
-            name,
-            units: entry.units,
-            limit: entry.limit,
-            token,
-            asked: asked.at,
-            from: asked.granted,
-            until: belief.until,
-            deadline: belief.deadline,
-            gone,
-            durable: entry.durable,
-        }));
-    }
-
-    fn gone(&self, entry: Entry, outcome: Result<ReleaseOutcome, Error>) -> u64 {
-        let ended = self.history.note(outcome) == Some(ReleaseOutcome::Ended);
-        if ended && entry.notifies { now() } else { 0 }
+        hold
     }
 }
 
@@ -276,8 +249,14 @@ mod tests {
         assert!(!waits.iter().any(is_late));
         assert!(!violations.is_empty());
         let bench = bench();
-        assert_eq!(bench.bounded("to end", async { 7 }).await, Some(7));
-        assert_eq!(bench.bounded("to end", pending::<()>()).await, None);
+        assert_eq!(
+            bench.bounded("to end", PATIENCE, async { 7 }).await,
+            Some(7)
+        );
+        assert_eq!(
+            bench.bounded("to end", PATIENCE, pending::<()>()).await,
+            None
+        );
         let history = Arc::into_inner(bench.history).unwrap();
         assert_eq!(history.finish().unwrap().violations.len(), 1);
     }

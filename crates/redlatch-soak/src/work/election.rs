@@ -56,28 +56,16 @@ struct AtWork {
 
 impl AtWork {
     fn begin(bench: &Bench, term: &Term, asked: u64) -> Self {
-        let from = now();
         let id = bench.history.id();
         let hold = Hold {
             id,
             owner: id,
             process: bench.worker,
-            kind: "election".to_owned(),
-            name: term.name().to_owned(),
-            units: 1,
-            limit: 1,
             token: term.token().as_u64(),
-            asked,
-            from,
-            until: from,
-            deadline: from,
-            gone: 0,
-            durable: false,
+            ..Hold::granted("election", term.name(), asked)
         };
-        Self {
-            bench: bench.clone(),
-            hold,
-        }
+        let bench = bench.clone();
+        Self { bench, hold }
     }
 
     /// Tells whether the term lasts, and records that it lasted until before the question.
@@ -85,8 +73,7 @@ impl AtWork {
         let before = now();
         let lasts = term.check().is_ok();
         if lasts {
-            let left = u64::try_from(term.remaining().as_micros()).unwrap_or(0);
-            (self.hold.until, self.hold.deadline) = (before, before + left);
+            self.hold.believed(before, term.remaining());
         }
         lasts
     }

@@ -1,51 +1,25 @@
 //! What a worker wants and what it knows of its hold, for the history.
 
-use std::slice;
+use std::{slice, time::Duration};
 
 use redlatch_tests::hold;
 
-use crate::clock::now;
+use crate::{clock::now, record::Hold};
 
-/// The description of a hold in the history.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) kind: &'static str,
-    pub(crate) units: u32,
-    pub(crate) limit: u32,
-    pub(crate) durable: bool,
-    /// Whether a release notifies a waiter.
-    pub(crate) notifies: bool,
-}
-
-impl Entry {
-    /// Describes a hold that takes one of one.
-    pub(crate) const fn exclusive(kind: &'static str) -> Self {
-        Self::units(kind, 1, 1)
-    }
-
-    /// Describes a hold that takes `units` of `limit`.
-    pub(crate) const fn units(kind: &'static str, units: u32, limit: u32) -> Self {
-        Self {
-            kind,
-            units,
-            limit,
-            durable: false,
-            notifies: true,
-        }
-    }
-}
-
-/// The target of an acquisition.
+/// The target of an acquisition, and what is known of the hold before it is granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) kind: &'static str,
     pub(crate) names: &'a [String],
-    /// Whether it must end, whatever other clients hold.
+    pub(crate) units: u32,
+    pub(crate) limit: u32,
+    pub(crate) durable: bool,
+    /// Whether the acquisition must end, whatever other clients hold.
     pub(crate) bounded: bool,
 }
 
 impl<'a> Wanted<'a> {
-    /// Describes an acquisition without a time limit.
+    /// Describes an acquisition of one of one, without a time limit.
     pub(crate) const fn of(kind: &'static str, name: &'a String) -> Self {
         Self::all(kind, slice::from_ref(name))
     }
@@ -55,7 +29,19 @@ impl<'a> Wanted<'a> {
         Self {
             kind,
             names,
+            units: 1,
+            limit: 1,
+            durable: false,
             bounded: false,
+        }
+    }
+
+    /// Takes `units` of `limit`.
+    pub(crate) const fn units(self, units: u32, limit: u32) -> Self {
+        Self {
+            units,
+            limit,
+            ..self
         }
     }
 
@@ -68,30 +54,27 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// An acquisition, its owner, which is that of the first guard of the hold, and the times at which
-/// it began and returned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) id: u64,
-    pub(crate) owner: u64,
-    pub(crate) at: u64,
-    pub(crate) granted: u64,
-}
-
-/// The time at which a hold was last believed in, and its deadline at that time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Belief {
-    pub(crate) until: u64,
-    pub(crate) deadline: u64,
-}
-
-impl Belief {
-    /// Starts with the time at which the hold was granted.
-    pub(crate) const fn since(granted: u64) -> Self {
+impl Hold {
+    /// Returns a hold of one of one that is granted now.
+    pub(crate) fn granted(kind: &str, name: &str, asked: u64) -> Self {
+        let from = now();
         Self {
-            until: granted,
-            deadline: granted,
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            units: 1,
+            limit: 1,
+            asked,
+            from,
+            until: from,
+            deadline: from,
+            ..Self::default()
         }
+    }
+
+    /// Records that the hold was believed in at `now`, with so much time left.
+    pub(crate) fn believed(&mut self, now: u64, left: Duration) {
+        self.until = now;
+        self.deadline = now + u64::try_from(left.as_micros()).unwrap_or(0);
     }
 
     /// Looks whether the hold is believed in.
@@ -99,9 +82,7 @@ impl Belief {
         let before = now();
         let believed = guard.believed();
         if believed {
-            let left = guard.left().unwrap_or_default();
-            self.until = before;
-            self.deadline = before + u64::try_from(left.as_micros()).unwrap_or(0);
+            self.believed(before, guard.left().unwrap_or_default());
         }
         believed
     }

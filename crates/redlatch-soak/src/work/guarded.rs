@@ -11,7 +11,7 @@ use crate::record::{Record, Write};
 use fastrand::Rng;
 use redlatch_tests::hold::held;
 
-use super::{Belief, Bench, Crew, Entry, Wanted, millis};
+use super::{Bench, Crew, Wanted, millis};
 use crate::{clock::now, names};
 
 /// Starts the workers of a set that is guarded by its own lock. The set `fenced` compares tokens.
@@ -52,54 +52,44 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     let kind = if set.fenced { "fenced" } else { "checked" };
     let what = Wanted::of(kind, &set.name);
     let given = bench.acquire(random, what, lock.lock().lease(lease));
-    let Some((asked, guard)) = given.await else {
+    let Some((mut hold, guard)) = given.await else {
         return;
     };
-    let entry = Entry::exclusive(kind);
-    let token = if set.fenced {
-        guard.token().as_u64()
-    } else {
-        0
-    };
-    let parts = vec![(set.name.clone(), guard.token().as_u64())];
     let guard = held(guard);
-    let mut belief = Belief::since(asked.granted);
+    let token = guard.fence().filter(|_| set.fenced).unwrap_or(0);
     let valid = guard.believed();
     let (read, elements) = set.read(token);
+    let (name, asked) = (set.name.clone(), hold.asked);
     let write = |(at, accepted, lost), valid| {
-        Record::Write(Write {
-            name: set.name.clone(),
+        bench.history.add(Record::Write(Write {
+            name,
             token,
-            asked: asked.at,
+            asked,
             read,
             at,
             accepted,
             valid,
             lost,
-        })
+        }));
     };
-    let Some(elements) = elements else {
-        bench.history.add(write((read, false, 0), valid));
-        return bench
-            .give_back(random, entry, asked, belief, parts, guard)
-            .await;
-    };
-    let late = random.u8(..30) == 0;
-    let thinks = if late {
-        lease + millis(random, 0..800)
+    if let Some(elements) = elements {
+        let late = random.u8(..30) == 0;
+        let thinks = if late {
+            lease + millis(random, 0..800)
+        } else {
+            millis(random, 0..12)
+        };
+        tokio::time::sleep(thinks).await;
+        // There is no await from here to the write, so the result of the check is as fresh as
+        // possible.
+        let valid = hold.look(&*guard);
+        if set.fenced || valid {
+            write(set.write(token, elements, bench.history.id()), valid);
+        }
     } else {
-        millis(random, 0..12)
-    };
-    tokio::time::sleep(thinks).await;
-    // There is no await from here to the write, so the result of the check is as fresh as possible.
-    let valid = belief.look(&*guard);
-    if set.fenced || valid {
-        let outcome = set.write(token, elements, bench.history.id());
-        bench.history.add(write(outcome, valid));
+        write((read, false, 0), valid);
     }
-    bench
-        .give_back(random, entry, asked, belief, parts, guard)
-        .await;
+    bench.give_back(random, hold, guard).await;
 }
 
 impl Set {

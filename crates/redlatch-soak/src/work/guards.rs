@@ -4,8 +4,11 @@ use fastrand::Rng;
 use redlatch::{Client, Durability, Held, MultiGuard};
 use redlatch_tests::hold::held;
 
-use super::{Asked, Belief, Bench, Entry, Wanted, any, millis};
-use crate::names;
+use super::{Bench, Wanted, any, millis};
+use crate::{
+    names,
+    record::{Hold, Record},
+};
 
 /// Chooses one of the three methods to acquire, with one of the two kinds of lease.
 macro_rules! given {
@@ -55,7 +58,7 @@ pub(super) async fn lock(bench: Bench, mut random: Rng) {
     let lock = bench.client(&mut random).lock(&name);
     let what = Wanted::of("lock", &name);
     let given = given!(bench, random, what, lock, [lock, try_lock, try_lock_for]);
-    let Some((asked, guard)) = given else { return };
+    let Some((hold, guard)) = given else { return };
     if random.u8(..4) == 0 {
         // The lease is no longer than others. If a failover forgets the release, the name is
         // blocked for as long.
@@ -64,28 +67,14 @@ pub(super) async fn lock(bench: Bench, mut random: Rng) {
         let again = again.renewed_lease(lease);
         let inner = bench.attempt(&mut random, what, again).await;
         // After a loss it may be another hold of the same owner.
-        if let Some((again, inner)) = inner
+        if let Some((mut again, inner)) = inner
             && inner.token() == guard.token()
         {
-            let (entry, parts) = (Entry::exclusive("lock"), vec![part(&inner)]);
-            let belief = Belief::since(again.granted);
-            let owner = asked.owner;
-            bench
-                .give_back(
-                    &mut random,
-                    entry,
-                    Asked { owner, ..again },
-                    belief,
-                    parts,
-                    held(inner),
-                )
-                .await;
+            again.owner = hold.owner;
+            bench.give_back(&mut random, again, held(inner)).await;
         }
     }
-    let (entry, parts) = (Entry::exclusive("lock"), vec![part(&guard)]);
-    bench
-        .hold(&mut random, entry, asked, parts, held(guard))
-        .await;
+    bench.keep(&mut random, hold, held(guard)).await;
 }
 
 /// Takes a fair lock.
@@ -94,11 +83,8 @@ pub(super) async fn fair(bench: Bench, mut random: Rng) {
     let lock = bench.client(&mut random).fair_lock(&name);
     let what = Wanted::of("fair", &name);
     let given = given!(bench, random, what, lock, [lock, try_lock, try_lock_for]);
-    if let Some((asked, guard)) = given {
-        let (entry, parts) = (Entry::exclusive("fair"), vec![part(&guard)]);
-        bench
-            .hold(&mut random, entry, asked, parts, held(guard))
-            .await;
+    if let Some((hold, guard)) = given {
+        bench.keep(&mut random, hold, held(guard)).await;
     }
 }
 
@@ -107,7 +93,10 @@ pub(super) async fn durable(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "durable");
     let lock = bench.client(&mut random).lock(&name);
     let all = Durability::Replicas(bench.replicas);
-    let what = Wanted::of("durable", &name);
+    let what = Wanted {
+        durable: true,
+        ..Wanted::of("durable", &name)
+    };
     let given = given!(
         bench,
         random,
@@ -116,15 +105,8 @@ pub(super) async fn durable(bench: Bench, mut random: Rng) {
         [lock, try_lock, try_lock_for],
         durability = all
     );
-    if let Some((asked, guard)) = given {
-        let entry = Entry {
-            durable: true,
-            ..Entry::exclusive("durable")
-        };
-        let parts = vec![part(&guard)];
-        bench
-            .hold(&mut random, entry, asked, parts, held(guard))
-            .await;
+    if let Some((hold, guard)) = given {
+        bench.keep(&mut random, hold, held(guard)).await;
     }
 }
 
@@ -133,24 +115,17 @@ pub(super) async fn sides(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "rw");
     let lock = bench.client(&mut random).read_write_lock(&name);
     if random.u8(..4) > 0 {
-        let what = Wanted::of("read", &name);
+        let what = Wanted::of("read", &name).units(1, EVERYBODY);
         let given = given!(bench, random, what, lock, [read, try_read, try_read_for]);
-        if let Some((asked, guard)) = given {
-            let (entry, parts) = (Entry::units("read", 1, EVERYBODY), vec![part(&guard)]);
-            bench
-                .hold(&mut random, entry, asked, parts, held(guard))
-                .await;
+        if let Some((hold, guard)) = given {
+            bench.keep(&mut random, hold, held(guard)).await;
         }
         return;
     }
-    let what = Wanted::of("write", &name);
+    let what = Wanted::of("write", &name).units(EVERYBODY, EVERYBODY);
     let given = given!(bench, random, what, lock, [write, try_write, try_write_for]);
-    if let Some((asked, guard)) = given {
-        let entry = Entry::units("write", EVERYBODY, EVERYBODY);
-        let parts = vec![part(&guard)];
-        bench
-            .hold(&mut random, entry, asked, parts, held(guard))
-            .await;
+    if let Some((hold, guard)) = given {
+        bench.keep(&mut random, hold, held(guard)).await;
     }
 }
 
@@ -160,21 +135,16 @@ pub(super) async fn semaphore(bench: Bench, mut random: Rng) {
     let semaphore = bench.client(&mut random).semaphore(&name);
     let semaphore = semaphore.permits_if_unset(PERMITS);
     let units = random.u32(1..=PERMITS);
-    let what = Wanted::of("semaphore", &name);
     let given = given!(
         bench,
         random,
-        what,
+        Wanted::of("semaphore", &name).units(units, PERMITS),
         semaphore,
         [acquire_many, try_acquire_many, try_acquire_many_for],
         units = units
     );
-    if let Some((asked, guard)) = given {
-        let entry = Entry::units("semaphore", units, PERMITS);
-        let parts = vec![(name, 0)];
-        bench
-            .hold(&mut random, entry, asked, parts, held(guard))
-            .await;
+    if let Some((hold, guard)) = given {
+        bench.keep(&mut random, hold, held(guard)).await;
     }
 }
 
@@ -189,12 +159,18 @@ pub(super) async fn multi(bench: Bench, mut random: Rng) {
     let what = Wanted::all("multi", &both);
     let given: Option<(_, MultiGuard)> =
         given!(bench, random, what, multi, [lock, try_lock, try_lock_for]);
-    if let Some((asked, guard)) = given {
-        let parts = guard.members().iter().map(part).collect();
-        let entry = Entry::exclusive("multi");
-        bench
-            .hold(&mut random, entry, asked, parts, held(guard))
-            .await;
+    if let Some((hold, guard)) = given {
+        let part = |part: &Held| (part.name().to_owned(), part.token().as_u64());
+        let parts: Vec<_> = guard.members().iter().map(part).collect();
+        let hold = bench.hold(&mut random, hold, held(guard)).await;
+        for (name, token) in parts {
+            let hold = hold.clone();
+            bench.history.add(Record::Hold(Hold {
+                name,
+                token,
+                ..hold
+            }));
+        }
     }
 }
 
@@ -207,22 +183,9 @@ pub(super) async fn red(bench: Bench, mut random: Rng) {
     let wait = millis(&mut random, 100..2_000);
     let given = lock.try_lock_for(wait).lease(lease);
     let what = Wanted::of("red", &name);
-    if let Some((asked, guard)) = bench.attempt(&mut random, what, given).await {
-        // Its waiters retry after pauses, so there is no hand-off to measure.
-        let entry = Entry {
-            notifies: false,
-            ..Entry::exclusive("red")
-        };
-        let parts = vec![(name, 0)];
-        bench
-            .hold(&mut random, entry, asked, parts, held(guard))
-            .await;
+    if let Some((hold, guard)) = bench.attempt(&mut random, what, given).await {
+        bench.keep(&mut random, hold, held(guard)).await;
     }
-}
-
-/// Returns the name of a hold, and its token.
-pub(crate) fn part(guard: &Held) -> (String, u64) {
-    (guard.name().to_owned(), guard.token().as_u64())
 }
 
 /// A number greater than that of all readers.

@@ -7,10 +7,10 @@ use std::{
 
 use crate::record::{Outcome, Record, Round, Step};
 use fastrand::Rng;
-use redlatch::{Client, Error, ErrorKind};
-use tokio::{task::JoinHandle, time::timeout};
+use redlatch::{Client, CountDownLatch, Error, ErrorKind};
+use tokio::task::JoinHandle;
 
-use super::{Bench, Crew, PATIENCE, Visit, millis};
+use super::{Bench, Crew, PATIENCE, millis};
 use crate::{clock::now, names};
 
 /// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
@@ -27,13 +27,11 @@ pub(super) fn start(crew: &mut Crew<'_>) {
 }
 
 /// Sets a new latch, counts it down, and waits for it.
-pub(super) fn visit<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
-    Box::pin(async move {
-        let latch = client.count_down_latch(name);
-        latch.delete().await?;
-        latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
-        latch.count_down_and_wait(1).await
-    })
+pub(super) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
+    let latch = client.count_down_latch(name);
+    latch.delete().await?;
+    latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
+    latch.count_down_and_wait(1).await
 }
 
 async fn round(bench: &Bench, name: &str, random: &mut Rng) {
@@ -43,9 +41,9 @@ async fn round(bench: &Bench, name: &str, random: &mut Rng) {
     let set = latch.try_set_count(count).ttl(Duration::from_secs(60));
     if answer(bench, set.into_future()).await == Some(true) {
         let set = now();
-        let waits: Vec<_> = (0..3).map(|_| spawn_waiter(bench, name, random)).collect();
+        let waits: Vec<_> = (0..3).map(|_| spawn(bench, name, random, waits)).collect();
         let downs: Vec<_> = (0..count)
-            .map(|_| spawn_counter(bench, name, random))
+            .map(|_| spawn(bench, name, random, counts))
             .collect();
         let downs = all(downs).await;
         let waits = all(waits).await;
@@ -71,26 +69,31 @@ async fn all(calls: Vec<JoinHandle<Step>>) -> Vec<Step> {
     steps
 }
 
-fn spawn_waiter(bench: &Bench, name: &str, random: &mut Rng) -> JoinHandle<Step> {
+/// Starts a call that comes a little later.
+fn spawn<F>(
+    bench: &Bench,
+    name: &str,
+    random: &mut Rng,
+    call: fn(Bench, CountDownLatch) -> F,
+) -> JoinHandle<Step>
+where
+    F: Future<Output = Option<bool>> + Send + 'static,
+{
     let latch = bench.client(random).count_down_latch(name);
     let (bench, pause) = (bench.clone(), millis(random, 0..40));
     tokio::spawn(async move {
         tokio::time::sleep(pause).await;
         let from = now();
-        let opened = forgive(&bench, latch.wait_for(PATIENCE).await);
-        Step::ended(from, opened)
+        Step::ended(from, call(bench, latch).await)
     })
 }
 
-fn spawn_counter(bench: &Bench, name: &str, random: &mut Rng) -> JoinHandle<Step> {
-    let latch = bench.client(random).count_down_latch(name);
-    let (bench, pause) = (bench.clone(), millis(random, 0..40));
-    tokio::spawn(async move {
-        tokio::time::sleep(pause).await;
-        let from = now();
-        let counted = answer(&bench, latch.count_down(1)).await;
-        Step::ended(from, counted.map(|_| true))
-    })
+async fn waits(bench: Bench, latch: CountDownLatch) -> Option<bool> {
+    forgive(&bench, latch.wait_for(PATIENCE).await)
+}
+
+async fn counts(bench: Bench, latch: CountDownLatch) -> Option<bool> {
+    answer(&bench, latch.count_down(1)).await.map(|_| true)
 }
 
 impl Step {
@@ -110,14 +113,8 @@ impl Step {
 }
 
 async fn answer<T>(bench: &Bench, call: impl Future<Output = Result<T, Error>>) -> Option<T> {
-    match timeout(2 * PATIENCE, call).await {
-        Ok(outcome) => forgive(bench, outcome),
-        Err(_) => {
-            let what = format!("a call of a latch had not ended after {:?}", 2 * PATIENCE);
-            bench.history.violated(what);
-            None
-        }
-    }
+    let outcome = bench.bounded("of a latch", 2 * PATIENCE, call).await;
+    outcome.and_then(|outcome| forgive(bench, outcome))
 }
 
 /// Ignores the error of a missing latch, because a server may have lost it.

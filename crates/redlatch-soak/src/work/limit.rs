@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlatch::{Client, limit::Admission, limit::RateLimiter};
-use tokio::time::timeout;
+use redlatch::{
+    Client, Error,
+    limit::{Admission, RateLimiter},
+};
 
-use super::{Bench, PATIENCE, Visit, any};
+use super::{Bench, PATIENCE, any};
 
 /// Takes one pass, and settles some of them.
 pub(super) async fn round(bench: Bench, mut random: Rng) {
@@ -21,12 +23,9 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
             _ => limiter.acquire(cost).await.map(Admission::Pass),
         }
     };
-    let Ok(outcome) = timeout(2 * PATIENCE, call).await else {
-        let what = format!("a call of a limiter had not ended after {:?}", 2 * PATIENCE);
-        return bench.history.violated(what);
-    };
-    let pass = bench.history.note(outcome).and_then(Admission::pass);
-    if let Some(pass) = pass {
+    let outcome = bench.bounded("of a limiter", 2 * PATIENCE, call).await;
+    let admission = outcome.and_then(|outcome| bench.history.note(outcome));
+    if let Some(pass) = admission.and_then(Admission::pass) {
         bench.history.count("passes of limiters");
         if random.bool() {
             bench.history.note(pass.settle(random.u64(..=cost)).await);
@@ -35,8 +34,8 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
 }
 
 /// Takes a pass, as every client must be able to do once all is healthy.
-pub(super) fn visit<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
-    Box::pin(async move { limiter(client, name).acquire(1).await.map(drop) })
+pub(super) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
+    limiter(client, name).acquire(1).await.map(drop)
 }
 
 fn limiter(client: &Client, name: &str) -> RateLimiter {

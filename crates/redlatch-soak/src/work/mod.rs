@@ -1,5 +1,5 @@
-//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up. All kinds of
-//! workers are in [`KINDS`].
+//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up. [`start`]
+//! starts all kinds of workers.
 
 mod bench;
 mod election;
@@ -14,173 +14,11 @@ mod permits;
 use std::{future::Future, ops::Range, time::Duration};
 
 use fastrand::Rng;
-use futures_util::future::BoxFuture;
-use redlatch::{Client, Error, ErrorKind};
+use redlatch::{Client, Error, ErrorKind, Term};
 use tokio::task::JoinSet;
 
-pub(crate) use self::{
-    bench::Bench,
-    entry::{Asked, Belief, Entry, Wanted},
-    guards::{PERMITS, part},
-};
+pub(crate) use self::{bench::Bench, entry::Wanted, guards::PERMITS};
 use crate::names;
-
-/// A primitive, or a way to use one, with its own names.
-pub(crate) struct Kind {
-    /// What its names begin with.
-    pub(crate) stem: &'static str,
-    /// The number of its names; 0 if it uses those of another kind.
-    pub(crate) names: usize,
-    /// Starts its workers, if it can run here.
-    start: fn(&mut Crew<'_>),
-    /// Takes a name and returns it, as every client must be able to do once all is healthy.
-    visit: for<'a> fn(&'a Client, &'a str) -> Visit<'a>,
-    /// Deletes a name, if it stays until it is deleted.
-    delete: for<'a> fn(&'a Client, &'a str) -> Visit<'a>,
-}
-
-/// A kind without workers, whose names are those of plain locks.
-const PLAIN: Kind = Kind {
-    stem: "",
-    names: 0,
-    start: |_| {},
-    visit: |client, name| {
-        Box::pin(async move { client.lock(name).lock().await?.release().await.map(drop) })
-    },
-    delete: |_, _| Box::pin(async { Ok(()) }),
-};
-
-/// All kinds.
-pub(crate) static KINDS: &[Kind] = &[
-    Kind {
-        stem: "lock",
-        names: 4,
-        start: |crew| crew.repeat(8, guards::lock),
-        ..PLAIN
-    },
-    Kind {
-        stem: "fair",
-        names: 3,
-        start: |crew| crew.repeat(6, guards::fair),
-        visit: |client, name| {
-            Box::pin(async move {
-                let guard = client.fair_lock(name).lock().await?;
-                guard.release().await.map(drop)
-            })
-        },
-        ..PLAIN
-    },
-    Kind {
-        stem: "rw",
-        names: 3,
-        start: |crew| crew.repeat(8, guards::sides),
-        visit: |client, name| {
-            Box::pin(async move {
-                let guard = client.read_write_lock(name).write().await?;
-                guard.release().await.map(drop)
-            })
-        },
-        ..PLAIN
-    },
-    Kind {
-        stem: "semaphore",
-        names: 2,
-        start: |crew| crew.repeat(6, guards::semaphore),
-        visit: |client, name| {
-            Box::pin(async move {
-                let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
-                let guard = semaphore.acquire_many(PERMITS).await?;
-                guard.release().await.map(drop)
-            })
-        },
-        delete: |client, name| {
-            Box::pin(async move { client.semaphore(name).delete().await.map(drop) })
-        },
-    },
-    Kind {
-        stem: "permits",
-        names: 2,
-        start: |crew| crew.repeat(4, permits::round),
-        visit: permits::visit,
-        delete: |client, name| {
-            let permits = client.permit_expirable_semaphore(name);
-            Box::pin(async move { permits.delete().await.map(drop) })
-        },
-    },
-    Kind {
-        stem: "multi",
-        start: |crew| crew.repeat(3, guards::multi),
-        ..PLAIN
-    },
-    Kind {
-        stem: "durable",
-        names: 2,
-        start: |crew| {
-            if crew.bench.replicas > 0 {
-                crew.repeat(4, guards::durable);
-            }
-        },
-        ..PLAIN
-    },
-    Kind {
-        stem: "red",
-        names: 1,
-        start: |crew| {
-            if !crew.bench.nodes.is_empty() {
-                crew.repeat(3, guards::red);
-            }
-        },
-        ..PLAIN
-    },
-    Kind {
-        stem: "fenced",
-        names: 1,
-        start: |crew| guarded::start(crew, "fenced"),
-        ..PLAIN
-    },
-    Kind {
-        stem: "checked",
-        names: 1,
-        start: |crew| guarded::start(crew, "checked"),
-        ..PLAIN
-    },
-    Kind {
-        stem: "latch",
-        names: 2,
-        start: latch::start,
-        visit: latch::visit,
-        delete: |client, name| {
-            Box::pin(async move { client.count_down_latch(name).delete().await.map(drop) })
-        },
-    },
-    Kind {
-        stem: "limit",
-        names: 2,
-        start: |crew| crew.repeat(6, limit::round),
-        visit: limit::visit,
-        ..PLAIN
-    },
-    Kind {
-        stem: "once",
-        names: 2,
-        start: |crew| crew.repeat(4, once::round),
-        visit: once::visit,
-        delete: |client, name| Box::pin(async move { client.once(name).reset().await.map(drop) }),
-    },
-    Kind {
-        stem: "election",
-        names: 2,
-        start: |crew| crew.repeat(4, election::round),
-        visit: |client, name| {
-            let election = client.election(name);
-            Box::pin(async move { election.lead(async |_: &redlatch::Term| {}).await })
-        },
-        ..PLAIN
-    },
-];
-
-/// A call about one name.
-pub(crate) type Visit<'a> = BoxFuture<'a, Result<(), Error>>;
 
 /// The workers of a run, and what they need.
 pub(crate) struct Crew<'a> {
@@ -217,37 +55,73 @@ impl Crew<'_> {
     }
 }
 
-/// Starts all workers.
+/// Starts all workers of the kinds that can run here.
 pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
     let mut crew = Crew {
         bench,
         random,
         workers: JoinSet::new(),
     };
-    for kind in KINDS {
-        (kind.start)(&mut crew);
+    crew.repeat(8, guards::lock);
+    crew.repeat(6, guards::fair);
+    crew.repeat(8, guards::sides);
+    crew.repeat(6, guards::semaphore);
+    crew.repeat(4, permits::round);
+    crew.repeat(3, guards::multi);
+    if bench.replicas > 0 {
+        crew.repeat(4, guards::durable);
     }
+    if !bench.nodes.is_empty() {
+        crew.repeat(3, guards::red);
+    }
+    guarded::start(&mut crew, "fenced");
+    guarded::start(&mut crew, "checked");
+    latch::start(&mut crew);
+    crew.repeat(6, limit::round);
+    crew.repeat(4, once::round);
+    crew.repeat(4, election::round);
     crew.workers
 }
 
-/// Acquires and releases `name` with the primitive that uses it.
+/// Takes a name with the primitive that uses it and returns it, as every client must be able to do
+/// once all is healthy.
 pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
-    (of(name).visit)(client, name).await
+    let released = match names::stem(name) {
+        "fair" => client.fair_lock(name).lock().await?.release().await,
+        "rw" => {
+            let lock = client.read_write_lock(name);
+            lock.write().await?.release().await
+        }
+        "semaphore" => {
+            let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
+            semaphore.acquire_many(PERMITS).await?.release().await
+        }
+        "permits" => return permits::visit(client, name).await,
+        "latch" => return latch::visit(client, name).await,
+        "limit" => return limit::visit(client, name).await,
+        "once" => return once::visit(client, name).await,
+        "election" => return client.election(name).lead(async |_: &Term| {}).await,
+        _ => client.lock(name).lock().await?.release().await,
+    };
+    released.map(drop)
 }
 
 /// Deletes objects that stay until they are deleted.
 pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
-    match (of(name).delete)(client, name).await {
+    let deleted = match names::stem(name) {
+        "semaphore" => client.semaphore(name).delete().await.map(drop),
+        "permits" => {
+            let permits = client.permit_expirable_semaphore(name);
+            permits.delete().await.map(drop)
+        }
+        "latch" => client.count_down_latch(name).delete().await.map(drop),
+        "once" => client.once(name).reset().await.map(drop),
+        _ => Ok(()),
+    };
+    match deleted {
         Err(error) if error.kind() != ErrorKind::NotSet => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Returns the kind that uses `name`.
-fn of(name: &str) -> &'static Kind {
-    let stem = name.split('-').next().unwrap_or(name);
-    let found = KINDS.iter().find(|kind| kind.stem == stem);
-    found.unwrap_or_else(|| panic!("no kind uses {name}"))
 }
 
 /// Draws a name of a stem.

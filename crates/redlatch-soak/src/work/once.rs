@@ -4,25 +4,23 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use redlatch::{
-    Client,
+    Client, Error,
     once::{Job, JobRun, Once},
 };
 use redlatch_tests::running::RunningJob;
 
-use super::{Bench, Entry, Visit, Wanted, any, millis};
+use super::{Bench, Wanted, any, millis};
 
 /// Runs a job as soon as its slot is open.
-pub(super) fn visit<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
-    Box::pin(async move {
-        let job = job(client, name);
-        loop {
-            let ran = job.run(async |_: &JobRun| Ok::<_, String>(())).await?;
-            if let Once::Ran(()) = ran {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+pub(super) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
+    let job = job(client, name);
+    loop {
+        let ran = job.run(async |_: &JobRun| Ok::<_, String>(())).await?;
+        if let Once::Ran(()) = ran {
+            return Ok(());
         }
-    })
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Returns a job that may run again right after a run.
@@ -38,10 +36,8 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
     let job = job(&client, &name).lease(lease);
     let what = Wanted::of("once", &name);
     let running = RunningJob::begin_in_time(&client, &job);
-    let Some((asked, running)) = bench.acquire(&mut random, what, running).await else {
-        return;
-    };
-    let (entry, parts) = (Entry::exclusive("once"), vec![(name, running.token())]);
-    let run = Box::new(running);
-    bench.hold(&mut random, entry, asked, parts, run).await;
+    let given = bench.acquire(&mut random, what, running).await;
+    if let Some((hold, running)) = given {
+        bench.keep(&mut random, hold, Box::new(running)).await;
+    }
 }

@@ -1,19 +1,17 @@
 //! Permits with ids.
 
 use fastrand::Rng;
-use redlatch::{Client, PermitExpirableSemaphore};
+use redlatch::{Client, Error, PermitExpirableSemaphore};
 use redlatch_tests::hold::Ids;
 
-use super::{Asked, Bench, Entry, PERMITS, Visit, Wanted, any, millis};
-use crate::clock::now;
+use super::{Bench, PATIENCE, PERMITS, Wanted, any, millis};
+use crate::{clock::now, record::Hold};
 
 /// Takes all permits, and returns them.
-pub(super) fn visit<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
-    Box::pin(async move {
-        let permits = semaphore(client, name);
-        let ids = permits.acquire_many(PERMITS).await?;
-        permits.release_all(&ids).await.map(drop)
-    })
+pub(super) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
+    let permits = semaphore(client, name);
+    let ids = permits.acquire_many(PERMITS).await?;
+    permits.release_all(&ids).await.map(drop)
 }
 
 fn semaphore(client: &Client, name: &str) -> PermitExpirableSemaphore {
@@ -25,7 +23,7 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "permits");
     let semaphore = semaphore(bench.client(&mut random), &name);
     let lease = millis(&mut random, 100..2_000);
-    let what = Wanted::of("permits", &name);
+    let what = Wanted::of("permits", &name).units(1, PERMITS);
     let given = match random.u8(..3) {
         0 => {
             let given = semaphore.try_acquire().lease(lease);
@@ -41,18 +39,18 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
             bench.acquire(&mut random, what, given).await
         }
     };
-    let Some((asked, id)) = given else { return };
+    let Some((hold, id)) = given else { return };
     let look = Ids::look(semaphore, vec![id]);
-    let ids = bench.bounded("to look at a permit", look).await;
+    let ids = bench.bounded("to look at a permit", PATIENCE, look).await;
     let Some(ids) = ids.and_then(|ids| bench.history.note(ids)) else {
         return;
     };
-    let asked = Asked {
-        granted: now(),
-        ..asked
+    let from = now();
+    let hold = Hold {
+        from,
+        until: from,
+        deadline: from,
+        ..hold
     };
-    let (entry, parts) = (Entry::units("permits", 1, PERMITS), vec![(name, 0)]);
-    bench
-        .hold(&mut random, entry, asked, parts, Box::new(ids))
-        .await;
+    bench.keep(&mut random, hold, Box::new(ids)).await;
 }

@@ -4,16 +4,14 @@
 //! `cargo xtask check browser --pictures` also renews the pictures of timelines in the documents.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
 };
 
 use crate::{
     command::{self, cannot_run, cargo, root, which},
-    servers::install::with_apt,
+    servers::with_apt,
     steps::Steps,
 };
 
@@ -28,7 +26,7 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let chromium = steps.run("chromium", chromium);
     let build = || {
-        let mut build = cargo(&["build", "--quiet", "-p", "redlatch-cli", "--bins"]);
+        let mut build = cargo(["build", "--quiet", "-p", "redlatch-cli", "--bins"]);
         if pictures {
             build.args(RECORDED);
         }
@@ -83,15 +81,11 @@ impl Browser {
     fn elements(&self, page: &Path, search: &str) -> Result<String, String> {
         let mut call = self.call();
         call.arg("--dump-dom").arg(address(page, search));
-        let output = call
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| cannot_run(&call, &error))?;
+        let output = call.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| cannot_run(&call, &error))?;
         let log = String::from_utf8_lossy(&output.stderr);
-        let console: Vec<_> = log
-            .lines()
-            .filter(|line| line.contains("CONSOLE"))
-            .collect();
+        let console = log.lines().filter(|line| line.contains("CONSOLE"));
+        let console: Vec<_> = console.collect();
         if !console.is_empty() {
             return Err(format!("the page has written to the console: {console:#?}"));
         }
@@ -121,11 +115,9 @@ impl Browser {
         let mut call = Command::new(&self.chromium);
         call.args(["--headless=new", "--disable-gpu", "--enable-logging=stderr"])
             // A container has no rights for the sandbox, and the pages are our own.
-            .args(["--no-sandbox", "--virtual-time-budget=5000"])
-            .arg(format!(
-                "--user-data-dir={}",
-                self.folder.join("profile").display()
-            ));
+            .args(["--no-sandbox", "--virtual-time-budget=5000"]);
+        let profile = self.folder.join("profile");
+        call.arg(format!("--user-data-dir={}", profile.display()));
         call
     }
 }
@@ -162,8 +154,7 @@ fn few(browser: &Browser) -> Result<(), String> {
     lines += &held.replace("\"pid\":2", "\"pid\":2,\"valid_ms\":2900");
     lines += &event(9_000, "gone", 2, 1002);
     let page = browser.page("few", &lines)?;
-    let elements = browser.elements(&page, "")?;
-    for (part, count) in [
+    let drawn = [
         ("class=\"bar\"", 2),
         ("data-token=\"1001\"", 1),
         ("data-token=\"1002\"", 1),
@@ -173,30 +164,25 @@ fn few(browser: &Browser) -> Result<(), String> {
         ("class=\"silent\"", 1),
         ("app1 (pid 1 on h)", 1),
         (">2 holds<", 1),
-    ] {
-        expect(&elements, part, count)?;
-    }
-    let found = browser.elements(&page, "1002")?;
-    expect(&found, "class=\"bar hit\"", 1)?;
-    expect(&found, "class=\"bar miss\"", 1)?;
-    expect(&found, ">1 found<", 1)
+    ];
+    expect(&browser.elements(&page, "")?, &drawn)?;
+    let (hit, miss) = ("class=\"bar hit\"", "class=\"bar miss\"");
+    let found = [(hit, 1), (miss, 1), (">1 found<", 1)];
+    expect(&browser.elements(&page, "1002")?, &found)
 }
 
 /// As many holds as a day may have, of which one is found by its token.
 fn many(browser: &Browser) -> Result<(), String> {
     let mut lines = String::new();
     for n in 0..HOLDS {
-        let _ = write!(lines, "{}", event(n * 100, "held", n % 20, 5_000 + n));
-        let _ = write!(
-            lines,
-            "{}",
-            event(n * 100 + 1_900, "gone", n % 20, 5_000 + n)
-        );
+        let (at, client, token) = (n * 100, n % 20, 5_000 + n);
+        lines += &event(at, "held", client, token);
+        lines += &event(at + 1_900, "gone", client, token);
     }
     let page = browser.page("many", &lines)?;
     let found = browser.elements(&page, "7777")?;
-    expect(&found, "class=\"bar hit\"", 1)?;
-    expect(&found, "data-token=\"7777\"", 1)?;
+    let hit = [("class=\"bar hit\"", 1), ("data-token=\"7777\"", 1)];
+    expect(&found, &hit)?;
     let bars = found.matches("class=\"bar").count();
     // Bars that fall upon each other are drawn once.
     if bars < 1_000 {
@@ -220,17 +206,20 @@ fn broken(browser: &Browser) -> Result<(), String> {
     }
 }
 
-/// The content of a page is also in the data that it is made of, which is one line.
-fn expect(elements: &str, part: &str, count: usize) -> Result<(), String> {
+/// Checks how often parts are on a page. Its content is also in the data that it is made of, which
+/// is one line.
+fn expect(elements: &str, parts: &[(&str, usize)]) -> Result<(), String> {
     let drawn = elements
         .lines()
         .filter(|line| !line.contains("id=\"data\""));
-    let found: usize = drawn.map(|line| line.matches(part).count()).sum();
-    if found == count {
-        Ok(())
-    } else {
-        Err(format!("{part} is on the page {found} times, not {count}"))
+    let drawn = drawn.collect::<Vec<_>>().join("\n");
+    for &(part, count) in parts {
+        let found = drawn.matches(part).count();
+        if found != count {
+            return Err(format!("{part} is on the page {found} times, not {count}"));
+        }
     }
+    Ok(())
 }
 
 /// Renews the picture of the book, a recording of the example `lost_lock`.

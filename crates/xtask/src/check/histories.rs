@@ -4,19 +4,17 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use super::no_arguments;
 use crate::{
-    command::{self, root, which},
+    command::{self, root},
     sim,
     steps::Steps,
-    tools,
+    tools::{self, script},
 };
 
 /// Runs the check.
-pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
-    no_arguments(args)?;
+pub(super) fn run(_: &[String], steps: &mut Steps) -> Result<(), String> {
     let built = [
-        steps.run("judge", build),
+        steps.run("judge", || script(["judge"])),
         steps.run("soak", tools::build_soak),
         steps.run("simulator", sim::build),
     ];
@@ -24,7 +22,7 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
         return Ok(());
     }
     steps.run("planted overlaps", || {
-        let files = fs::read_dir(sources().join("testdata/refused"));
+        let files = fs::read_dir(root().join("tests/histories/testdata/refused"));
         let files = files.map_err(|error| error.to_string())?;
         let files: Vec<_> = files.flatten().map(|file| file.path()).collect();
         command::run(judge().arg("-refused").args(files))
@@ -42,32 +40,6 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
         steps.run(mutant, || refuse(kind, mutant));
     }
     Ok(())
-}
-
-/// Tests the program and builds it.
-fn build() -> Result<(), String> {
-    let gofmt = which("gofmt").ok_or("there is no gofmt")?;
-    let wrong = command::output(Command::new(gofmt).arg("-l").arg(sources()));
-    if wrong.as_deref() != Some("") {
-        return Err(format!("gofmt would change {wrong:?}"));
-    }
-    let folder = folder();
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for args in [&["vet", "."][..], &["test", "."]] {
-        command::run(go()?.args(args))?;
-    }
-    command::run(
-        go()?
-            .args(["build", "-mod=readonly", "-o"])
-            .arg(program())
-            .arg("."),
-    )
-}
-
-fn go() -> Result<Command, String> {
-    let mut go = Command::new(which("go").ok_or("there is no go")?);
-    go.current_dir(sources());
-    Ok(go)
 }
 
 /// Runs the soak for a minute, and judges its history.
@@ -100,19 +72,11 @@ fn refuse(kind: &str, mutant: &str) -> Result<(), String> {
 }
 
 fn judge() -> Command {
-    Command::new(program())
-}
-
-fn program() -> PathBuf {
-    folder().join("judge")
+    Command::new(folder().join("judge"))
 }
 
 fn folder() -> PathBuf {
     root().join("target/histories")
-}
-
-fn sources() -> PathBuf {
-    root().join("tests/histories")
 }
 
 /// Planted faults that break P1, P2, P3 or P12, with their kinds. A few seeds show each.

@@ -6,12 +6,15 @@ use std::{
     collections::BTreeMap,
     fmt, hint,
     num::NonZero,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
 use crate::{
-    programs::{self, Pace, Program},
+    programs::{self, Program},
     servers::{self, Server},
     steps::Steps,
     suite::{self, Depth},
@@ -19,12 +22,12 @@ use crate::{
     tools,
 };
 
-/// Tests of which the gate runs a short case.
+/// Tests of which the gate runs a short case. Spaces separate arguments and variables.
 struct Long {
     name: &'static str,
     program: &'static str,
-    args: &'static [&'static str],
-    vars: &'static [(&'static str, &'static str)],
+    args: &'static str,
+    vars: &'static str,
 }
 
 const LONG: [Long; 2] = [
@@ -32,28 +35,21 @@ const LONG: [Long; 2] = [
     Long {
         name: "connections",
         program: "redlatch-tower/it",
-        args: &[
-            "connections::many_connections_hold_no_permit_and_are_answered",
-            "--exact",
-        ],
-        vars: &[("REDLATCH_TEST_CONNECTIONS", "10000")],
+        args: "connections::many_connections_hold_no_permit_and_are_answered --exact",
+        vars: "REDLATCH_TEST_CONNECTIONS=10000",
     },
     // Rounds of a server that is stopped, a gigabyte, many objects.
     Long {
         name: "command",
         program: "redlatch-cli/servers",
-        args: &["load::", "--nocapture", "--test-threads=1"],
-        vars: &[
-            ("REDLATCH_TEST_ROUNDS", "100"),
-            ("REDLATCH_TEST_MEGABYTES", "1024"),
-            ("REDLATCH_TEST_OBJECTS", "100000"),
-        ],
+        args: "load:: --nocapture --test-threads=1",
+        vars: "REDLATCH_TEST_ROUNDS=100 REDLATCH_TEST_MEGABYTES=1024 REDLATCH_TEST_OBJECTS=100000",
     },
 ];
 
 /// Runs the check.
 pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
-    let options = Options::parse(args)?;
+    let (rounds, busy, minutes) = options(args)?;
     let found = servers::find()?;
     let servers = servers::list(&found);
     let first = servers::list(&found[..1]);
@@ -62,15 +58,15 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     let built = steps.run("test programs", programs::build);
     let soak = steps.run("soak", tools::build_soak);
     if let (Some(programs), Some(())) = (built, soak) {
-        beside_busy_loops(options.busy, || {
-            for _ in 0..options.rounds {
+        beside_busy_loops(busy, || {
+            for _ in 0..rounds {
                 steps.run("tests", || round(&programs, &found, &mut failures));
             }
             for long in &LONG {
                 steps.run(long.name, || long.run(&programs, &first));
             }
             for topology in TOPOLOGIES {
-                let args = ["--topology", topology, "--minutes", &options.minutes];
+                let args = ["--topology", topology, "--minutes", &minutes];
                 let args = args.map(str::to_owned);
                 steps.run(topology, || tools::soak(&args, Some(&servers)));
             }
@@ -93,8 +89,9 @@ impl Long {
     fn run(&self, programs: &[Program], servers: &str) -> Result<(), String> {
         let program = programs.iter().find(|it| it.name == self.program);
         let program = program.ok_or_else(|| format!("{} is not built", self.program))?;
-        let mut run = program.run(Pace::First, servers, cores());
-        run.command.args(self.args).envs(self.vars.iter().copied());
+        let mut run = program.run(servers, cores());
+        let vars = self.vars.split(' ').filter_map(|var| var.split_once('='));
+        run.command.args(self.args.split(' ')).envs(vars);
         programs::run_lanes(vec![vec![run]], &mut Tally::default())
     }
 }
@@ -103,59 +100,37 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(2, NonZero::get)
 }
 
-/// Runs `work` while `count` threads compute without pause. They end when it returns or panics.
+/// Runs `work` while `count` threads compute without pause. They end when it returns.
 fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
-    struct EndOnDrop<'a>(&'a AtomicBool);
-    impl Drop for EndOnDrop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    let ended = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..count {
-            scope.spawn(|| {
-                let mut number = 0_u64;
-                while !ended.load(Ordering::Relaxed) {
-                    number = hint::black_box(number.wrapping_mul(31).wrapping_add(7));
-                }
-            });
-        }
-        let _end = EndOnDrop(&ended);
-        work()
-    })
-}
-
-/// The options of the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Options {
-    rounds: u32,
-    /// The number of busy loops beside the tests.
-    busy: usize,
-    /// The minutes of soak per topology, in the soak's syntax.
-    minutes: String,
-}
-
-impl Options {
-    fn parse(args: &[String]) -> Result<Self, String> {
-        let mut options = Self {
-            rounds: 3,
-            busy: cores(),
-            minutes: "10".to_owned(),
-        };
-        for arg in args {
-            let (name, value) = arg.split_once('=').unwrap_or((arg, ""));
-            let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
-            match name {
-                "--rounds" => options.rounds = value.parse().map_err(wrong)?,
-                "--busy" => options.busy = value.parse().map_err(wrong)?,
-                "--minutes" if !value.is_empty() => value.clone_into(&mut options.minutes),
-                _ => return Err(format!("unknown argument {arg:?}\n\n{USAGE}")),
+    let ended = Arc::new(AtomicBool::new(false));
+    for _ in 0..count {
+        let ended = Arc::clone(&ended);
+        thread::spawn(move || {
+            let mut number = 0_u64;
+            while !ended.load(Ordering::Relaxed) {
+                number = hint::black_box(number.wrapping_mul(31).wrapping_add(7));
             }
-        }
-        Ok(options)
+        });
     }
+    let value = work();
+    ended.store(true, Ordering::Relaxed);
+    value
+}
+
+/// Reads how often all tests run, how many loops are busy beside them, and the minutes of soak per
+/// topology, in the soak's syntax.
+fn options(args: &[String]) -> Result<(u32, usize, String), String> {
+    let (mut rounds, mut busy, mut minutes) = (3, cores(), "10".to_owned());
+    for arg in args {
+        let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
+        match arg.split_once('=').unwrap_or((arg, "")) {
+            ("--rounds", value) => rounds = value.parse().map_err(wrong)?,
+            ("--busy", value) => busy = value.parse().map_err(wrong)?,
+            ("--minutes", value) if !value.is_empty() => value.clone_into(&mut minutes),
+            _ => return Err(format!("unknown argument {arg:?}\n\n{USAGE}")),
+        }
+    }
+    Ok((rounds, busy, minutes))
 }
 
 /// The number of failures of each test.
@@ -169,8 +144,8 @@ struct Failures {
 impl Failures {
     fn add_round(&mut self, tally: &Tally) {
         self.rounds += 1;
-        self.passed += tally.passed();
-        for name in tally.failed_tests() {
+        self.passed += tally.passed;
+        for name in &tally.failed_tests {
             *self.failed.entry(name.clone()).or_default() += 1;
         }
     }
@@ -201,16 +176,14 @@ usage: cargo xtask check load [--rounds=N] [--busy=N] [--minutes=M]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Options, String> {
-        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
-    }
-
     #[test]
     fn arguments_are_read() {
-        let options = parsed("--rounds=7 --busy=5 --minutes=0.5").expect("good");
-        assert_eq!((options.rounds, options.busy), (7, 5));
-        assert_eq!(options.minutes, "0.5");
+        let parsed = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            options(&words)
+        };
+        let good = parsed("--rounds=7 --busy=5 --minutes=0.5");
+        assert_eq!(good, Ok((7, 5, "0.5".to_owned())));
         for wrong in ["--rounds", "--rounds=many", "--round=1", "--minutes"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

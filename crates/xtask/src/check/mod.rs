@@ -1,146 +1,116 @@
 //! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python,
 //! so the gate does not run them and says so.
 //!
-//! Each check is in its own file. It installs the tools that it needs or names them, and fails
-//! without them.
+//! Each check installs the tools that it needs or names them, and fails without them.
 
+mod apart;
 mod archives;
-mod book;
 mod browser;
-mod databases;
 mod fuzz;
 mod histories;
 mod load;
-mod package;
 mod peers;
-mod recipes;
 mod threads;
 
-use crate::{steps::Steps, suite::Verdict};
+use crate::{steps::Steps, tools::script};
 
-/// A heavy check: its name, what it shows, and the steps that it takes with its arguments.
-struct Check(
-    &'static str,
-    &'static str,
-    fn(&[String], &mut Steps) -> Result<(), String>,
-);
+/// The steps of a check, with its arguments.
+type Check = fn(&[String], &mut Steps) -> Result<(), String>;
 
-/// All checks.
-const CHECKS: &[Check] = &[
-    Check(
-        "load",
-        "the tests in rounds, their long cases and the soak, beside busy loops",
-        load::run,
-    ),
-    Check(
-        "databases",
-        "the statements of the fence in PostgreSQL and MariaDB",
-        databases::run,
-    ),
-    Check(
-        "histories",
-        "histories of the soak and of planted faults, judged by a program in Go",
-        histories::run,
-    ),
-    Check("fuzz", "the parsers, with random bytes", fuzz::run),
-    Check(
-        "threads",
-        "code that threads share, under many of their schedules",
-        threads::run,
-    ),
-    Check("book", "the book, rendered by mdBook", book::run),
-    Check(
-        "browser",
-        "timelines, as headless Chromium shows them",
-        browser::run,
-    ),
-    Check(
-        "recipes",
-        "programs that combine redlatch with crates of other projects",
-        recipes::run,
-    ),
-    Check(
-        "peers",
-        "the Python client and locks of six other libraries beside the Rust client",
-        peers::run,
-    ),
-    Check(
-        "archives",
-        "a release as a dry run, and programs that are built from its archives alone",
-        archives::run,
-    ),
+/// All checks by name.
+const CHECKS: [(&str, Check); 10] = [
+    ("load", load::run),
+    ("databases", apart::databases),
+    ("histories", histories::run),
+    ("fuzz", fuzz::run),
+    ("threads", threads::run),
+    ("book", book),
+    ("browser", browser::run),
+    ("recipes", apart::recipes),
+    ("peers", peers::run),
+    ("archives", archives::run),
 ];
 
-impl Check {
-    /// Runs the check, and prints its steps.
-    fn run(&self, args: &[String]) -> Result<Verdict, String> {
-        let mut steps = Steps::default();
-        (self.2)(args, &mut steps)?;
-        println!("\n{steps}");
-        Ok(steps.verdict())
-    }
-}
+/// What the checks show.
+pub(crate) const LIST: &str = "\
+  cargo xtask check load       the tests in rounds, their long cases and the soak, beside busy loops
+  cargo xtask check databases  the statements of the fence in PostgreSQL and MariaDB
+  cargo xtask check histories  histories of the soak and of planted faults, judged by a program \
+      in Go
+  cargo xtask check fuzz       the parsers, with random bytes
+  cargo xtask check threads    code that threads share, under many of their schedules
+  cargo xtask check book       the book, rendered by mdBook
+  cargo xtask check browser    timelines, as headless Chromium shows them
+  cargo xtask check recipes    programs that combine redlatch with crates of other projects
+  cargo xtask check peers      the Python client and locks of six other libraries beside \
+      the Rust client
+  cargo xtask check archives   a release as a dry run, and programs that are built from its \
+      archives alone
+";
 
-/// Refuses arguments.
-fn no_arguments(args: &[String]) -> Result<(), String> {
-    match args {
-        [] => Ok(()),
-        _ => Err(format!("the check takes no arguments: {args:?}")),
-    }
+/// The checks that take arguments.
+const WITH_ARGUMENTS: [&str; 2] = ["load", "browser"];
+
+/// Renders the book. The gate follows its links, and compiles and runs its examples: they are
+/// doctests of `redlatch-book`.
+fn book(_: &[String], steps: &mut Steps) -> Result<(), String> {
+    steps.run("book", || script(["book"]));
+    Ok(())
 }
 
 /// Runs the check with the name in the first argument, and passes the rest to it. Without a name it
 /// lists the checks.
-pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let Some((name, rest)) = args.split_first() else {
-        print!("{}", list());
-        return Ok(Verdict::Passed);
+        print!("{LIST}");
+        return Ok(());
     };
-    if let Some(check) = CHECKS.iter().find(|check| check.0 == name) {
-        return check.run(rest);
+    let found = CHECKS.iter().find(|(known, _)| known == name);
+    let unknown = || format!("there is no check {name:?}; there are:\n{LIST}");
+    let (_, check) = found.ok_or_else(unknown)?;
+    if !rest.is_empty() && !WITH_ARGUMENTS.contains(&name.as_str()) {
+        return Err(format!("the check takes no arguments: {rest:?}"));
     }
-    Err(format!(
-        "there is no check {name:?}; there are:\n{}",
-        list()
-    ))
+    let mut steps = Steps::default();
+    check(rest, &mut steps)?;
+    println!("\n{steps}");
+    steps.verdict()
 }
 
 /// Runs all checks as steps. The load runs all tests once, since the rest of the night has run them
 /// without.
 pub(crate) fn all(steps: &mut Steps) {
-    let once = ["--rounds=1", "--minutes=5"].map(str::to_owned);
-    for check in CHECKS {
-        let args = if check.0 == "load" { &once[..] } else { &[] };
-        steps.run(check.0, || match check.run(args)? {
-            Verdict::Passed => Ok(()),
-            Verdict::Failed => Err("its own table says what failed".to_owned()),
-        });
+    for (name, _) in CHECKS {
+        let more: &[&str] = match name {
+            "load" => &["--rounds=1", "--minutes=5"],
+            _ => &[],
+        };
+        let args = [name].into_iter().chain(more.iter().copied());
+        let args: Vec<_> = args.map(str::to_owned).collect();
+        steps.run(name, || run(&args));
     }
-}
-
-/// Lists all checks, one per line.
-pub(crate) fn list() -> String {
-    let line = |check: &Check| format!("  cargo xtask check {:10} {}\n", check.0, check.1);
-    CHECKS.iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run_one(name: &str) -> Result<Verdict, String> {
-        run(&[name.to_owned()])
+    #[test]
+    fn what_no_check_takes_is_refused() {
+        for (wrong, why) in [
+            (["lode", ""], "cargo xtask check load"),
+            (["book", "x"], "x"),
+        ] {
+            let wrong = wrong.map(str::to_owned);
+            let refusal = run(&wrong).expect_err("a refusal");
+            assert!(refusal.contains(why), "{refusal}");
+        }
     }
 
     #[test]
-    fn unknown_check_is_refused() {
-        let refusal = run_one("lode").expect_err("there is no such check");
-        assert!(refusal.contains("cargo xtask check load"), "{refusal}");
-    }
-
-    #[test]
-    fn list_names_only_checks_that_exist() {
-        assert_eq!(run(&[]), Ok(Verdict::Passed));
-        assert!(CHECKS.iter().all(|check| list().contains(check.0)));
+    fn list_names_all_checks() {
+        assert_eq!(run(&[]), Ok(()));
+        let listed = LIST.lines().map(|line| line.split_whitespace().nth(3));
+        assert!(listed.eq(CHECKS.map(|(name, _)| Some(name))));
     }
 }

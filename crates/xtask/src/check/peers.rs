@@ -1,12 +1,10 @@
 //! `cargo xtask check peers`: the Python client's tests on all servers, its workers beside those of
 //! the Rust client, and locks of other libraries beside `redlatch-compat`.
 
-use super::no_arguments;
-use crate::{libraries, programs, python, servers, steps::Steps};
+use crate::{programs, python, servers, steps::Steps, tools::script};
 
 /// Runs the check.
-pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
-    no_arguments(args)?;
+pub(super) fn run(_: &[String], steps: &mut Steps) -> Result<(), String> {
     let servers = servers::list(&servers::find()?);
     let peers = steps.run("peers", programs::peers);
     let tested = steps.run("python client", || python::test(&servers));
@@ -18,13 +16,14 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
             python::peers(&peers, &python, HOLDS, &servers)
         });
         let built = [
-            steps.run("build with go", libraries::build_go),
-            steps.run("build with npm", libraries::build_node),
-            steps.run("build with maven", libraries::build_java),
+            ("build with go", "go"),
+            ("build with npm", "npm"),
+            ("build with maven", "maven"),
         ];
+        let built = built.map(|(step, tool)| steps.run(step, || script([tool])));
         if built.iter().all(Option::is_some) {
             steps.run("beside other libraries", || {
-                libraries::run(&peers, &python, &[], ROUNDS, &servers)
+                python::libraries(&peers, &python, &[], ROUNDS, &servers)
             });
         }
     }

@@ -1,6 +1,5 @@
 //! The servers that tests run against.
 
-pub(crate) mod install;
 mod wheels;
 
 use std::{
@@ -9,7 +8,10 @@ use std::{
     process::Command,
 };
 
-use crate::command::{output, which};
+use crate::{
+    command::{output, which},
+    tools::script,
+};
 
 /// A server program that runs on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +36,8 @@ impl Server {
     /// Returns the parts of the version.
     fn number(&self) -> Vec<u32> {
         let number = self.version.rsplit(' ').next().unwrap_or_default();
-        number
-            .split('.')
-            .map_while(|part| part.parse().ok())
-            .collect()
+        let parts = number.split('.').map_while(|part| part.parse().ok());
+        parts.collect()
     }
 }
 
@@ -63,29 +63,17 @@ pub(crate) fn find() -> Result<Vec<Server>, String> {
 
 /// Writes the servers in the syntax of `REDLATCH_TEST_SERVERS`.
 pub(crate) fn list(servers: &[Server]) -> String {
-    let paths: Vec<_> = servers
-        .iter()
-        .map(|server| server.path.to_string_lossy())
-        .collect();
-    paths.join(",")
-}
-
-/// Returns the newest of the servers.
-///
-/// # Panics
-///
-/// Panics if there is none.
-pub(crate) fn newest(servers: &[Server]) -> Server {
-    let newest = servers.iter().max_by_key(|server| server.number());
-    newest.unwrap_or(&servers[0]).clone()
+    let paths = servers.iter().map(|server| server.path.to_string_lossy());
+    paths.collect::<Vec<_>>().join(",")
 }
 
 /// Returns the oldest and the newest of the servers, or the only one.
 pub(crate) fn oldest_and_newest(servers: &[Server]) -> Vec<Server> {
-    let newest = newest(servers);
     let oldest = servers.iter().min_by_key(|server| server.number());
-    let others = oldest.filter(|oldest| **oldest != newest).cloned();
-    others.into_iter().chain([newest]).collect()
+    let newest = servers.iter().max_by_key(|server| server.number());
+    let mut both: Vec<_> = oldest.into_iter().chain(newest).cloned().collect();
+    both.dedup();
+    both
 }
 
 /// Reads a list of paths, separated by commas or colons.
@@ -97,17 +85,17 @@ fn these(list: &str) -> Result<Vec<Server>, String> {
     }
     // Tests run in their own directories, where a relative path would have another meaning.
     let absolute = |path: &str| std::path::absolute(path).unwrap_or_else(|_| path.into());
-    let servers = paths.into_iter();
-    servers
-        .map(|path| Server::inspect(&absolute(path)))
-        .collect()
+    let servers = paths
+        .into_iter()
+        .map(|path| Server::inspect(&absolute(path)));
+    servers.collect()
 }
 
 fn any() -> Result<Vec<Server>, String> {
     let mut servers = on_path();
     if servers.is_empty() {
         println!("no redis-server and no valkey-server on the PATH");
-        match install::with_apt(&["redis-server"]) {
+        match with_apt(&["redis-server"]) {
             Ok(()) => servers = on_path(),
             Err(message) => println!("none installed: {message}"),
         }
@@ -132,24 +120,24 @@ fn any() -> Result<Vec<Server>, String> {
 }
 
 fn on_path() -> Vec<Server> {
-    let programs = ["redis-server", "valkey-server"]
-        .into_iter()
-        .filter_map(which);
-    programs
-        .filter_map(|path| Server::inspect(&path).ok())
-        .collect()
+    let programs = ["redis-server", "valkey-server"].map(which).into_iter();
+    let servers = programs.flatten().map(|path| Server::inspect(&path));
+    servers.flatten().collect()
+}
+
+/// Installs packages with apt.
+pub(crate) fn with_apt(packages: &[&str]) -> Result<(), String> {
+    which("apt-get").ok_or_else(|| format!("there is no apt-get to install {packages:?} with"))?;
+    script([&["apt"], packages].concat())
 }
 
 /// Reads `Redis 7.0.15` from `Redis server v=7.0.15 sha=…`.
 fn parse_version(text: &str) -> Option<String> {
-    let kind = text
-        .split_whitespace()
-        .next()
-        .filter(|kind| ["Redis", "Valkey"].contains(kind))?;
-    let number = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
-    Some(format!("{kind} {number}"))
+    let mut words = text.split_whitespace();
+    let kind = words.next()?;
+    let number = words.find_map(|word| word.strip_prefix("v="))?;
+    let known = ["Redis", "Valkey"].contains(&kind);
+    known.then(|| format!("{kind} {number}"))
 }
 
 const LIST: &str = "REDLATCH_TEST_SERVERS";
@@ -173,7 +161,6 @@ mod tests {
             server("Valkey 10.1.2"),
         );
         let all = [middle, new.clone(), old.clone()];
-        assert_eq!(newest(&all), new);
         assert_eq!(oldest_and_newest(&all), [old.clone(), new]);
         assert_eq!(oldest_and_newest(std::slice::from_ref(&old)), [old]);
     }

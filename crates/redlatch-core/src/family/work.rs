@@ -11,7 +11,9 @@ use crate::{Held, LossCause};
 /// Runs `work` while it may go on under `held`. If `looks`, each poll of the work begins with a look
 /// at the hold. A planted fault leaves the looks out.
 ///
-/// If the future is dropped, so is `work`.
+/// # Cancel safety
+///
+/// If the future is dropped, `work` is dropped.
 pub async fn while_held<F: Future>(
     held: &Held,
     looks: bool,

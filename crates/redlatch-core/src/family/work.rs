@@ -8,8 +8,8 @@ use std::{
 
 use crate::{Held, LossCause};
 
-/// Runs `work` while it may go on under `held`. If `looks`, each poll of the work begins with a look
-/// at the hold. A planted fault leaves the looks out.
+/// Runs `work` while it may go on under `held`. If `looks`, each poll of the work begins with a
+/// look at the hold. A planted fault leaves the looks out.
 ///
 /// # Cancel safety
 ///

@@ -411,7 +411,7 @@ impl PermitExpirableSemaphore {
     ///
     /// The method only reads.
     pub async fn remaining(&self, id: &PermitId) -> Result<Option<Duration>, Error> {
-        let all = self.0.remaining(&[id.hold.clone()]).await?;
+        let all = self.0.remaining(std::slice::from_ref(&id.hold)).await?;
         Ok(all.first().copied().filter(|left| !left.is_zero()))
     }
 

@@ -245,10 +245,7 @@ impl SetNx {
     /// of its request acquire nothing.
     pub fn lock(&self) -> Acquire<UnfencedGuard> {
         let acquire = Acquire::new(self.client(), self.primitive());
-        match self.lease {
-            Some(lease) => acquire.renewed_lease(lease),
-            None => acquire,
-        }
+        self.lease.into_iter().fold(acquire, Acquire::renewed_lease)
     }
 
     /// Acquires the lock if the lock is free now. Returns `None` if the name has another value.
@@ -267,10 +264,9 @@ impl SetNx {
     /// ```
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         let acquire = TryAcquire::new(self.client(), self.primitive());
-        match self.lease {
-            Some(lease) => acquire.renewed_lease(lease),
-            None => acquire,
-        }
+        self.lease
+            .into_iter()
+            .fold(acquire, TryAcquire::renewed_lease)
     }
 
     /// Acquires the lock and waits up to `wait`. Returns `None` if the name had another value at
@@ -289,10 +285,9 @@ impl SetNx {
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         let acquire = TryAcquireFor::new(self.client(), self.primitive(), wait);
-        match self.lease {
-            Some(lease) => acquire.renewed_lease(lease),
-            None => acquire,
-        }
+        self.lease
+            .into_iter()
+            .fold(acquire, TryAcquireFor::renewed_lease)
     }
 
     /// Returns the value under the name and its remaining lease. Returns `None` if the name is

@@ -3,14 +3,13 @@
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Client, Durability, Error, ErrorKind,
+    Acquire, Client, Durability, Error, ErrorKind, Held,
     exclusive::{Exclusive, ForceRelease, LockInfo},
-    family::{Internals, Lease},
+    family::{Internals, Lease, Primitive, invalid},
 };
 
 use crate::{
     FallibleElection, Leader, Observe, OnError, ScopedTerm, Term,
-    campaign::Plan,
     kind::{FAIR, PLAIN},
     observe::{self, Observed},
 };
@@ -62,13 +61,13 @@ use crate::{
 #[doc(alias = "LeaderSelector")]
 #[derive(Clone)]
 pub struct Election {
-    client: Client,
+    pub(crate) client: Client,
     name: String,
     class: String,
     fair: bool,
     lease: Option<Duration>,
     grace: Option<Duration>,
-    value: String,
+    pub(crate) value: String,
     note: Option<Arc<str>>,
     durability: Durability,
 }
@@ -259,7 +258,10 @@ impl Election {
     /// # }
     /// ```
     pub const fn on_error(self, on_error: OnError) -> FallibleElection {
-        FallibleElection::new(self, on_error)
+        FallibleElection {
+            election: self,
+            on_error,
+        }
     }
 
     /// Campaigns, and runs `work` while this candidate leads. Returns when the work has ended the
@@ -407,7 +409,7 @@ impl Election {
             let term = ScopedTerm::new(plan.term().await?);
             let ran = term.run(work(&term)).await;
             let done = ran.is_ok() && term.is_resigned();
-            term.into_inner().end().await;
+            term.term.end().await;
             if done {
                 return Ok(());
             }
@@ -443,9 +445,8 @@ impl Election {
     /// The method only reads.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let observed = self.observed()?;
-        Ok(observe::leader(
-            observe::look(&self.client, &observed.key).await?,
-        ))
+        let looked = observe::look(&self.client, &observed.key).await?;
+        Ok(observe::leader(looked))
     }
 
     /// Returns the hold of the present term: its owner, and how many candidates wait. Returns
@@ -549,34 +550,25 @@ impl Election {
         })?;
         let grace = self.grace.unwrap_or_else(|| lease.span() / 5);
         if grace > lease.span() / 2 {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!(
-                    "the election {:?} has a grace of {grace:?}, which is longer than half of its lease of {:?}: \
-                     it would begin although renewals succeed",
-                    self.name,
-                    lease.span()
-                ),
-            ));
+            return Err(invalid(format!(
+                "the election {:?} has a grace of {grace:?}, which is longer than half of its lease of {:?}: \
+                 it would begin although renewals succeed",
+                self.name,
+                lease.span()
+            )));
         }
         if self.value.len() > MAX_VALUE {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!(
-                    "the election {:?} has a value of {} bytes; it has {MAX_VALUE} at most",
-                    self.name,
-                    self.value.len()
-                ),
-            ));
+            return Err(invalid(format!(
+                "the election {:?} has a value of {} bytes; it has {MAX_VALUE} at most",
+                self.name,
+                self.value.len()
+            )));
         }
         Ok(Arc::new(Plan {
-            client: self.client.clone(),
+            election: self.clone(),
             primitive: self.exclusive().primitive()?,
             lease: lease.span(),
             grace,
-            value: self.value.clone(),
-            note: self.note.clone(),
-            durability: self.durability,
         }))
     }
 
@@ -604,3 +596,50 @@ impl fmt::Debug for Election {
 
 /// Longest value in bytes.
 const MAX_VALUE: usize = 1024;
+
+/// The object and the options of a campaign.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) election: Election,
+    pub(crate) primitive: Arc<dyn Primitive>,
+    pub(crate) lease: Duration,
+    pub(crate) grace: Duration,
+}
+
+impl Plan {
+    /// Campaigns until a term begins. Trouble that passes does not end the campaign.
+    pub(crate) async fn term(self: &Arc<Self>) -> Result<Term, Error> {
+        let Election {
+            client,
+            note,
+            durability,
+            ..
+        } = &self.election;
+        loop {
+            let primitive = Ok(Arc::clone(&self.primitive));
+            let mut acquire = Acquire::<Held>::new(client, primitive)
+                .renewed_lease(self.lease)
+                .durability(*durability)
+                .whole_lease()
+                .fresh_owner();
+            if let Some(note) = note {
+                acquire = acquire.note(note);
+            }
+            match acquire.await {
+                Ok(held) => return Ok(Term::new(held, self)),
+                Err(error) if passes(&error) => client.pause(AGAIN).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Tells whether a campaign goes on after `error`. A client whose wait strategy has a number of
+/// attempts ends an acquisition, and a campaign has no such end.
+fn passes(error: &Error) -> bool {
+    error.is_transient() || error.kind() == ErrorKind::TooManyAttempts
+}
+
+/// The pause after an acquisition that failed for now. It has mostly lasted for the client's
+/// patience before.
+const AGAIN: Duration = Duration::from_secs(1);

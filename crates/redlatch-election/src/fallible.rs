@@ -3,11 +3,11 @@
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind,
-    family::{Internals, TermEvent},
+    Error, LossCause,
+    family::{Internals, TermEvent, invalid},
 };
 
-use crate::{Election, ScopedTerm, Term, campaign::Plan};
+use crate::{Election, ScopedTerm, Term, election::Plan};
 
 /// The action of a leader whose work has failed. The choice has no default. With `Resign` as the
 /// default, a leader would give up its place after every hiccup. With `Retry`, a broken leader
@@ -32,15 +32,11 @@ pub enum OnError {
 #[derive(Clone, Debug)]
 #[must_use = "nobody leads until `lead` is called and awaited"]
 pub struct FallibleElection {
-    election: Election,
-    on_error: OnError,
+    pub(crate) election: Election,
+    pub(crate) on_error: OnError,
 }
 
 impl FallibleElection {
-    pub(crate) const fn new(election: Election, on_error: OnError) -> Self {
-        Self { election, on_error }
-    }
-
     /// Campaigns, and runs `work` while this candidate leads. Returns the value of the work.
     ///
     /// As [`Election::lead`], except that an `Err` leads to the choice of
@@ -89,25 +85,18 @@ impl FallibleElection {
             let plan = this.plan()?;
             loop {
                 let mut term = plan.term().await?;
-                let pause = loop {
+                let next = loop {
                     let ran = term.run(work(&term)).await;
-                    match this.next(&term, ran) {
-                        Next::Done(value) => {
-                            term.end().await;
-                            return Ok(value);
-                        }
-                        Next::Retry(pause) => {
-                            term.end_tasks().await;
-                            if term.pause(pause).await.is_err() {
-                                break None;
-                            }
-                        }
-                        Next::Campaign(pause) => break pause,
+                    let next = this.next(&term, ran);
+                    let Next::Retry(pause) = next else {
+                        break next;
+                    };
+                    if term.pause(pause).await.is_err() {
+                        break Next::Campaign(None);
                     }
                 };
-                term.end().await;
-                if let Some(pause) = pause {
-                    plan.client.pause(pause).await;
+                if let Some(value) = next.after(term, &plan).await {
+                    return Ok(value);
                 }
             }
         }
@@ -151,25 +140,18 @@ impl FallibleElection {
         let plan = self.plan()?;
         loop {
             let mut term = ScopedTerm::new(plan.term().await?);
-            let pause = loop {
+            let next = loop {
                 let ran = term.run(work(&term)).await;
-                match self.next(&term, ran) {
-                    Next::Done(value) => {
-                        term.into_inner().end().await;
-                        return Ok(value);
-                    }
-                    Next::Retry(pause) => {
-                        term.as_mut().end_tasks().await;
-                        if term.pause(pause).await.is_err() {
-                            break None;
-                        }
-                    }
-                    Next::Campaign(pause) => break pause,
+                let next = self.next(&term, ran);
+                let Next::Retry(pause) = next else {
+                    break next;
+                };
+                if term.term.pause(pause).await.is_err() {
+                    break Next::Campaign(None);
                 }
             };
-            term.into_inner().end().await;
-            if let Some(pause) = pause {
-                plan.client.pause(pause).await;
+            if let Some(value) = next.after(term.term, &plan).await {
+                return Ok(value);
             }
         }
     }
@@ -177,13 +159,10 @@ impl FallibleElection {
     fn plan(&self) -> Result<Arc<Plan>, Error> {
         let (OnError::Resign { pause } | OnError::Retry { pause }) = self.on_error;
         if pause < MIN_PAUSE || pause > MAX_PAUSE {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!(
-                    "the election {:?} has a pause of {pause:?} after failed work; it is 10 ms to 365 days",
-                    self.election.name().unwrap_or_default()
-                ),
-            ));
+            return Err(invalid(format!(
+                "the election {:?} has a pause of {pause:?} after failed work; it is 10 ms to 365 days",
+                self.election.name().unwrap_or_default()
+            )));
         }
         self.election.plan()
     }
@@ -191,11 +170,10 @@ impl FallibleElection {
     fn next<T, E: fmt::Display>(
         &self,
         term: &Term,
-        ran: Result<Result<T, E>, redlatch_core::LossCause>,
+        ran: Result<Result<T, E>, LossCause>,
     ) -> Next<T> {
         match ran {
             Ok(Ok(value)) if term.is_resigned() => Next::Done(value),
-            Ok(Ok(_)) => Next::Campaign(None),
             Ok(Err(error)) => {
                 term.report(TermEvent::WorkFailed(error.to_string()));
                 match self.on_error {
@@ -203,7 +181,7 @@ impl FallibleElection {
                     OnError::Retry { pause } => Next::Retry(pause),
                 }
             }
-            Err(_) => Next::Campaign(None),
+            _ => Next::Campaign(None),
         }
     }
 }
@@ -211,9 +189,25 @@ impl FallibleElection {
 /// The step that follows a run of the work.
 enum Next<T> {
     Done(T),
+    /// Runs the work again after this pause.
     Retry(Duration),
     /// Ends the term, and campaigns again after this pause.
     Campaign(Option<Duration>),
+}
+
+impl<T> Next<T> {
+    /// Ends the term. Returns the value that ends the candidacy, if there is one.
+    async fn after(self, term: Term, plan: &Plan) -> Option<T> {
+        term.end().await;
+        match self {
+            Self::Done(value) => Some(value),
+            Self::Campaign(Some(pause)) => {
+                plan.election.client.pause(pause).await;
+                None
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Shortest pause after failed work. Without one, work that fails at once would load the server.

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod campaign;
 mod election;
 mod fallible;
 mod kind;

@@ -1,21 +1,19 @@
 //! Who leads, for display and forwarding.
 
 use std::{
-    fmt, mem,
-    pin::Pin,
+    mem,
     sync::Arc,
-    task::{Context, Poll},
     time::{Duration, SystemTime},
 };
 
-use futures_core::Stream;
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
     family::{
         About, Internals, Key, PhaseState, ScriptCall, Snapshot, Wait, WatchOptions, Watched,
     },
     runtime::Value,
+    streams,
 };
 
 use crate::scripts::{self, Looked};
@@ -37,7 +35,11 @@ pub struct Leader {
 
 /// A stream of the leaders. See [`Election::observe`](crate::Election::observe).
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Observe(Pin<Box<dyn Stream<Item = Result<Option<Leader>, Error>> + Send>>);
+pub struct Observe(BoxStream<'static, Result<Option<Leader>, Error>>);
+
+streams! {
+    Observe => Option<Leader>;
+}
 
 impl Observe {
     pub(crate) fn new(client: &Client, name: Result<Arc<Observed>, Error>) -> Self {
@@ -92,21 +94,7 @@ impl Observe {
     ///
     /// The method only reads. If the future is dropped, the next call continues.
     pub async fn next(&mut self) -> Option<Result<Option<Leader>, Error>> {
-        std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
-    }
-}
-
-impl Stream for Observe {
-    type Item = Result<Option<Leader>, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(context)
-    }
-}
-
-impl fmt::Debug for Observe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observe").finish_non_exhaustive()
+        self.0.next().await
     }
 }
 

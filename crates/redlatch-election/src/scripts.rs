@@ -20,12 +20,11 @@ pub(crate) fn announce(key: &Key, owner: &Owner, token: Token, value: &str) -> S
         .arg(key.broadcast_channel())
 }
 
-/// Returns whether the term lasts, so that the value is known.
-pub(crate) fn announced(reply: &Value) -> Result<bool, Error> {
+/// Checks the answer: the value is known, or the term is over.
+pub(crate) fn announced(reply: &Value) -> Result<(), Error> {
     let items = Items::new(&ELECTION.announce, reply)?;
     match items.text(1)? {
-        "announced" => Ok(true),
-        "gone" => Ok(false),
+        "announced" | "gone" => Ok(()),
         _ => Err(items.bad()),
     }
 }

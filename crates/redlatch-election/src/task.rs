@@ -1,7 +1,6 @@
 //! Tasks that belong to a term.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
@@ -12,7 +11,7 @@ use std::{
 
 use redlatch_core::{
     Held,
-    family::{Internals, Rule},
+    family::{Internals, Rule, while_held},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -65,31 +64,30 @@ impl TaskGroup {
         }
     }
 
-    /// Returns the future that runs `future` as a task under `held`, and the task's handle.
-    pub(crate) fn task<F>(
+    /// Runs `future` as a task under `held`.
+    pub(crate) fn spawn<F>(
         &self,
+        name: &'static str,
         held: &Arc<Held>,
         future: F,
-    ) -> (
-        impl Future<Output = ()> + Send + 'static + use<F>,
-        TermTask<F::Output>,
-    )
+    ) -> TermTask<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
         let (output, handle) = oneshot::channel();
-        let (stop, alive, held) = (self.stop.subscribe(), self.alive.clone(), Arc::clone(held));
+        let (stop, alive, share) = (self.stop.subscribe(), self.alive.clone(), Arc::clone(held));
         let task = async move {
             // The last to be dropped, also if the whole task is dropped before its end: first the
             // work, then its share in the hold, then the sign that it has ended.
             let _alive = alive;
-            let held = held;
-            if let Some(ended) = under(&held, stop, future).await {
+            let share = share;
+            if let Some(ended) = under(&share, stop, future).await {
                 // Nobody may be interested.
                 let _ = output.send(ended);
             }
         };
-        (task, TermTask(handle))
+        held.client().spawn(name, Box::pin(task));
+        TermTask(handle)
     }
 
     /// Stops the tasks, and returns when all have been dropped.
@@ -100,21 +98,8 @@ impl TaskGroup {
     }
 }
 
-impl fmt::Debug for TaskGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskGroup")
-            .field("alive", &(self.alive.strong_count() - 1))
-            .finish_non_exhaustive()
-    }
-}
-
-/// Returns a task that nothing ends, which the simulator plants.
-pub(crate) fn stray<F>(
-    future: F,
-) -> (
-    impl Future<Output = ()> + Send + 'static + use<F>,
-    TermTask<F::Output>,
-)
+/// Runs a task that nothing ends, which the simulator plants.
+pub(crate) fn stray<F>(held: &Held, future: F) -> TermTask<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -122,7 +107,8 @@ where
     let task = async move {
         let _ = output.send(Ok(future.await));
     };
-    (task, TermTask(handle))
+    held.client().spawn("term", Box::pin(task));
+    TermTask(handle)
 }
 
 /// Runs `future` until `stop`, and at most as long as work under `held` may go on. Every poll looks
@@ -133,14 +119,10 @@ async fn under<F: Future>(
     future: F,
 ) -> Option<thread::Result<F::Output>> {
     let mut future = pin!(future);
-    let mut over = pin!(held.work_over());
     let looked = stop.clone();
     let mut stopped = pin!(stop.wait_for(|&stop| stop));
-    let looks = held.client().keeps(Rule::LookBeforeTask);
-    poll_fn(|context| {
-        // A task may be polled long after its deadline, and before any timer or message.
-        let lost = looks && (held.work_until().is_err() || over.as_mut().poll(context).is_ready());
-        if lost || *looked.borrow() || stopped.as_mut().poll(context).is_ready() {
+    let task = poll_fn(|context| {
+        if *looked.borrow() || stopped.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
         // After a panic the future is dropped and nothing else sees its state.
@@ -149,6 +131,8 @@ async fn under<F: Future>(
             Ok(Poll::Ready(output)) => Poll::Ready(Some(Ok(output))),
             Err(panic) => Poll::Ready(Some(Err(panic))),
         }
-    })
-    .await
+    });
+    // A task may be polled long after its deadline, and before any timer or message.
+    let looks = held.client().keeps(Rule::LookBeforeTask);
+    while_held(held, looks, task).await.ok().flatten()
 }

@@ -17,12 +17,12 @@ use std::{
 use futures_util::future::{Either, FutureExt, select};
 use redlatch_core::{
     Error, Held, HoldState, Lasting, LossCause, Moment, Token,
-    family::{Internals, Rule, TermEvent},
+    family::{Internals, Rule, TermEvent, while_held},
 };
 
 use crate::{
     TermTask,
-    campaign::Plan,
+    election::Plan,
     observe,
     scripts::{self, Looked},
     task::{TaskGroup, stray},
@@ -325,15 +325,10 @@ impl Term {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let client = self.held.client();
-        if !client.keeps(Rule::EndTasks) {
-            let (task, handle) = stray(future);
-            client.spawn("term", Box::pin(task));
-            return handle;
+        if !self.held.client().keeps(Rule::EndTasks) {
+            return stray(&self.held, future);
         }
-        let (task, handle) = self.tasks.task(&self.held, future);
-        client.spawn("term", Box::pin(task));
-        handle
+        self.tasks.spawn("term", &self.held, future)
     }
 
     /// Runs the work, at most as long as it may go on. The work has been dropped when this returns.
@@ -360,20 +355,9 @@ impl Term {
     }
 
     /// Polls the work until the term is lost.
-    async fn while_held<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, LossCause> {
-        let mut over = pin!(self.held.work_over());
+    async fn while_held<F: Future>(&self, work: F) -> Result<F::Output, LossCause> {
         let looks = self.held.client().keeps(Rule::LookBeforeWork);
-        poll_fn(|context| {
-            if looks {
-                // This reads the clock, so it detects a loss that no timer has reported yet.
-                self.held.work_until()?;
-                if let Poll::Ready(cause) = over.as_mut().poll(context) {
-                    return Poll::Ready(Err(cause));
-                }
-            }
-            work.as_mut().poll(context).map(Ok)
-        })
-        .await
+        while_held(&self.held, looks, work).await
     }
 
     /// Asks whether the server keeps the name to the end of the lease, as it does if only the
@@ -418,17 +402,11 @@ impl Term {
         .await
     }
 
-    /// Ends the tasks of a run of the work.
-    pub(crate) async fn end_tasks(&mut self) {
-        std::mem::replace(&mut self.tasks, TaskGroup::new())
-            .end()
-            .await;
-    }
-
-    /// Pauses within the term. Fails if the term ends before.
-    pub(crate) async fn pause(&self, span: Duration) -> Result<(), LossCause> {
-        let pause = pin!(self.held.client().pause(span));
-        self.while_held(pause).await
+    /// Ends the tasks of a run of the work, and pauses. Fails if the term ends before.
+    pub(crate) async fn pause(&mut self, span: Duration) -> Result<(), LossCause> {
+        let tasks = std::mem::replace(&mut self.tasks, TaskGroup::new());
+        tasks.end().await;
+        self.while_held(self.held.client().pause(span)).await
     }
 
     /// Ends the tasks, and gives the name back. Waits for the answer to that, within the client's
@@ -457,8 +435,7 @@ impl Term {
             Arc::clone(&self.plan),
             Arc::clone(&self.announced),
         );
-        let (task, _) = self.tasks.task(&self.held, announcing);
-        self.held.client().spawn("announce", Box::pin(task));
+        drop(self.tasks.spawn("announce", &self.held, announcing));
     }
 }
 
@@ -489,7 +466,7 @@ impl fmt::Debug for Term {
 /// borrow data that lives for `'env`.
 #[derive(Debug)]
 pub struct ScopedTerm<'env> {
-    term: Term,
+    pub(crate) term: Term,
     /// The name of a reference to this type implies that `'env` outlives the reference.
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -500,14 +477,6 @@ impl ScopedTerm<'_> {
             term,
             env: PhantomData,
         }
-    }
-
-    pub(crate) const fn as_mut(&mut self) -> &mut Term {
-        &mut self.term
-    }
-
-    pub(crate) fn into_inner(self) -> Term {
-        self.term
     }
 }
 
@@ -522,11 +491,11 @@ impl Deref for ScopedTerm<'_> {
 /// Tells the value of a term to observers, until the server has answered.
 async fn announce(held: Arc<Held>, plan: Arc<Plan>, announced: Arc<AtomicBool>) {
     let (client, key) = (held.client(), held.primitive().key());
-    let call = scripts::announce(key, held.owner(), held.token(), &plan.value);
+    let call = scripts::announce(key, held.owner(), held.token(), &plan.election.value);
     while !announced.load(Ordering::Relaxed) {
         let answer = client.query(&call).await;
         match answer.and_then(|reply| scripts::announced(&reply)) {
-            Ok(_) => announced.store(true, Ordering::Relaxed),
+            Ok(()) => announced.store(true, Ordering::Relaxed),
             Err(error) if error.is_transient() => client.pause(AGAIN).await,
             Err(error) => {
                 let event = TermEvent::NotAnnounced(error);

@@ -1,16 +1,9 @@
 //! The waiters of a fair lock.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
-use futures_core::Stream;
-use futures_util::stream;
-use redlatch_core::{Error, Metadata, exclusive::Exclusive, family::Records};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use redlatch_core::{Error, Metadata, exclusive::Exclusive, family::Records, streams};
 
 use crate::scripts::{self, Listed};
 
@@ -35,7 +28,11 @@ pub struct Waiter {
 /// The waiters of a fair lock in order, as a stream; see
 /// [`FairLock::waiters`](crate::FairLock::waiters).
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Waiters(Pin<Box<dyn Stream<Item = Result<Waiter, Error>> + Send>>);
+pub struct Waiters(BoxStream<'static, Result<Waiter, Error>>);
+
+streams! {
+    Waiters => Waiter;
+}
 
 impl Waiters {
     pub(crate) fn new(handle: &Exclusive) -> Self {
@@ -80,21 +77,7 @@ impl Waiters {
     ///
     /// The method only reads. After a drop, the next call returns the item that was under way.
     pub async fn next(&mut self) -> Option<Result<Waiter, Error>> {
-        std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
-    }
-}
-
-impl Stream for Waiters {
-    type Item = Result<Waiter, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(context)
-    }
-}
-
-impl fmt::Debug for Waiters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiters").finish_non_exhaustive()
+        self.0.next().await
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
-    family::{About, Internals, Key, Lease, Name, slot_of},
+    family::{About, Internals, Key, Lease, Name, invalid, invalid_name, slot_of},
     runtime::Value,
 };
 
@@ -74,14 +74,14 @@ pub(crate) struct Place {
 
 impl Place {
     fn new(client: &Client, key: &str) -> Result<Self, Error> {
-        let invalid = |message: String| Error::new(ErrorKind::InvalidName, message);
-        let name = Name::parse(key).map_err(|error| invalid(error.to_string()))?;
+        let name = Name::parse(key).map_err(invalid_name)?;
         let key = client.key(&name);
         if slot_of(name.as_str().as_bytes()) != key.slot() {
-            return Err(invalid(format!(
+            let message = format!(
                 "the key {:?} of a fence has a brace or a percent sign outside of a hash tag; use another key, or one with a tag such as {{tag}}",
                 name.as_str()
-            )));
+            );
+            return Err(Error::new(ErrorKind::InvalidName, message));
         }
         Ok(Self::of(key))
     }
@@ -519,10 +519,6 @@ impl fmt::Debug for Fence {
             .field("key", &self.key())
             .finish_non_exhaustive()
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidOption, message)
 }
 
 /// Drops the reply of a script that returns nothing.

@@ -36,7 +36,7 @@ use crate::scripts::fenced;
 #[derive(Clone, Copy)]
 pub struct FencedScript {
     body: &'static str,
-    script: &'static Script,
+    pub(crate) script: &'static Script,
 }
 
 /// The texts that were used once.
@@ -75,10 +75,6 @@ impl FencedScript {
     /// Returns the first character of the text that is not ASCII.
     pub(crate) fn foreign(self) -> Option<char> {
         self.body.chars().find(|char| !char.is_ascii())
-    }
-
-    pub(crate) const fn script(self) -> &'static Script {
-        self.script
     }
 }
 

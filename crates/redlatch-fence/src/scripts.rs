@@ -48,7 +48,7 @@ impl FencedWrite<'_> {
             Write::Fields(_) => &FENCE.hset,
             Write::Delete => &FENCE.delete,
             Write::Raise => &FENCE.raise,
-            Write::Eval { script, .. } => script.script(),
+            Write::Eval { script, .. } => script.script,
         }
     }
 

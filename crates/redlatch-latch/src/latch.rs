@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Client, Error, ErrorKind,
-    family::{Handle, Internals, Key, ScriptCall, Snapshot, Watched},
+    Client, Error, ErrorKind, Token,
+    family::{Handle, Internals, Key, PhaseState, ScriptCall, Snapshot, Watched},
     runtime::Value,
 };
 
 use crate::{
-    CountDownAndWait, LatchInfo, TrySetCount, Wait, WaitFor,
-    inspect::{self, state_of},
+    CountDownAndWait, TrySetCount, Wait, WaitFor,
+    builders::Request,
     scripts::{self, Counted, Looked},
 };
 
@@ -115,7 +115,11 @@ impl CountDownLatch {
     /// acts within 5 s or never.
     #[doc(alias = "trySetCount")]
     pub fn try_set_count(&self, count: u32) -> TrySetCount {
-        TrySetCount::new(&self.0, count)
+        TrySetCount {
+            latch: self.0.clone(),
+            count,
+            ttl: None,
+        }
     }
 
     /// Counts `n` down, once, and returns the remaining count. Zero means that the latch is open.
@@ -193,7 +197,10 @@ impl CountDownLatch {
     ///
     /// As [`count_down`](Self::count_down). The wait leaves no trace.
     pub fn count_down_and_wait(&self, n: u32) -> CountDownAndWait {
-        CountDownAndWait::new(self, n)
+        CountDownAndWait {
+            request: Request::new(self),
+            n,
+        }
     }
 
     /// Waits until the latch is open. Returns at once if the latch is open. Await the returned
@@ -236,7 +243,9 @@ impl CountDownLatch {
     /// subscription ends with the last waiter.
     #[doc(alias = "await")]
     pub fn wait(&self) -> Wait {
-        Wait::new(self)
+        Wait {
+            request: Request::new(self),
+        }
     }
 
     /// Waits until the latch is open, at most for `wait`. Returns `false` if the latch was closed
@@ -264,7 +273,10 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub fn wait_for(&self, wait: Duration) -> WaitFor {
-        WaitFor::new(self, wait)
+        WaitFor {
+            request: Request::new(self),
+            wait,
+        }
     }
 
     /// Returns the remaining count. Returns zero if the latch is open. Costs one command. The
@@ -328,7 +340,17 @@ impl CountDownLatch {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LatchInfo>, Error> {
-        inspect::info(&self.0).await
+        let key = self.0.key()?;
+        let read = |reply: &_| scripts::looked(reply, &[]);
+        let looked = self.0.ask(scripts::look(key, &[]), read).await?;
+        Ok(looked.present.map(|found| LatchInfo {
+            name: key.name().to_owned(),
+            count: found.left,
+            initial: found.initial,
+            generation: Token::from_u64(found.generation),
+            age: Duration::from_millis(found.now.saturating_sub(found.generation / 1000)),
+            remaining: found.remaining,
+        }))
     }
 
     /// Removes the latch, open or not. Returns `false` if the latch does not exist. All waiters get
@@ -393,6 +415,47 @@ impl CountDownLatch {
     }
 }
 
+/// A latch as the server knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LatchInfo {
+    /// The name.
+    pub name: String,
+    /// The remaining count; zero if the latch is open.
+    pub count: u32,
+    /// The count at the setting.
+    pub initial: u32,
+    /// The number of this generation. Each setting has a greater one, as a rule the server's time
+    /// in µs.
+    pub generation: Token,
+    /// The time since it was set, by the server's clock. It is derived from the generation, and too
+    /// short after the server's clock was set back.
+    pub age: Duration,
+    /// The remaining TTL; `None` if it was set without one.
+    pub remaining: Option<Duration>,
+}
+
+impl LatchInfo {
+    /// Returns true if the latch is open.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let schema = client.count_down_latch("schema:v42");
+    /// schema.try_set_count(1).await?;
+    /// schema.count_down(1).await?;
+    /// let info = schema.info().await?.expect("the latch is set");
+    /// assert!(info.is_open());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn is_open(&self) -> bool {
+        self.count == 0
+    }
+}
+
 impl Watched for Latch {
     fn kind(&self) -> &'static str {
         "latch"
@@ -413,9 +476,13 @@ impl Watched for Latch {
     fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
         let Looked { states, present } = scripts::looked(reply, phases)?;
         let present = present.as_ref();
+        let state = |left| match left {
+            0 => PhaseState::Over,
+            _ => PhaseState::UnderWay,
+        };
         Ok(Snapshot {
             states,
-            present: present.map(|latch| (latch.generation, state_of(latch.left))),
+            present: present.map(|latch| (latch.generation, state(latch.left))),
             remaining: present
                 .and_then(|latch| latch.remaining)
                 .unwrap_or(Duration::MAX),

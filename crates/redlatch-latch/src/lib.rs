@@ -1,13 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod inspect;
+mod builders;
 mod latch;
 mod scripts;
-mod set;
-mod wait;
 
-pub use inspect::LatchInfo;
-pub use latch::CountDownLatch;
-pub use set::TrySetCount;
-pub use wait::{CountDownAndWait, Wait, WaitFor};
+pub use builders::{CountDownAndWait, TrySetCount, Wait, WaitFor};
+pub use latch::{CountDownLatch, LatchInfo};

@@ -13,7 +13,7 @@ use crate::{
     limiter::{KIND, Limiter},
     lines::{Asking, Batch, Call, Request, Settlement, Turn, Until},
     rate::Rate,
-    scripts::{AcquireScript, Mark, Passed, SettleScript},
+    scripts::{self, Mark, Passed},
 };
 
 /// The answer to a call.
@@ -111,15 +111,10 @@ impl Asking {
     }
 
     async fn settle(&self, batch: Batch, settlement: Settlement) {
-        let limiter = self.limiter();
-        let script = SettleScript {
-            key: &limiter.key,
-            settlement,
-        };
-        let settled = limiter
-            .client
-            .change(|id| script.call(id), SettleScript::decode);
-        let settled = settled.await.about(KIND, limiter.key.name());
+        let limiter = &self.limiter;
+        let call = |id: &_| scripts::settle(&limiter.key, id, &settlement);
+        let settled = limiter.client.change(call, scripts::settled).await;
+        let settled = settled.about(KIND, limiter.key.name());
         if let Err(error) = &settled {
             self.fail_rest(error);
         }
@@ -129,22 +124,15 @@ impl Asking {
     }
 
     async fn take(&self, batch: Batch, rate: Rate, cost: u64, until: Until) {
-        let limiter = self.limiter();
-        let script = AcquireScript {
-            key: &limiter.key,
-            rate,
-            cost,
-            passes: batch.calls.len(),
-            wait: match until {
-                Until::Now => Duration::ZERO,
-                Until::At(at) => at.since(limiter.client.now()).min(Lease::MAX),
-                Until::Whenever => Lease::MAX,
-            },
+        let limiter = &self.limiter;
+        let passes = batch.calls.len();
+        let wait = match until {
+            Until::Now => Duration::ZERO,
+            Until::At(at) => at.since(limiter.client.now()).min(Lease::MAX),
+            Until::Whenever => Lease::MAX,
         };
-        let passed = limiter
-            .client
-            .change(|id| script.call(id), AcquireScript::decode)
-            .await;
+        let call = |id: &_| scripts::acquire(&limiter.key, id, rate, cost, passes, wait);
+        let passed = limiter.client.change(call, scripts::acquired).await;
         match passed.about(KIND, limiter.key.name()) {
             Ok(passed) => self.hand_out(batch, rate, cost, &passed),
             Err(error) => {
@@ -169,7 +157,14 @@ impl Asking {
                 ends: mark.ends.saturating_sub(later),
                 ..mark
             });
-            let pass = Pass::new(self.limiter(), (rate, cost), passed, mark);
+            let pass = Pass {
+                limiter: Arc::clone(&self.limiter),
+                rate,
+                cost,
+                debt: passed.debt,
+                at: passed.at,
+                mark,
+            };
             call.answer(Ok(Answer::Taken(Taken {
                 pass: Some(pass),
                 wait: passed.wait,
@@ -203,13 +198,10 @@ impl Asking {
     /// Fails the calls that have not asked for as long as the client's patience, behind a request
     /// without an answer.
     fn fail_rest(&self, error: &Error) {
-        if !matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
-        ) {
+        let (ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) = error.kind() else {
             return;
-        }
-        let client = &self.limiter().client;
+        };
+        let client = &self.limiter.client;
         let since = client.now().before(client.patience());
         let error = Error::new(ErrorKind::Unavailable, error.to_string());
         self.fail_older(since, &error);

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{About, Internals, Key, Lease, Name, NameError, Rule},
+    family::{About, Internals, Key, Lease, Name, NameError, Rule, invalid_name},
 };
 use tokio::{select, sync::oneshot};
 
@@ -13,7 +13,7 @@ use crate::{
     ask::{Answer, call, received},
     lines::{Lines, Request, Until},
     rate::{Options, Rate},
-    scripts::{Debt, LookScript},
+    scripts::{self, Debt},
 };
 
 /// The kind in events, metrics and errors.
@@ -69,11 +69,11 @@ pub(crate) const KIND: &str = "limit";
 #[derive(Clone)]
 pub struct RateLimiter {
     limiter: Result<Arc<Limiter>, NameError>,
-    client: Client,
     options: Options,
 }
 
 /// One key of a client, and the lines of the client's calls.
+#[derive(Clone)]
 pub(crate) struct Limiter {
     pub(crate) client: Client,
     pub(crate) key: Key,
@@ -94,7 +94,6 @@ impl RateLimiter {
         });
         Self {
             limiter,
-            client: client.clone(),
             options: Options::default(),
         }
     }
@@ -128,10 +127,8 @@ impl RateLimiter {
     pub fn class(mut self, class: &str) -> Self {
         self.limiter = self.limiter.map(|limiter| {
             Arc::new(Limiter {
-                client: limiter.client.clone(),
-                key: limiter.key.clone(),
                 class: class.into(),
-                lines: Arc::clone(&limiter.lines),
+                ..Arc::unwrap_or_clone(limiter)
             })
         });
         self
@@ -154,15 +151,12 @@ impl RateLimiter {
         let limiter = self.limiter.clone().and_then(|limiter| {
             let name = Name::parse(&format!("{}:{id}", limiter.key.name()))?;
             Ok(Arc::new(Limiter {
-                client: limiter.client.clone(),
                 key: limiter.client.key(&name),
-                class: Arc::clone(&limiter.class),
-                lines: Arc::clone(&limiter.lines),
+                ..Arc::unwrap_or_clone(limiter)
             }))
         });
         Self {
             limiter,
-            client: self.client.clone(),
             options: self.options,
         }
     }
@@ -357,13 +351,13 @@ impl RateLimiter {
     pub async fn peek(&self) -> Result<Level, Error> {
         let (limiter, rate) = self.checked(1)?;
         let debt = limiter.look().await?;
-        let micros = debt.map_or(0, |debt| {
-            if (debt.count, debt.period) == (rate.count, rate.period) {
+        let debt = debt.map_or(0, |debt| {
+            if (debt.rate.count, debt.rate.period) == (rate.count, rate.period) {
                 return debt.micros;
             }
-            rate.time(debt.rate().owed(debt.micros))
+            rate.time(debt.rate.owed(debt.micros))
         });
-        Ok(Level::new(rate, micros))
+        Ok(Level { rate, debt })
     }
 
     /// Returns what is owed at which rate, without a rate of your own. Costs one command. The
@@ -394,9 +388,9 @@ impl RateLimiter {
     pub async fn info(&self) -> Result<LimitInfo, Error> {
         let debt = self.named()?.look().await?;
         Ok(LimitInfo {
-            owed: debt.map_or(0, |debt| debt.rate().owed(debt.micros)),
+            owed: debt.map_or(0, |debt| debt.rate.owed(debt.micros)),
             reset_after: Duration::from_micros(debt.map_or(0, |debt| debt.micros)),
-            rate: debt.map(|debt| (debt.count, Duration::from_micros(debt.period))),
+            rate: debt.map(|Debt { rate, .. }| (rate.count, Duration::from_micros(rate.period))),
         })
     }
 
@@ -414,8 +408,7 @@ impl RateLimiter {
     }
 
     fn named(&self) -> Result<&Arc<Limiter>, Error> {
-        let limiter = self.limiter.as_ref();
-        limiter.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+        self.limiter.as_ref().map_err(|&error| invalid_name(error))
     }
 }
 
@@ -428,9 +421,8 @@ fn too_far() -> Error {
 impl Limiter {
     /// Returns what is owed; `None` if nothing is.
     async fn look(&self) -> Result<Option<Debt>, Error> {
-        let script = LookScript { key: &self.key };
-        let reply = self.client.query(&script.call()).await;
-        let debt = reply.and_then(|reply| LookScript::decode(&reply));
+        let reply = self.client.query(&scripts::look(&self.key)).await;
+        let debt = reply.and_then(|reply| scripts::looked(&reply));
         debt.about(KIND, self.key.name())
     }
 

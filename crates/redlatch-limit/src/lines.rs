@@ -103,7 +103,7 @@ pub(crate) struct Place {
 /// The task that asks for the calls of a line. Dropping it fails all calls that are left.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    limiter: Arc<Limiter>,
+    pub(crate) limiter: Arc<Limiter>,
     /// Whether it has found no call, so that the next call starts another task.
     ended: bool,
 }
@@ -167,13 +167,8 @@ impl Line {
     /// Removes the calls that go next in one request. Waiters and others take turns. A settlement
     /// goes first: it may free what the next waiter takes.
     fn next(&mut self) -> VecDeque<(u64, Call)> {
-        let settles = matches!(
-            self.at_once.front(),
-            Some(Call {
-                request: Request::Settle(_),
-                ..
-            })
-        );
+        let first = self.at_once.front().map(|call| call.request);
+        let settles = matches!(first, Some(Request::Settle(_)));
         let mut batch = VecDeque::new();
         if self.waiters_next && !settles {
             batch = self.next_waiters();
@@ -243,30 +238,27 @@ impl Call {
     }
 }
 
+impl Request {
+    /// Returns what passes of one attempt have in common: rate, cost, and whether they count now.
+    fn group(&self) -> Option<(Rate, u64, bool)> {
+        match *self {
+            Self::Take { rate, cost, until } => Some((rate, cost, until == Until::Now)),
+            Self::Settle(_) => None,
+        }
+    }
+}
+
 /// Tells whether `call` goes in one request with those of `batch`.
 fn joins(batch: &VecDeque<(u64, Call)>, call: &Call) -> bool {
     let Some((arrival, first)) = batch.front() else {
         return true;
     };
-    let alike = match (first.request, call.request) {
-        (
-            Request::Take { rate, cost, until },
-            Request::Take {
-                rate: other,
-                cost: same,
-                until: time,
-            },
-        ) => {
-            // A request takes one pass ahead at most, and a reservation does not ask again.
-            let reserves = *arrival == 0 && until != Until::Now;
-            !reserves
-                && rate == other
-                && cost == same
-                && (until == Until::Now) == (time == Until::Now)
-        }
-        _ => false,
+    let Some(group @ (.., counts_now)) = first.request.group() else {
+        return false;
     };
-    alike && batch.len() < MOST_PASSES
+    // A request takes one pass ahead at most, and a reservation does not ask again.
+    let reserves = *arrival == 0 && !counts_now;
+    !reserves && call.request.group() == Some(group) && batch.len() < MOST_PASSES
 }
 
 impl Asking {
@@ -318,10 +310,6 @@ impl Asking {
         for call in calls {
             call.answer(Err(error.clone()));
         }
-    }
-
-    pub(crate) const fn limiter(&self) -> &Arc<Limiter> {
-        &self.limiter
     }
 }
 

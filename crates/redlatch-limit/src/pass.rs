@@ -61,31 +61,15 @@ impl Admission {
 /// it. See [`settle`](Self::settle) for a cost that you know only afterwards.
 #[derive(Debug)]
 pub struct Pass {
-    limiter: Arc<Limiter>,
-    rate: Rate,
-    cost: u64,
-    debt: u64,
-    at: u64,
-    mark: Option<Mark>,
+    pub(crate) limiter: Arc<Limiter>,
+    pub(crate) rate: Rate,
+    pub(crate) cost: u64,
+    pub(crate) debt: u64,
+    pub(crate) at: u64,
+    pub(crate) mark: Option<Mark>,
 }
 
 impl Pass {
-    pub(crate) fn new(
-        limiter: &Arc<Limiter>,
-        (rate, cost): (Rate, u64),
-        passed: &Passed,
-        mark: Option<Mark>,
-    ) -> Self {
-        Self {
-            limiter: Arc::clone(limiter),
-            rate,
-            cost,
-            debt: passed.debt,
-            at: passed.at,
-            mark,
-        }
-    }
-
     /// Returns the tokens that were taken.
     pub const fn cost(&self) -> u64 {
         self.cost
@@ -203,16 +187,12 @@ pub struct LimitInfo {
 /// The state of a rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    rate: Rate,
+    pub(crate) rate: Rate,
     /// With this rate, in µs.
-    debt: u64,
+    pub(crate) debt: u64,
 }
 
 impl Level {
-    pub(crate) const fn new(rate: Rate, debt: u64) -> Self {
-        Self { rate, debt }
-    }
-
     /// Returns the tokens that a call could take at once.
     pub fn remaining(&self) -> u64 {
         self.rate.left(self.debt)

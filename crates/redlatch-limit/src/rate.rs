@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Error, ErrorKind, family::Lease};
+use redlatch_core::{
+    Error, ErrorKind,
+    family::{Lease, invalid},
+};
 
 /// A rate and a burst: `count` tokens in `period` µs, without a common divisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ impl Options {
         if burst == 0 || parts >= 1 << 53 || rate.span(burst) > Lease::MAX.as_micros() {
             let most = (((1 << 53) - 1) / u128::from(count))
                 .min(Lease::MAX.as_micros() * u128::from(count) / u128::from(period));
-            return Err(invalid(&format!(
+            return Err(invalid(format!(
                 "its burst of {burst} is out of bounds: with this rate, it is 1 to {most}"
             )));
         }
@@ -104,10 +107,6 @@ const fn common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidOption, message)
 }
 
 #[cfg(test)]

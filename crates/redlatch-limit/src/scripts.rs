@@ -11,16 +11,6 @@ use redlatch_lua::LIMIT;
 
 use crate::{lines::Settlement, rate::Rate};
 
-/// `limit/acquire.lua`.
-pub(crate) struct AcquireScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) rate: Rate,
-    pub(crate) cost: u64,
-    /// 1 to [`MOST_PASSES`].
-    pub(crate) passes: usize,
-    pub(crate) wait: Duration,
-}
-
 /// The largest number of passes of one attempt.
 pub(crate) const MOST_PASSES: usize = 64;
 
@@ -47,101 +37,85 @@ pub(crate) struct Mark {
     pub(crate) born: u64,
 }
 
-impl AcquireScript<'_> {
-    pub(crate) fn call(&self, attempt: &AttemptId) -> ScriptCall {
-        change(&LIMIT.acquire, self.key, attempt, self.rate)
-            .arg(self.rate.burst)
-            .arg(self.cost)
-            .arg(self.passes)
-            .arg(self.wait.as_micros())
-    }
-
-    pub(crate) fn decode(reply: &Value) -> Result<Changed<Passed>, Error> {
-        let items = Items::new(&LIMIT.acquire, reply)?;
-        Ok(match items.text(1)? {
-            "passed" => Changed::Done(Passed {
-                passes: items.number(2)?,
-                wait: Duration::from_micros(items.number(3)?),
-                debt: items.number(4)?,
-                at: items.number(5)?,
-                mark: match (items.maybe(6)?, items.maybe(7)?) {
-                    (Some(ends), Some(born)) => Some(Mark { ends, born }),
-                    _ => None,
-                },
-            }),
-            _ => return items.other_change(STORED),
-        })
-    }
+/// Calls `limit/acquire.lua` for up to [`MOST_PASSES`] passes of `cost` tokens each.
+pub(crate) fn acquire(
+    key: &Key,
+    attempt: &AttemptId,
+    rate: Rate,
+    cost: u64,
+    passes: usize,
+    wait: Duration,
+) -> ScriptCall {
+    change(&LIMIT.acquire, key, attempt, rate)
+        .arg(rate.burst)
+        .arg(cost)
+        .arg(passes)
+        .arg(wait.as_micros())
 }
 
-/// `limit/settle.lua`.
-pub(crate) struct SettleScript<'a> {
-    pub(crate) key: &'a Key,
-    pub(crate) settlement: Settlement,
+pub(crate) fn acquired(reply: &Value) -> Result<Changed<Passed>, Error> {
+    let items = Items::new(&LIMIT.acquire, reply)?;
+    Ok(match items.text(1)? {
+        "passed" => Changed::Done(Passed {
+            passes: items.number(2)?,
+            wait: Duration::from_micros(items.number(3)?),
+            debt: items.number(4)?,
+            at: items.number(5)?,
+            mark: match (items.maybe(6)?, items.maybe(7)?) {
+                (Some(ends), Some(born)) => Some(Mark { ends, born }),
+                _ => None,
+            },
+        }),
+        _ => return items.other_change(STORED),
+    })
 }
 
-impl SettleScript<'_> {
-    pub(crate) fn call(&self, attempt: &AttemptId) -> ScriptCall {
-        let Settlement { cost, tokens, .. } = self.settlement;
-        change(&LIMIT.settle, self.key, attempt, self.settlement.rate)
-            .arg(cost)
-            .arg(tokens)
-            .maybe(self.settlement.mark.map(|mark| mark.ends))
-            .maybe(self.settlement.mark.map(|mark| mark.born))
-    }
-
-    /// Returns the debt in µs.
-    pub(crate) fn decode(reply: &Value) -> Result<Changed<u64>, Error> {
-        let items = Items::new(&LIMIT.settle, reply)?;
-        Ok(match items.text(1)? {
-            "settled" => Changed::Done(items.number(2)?),
-            _ => return items.other_change(STORED),
-        })
-    }
+/// Calls `limit/settle.lua`.
+pub(crate) fn settle(key: &Key, attempt: &AttemptId, settlement: &Settlement) -> ScriptCall {
+    change(&LIMIT.settle, key, attempt, settlement.rate)
+        .arg(settlement.cost)
+        .arg(settlement.tokens)
+        .maybe(settlement.mark.map(|mark| mark.ends))
+        .maybe(settlement.mark.map(|mark| mark.born))
 }
 
-/// `limit/look.lua`.
-pub(crate) struct LookScript<'a> {
-    pub(crate) key: &'a Key,
+/// Returns the debt in µs.
+pub(crate) fn settled(reply: &Value) -> Result<Changed<u64>, Error> {
+    let items = Items::new(&LIMIT.settle, reply)?;
+    Ok(match items.text(1)? {
+        "settled" => Changed::Done(items.number(2)?),
+        _ => return items.other_change(STORED),
+    })
 }
 
-/// The debt that `limit/look.lua` shows: `micros`, in which `count` tokens per `period` are paid.
+/// The debt that `limit/look.lua` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Debt {
     pub(crate) micros: u64,
-    pub(crate) count: u64,
-    pub(crate) period: u64,
+    /// The rate at which it is paid, with the least burst.
+    pub(crate) rate: Rate,
 }
 
-impl Debt {
-    /// Returns the rate at which it is paid, with the least burst.
-    pub(crate) const fn rate(&self) -> Rate {
-        Rate {
-            count: self.count,
-            period: self.period,
-            burst: 1,
-        }
-    }
+/// Calls `limit/look.lua`.
+pub(crate) fn look(key: &Key) -> ScriptCall {
+    ScriptCall::new(&LIMIT.look, key)
 }
 
-impl LookScript<'_> {
-    pub(crate) fn call(&self) -> ScriptCall {
-        ScriptCall::new(&LIMIT.look, self.key)
-    }
-
-    /// Returns `None` if nothing is owed.
-    pub(crate) fn decode(reply: &Value) -> Result<Option<Debt>, Error> {
-        let items = Items::new(&LIMIT.look, reply)?;
-        Ok(match items.text(1)? {
-            "owes" => Some(Debt {
-                micros: items.number(2)?,
+/// Returns `None` if nothing is owed.
+pub(crate) fn looked(reply: &Value) -> Result<Option<Debt>, Error> {
+    let items = Items::new(&LIMIT.look, reply)?;
+    Ok(match items.text(1)? {
+        "owes" => Some(Debt {
+            micros: items.number(2)?,
+            rate: Rate {
                 count: items.number(3)?,
                 period: items.number(4)?,
-            }),
-            "free" => None,
-            _ => return items.other(STORED),
-        })
-    }
+                burst: 1,
+            },
+        }),
+        "free" => None,
+        _ => return items.other(STORED),
+    })
 }
 
 /// Starts a call that changes the limiter at `key`.
@@ -168,8 +142,8 @@ mod tests {
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["passed", "void", "late", "kind"], AcquireScript::decode);
-        decodes_anything(&["settled", "void", "late", "kind"], SettleScript::decode);
-        decodes_anything(&["owes", "free", "kind"], LookScript::decode);
+        decodes_anything(&["passed", "void", "late", "kind"], acquired);
+        decodes_anything(&["settled", "void", "late", "kind"], settled);
+        decodes_anything(&["owes", "free", "kind"], looked);
     }
 }

@@ -11,16 +11,10 @@ use redlatch_core::{Bundle, Error, Held, Owned, Released, Token, guards_of_sever
 /// After a loss, the remaining members are still held and renewed until this guard is dropped.
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct MultiGuard {
-    bundle: Bundle,
+    pub(crate) bundle: Bundle,
 }
 
 impl MultiGuard {
-    pub(crate) fn new(holds: Vec<Held>) -> Self {
-        Self {
-            bundle: Bundle::all(holds),
-        }
-    }
-
     /// Returns the members' guards, in the order of acquisition: by kind, in a cluster by hash
     /// slot, then by name.
     ///
@@ -150,15 +144,15 @@ guards_of_several!(
     MultiGuard,
     Held,
     Bundle::extend,
-    async |guard: MultiGuard| {
-        let outcomes = guard.release().await?;
-        Ok(Released::together(
-            outcomes.into_iter().map(|(_, released)| released),
-        ))
-    }
+    async |guard: MultiGuard| guard.release().await.map(together)
 );
 
 impl Owned for MultiGuard {}
+
+/// Returns the outcome of a release of several.
+pub(crate) fn together(outcomes: Vec<(String, Released)>) -> Released {
+    Released::together(outcomes.into_iter().map(|(_, released)| released))
+}
 
 /// Returns the error of several members whose releases have failed.
 fn unanswered(failed: &[(String, Error)], members: usize) -> Error {

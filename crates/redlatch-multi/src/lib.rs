@@ -6,12 +6,10 @@ mod members;
 mod multi;
 mod node;
 mod red;
-mod red_builder;
 mod red_guard;
 
 pub use guard::MultiGuard;
 pub use multi::MultiLock;
 pub use node::{NodeOutcome, NodeOutcomes};
-pub use red::RedLock;
-pub use red_builder::RedLockBuilder;
+pub use red::{RedLock, RedLockBuilder};
 pub use red_guard::RedGuard;

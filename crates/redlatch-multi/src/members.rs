@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redlatch_core::{
     Error, ErrorKind, Lockable, Member,
-    family::{Internals, Primitive, Rule, Side},
+    family::{Internals, Primitive, Rule, Side, invalid},
 };
 
 /// Members without duplicates, in order.
@@ -18,10 +18,7 @@ impl Members {
         let members: Result<Vec<_>, _> = members.iter().map(|member| member.member()).collect();
         let mut members = members?;
         if members.is_empty() {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                "a multi-lock has at least one member",
-            ));
+            return Err(invalid("a multi-lock has at least one member"));
         }
         if members[0].client().keeps(Rule::TakeInOrder) {
             members.sort_by(|a, b| {

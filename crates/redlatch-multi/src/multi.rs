@@ -1,8 +1,7 @@
 //! The handle of a multi-lock, and the acquisition of its members.
 
 use std::{
-    fmt,
-    future::{Future, pending},
+    future::Future,
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -10,7 +9,7 @@ use std::{
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
-    Acquire, Bundle, Client, Error, ErrorKind, Held, HoldState, Lockable, Member, Moment, Owner,
+    Acquire, Bundle, Client, Error, ErrorKind, HoldState, Lockable, Member, Moment, Owner,
     TryAcquire, TryAcquireFor,
     family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Together, Wait},
 };
@@ -57,21 +56,17 @@ use crate::{MultiGuard, members::Members};
 /// ```
 #[doc(alias = "RedissonMultiLock")]
 #[doc(alias = "getMultiLock")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct MultiLock {
-    members: Result<Arc<Multi>, Error>,
+    members: Result<Arc<Members>, Error>,
 }
-
-/// Members to be acquired as one.
-#[derive(Debug)]
-struct Multi(Members);
 
 impl MultiLock {
     /// Creates a handle, as `Client::multi_lock` does. The first acquisition reports an invalid
     /// member, or a lack of members.
     pub fn new(members: &[&dyn Lockable]) -> Self {
         Self {
-            members: Members::collect(members).map(|members| Arc::new(Multi(members))),
+            members: Members::collect(members).map(Arc::new),
         }
     }
 
@@ -114,7 +109,7 @@ impl MultiLock {
     /// You may drop the future at any await. Acquired members are released in the background, all
     /// at once.
     pub fn lock(&self) -> Acquire<MultiGuard> {
-        Acquire::many(self.many())
+        Acquire::many(many(&self.members))
     }
 
     /// Acquires all members if all are free now. Returns `None` if another owner holds one of them.
@@ -135,7 +130,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<MultiGuard> {
-        TryAcquire::many(self.many())
+        TryAcquire::many(many(&self.members))
     }
 
     /// Acquires all members, and waits up to `wait` for all together. Returns `None` if another
@@ -159,7 +154,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
-        TryAcquireFor::many(self.many(), wait)
+        TryAcquireFor::many(many(&self.members), wait)
     }
 
     /// Returns the number of members. Duplicates count once. Returns zero if the members are
@@ -177,7 +172,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn len(&self) -> usize {
-        self.members.as_ref().map_or(0, |multi| multi.0.len())
+        self.members.as_ref().map_or(0, |members| members.len())
     }
 
     /// Returns true if the multi-lock has no valid member.
@@ -198,26 +193,21 @@ impl MultiLock {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    fn many(&self) -> Arc<dyn AcquireMany<MultiGuard>> {
-        match &self.members {
-            Ok(multi) => Arc::clone(multi) as _,
-            Err(error) => Arc::new(Wrong(error.clone())),
-        }
-    }
 }
 
-impl fmt::Debug for MultiLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiLock")
-            .field("members", &self.members)
-            .finish()
+/// Returns what is to be acquired together. If it is invalid, the acquisition fails.
+pub(crate) fn many<G: 'static>(
+    several: &Result<Arc<impl AcquireMany<G>>, Error>,
+) -> Arc<dyn AcquireMany<G>> {
+    match several {
+        Ok(several) => Arc::clone(several) as _,
+        Err(error) => Arc::new(Wrong(error.clone())),
     }
 }
 
 /// Invalid members.
 #[derive(Debug)]
-pub(crate) struct Wrong(pub(crate) Error);
+struct Wrong(Error);
 
 impl<G: 'static> AcquireMany<G> for Wrong {
     fn acquire(
@@ -228,7 +218,7 @@ impl<G: 'static> AcquireMany<G> for Wrong {
     }
 }
 
-impl AcquireMany<MultiGuard> for Multi {
+impl AcquireMany<MultiGuard> for Members {
     fn acquire(
         self: Arc<Self>,
         options: AcquireOptions,
@@ -239,19 +229,19 @@ impl AcquireMany<MultiGuard> for Multi {
 
 /// The outcome of one try at all members.
 enum Taken {
-    All(Vec<Held>),
+    All(Bundle),
     Busy,
     /// A member was lost during the wait for another.
     Lost,
 }
 
-impl Multi {
+impl Members {
     async fn take(&self, options: AcquireOptions) -> Result<Option<MultiGuard>, Error> {
-        let owners = Owners::resolve(&self.0, &options.owner)?;
-        let deadline = Deadline::of(&self.0, options.wait);
+        let owners = Owners::resolve(self, &options.owner)?;
+        let deadline = Deadline::of(self, options.wait);
         loop {
             match self.take_in_turn(&options, &owners, &deadline).await? {
-                Taken::All(holds) => return Ok(Some(MultiGuard::new(holds))),
+                Taken::All(bundle) => return Ok(Some(MultiGuard { bundle })),
                 Taken::Busy => return Ok(None),
                 Taken::Lost if options.wait == Wait::Never || deadline.is_over() => {
                     return Ok(None);
@@ -277,7 +267,7 @@ impl Multi {
         // The number of members of the last grant, the position up to which members are acquired
         // alone, and whether a busy answer is known.
         let (mut last, mut alone, mut busy) = (0, 0, false);
-        while let Some(member) = self.0.get(bundle.holds().len()) {
+        while let Some(member) = self.get(bundle.holds().len()) {
             let at = bundle.holds().len();
             if deadline.is_over() && at > 0 {
                 return Ok(Taken::Busy);
@@ -289,32 +279,31 @@ impl Multi {
                 answered: busy || at > 0,
                 ..options.clone()
             };
-            let run = self.0.run(at);
+            let run = self.run(at);
             if run.len() > 1 && at >= alone {
-                let asked = pin!(member.client().acquire_together(&run, &options));
-                match select(pin!(self.lost(&bundle)), asked).await {
-                    Either::Left(_) => return Ok(Taken::Lost),
-                    Either::Right((asked, _)) => match asked? {
-                        Together::Granted(holds) => {
-                            last = holds.len();
-                            bundle = holds.into_iter().fold(bundle, Bundle::and);
-                        }
-                        Together::Busy(_) if options.wait == Wait::Never || deadline.is_over() => {
-                            return Ok(Taken::Busy);
-                        }
-                        Together::Busy(name) => (alone, busy) = (at + name + 1, true),
-                        Together::OneByOne if deadline.is_over() => return Err(unanswered()),
-                        Together::OneByOne => alone = at + run.len(),
-                    },
+                let asked = member.client().acquire_together(&run, &options);
+                let Some(asked) = self.unless_lost(&bundle, asked).await else {
+                    return Ok(Taken::Lost);
+                };
+                match asked? {
+                    Together::Granted(holds) => {
+                        last = holds.len();
+                        bundle = holds.into_iter().fold(bundle, Bundle::and);
+                    }
+                    Together::Busy(_) if options.wait == Wait::Never || deadline.is_over() => {
+                        return Ok(Taken::Busy);
+                    }
+                    Together::Busy(name) => (alone, busy) = (at + name + 1, true),
+                    Together::OneByOne if deadline.is_over() => return Err(unanswered()),
+                    Together::OneByOne => alone = at + run.len(),
                 }
                 continue;
             }
-            let next = pin!(member.client().acquire(member.primitive(), &options));
-            let held = match select(pin!(self.lost(&bundle)), next).await {
-                Either::Left(_) => return Ok(Taken::Lost),
-                Either::Right((held, _)) => held?,
+            let next = member.client().acquire(member.primitive(), &options);
+            let Some(held) = self.unless_lost(&bundle, next).await else {
+                return Ok(Taken::Lost);
             };
-            let Some(held) = held else {
+            let Some(held) = held? else {
                 return Ok(Taken::Busy);
             };
             bundle = bundle.and(held);
@@ -323,23 +312,23 @@ impl Multi {
         deadline.bound(even_out(&bundle, last, options)).await?;
         match bundle.state() {
             HoldState::Lost(_) if self.watches() => Ok(Taken::Lost),
-            _ => Ok(Taken::All(bundle.into_holds())),
+            _ => Ok(Taken::All(bundle)),
         }
     }
 
-    /// Resolves when a held member is lost.
-    fn lost(&self, bundle: &Bundle) -> impl Future<Output = ()> + Send + use<> {
-        let lost = self.watches().then(|| bundle.lost());
-        async move {
-            match lost {
-                Some(lost) => drop(lost.await),
-                None => pending().await,
-            }
+    /// Returns `None` if a member that is held is lost before the end of `future`.
+    async fn unless_lost<T>(&self, bundle: &Bundle, future: impl Future<Output = T>) -> Option<T> {
+        if !self.watches() {
+            return Some(future.await);
+        }
+        match select(pin!(bundle.lost()), pin!(future)).await {
+            Either::Left(_) => None,
+            Either::Right((done, _)) => Some(done),
         }
     }
 
     fn watches(&self) -> bool {
-        let mut members = self.0.iter();
+        let mut members = self.iter();
         members.all(|member| member.client().keeps(Rule::WatchTaken))
     }
 }

@@ -77,37 +77,31 @@ impl NodeOutcomes {
 
     /// Counts the nodes whose state no later attempt can find improved.
     pub(crate) fn hopeless(&self) -> usize {
-        let hopeless = |(_, outcome): &&(String, NodeOutcome)| {
-            let NodeOutcome::Failed(error) = outcome else {
-                return false;
-            };
-            matches!(
-                error.kind(),
-                ErrorKind::Closed
-                    | ErrorKind::Forked
-                    | ErrorKind::WrongKind
-                    | ErrorKind::Permission
-                    | ErrorKind::Auth
-            )
-        };
-        self.0.iter().filter(hopeless).count()
+        self.failed_with(&[
+            ErrorKind::Closed,
+            ErrorKind::Forked,
+            ErrorKind::WrongKind,
+            ErrorKind::Permission,
+            ErrorKind::Auth,
+        ])
     }
 
-    /// Counts the nodes whose client failed with an error of this kind.
-    pub(crate) fn failed_with(&self, kind: ErrorKind) -> usize {
-        let failed = |(_, outcome): &&(String, NodeOutcome)| matches!(outcome, NodeOutcome::Failed(error) if error.kind() == kind);
-        self.0.iter().filter(failed).count()
+    /// Counts the nodes whose client failed with an error of one of these kinds.
+    pub(crate) fn failed_with(&self, kinds: &[ErrorKind]) -> usize {
+        self.count(|outcome| match outcome {
+            NodeOutcome::Failed(error) => kinds.contains(&error.kind()),
+            _ => false,
+        })
     }
 
     /// Counts the nodes that could not serve the attempt.
     pub(crate) fn unserved(&self) -> usize {
-        let unserved = |(_, outcome): &&(String, NodeOutcome)| {
-            matches!(
-                outcome,
-                NodeOutcome::Late | NodeOutcome::TooYoung | NodeOutcome::Failed(_)
-            )
-        };
-        self.0.iter().filter(unserved).count()
+        use NodeOutcome::{Failed, Late, TooYoung};
+        self.count(|outcome| matches!(outcome, Late | TooYoung | Failed(_)))
+    }
+
+    fn count(&self, counts: impl Fn(&NodeOutcome) -> bool) -> usize {
+        self.iter().filter(|(_, outcome)| counts(outcome)).count()
     }
 }
 

@@ -1,6 +1,6 @@
-//! The handle of a red-lock, and the acquisition of a quorum.
+//! The handle of a red-lock, its builder, and the acquisition of a quorum.
 
-use std::{fmt, future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     StreamExt,
@@ -8,12 +8,12 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use redlatch_core::{
-    Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, Lockable, Member, Moment, TryAcquire,
-    TryAcquireFor, WaitStrategy,
-    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Wait},
+    Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, Jitter, Lockable, Member, Moment,
+    TryAcquire, TryAcquireFor, WaitStrategy,
+    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Wait, invalid},
 };
 
-use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, multi::Wrong};
+use crate::{NodeOutcome, NodeOutcomes, RedGuard, multi::many};
 
 /// A lock over a majority of independent servers.
 ///
@@ -43,17 +43,17 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, multi::Wrong};
 #[doc(alias = "RedissonRedLock")]
 #[doc(alias = "getRedLock")]
 #[doc(alias = "quorum")]
-#[derive(Clone)]
-pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
+#[derive(Clone, Debug)]
+pub struct RedLock(Result<Arc<Red>, Error>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Red {
-    pub(crate) nodes: Vec<Member>,
-    pub(crate) quorum: usize,
-    pub(crate) node_timeout: Option<Duration>,
-    pub(crate) backoff: Backoff,
-    pub(crate) durable: bool,
-    pub(crate) longest: Option<Duration>,
+struct Red {
+    nodes: Vec<Member>,
+    quorum: usize,
+    node_timeout: Option<Duration>,
+    backoff: Backoff,
+    durable: bool,
+    longest: Option<Duration>,
 }
 
 impl RedLock {
@@ -123,7 +123,7 @@ impl RedLock {
     /// You may drop the future at any await. Grants, including late ones, are released in the
     /// background.
     pub fn lock(&self) -> Acquire<RedGuard> {
-        Acquire::many(self.many())
+        Acquire::many(many(&self.0))
     }
 
     /// Acquires on a quorum of nodes if that is possible now. Returns `None` if others hold it on
@@ -154,7 +154,7 @@ impl RedLock {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<RedGuard> {
-        TryAcquire::many(self.many())
+        TryAcquire::many(many(&self.0))
     }
 
     /// Acquires on a quorum of nodes, and waits up to `wait`. Returns `None` if others held it on
@@ -190,25 +190,238 @@ impl RedLock {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
-        TryAcquireFor::many(self.many(), wait)
+        TryAcquireFor::many(many(&self.0), wait)
     }
+}
 
-    fn many(&self) -> Arc<dyn AcquireMany<RedGuard>> {
-        match &self.0 {
-            Ok(red) => Arc::clone(red) as _,
-            Err(error) => Arc::new(Wrong(error.clone())),
+/// Builds a [`RedLock`].
+#[derive(Clone, Debug)]
+pub struct RedLockBuilder {
+    nodes: Result<Vec<Member>, Error>,
+    quorum: Option<usize>,
+    node_timeout: Option<Duration>,
+    backoff: Backoff,
+    durable: bool,
+    longest: Option<Duration>,
+}
+
+impl RedLockBuilder {
+    fn new(nodes: &[&dyn Lockable]) -> Self {
+        Self {
+            nodes: nodes.iter().map(|node| node.member()).collect(),
+            quorum: None,
+            node_timeout: None,
+            backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500))
+                .jitter(Jitter::Full),
+            durable: false,
+            longest: None,
         }
     }
-}
 
-impl fmt::Debug for RedLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RedLock").field(&self.0).finish()
+    /// Sets the quorum: more than half of the nodes, at most all. Default: the smallest majority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::RedLock;
+    ///
+    /// let nodes = || RedLock::builder(&[&one, &two, &three]);
+    /// assert!(nodes().quorum(3).build().is_ok(), "all servers have to grant the lock");
+    /// assert!(nodes().quorum(1).build().is_err(), "no majority");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn quorum(mut self, quorum: usize) -> Self {
+        self.quorum = Some(quorum);
+        self
     }
-}
 
-pub(crate) fn wrong(message: String) -> Error {
-    Error::new(ErrorKind::InvalidOption, message)
+    /// Sets the time-out of one node in one attempt, at least 1 ms. Default: a fiftieth of the
+    /// lease, 50 ms to 500 ms.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use std::time::Duration;
+    /// use redlatch::RedLock;
+    ///
+    /// // The servers are in three regions.
+    /// let billing = RedLock::builder(&[&one, &two, &three])
+    ///     .node_timeout(Duration::from_millis(800))
+    ///     .build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the pauses between attempts. Default: 10 ms, doubled up to 500 ms, with full jitter.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use std::time::Duration;
+    /// use redlatch::{Backoff, Jitter, RedLock};
+    ///
+    /// let (first, longest) = (Duration::from_millis(50), Duration::from_secs(2));
+    /// let billing = RedLock::builder(&[&one, &two, &three])
+    ///     .backoff(Backoff::exponential(first, longest).jitter(Jitter::Full))
+    ///     .build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Declares that nodes lose nothing at a restart (an append-only file that is synced with every
+    /// write), so that a restarted node counts at once. If that is false, two owners can hold the
+    /// lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::RedLock;
+    ///
+    /// // Each server has `appendonly yes` and `appendfsync always`.
+    /// let billing = RedLock::builder(&[&one, &two, &three]).durable_nodes().build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn durable_nodes(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
+    /// Sets the longest lease of any holder of this name, including extensions. A server that has
+    /// been running for less does not count, since it may have forgotten a living hold. Default:
+    /// the default lease of the first node's client, or the requested lease if that is longer.
+    ///
+    /// Set it where leases differ. Longer leases are refused once it is set, longer extensions in
+    /// any case. It does not concern [durable](Self::durable_nodes) nodes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use std::time::Duration;
+    /// use redlatch::RedLock;
+    ///
+    /// // The nightly run holds the lock for up to ten minutes, every other caller for 30 s.
+    /// let billing = RedLock::builder(&[&one, &two, &three])
+    ///     .longest_lease(Duration::from_secs(600))
+    ///     .build()?;
+    /// # drop(billing);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn longest_lease(mut self, lease: Duration) -> Self {
+        self.longest = Some(lease);
+        self
+    }
+
+    /// Builds the lock.
+    ///
+    /// Addresses identify nodes. One server behind two addresses is not counted twice, since it
+    /// grants the name to one and reports it as held to the other; it makes a quorum harder to
+    /// reach. Only clients with different prefixes would get both.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # let client = |host| redlatch::Client::builder(host).connect_lazy();
+    /// # let (one, two) = (client("redis://one.example")?, client("redis://two.example")?);
+    /// # let three = client("redis://three.example")?;
+    /// # let (one, two, three) = (one.lock("billing"), two.lock("billing"), three.lock("billing"));
+    /// use redlatch::{ErrorKind, RedLock};
+    ///
+    /// let wrong = RedLock::builder(&[&one, &two, &one]).build();
+    /// assert_eq!(wrong.unwrap_err().kind(), ErrorKind::InvalidOption); // one server twice
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is not a
+    /// majority or more than all, and a time per node under 1 ms; `InvalidName`.
+    pub fn build(self) -> Result<RedLock, Error> {
+        self.check().map(|red| RedLock(Ok(Arc::new(red))))
+    }
+
+    fn check(self) -> Result<Red, Error> {
+        let nodes = self.nodes?;
+        if nodes.len() < 3 {
+            return Err(invalid(format!(
+                "a red-lock needs three independent servers or more, not {}",
+                nodes.len()
+            )));
+        }
+        for (at, node) in nodes.iter().enumerate() {
+            let address = node.client().address();
+            if nodes[..at]
+                .iter()
+                .any(|other| other.client().address() == address)
+            {
+                return Err(invalid(format!(
+                    "two nodes of the red-lock are one server: {address}"
+                )));
+            }
+        }
+        let majority = nodes.len() / 2 + 1;
+        let quorum = self.quorum.unwrap_or(majority);
+        if quorum < majority || quorum > nodes.len() {
+            return Err(invalid(format!(
+                "a quorum of {} nodes is {majority} to {}, not {quorum}",
+                nodes.len(),
+                nodes.len()
+            )));
+        }
+        if self
+            .node_timeout
+            .is_some_and(|timeout| timeout < MIN_NODE_TIMEOUT)
+        {
+            return Err(invalid("node_timeout is 1 ms or more"));
+        }
+        Ok(Red {
+            nodes,
+            quorum,
+            node_timeout: self.node_timeout,
+            backoff: self.backoff,
+            durable: self.durable,
+            longest: self.longest,
+        })
+    }
 }
 
 impl AcquireMany<RedGuard> for Red {
@@ -232,9 +445,7 @@ enum Attempt {
 impl Red {
     async fn take(&self, options: &AcquireOptions) -> Result<Option<RedGuard>, Error> {
         if let OwnerChoice::Given(_) = options.owner {
-            return Err(wrong(
-                "a red-lock has no re-entry, and so no owner".to_owned(),
-            ));
+            return Err(invalid("a red-lock has no re-entry, and so no owner"));
         }
         let client = self.clock();
         if let Some(longest) = self
@@ -359,10 +570,13 @@ impl Red {
         let bundle = Bundle::new(holds, quorum);
         if bundle.check().is_ok() {
             let bundle = bundle.needs(self.enough(Rule::LoseWithQuorum).min(quorum));
-            let longest = (!self.durable).then(|| self.longest_lease(options));
-            let spare = self.nodes.len() - self.quorum;
-            let guard = RedGuard::new(bundle, nodes, outcomes, longest, spare);
-            return Attempt::Granted(guard);
+            return Attempt::Granted(RedGuard {
+                bundle,
+                nodes,
+                outcomes,
+                longest: (!self.durable).then(|| self.longest_lease(options)),
+                spare: self.nodes.len() - self.quorum,
+            });
         }
         if !self.nodes[0].client().keeps(Rule::GiveBackMinority) {
             std::mem::forget(bundle);
@@ -408,7 +622,7 @@ impl Red {
         let kinds = [ErrorKind::Closed, ErrorKind::Forked];
         let kind = kinds
             .into_iter()
-            .find(|&kind| outcomes.failed_with(kind) > spare);
+            .find(|&kind| outcomes.failed_with(&[kind]) > spare);
         Error::with_reason(kind.unwrap_or(ErrorKind::Unavailable), message, outcomes)
     }
 
@@ -453,7 +667,7 @@ fn late(outcomes: &mut [NodeOutcome]) {
 }
 
 /// Shortest time per node.
-pub(crate) const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
+const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// Shortest time for the other nodes once a quorum has granted.
 const GRACE: Duration = Duration::from_millis(10);

@@ -6,7 +6,7 @@ use redlatch_core::{
     Bundle, Error, ErrorKind, Held, HoldState, Owned, Released, guards_of_several,
 };
 
-use crate::{NodeOutcome, NodeOutcomes};
+use crate::{NodeOutcome, NodeOutcomes, guard::together};
 
 /// A hold of one name on a quorum of independent servers. Dropping it releases everywhere in the
 /// background; [`release`](Self::release) also returns the outcome on each node.
@@ -20,31 +20,15 @@ use crate::{NodeOutcome, NodeOutcomes};
 /// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct RedGuard {
-    bundle: Bundle,
-    nodes: Vec<String>,
-    outcomes: NodeOutcomes,
-    longest: Option<Duration>,
+    pub(crate) bundle: Bundle,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) outcomes: NodeOutcomes,
+    pub(crate) longest: Option<Duration>,
     /// How many nodes may be taken while the others are a quorum.
-    spare: usize,
+    pub(crate) spare: usize,
 }
 
 impl RedGuard {
-    pub(crate) const fn new(
-        bundle: Bundle,
-        nodes: Vec<String>,
-        outcomes: NodeOutcomes,
-        longest: Option<Duration>,
-        spare: usize,
-    ) -> Self {
-        Self {
-            bundle,
-            nodes,
-            outcomes,
-            longest,
-            spare,
-        }
-    }
-
     /// Returns each node's answer to the acquisition.
     ///
     /// ```
@@ -229,10 +213,7 @@ impl RedGuard {
 }
 
 guards_of_several!(RedGuard, Held, RedGuard::extend, async |guard: RedGuard| {
-    let outcomes = guard.release().await?;
-    Ok(Released::together(
-        outcomes.into_iter().map(|(_, released)| released),
-    ))
+    guard.release().await.map(together)
 });
 
 impl Owned for RedGuard {}

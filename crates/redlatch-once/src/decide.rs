@@ -1,7 +1,7 @@
 //! Decides the next step for a job from the server's records. Pure: all times are arguments, in ms
 //! of the server's clock.
 
-use std::{cmp::Ordering, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::Token;
 
@@ -114,7 +114,7 @@ fn keyed(key: &str, rules: &Rules, view: &View) -> Decision {
 
 fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
     let success = view.success.as_ref();
-    let done = success.and_then(|record| record.slot.millis()).unwrap_or(0);
+    let done = view.last_done().unwrap_or(0);
     // Slots of time may be on record, too, some of them ahead of the server's time.
     let closed = done.max(view.floor.unwrap_or(0));
     let fresh = |due: u64| Decision::Claim(view.intent(Slot::at(due.max(closed + 1))));
@@ -179,12 +179,8 @@ fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
 /// Returns the missed slots before `present` that the caller wants to catch up on, oldest first.
 /// A job that has never run has missed none.
 fn missed(schedule: &Schedule, rules: &Rules, view: &View, present: u64) -> Vec<u64> {
-    let done = view
-        .success
-        .as_ref()
-        .and_then(|record| record.slot.millis());
     let oldest = view.open.iter().map(|(slot, _)| *slot).min();
-    let Some(since) = done.map(|done| done + 1).or(oldest) else {
+    let Some(since) = view.last_done().map(|done| done + 1).or(oldest) else {
         return Vec::new();
     };
     let mut slots = Vec::new();
@@ -282,12 +278,13 @@ impl View {
         }
     }
 
+    /// Returns the last slot of time with a success.
+    fn last_done(&self) -> Option<u64> {
+        self.success.as_ref()?.slot.millis()
+    }
+
     fn is_done(&self, slot: u64) -> bool {
-        let done = self
-            .success
-            .as_ref()
-            .and_then(|record| record.slot.millis());
-        done.is_some_and(|done| done.cmp(&slot) != Ordering::Less)
+        self.last_done().is_some_and(|done| done >= slot)
     }
 
     fn attempts(&self, slot: u64) -> u32 {

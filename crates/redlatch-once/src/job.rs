@@ -6,14 +6,20 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redlatch_core::{Client, Error, family::Handle};
+use redlatch_core::{Client, Error, ErrorKind, family::Handle};
 
 use crate::{
-    JobHolder, JobRecord, JobRun, Once, inspect,
+    JobHolder, JobRecord, JobRun, Once, Slot,
+    decide::View,
     options::{Given, Options, Plan},
-    run, serve,
+    run,
+    scripts::{self, Reset},
+    serve,
     slot::millis,
 };
+
+/// How often a caller looks again because the job has changed in between.
+pub(crate) const LOOKS: u32 = 100;
 
 /// A job under one name. Each slot of its schedule runs once, over all processes that use the same
 /// server and prefix.
@@ -65,7 +71,7 @@ use crate::{
 #[doc(alias = "run once")]
 #[derive(Clone)]
 pub struct Job {
-    handle: Handle,
+    pub(crate) handle: Handle,
     options: Options,
 }
 
@@ -113,7 +119,7 @@ impl Job {
     /// ```
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
-        self.options.set(Given::Every(period));
+        self.options.set("every", Given::Every(period));
         self
     }
 
@@ -161,7 +167,7 @@ impl Job {
     /// ```
     #[must_use]
     pub fn gap(mut self, gap: Duration) -> Self {
-        self.options.set(Given::Gap(gap));
+        self.options.set("gap", Given::Gap(gap));
         self
     }
 
@@ -188,7 +194,7 @@ impl Job {
     /// ```
     #[must_use]
     pub fn slot(mut self, key: &str) -> Self {
-        self.options.set(Given::Slot(key.to_owned()));
+        self.options.set("slot", Given::Slot(key.to_owned()));
         self
     }
 
@@ -217,7 +223,9 @@ impl Job {
     #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {
         match crate::cron::Cron::parse(expression, zone) {
-            Ok(cron) => self.options.set(Given::Cron(std::sync::Arc::new(cron))),
+            Ok(cron) => self
+                .options
+                .set("cron", Given::Cron(std::sync::Arc::new(cron))),
             Err(fault) => self.options.wrong(format!("cannot be scheduled: {fault}")),
         }
         self
@@ -284,7 +292,7 @@ impl Job {
     /// ```
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
-        self.options.retries = retries;
+        self.options.retries = Some(retries);
         self
     }
 
@@ -569,7 +577,7 @@ impl Job {
     ///
     /// The method only reads.
     pub async fn last(&self) -> Result<Option<JobRecord>, Error> {
-        Ok(inspect::look(self, None).await?.last_run())
+        Ok(self.look(None).await?.last_run())
     }
 
     /// Returns the run that is under way. Returns `None` if no run is under way. Costs one command.
@@ -601,7 +609,7 @@ impl Job {
     ///
     /// The method only reads.
     pub async fn holder(&self) -> Result<Option<JobHolder>, Error> {
-        Ok(inspect::look(self, None).await?.holder())
+        Ok(self.look(None).await?.holder())
     }
 
     /// Forgets all records of the job, so its slots are open again with all their attempts. Returns
@@ -635,7 +643,17 @@ impl Job {
     /// After a drop, the records may be forgotten or not. A request that was sent acts within 5 s
     /// or never, and forgets nothing of a run that begins after it was sent.
     pub async fn reset(&self) -> Result<bool, Error> {
-        inspect::reset(self).await
+        let key = self.handle.key()?;
+        for _ in 0..LOOKS {
+            let view = self.look(None).await?;
+            let call = |op: &_| scripts::reset(key, op, &view);
+            match self.handle.change(call, scripts::was_reset).await? {
+                Reset::Done => return Ok(true),
+                Reset::Unset => return Ok(false),
+                Reset::Moved => {}
+            }
+        }
+        Err(self.changing())
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
@@ -643,12 +661,17 @@ impl Job {
         self.handle.name()
     }
 
-    pub(crate) const fn handle(&self) -> &Handle {
-        &self.handle
+    /// Looks at the records of the job, and of a keyed slot.
+    pub(crate) async fn look(&self, slot: Option<&Slot>) -> Result<View, Error> {
+        let call = scripts::look(self.handle.key()?, slot);
+        self.handle.ask(call, scripts::looked).await
     }
 
-    pub(crate) const fn client(&self) -> &Client {
-        self.handle.client()
+    /// Returns the error of a caller that has looked as often as it may.
+    pub(crate) fn changing(&self) -> Error {
+        let name = self.name().unwrap_or_default();
+        let message = format!("the job {name:?} has changed after each of {LOOKS} looks");
+        Error::new(ErrorKind::TooManyAttempts, message)
     }
 
     pub(crate) fn plan(&self) -> Result<Plan, Error> {
@@ -658,10 +681,11 @@ impl Job {
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schedule = self.options.schedule.as_ref().map(|(_, given)| given);
         f.debug_struct("Job")
             .field("name", &self.name())
-            .field("schedule", &self.options.schedule)
-            .field("retries", &self.options.retries)
+            .field("schedule", &schedule)
+            .field("retries", &self.options.retries())
             .finish_non_exhaustive()
     }
 }

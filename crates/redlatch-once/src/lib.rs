@@ -5,7 +5,6 @@
 #[cfg(feature = "cron")]
 mod cron;
 mod decide;
-mod inspect;
 mod job;
 mod kind;
 mod options;

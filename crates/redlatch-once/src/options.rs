@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redlatch_core::{
     Error, ErrorKind,
-    family::{Lease, LeaseError},
+    family::{Lease, LeaseError, invalid},
 };
 
-use crate::schedule::Schedule;
+use crate::{decide::Rules, schedule::Schedule};
 
 /// The longest period, gap or memory: ten years.
 const LONGEST: Duration = Duration::from_secs(3653 * 24 * 60 * 60);
@@ -29,14 +29,15 @@ const RETRY_PAUSE: Duration = Duration::from_secs(10);
 const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The options as the caller gave them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    pub(crate) schedule: Option<Given>,
+    /// The schedule, and the method that has set it.
+    pub(crate) schedule: Option<(&'static str, Given)>,
     pub(crate) offset: Option<Duration>,
     /// The error of the first invalid option.
     pub(crate) fault: Option<String>,
     pub(crate) at: Option<u64>,
-    pub(crate) retries: u32,
+    pub(crate) retries: Option<u32>,
     /// `None` for the default, which depends on the schedule.
     pub(crate) retry_pause: Option<Duration>,
     pub(crate) catch_up: u32,
@@ -59,56 +60,21 @@ pub(crate) enum Given {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) schedule: Schedule,
-    pub(crate) at: Option<u64>,
-    /// The attempts that a slot may have.
-    pub(crate) limit: u64,
-    pub(crate) retry_pause: u64,
-    pub(crate) catch_up: u32,
+    /// The rules for a caller that waits between attempts.
+    pub(crate) rules: Rules,
     pub(crate) keep: Duration,
     pub(crate) max_run: Option<Duration>,
     pub(crate) lease: Option<Lease>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            schedule: None,
-            offset: None,
-            fault: None,
-            at: None,
-            retries: RETRIES,
-            retry_pause: None,
-            catch_up: 0,
-            keep: None,
-            max_run: None,
-            lease: None,
-        }
-    }
-}
-
-impl Given {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Every(_) => "every",
-            Self::Gap(_) => "gap",
-            Self::Slot(_) => "slot",
-            #[cfg(feature = "cron")]
-            Self::Cron(_) => "cron",
-        }
-    }
-}
-
 impl Options {
     /// Sets the schedule, which may be set once.
-    pub(crate) fn set(&mut self, given: Given) {
+    pub(crate) fn set(&mut self, name: &'static str, given: Given) {
         match &self.schedule {
-            Some(other) => {
-                let (other, name) = (other.name(), given.name());
-                self.wrong(format!(
-                    "has `{other}` and `{name}`; a job has one schedule"
-                ));
-            }
-            None => self.schedule = Some(given),
+            Some((other, _)) => self.wrong(format!(
+                "has `{other}` and `{name}`; a job has one schedule"
+            )),
+            None => self.schedule = Some((name, given)),
         }
     }
 
@@ -117,14 +83,13 @@ impl Options {
         self.fault.get_or_insert(fault);
     }
 
+    pub(crate) fn retries(&self) -> u32 {
+        self.retries.unwrap_or(RETRIES)
+    }
+
     /// Checks the options of the job called `name`.
     pub(crate) fn check(&self, name: &str) -> Result<Plan, Error> {
-        let invalid = |fault: &str| {
-            Error::new(
-                ErrorKind::InvalidOption,
-                format!("the job {name:?} {fault}"),
-            )
-        };
+        let invalid = |fault: &str| invalid(format!("the job {name:?} {fault}"));
         if let Some(fault) = &self.fault {
             return Err(invalid(fault));
         }
@@ -140,10 +105,12 @@ impl Options {
         })?;
         Ok(Plan {
             schedule,
-            at: self.at,
-            limit: u64::from(self.retries) + 1,
-            retry_pause: millis(self.pause()),
-            catch_up: self.catch_up,
+            rules: Rules {
+                limit: u64::from(self.retries()) + 1,
+                pause: millis(self.pause()),
+                catch_up: self.catch_up,
+                at: self.at,
+            },
             keep,
             max_run: self.max_run,
             lease,
@@ -153,7 +120,9 @@ impl Options {
     /// Returns the pause after a failed attempt. All attempts at a slot have to fit into it.
     fn pause(&self) -> Duration {
         self.retry_pause.unwrap_or_else(|| match self.schedule {
-            Some(Given::Every(period)) => RETRY_PAUSE.min(period / self.retries.saturating_add(1)),
+            Some((_, Given::Every(period))) => {
+                RETRY_PAUSE.min(period / self.retries().saturating_add(1))
+            }
             _ => RETRY_PAUSE,
         })
     }
@@ -190,7 +159,7 @@ impl Options {
     }
 
     fn schedule(&self) -> Result<Schedule, String> {
-        let Some(given) = &self.schedule else {
+        let Some((_, given)) = &self.schedule else {
             return Err("has no schedule: call `every`, `cron`, `gap` or `slot`".to_owned());
         };
         if self.offset.is_some() && !matches!(given, Given::Every(_)) {
@@ -226,7 +195,7 @@ impl Options {
 impl Plan {
     /// Returns how long the server keeps the records of the job.
     pub(crate) fn ttl(&self, now: u64) -> Duration {
-        let slots = self.catch_up.saturating_add(2);
+        let slots = self.rules.catch_up.saturating_add(2);
         let span = self.schedule.span(now, slots);
         Duration::from_millis(span)
             .max(self.keep)
@@ -250,7 +219,7 @@ fn span(what: &str, span: Duration) -> Result<u64, String> {
     Ok(millis(span))
 }
 
-fn millis(span: Duration) -> u64 {
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -268,8 +237,8 @@ mod tests {
             (Given::Gap(seconds(1)), 3, seconds(10)),
         ] {
             let options = Options {
-                schedule: Some(schedule),
-                retries,
+                schedule: Some(("", schedule)),
+                retries: Some(retries),
                 ..Options::default()
             };
             assert_eq!(options.pause(), pause);

@@ -87,19 +87,9 @@ impl JobRecord {
 
 impl fmt::Display for JobRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            slot,
-            outcome,
-            attempt,
-            host,
-            pid,
-            ..
-        } = self;
-        let took = self.duration();
-        write!(
-            f,
-            "slot {slot}: {outcome} after {took:?} on {host} (pid {pid}), attempt {attempt}"
-        )?;
+        let (slot, outcome, took) = (&self.slot, self.outcome, self.duration());
+        write!(f, "slot {slot}: {outcome} after {took:?} on {} ", self.host)?;
+        write!(f, "(pid {}), attempt {}", self.pid, self.attempt)?;
         match &self.error {
             Some(error) => write!(f, ": {error}"),
             None => Ok(()),
@@ -187,17 +177,8 @@ pub struct JobHolder {
 
 impl fmt::Display for JobHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            slot,
-            attempt,
-            host,
-            pid,
-            ..
-        } = self;
-        write!(
-            f,
-            "slot {slot}: under way on {host} (pid {pid}), attempt {attempt}"
-        )
+        write!(f, "slot {}: under way on {} ", self.slot, self.host)?;
+        write!(f, "(pid {}), attempt {}", self.pid, self.attempt)
     }
 }
 

@@ -12,13 +12,13 @@ use std::{
 
 use redlatch_core::{
     Error, ErrorKind, Held, LossCause, Released,
-    family::{AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait},
+    family::{AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait, while_held},
 };
 
 use crate::{
     Job, JobError, JobHolder, JobOutcome, JobRecord, Once, Slot,
     decide::{Decision, Intent, Rules, View, decide},
-    inspect::{LOOKS, changing, look},
+    job::LOOKS,
     kind::SlotClaim,
     options::Plan,
     record::process,
@@ -63,12 +63,6 @@ pub(crate) enum Next {
     UnderWay(JobHolder),
     Pause(u64),
     NotYet(Option<u64>),
-}
-
-/// How the work has ended.
-enum End<T, E> {
-    Worked(Result<T, E>),
-    Overran(Duration),
 }
 
 impl JobRun {
@@ -154,52 +148,32 @@ impl JobRun {
         E: fmt::Display,
     {
         let began = self.held.client().now();
+        // The limit and the work are over when this block ends.
         let end = {
             let mut work = pin!(work(&self));
             let mut limit = pin!(self.limit(max_run));
-            // While the client closes, the work may go on until the end of the grace.
-            let mut over = pin!(self.held.work_over());
-            poll_fn(|context| {
-                // This reads the clock, so it detects a loss that no timer has reported yet.
-                self.held.work_until()?;
-                if let Poll::Ready(cause) = over.as_mut().poll(context) {
-                    return Poll::Ready(Err(cause));
-                }
-                if let Poll::Ready(limit) = limit.as_mut().poll(context) {
-                    return Poll::Ready(Ok(End::Overran(limit)));
-                }
-                work.as_mut()
-                    .poll(context)
-                    .map(|ended| Ok(End::Worked(ended)))
-            })
-            .await
+            let limited = poll_fn(|context| match limit.as_mut().poll(context) {
+                Poll::Ready(limit) => Poll::Ready(Err(JobError::Overran(limit))),
+                Poll::Pending => work.as_mut().poll(context).map_err(JobError::Work),
+            });
+            while_held(&self.held, true, limited).await
         };
         let ran = self.held.client().now() - began;
         let (outcome, why) = match &end {
-            Ok(End::Worked(Ok(_))) => (JobOutcome::Done, String::new()),
-            Ok(End::Worked(Err(error))) => (JobOutcome::Failed, error.to_string()),
-            Ok(End::Overran(limit)) => (
-                JobOutcome::Overran,
-                format!("the job took longer than {limit:?}"),
-            ),
-            Err(LossCause::Closed) => (
-                JobOutcome::Dropped,
-                format!("the claim was lost: {}", LossCause::Closed),
-            ),
-            Err(cause) => (JobOutcome::Lost, format!("the claim was lost: {cause}")),
+            Ok(Ok(_)) => (JobOutcome::Done, String::new()),
+            Ok(Err(error @ JobError::Work(_))) => (JobOutcome::Failed, error.to_string()),
+            Ok(Err(error @ JobError::Overran(_))) => (JobOutcome::Overran, error.to_string()),
+            Err(LossCause::Closed) => (JobOutcome::Dropped, lost(LossCause::Closed)),
+            Err(cause) => (JobOutcome::Lost, lost(*cause)),
         };
         self.claim.end(outcome, &why);
         self.report(outcome, &why, ran);
         match end {
-            Ok(End::Worked(Ok(value))) => self.record(value).await,
-            Ok(End::Worked(Err(error))) => {
+            Ok(Ok(value)) => self.record(value).await,
+            Ok(Err(error)) => {
                 // The background goes on if this fails, and the failure says more.
                 let _ = self.held.release().await;
-                Ok(Once::Failed(JobError::Work(error)))
-            }
-            Ok(End::Overran(limit)) => {
-                let _ = self.held.release().await;
-                Ok(Once::Failed(JobError::Overran(limit)))
+                Ok(Once::Failed(error))
             }
             Err(cause) => Ok(Once::Lost(cause)),
         }
@@ -209,12 +183,10 @@ impl JobRun {
     async fn record<T, E>(self, value: T) -> Result<Once<T, E>, Error> {
         let slot = self.slot().clone();
         let doubt = |cause: &dyn fmt::Display| {
-            Error::new(
-                ErrorKind::OutcomeUnknown,
-                format!(
-                    "the work for slot {slot} has succeeded; whether that is on record is unknown: {cause}"
-                ),
-            )
+            let message = format!(
+                "the work for slot {slot} has succeeded; whether that is on record is unknown: {cause}"
+            );
+            Error::new(ErrorKind::OutcomeUnknown, message)
         };
         match self.held.release().await {
             // An expired claim that nobody has followed still records its outcome.
@@ -297,17 +269,15 @@ where
 /// Looks at the job, and claims a slot if one is to run. Returns what the last look saw as well.
 pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, View), Error> {
     let rules = Rules {
-        limit: plan.limit,
         pause,
-        catch_up: plan.catch_up,
-        at: plan.at,
+        ..plan.rules
     };
     let keyed = match &plan.schedule {
         Schedule::Key(key) => Some(Slot::Key(key.clone())),
         _ => None,
     };
     for _ in 0..LOOKS {
-        let view = look(job, keyed.as_ref()).await?;
+        let view = job.look(keyed.as_ref()).await?;
         let next = match decide(&plan.schedule, &rules, &view) {
             Decision::Claim(intent) => match claim(job, plan, intent, view.now).await? {
                 Some(run) => Next::Run(run),
@@ -322,19 +292,19 @@ pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, Vi
         };
         return Ok((next, view));
     }
-    Err(changing(job))
+    Err(job.changing())
 }
 
 /// Claims a slot. Returns `None` if the job is not what it was when that was decided.
 ///
 /// A dropped future leaves a claim to the background, which undoes it. The attempt does not count.
 async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Option<JobRun>, Error> {
-    let process = job.client().description();
+    let process = job.handle.client().description();
     let claim = Arc::new(SlotClaim {
-        key: job.handle().key()?.clone(),
-        class: job.handle().label(),
+        key: job.handle.key()?.clone(),
+        class: job.handle.label(),
         intent,
-        limit: plan.limit,
+        limit: plan.rules.limit,
         ttl: plan.ttl(now),
         keep: plan.memory(),
         process: self::process(&process.host, process.pid),
@@ -347,7 +317,7 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
         ..AcquireOptions::default()
     };
     let primitive: Arc<dyn Primitive> = claim.clone();
-    let Some(held) = job.client().acquire(&primitive, &options).await? else {
+    let Some(held) = job.handle.client().acquire(&primitive, &options).await? else {
         return Ok(None);
     };
     Ok(claim.attempt().map(|attempt| JobRun {
@@ -359,14 +329,16 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
 
 fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
     let name = job.name().unwrap_or_default();
-    let at = plan.at.map(Slot::at).map(|slot| slot.to_string());
-    Error::new(
-        ErrorKind::OutOfRange,
-        format!(
-            "the job {name:?} is asked for the slot of {}, which is over an hour after the server's \
-             time, {}: check the clock of this process",
-            at.unwrap_or_default(),
-            Slot::at(now)
-        ),
-    )
+    let at = plan.rules.at.map(Slot::at).map(|slot| slot.to_string());
+    let message = format!(
+        "the job {name:?} is asked for the slot of {}, which is over an hour after the server's \
+         time, {}: check the clock of this process",
+        at.unwrap_or_default(),
+        Slot::at(now)
+    );
+    Error::new(ErrorKind::OutOfRange, message)
+}
+
+fn lost(cause: LossCause) -> String {
+    format!("the claim was lost: {cause}")
 }

@@ -16,6 +16,7 @@ use crate::{
     JobHolder, JobRecord, Slot,
     decide::{Claim, View},
     kind::SlotClaim,
+    options,
     record::parse_process,
     slot::instant,
 };
@@ -35,9 +36,10 @@ impl Primitive for SlotClaim {
 
     /// An undo names no outcome. It depends on the kind of slot and on times only.
     fn form(&self) -> u64 {
-        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        let keep = self.keep.map_or(0, |keep| millis(keep).wrapping_add(1));
-        millis(self.ttl).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ keep
+        let keep = self
+            .keep
+            .map_or(0, |keep| options::millis(keep).wrapping_add(1));
+        options::millis(self.ttl).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ keep
     }
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {

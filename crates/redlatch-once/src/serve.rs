@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, fmt, time::Duration};
 
-use redlatch_core::{Error, ErrorKind, family::Internals};
+use redlatch_core::{
+    Error, ErrorKind,
+    family::{Internals, invalid},
+};
 
 use crate::{
     Job, JobRun,
@@ -24,22 +27,17 @@ where
 {
     let plan = job.plan()?;
     let name = job.name().unwrap_or_default();
-    let invalid = |fault: &str| {
-        Error::new(
-            ErrorKind::InvalidOption,
-            format!("the job {name:?} {fault}, so it cannot be served"),
-        )
-    };
+    let invalid = |fault| invalid(format!("the job {name:?} {fault}, so it cannot be served"));
     if matches!(plan.schedule, Schedule::Key(_)) {
         return Err(invalid("has a keyed slot, which nothing follows"));
     }
-    if plan.at.is_some() {
+    if plan.rules.at.is_some() {
         return Err(invalid("has `at`"));
     }
     let mut failures = 0;
     loop {
         let step = async {
-            let (next, view) = run::next(&job, &plan, plan.retry_pause).await?;
+            let (next, view) = run::next(&job, &plan, plan.rules.pause).await?;
             match next {
                 Next::Run(run) => {
                     // The record says how it ended, and the next look reads that.
@@ -65,7 +63,8 @@ where
                 failures = 0;
                 pause
             }
-            Err(error) if error.is_transient() || is_busy(&error) => {
+            // A job that has changed after each look will come to rest.
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::TooManyAttempts => {
                 failures += 1;
                 let doubled = SHORTEST.saturating_mul(1 << failures.min(10));
                 Some(doubled.min(LONGEST))
@@ -73,7 +72,7 @@ where
             Err(error) => return Err(error),
         };
         if let Some(pause) = pause {
-            job.client().pause(pause).await;
+            job.handle.client().pause(pause).await;
         }
     }
 }
@@ -87,11 +86,6 @@ fn sleep(now: u64, next: u64) -> Duration {
     } else {
         left + 1
     })
-}
-
-/// Tells whether the job changed after each look, which passes.
-fn is_busy(error: &Error) -> bool {
-    error.kind() == ErrorKind::TooManyAttempts
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use redlatch_core::family::AttemptId;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId {
     /// Its name on the server, `<client>:<n>:<n>`.
-    hold: String,
+    pub(crate) hold: String,
     /// The last server time at which a copy of its acquire may act, if copies were under way when
     /// it was given out.
     void_by: Option<u64>,
@@ -25,11 +25,6 @@ impl PermitId {
             hold: format!("{attempt}:{at}"),
             void_by,
         }
-    }
-
-    /// Returns the name under which the server knows it.
-    pub(crate) fn hold(&self) -> &str {
-        &self.hold
     }
 
     /// Returns the attempt that took it, and the time until which copies of that may act, if there

@@ -3,17 +3,12 @@
 use std::{fmt, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind, LossCause,
+    Acquire, Error, ErrorKind, Held, LossCause, Metadata, TryAcquire, TryAcquireFor,
     family::{Lease, ReleaseReply, Renewed},
 };
-use redlatch_pool::{Flavour, Pool};
+use redlatch_pool::{Described, Flavour, Hold, Pool};
 
-use crate::{
-    AcquireId, AcquireIds, PermitHolder, PermitId, TryAcquireId, TryAcquireIdFor, TryAcquireIds,
-    TryAcquireIdsFor,
-    acquire::{id, ids},
-    inspect,
-};
+use crate::PermitId;
 
 /// A semaphore under one name whose permits have an id and a lease.
 ///
@@ -328,7 +323,7 @@ impl PermitExpirableSemaphore {
         let mut answers = Vec::with_capacity(ids.len());
         // Late copies are rare; each such id is sent by itself.
         for ids in ids.chunk_by(|one, next| one.void().is_none() && next.void().is_none()) {
-            let holds: Vec<_> = ids.iter().map(|id| id.hold().to_owned()).collect();
+            let holds: Vec<_> = ids.iter().map(|id| id.hold.clone()).collect();
             let verdicts = self.0.end(&holds, ids[0].void()).await?;
             let answer = |(verdict, resent)| PermitRelease::of(verdict, resent);
             answers.extend(verdicts.into_iter().map(answer));
@@ -377,7 +372,7 @@ impl PermitExpirableSemaphore {
             let message = format!("the permit {id} is over: {cause}");
             Err(Error::new(ErrorKind::Lost(cause), message))
         };
-        match self.0.extend(id.hold(), lease.span()).await? {
+        match self.0.extend(&id.hold, lease.span()).await? {
             Renewed::Renewed => Ok(()),
             Renewed::Ends(rest) => {
                 let message = format!("the semaphore ends, and the permit with it, in {rest:?}");
@@ -416,7 +411,7 @@ impl PermitExpirableSemaphore {
     ///
     /// The method only reads.
     pub async fn remaining(&self, id: &PermitId) -> Result<Option<Duration>, Error> {
-        let all = self.0.remaining(&[id.hold().to_owned()]).await?;
+        let all = self.0.remaining(std::slice::from_ref(&id.hold)).await?;
         Ok(all.first().copied().filter(|left| !left.is_zero()))
     }
 
@@ -451,13 +446,72 @@ impl PermitExpirableSemaphore {
     ///
     /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<PermitHolder>, Error> {
-        inspect::holders(&self.0).await
+        // Another version may name its holds differently.
+        let id = |hold: &Hold| hold.id.parse().ok();
+        let holder = |id, hold: Hold, of: Described| PermitHolder {
+            id,
+            remaining: hold.remaining,
+            metadata: of.metadata,
+            note: of.note,
+        };
+        self.0.holders(id, holder).await
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
         self.0.name()
     }
+}
+
+/// A given-out permit, and the description of the client that took it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitHolder {
+    /// Its id.
+    pub id: PermitId,
+    /// The remaining lease.
+    pub remaining: Duration,
+    /// Host, process and application of the client that took it; `None` if that client's record is
+    /// gone.
+    pub metadata: Option<Metadata>,
+    /// Why it holds, if it has said so with `note`.
+    pub note: Option<String>,
+}
+
+/// An acquisition of one permit that waits; await it. Gives its id.
+pub type AcquireId = Acquire<PermitId>;
+
+/// An acquisition of one permit that does not wait; await it. Gives `None` if none is available, or
+/// others wait for it.
+pub type TryAcquireId = TryAcquire<PermitId>;
+
+/// An acquisition of one permit with a bounded wait; await it. Gives `None` if none was available
+/// at each look.
+pub type TryAcquireIdFor = TryAcquireFor<PermitId>;
+
+/// An acquisition that waits; await it. Gives an id for each requested permit.
+pub type AcquireIds = Acquire<Vec<PermitId>>;
+
+/// An acquisition that does not wait; await it. Gives `None` if there are too few permits, or
+/// others wait for them.
+pub type TryAcquireIds = TryAcquire<Vec<PermitId>>;
+
+/// An acquisition with a bounded wait; await it. Gives `None` if there were too few permits at each
+/// look.
+pub type TryAcquireIdsFor = TryAcquireFor<Vec<PermitId>>;
+
+/// Returns the id of the one permit that was acquired.
+fn id(held: Held) -> PermitId {
+    let (attempt, void_by) = held.hand_over();
+    PermitId::new(&attempt, 0, void_by)
+}
+
+/// Returns the ids of the permits that were acquired.
+fn ids(held: Held) -> Vec<PermitId> {
+    let units = held.units();
+    let (attempt, void_by) = held.hand_over();
+    let ids = (0..units).map(|at| PermitId::new(&attempt, at, void_by));
+    ids.collect()
 }
 
 const FLAVOUR: Flavour = Flavour {

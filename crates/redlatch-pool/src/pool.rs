@@ -6,15 +6,13 @@ use std::{
 };
 
 use redlatch_core::{
-    Client, Error, ErrorKind,
-    family::{AttemptId, Handle, Internals, Primitive, ReleaseReply, Renewed},
+    Acquire, Client, Error, ErrorKind, Held, Metadata, TryAcquire, TryAcquireFor,
+    family::{
+        AttemptId, Handle, Internals, Key, Primitive, Records, ReleaseReply, Renewed, invalid,
+    },
 };
 
-use crate::{
-    Hold, Totals,
-    counted::Counted,
-    scripts::{self, Change, Inspected, Made, ReleaseScript, unset},
-};
+use crate::scripts::{self, Change, Inspected, Made, ReleaseScript, unset};
 
 /// The sort of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +31,75 @@ pub struct Pool {
     handle: Handle,
     flavour: Flavour,
     size: Option<u32>,
+}
+
+/// A number of permits of one pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) flavour: Flavour,
+    pub(crate) key: Key,
+    pub(crate) class: Arc<str>,
+    pub(crate) need: u32,
+    pub(crate) size: Option<u32>,
+}
+
+impl Counted {
+    /// Returns the names of the holds that `attempt` makes, without the client.
+    pub(crate) fn holds(&self, attempt: &AttemptId) -> Vec<String> {
+        let attempt = attempt.suffix().to_string();
+        if self.flavour.each {
+            (0..self.need).map(|at| format!("{attempt}:{at}")).collect()
+        } else {
+            vec![attempt]
+        }
+    }
+}
+
+/// An acquisition that waits. Await the builder.
+pub type AcquirePermits<G> = Acquire<G>;
+
+/// An acquisition that does not wait. Await the builder. Returns `None` if too few permits are
+/// available, or if earlier waiters need them.
+pub type TryAcquirePermits<G> = TryAcquire<G>;
+
+/// An acquisition with a bounded wait. Await the builder. Returns `None` if too few permits
+/// were available at each check.
+pub type TryAcquirePermitsFor<G> = TryAcquireFor<G>;
+
+/// The numbers of permits, as the server knows them. The result may be outdated on arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// The number of permits.
+    pub permits: u32,
+    /// The number available. Zero while more permits are out than the total.
+    pub available: u32,
+    /// The number given out. Larger than the total after the total was lowered.
+    pub acquired: u32,
+    /// Waiters in the queue, of all clients. Dead ones are counted for a while.
+    pub waiters: u64,
+    /// The remaining TTL; `None` if it has none.
+    pub remaining: Option<Duration>,
+}
+
+/// Permits that were given out together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Its name, `<client>:<n>`, perhaps with a suffix.
+    pub id: String,
+    /// The number of permits.
+    pub permits: u32,
+    /// The remaining lease.
+    pub remaining: Duration,
+}
+
+/// The description that a client has given of itself and of a hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Host, process and application. `None` if the client's record is gone.
+    pub metadata: Option<Metadata>,
+    /// Why it holds. `None` if it has not said so.
+    pub note: Option<String>,
 }
 
 /// Largest number of holds per call.
@@ -79,12 +146,11 @@ impl Pool {
     pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
         let key = self.handle.key()?;
         if need == 0 {
-            let message = "0 permits are requested; the least is 1";
-            return Err(Error::new(ErrorKind::InvalidOption, message));
+            return Err(invalid("0 permits are requested; the least is 1"));
         }
         if self.flavour.each && need > AT_ONCE {
             let message = format!("{need} permits are requested; the most at once is {AT_ONCE}");
-            return Err(Error::new(ErrorKind::InvalidOption, message));
+            return Err(invalid(message));
         }
         Ok(Arc::new(Counted {
             flavour: self.flavour,
@@ -93,6 +159,26 @@ impl Pool {
             need,
             size: self.size,
         }))
+    }
+
+    /// Acquires permits, and makes the result of their hold.
+    pub fn acquire<G>(&self, permits: u32, wrap: fn(Held) -> G) -> Acquire<G> {
+        Acquire::fresh(self.client(), self.primitive(permits), wrap)
+    }
+
+    /// The same without a wait.
+    pub fn try_acquire<G>(&self, permits: u32, wrap: fn(Held) -> G) -> TryAcquire<G> {
+        TryAcquire::fresh(self.client(), self.primitive(permits), wrap)
+    }
+
+    /// The same with a bounded wait.
+    pub fn try_acquire_for<G>(
+        &self,
+        permits: u32,
+        wrap: fn(Held) -> G,
+        wait: Duration,
+    ) -> TryAcquireFor<G> {
+        TryAcquireFor::fresh(self.client(), self.primitive(permits), wrap, wait)
     }
 
     /// Sets the size. With `ttl`, also sets the life of the pool; zero is for ever.
@@ -182,6 +268,30 @@ impl Pool {
                 return Ok(all);
             }
         }
+    }
+
+    /// Lists the holds for which `id` returns something, as `holder` shows them with the
+    /// descriptions of their clients.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn holders<I, T>(
+        &self,
+        id: impl Fn(&Hold) -> Option<I>,
+        holder: impl Fn(I, Hold, Described) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let records = Records::new(self.client());
+        let mut holders = Vec::new();
+        for hold in self.holds().await? {
+            let Some(id) = id(&hold) else { continue };
+            let metadata = records.of(&hold.id).await?;
+            let of = metadata.as_ref();
+            let name = self.name().unwrap_or_default();
+            let note = self.client().note(of, &hold.id, name, None).await?;
+            holders.push(holder(id, hold, Described { metadata, note }));
+        }
+        Ok(holders)
     }
 
     /// Ends holds by name. Returns an outcome for each, and whether an earlier copy of the request

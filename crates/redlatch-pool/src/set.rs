@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Error, ErrorKind, awaited, family::Lease};
+use redlatch_core::{
+    Error, awaited,
+    family::{Lease, invalid},
+};
 
 use crate::Pool;
 
@@ -96,26 +99,25 @@ macro_rules! settings {
 settings!(SetPermits, TrySetPermits);
 
 impl Setting {
-    fn check(&self) -> Result<(), Error> {
-        if self.wrong {
-            let message = "the ttl is out of bounds; it is 1 s to 365 days";
-            return Err(Error::new(ErrorKind::InvalidOption, message));
+    fn checked_ttl(&self) -> Result<Option<Duration>, Error> {
+        match self.wrong {
+            true => Err(invalid("the ttl is out of bounds; it is 1 s to 365 days")),
+            false => Ok(self.ttl),
         }
-        Ok(())
     }
 }
 
 impl SetPermits {
     async fn run(self) -> Result<(), Error> {
-        self.0.check()?;
-        self.0.pool.set(self.0.permits, self.0.ttl).await
+        let ttl = self.0.checked_ttl()?;
+        self.0.pool.set(self.0.permits, ttl).await
     }
 }
 
 impl TrySetPermits {
     async fn run(self) -> Result<bool, Error> {
-        self.0.check()?;
-        self.0.pool.try_set(self.0.permits, self.0.ttl).await
+        let ttl = self.0.checked_ttl()?;
+        self.0.pool.try_set(self.0.permits, ttl).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redlatch_core::{Client, Error, ErrorKind};
+use redlatch_core::{Client, Error, family::invalid};
 
 use crate::Lock;
 
@@ -53,10 +53,7 @@ impl StripedLock {
     /// `InvalidOption` if `stripes` is zero.
     pub fn new(client: &Client, name: impl AsRef<str>, stripes: u32) -> Result<Self, Error> {
         if stripes == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                "a striped lock has one stripe at least, not 0",
-            ));
+            return Err(invalid("a striped lock has one stripe at least, not 0"));
         }
         Ok(Self {
             client: client.clone(),

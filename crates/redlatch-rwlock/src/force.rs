@@ -23,20 +23,12 @@ use crate::{ReadWriteHolder, ReadWriteLock, inspect, scripts};
 #[derive(Clone, Debug)]
 #[must_use = "nothing is released until this is awaited"]
 pub struct ForceEnd {
-    lock: ReadWriteLock,
-    holder: Option<ReadWriteHolder>,
-    how: Force,
+    pub(crate) lock: ReadWriteLock,
+    pub(crate) holder: Option<ReadWriteHolder>,
+    pub(crate) how: Force,
 }
 
 impl ForceEnd {
-    pub(crate) fn new(lock: &ReadWriteLock) -> Self {
-        Self {
-            lock: lock.clone(),
-            holder: None,
-            how: Force::Now,
-        }
-    }
-
     /// Ends only this hold, and no later one of its owner. Default: all holds that the call finds.
     ///
     /// ```
@@ -86,7 +78,7 @@ impl ForceEnd {
     async fn run(self) -> Result<usize, Error> {
         let holders = match &self.holder {
             Some(holder) => vec![holder.clone()],
-            None => inspect::list(self.lock.handle()).await?,
+            None => inspect::list(&self.lock.0).await?,
         };
         let one = |holder: ReadWriteHolder| {
             let this = self.clone();
@@ -99,7 +91,7 @@ impl ForceEnd {
     }
 
     async fn end(&self, holder: &ReadWriteHolder) -> Result<bool, Error> {
-        let (lock, client) = (self.lock.handle(), self.lock.client());
+        let (lock, client) = (&self.lock.0, self.lock.client());
         let key = lock.key()?;
         let call = scripts::force(key, holder, self.how, client);
         let ended = lock.ask(call, scripts::forced).await?;

@@ -7,13 +7,11 @@ mod inspect;
 mod kind;
 mod lock;
 mod scripts;
-mod side;
 
 pub use force::ForceEnd;
 pub use guard::{ReadGuard, UpgradableReadGuard, WriteGuard};
 pub use inspect::{Access, ReadWriteHolder, ReadWriteInfo};
-pub use lock::ReadWriteLock;
-pub use side::ReadWriteSide;
+pub use lock::{ReadWriteLock, ReadWriteSide};
 
 /// Returns the text of the renewal script, for tests that have to recognise it.
 #[doc(hidden)]

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Acquire, Client, Error, Owner, TryAcquire, TryAcquireFor,
-    family::{Handle, Primitive},
+    Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
+    family::{Force, Handle, Primitive},
 };
 
 use crate::{
@@ -81,7 +81,7 @@ use crate::{
 #[doc(alias = "getReadWriteLock")]
 #[doc(alias = "shared lock")]
 #[derive(Clone, Debug)]
-pub struct ReadWriteLock(Handle);
+pub struct ReadWriteLock(pub(crate) Handle);
 
 impl ReadWriteLock {
     /// Creates a handle of the lock called `name`, as `Client::read_write_lock` does.
@@ -491,7 +491,56 @@ impl ReadWriteLock {
     /// ```
     #[doc(alias = "unlock")]
     pub fn force_release(&self) -> ForceEnd {
-        ForceEnd::new(self)
+        ForceEnd {
+            lock: self.clone(),
+            holder: None,
+            how: Force::Now,
+        }
+    }
+
+    /// Returns the read side, as a member of a multi-lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (prices, report) = (client.read_write_lock("prices"), client.lock("report"));
+    /// let guard = client.multi_lock(&[&prices.read_side(), &report]).lock().await?;
+    /// assert!(prices.try_read().await?.is_some(), "others may read the prices");
+    /// assert!(report.try_lock().await?.is_none());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_side(&self) -> ReadWriteSide {
+        self.side(Way::Read)
+    }
+
+    /// Returns the write side, as a member of a multi-lock. The write side includes the read side:
+    /// if both are members, only the write side is acquired.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let (prices, report) = (client.read_write_lock("prices"), client.lock("report"));
+    /// let guard = client.multi_lock(&[&prices.write_side(), &report]).lock().await?;
+    /// assert!(prices.try_read().await?.is_none());
+    /// assert!(guard.token("prices").is_some()); // the token of the write
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_side(&self) -> ReadWriteSide {
+        self.side(Way::Write)
+    }
+
+    fn side(&self, way: Way) -> ReadWriteSide {
+        ReadWriteSide {
+            lock: self.clone(),
+            way,
+        }
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
@@ -507,11 +556,26 @@ impl ReadWriteLock {
         }))
     }
 
-    pub(crate) const fn handle(&self) -> &Handle {
-        &self.0
-    }
-
     pub(crate) const fn client(&self) -> &Client {
         self.0.client()
+    }
+}
+
+/// The read side or the write side of a read-write lock, as a member of a multi-lock.
+/// [`ReadWriteLock::read_side`] and [`ReadWriteLock::write_side`] return a side.
+///
+/// The upgradable side cannot be a member. An upgrade waits for readers while the other members are
+/// held, outside of the common order, and could deadlock. Take the write side, or upgrade before
+/// you acquire the others.
+#[derive(Clone, Debug)]
+pub struct ReadWriteSide {
+    lock: ReadWriteLock,
+    way: Way,
+}
+
+impl Lockable for ReadWriteSide {
+    fn member(&self) -> Result<Member, Error> {
+        let side = self.lock.hold(self.way.clone())?;
+        Ok(Member::new(self.lock.client(), side).side_of("read_write_lock"))
     }
 }

@@ -2,12 +2,10 @@
 #![warn(missing_docs)]
 
 mod guard;
-mod inspect;
 mod semaphore;
 
 pub use guard::SemaphorePermit;
-pub use inspect::PermitHolder;
 pub use redlatch_pool::{
     AcquirePermits, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor, TrySetPermits,
 };
-pub use semaphore::Semaphore;
+pub use semaphore::{PermitHolder, Semaphore};

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, Lockable, LossCause, Released, Token, exclusive::Locks};
+use redlatch_core::{Error, Lockable, LossCause, Released, exclusive::Locks};
 #[cfg(feature = "election")]
 use redlatch_election::Election;
 use redlatch_fair::FairLock;
@@ -642,59 +642,6 @@ impl Client {
     /// ```
     pub fn fair_locks(&self, pattern: &str) -> Locks {
         redlatch_fair::fair_locks(&self.0, pattern)
-    }
-}
-
-#[doc(hidden)]
-impl Client {
-    /// Asks each server in use for its answers to the checks of `redlatch doctor`. For that
-    /// command.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method only reads.
-    pub async fn ask_servers(&self) -> Result<Vec<redlatch_core::family::ServerAnswers>, Error> {
-        redlatch_core::family::Internals::ask_servers(&self.0).await
-    }
-
-    /// Lets the record of this client outlast it by `span`. For the command `redlatch hold`, whose
-    /// hold outlasts its process.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the record may last that long or for an hour.
-    pub async fn keep_record(&self, span: std::time::Duration) -> Result<(), Error> {
-        redlatch_core::family::Internals::keep_record(&self.0, span).await
-    }
-
-    /// Returns who has ended a hold by force, and why. For the command `redlatch run`, whose hold
-    /// was lost.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method only reads.
-    pub async fn end_note(
-        &self,
-        holder: &str,
-        name: &str,
-        token: Option<Token>,
-    ) -> Result<Option<String>, Error> {
-        redlatch_core::family::Internals::end_note(&self.0, holder, name, token).await
-    }
-
-    /// Writes that this client ends a hold by force, and why. For the command `redlatch break`.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, it may be written or not.
-    pub async fn note_end(
-        &self,
-        holder: &str,
-        name: &str,
-        token: Option<Token>,
-        why: Option<&str>,
-    ) -> Result<(), Error> {
-        redlatch_core::family::Internals::note_end(&self.0, holder, name, token, why).await
     }
 }
 

@@ -53,8 +53,12 @@ pub use redlatch_core::{
     WaitStrategy, runtime,
     runtime::{TlsOptions, TokioRuntime},
 };
+// For the command `redlatch`.
 #[doc(hidden)]
-pub use redlatch_core::{Member, family::ServerAnswers};
+pub use redlatch_core::{
+    Member,
+    family::{Internals, ServerAnswers},
+};
 #[cfg(feature = "election")]
 #[doc(inline)]
 pub use redlatch_election::{

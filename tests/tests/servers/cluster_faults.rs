@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, Error, HoldState, LockGuard, LossCause};
-use redlatch_core::family::slot_of;
+use redlatch_core::family::{Internals, slot_of};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, key},

@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod handle;
+mod errors;
 pub mod exclusive;
 mod forget;
 mod internals;
@@ -15,6 +16,11 @@ pub(crate) mod member;
 #[path = "../runtime/replies.rs"]
 mod replies;
 mod scan;
+mod streams;
+mod work;
+
+#[doc(no_inline)]
+pub use futures_core::Stream;
 
 pub use crate::{
     api::{builder::AcquireMany, describe::ServerAnswers},
@@ -33,9 +39,11 @@ pub use crate::{
     },
     engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
+        errors::{invalid, invalid_name},
         exclusive::Kind,
         forget::{Forgotten, forget},
         scan::{Scan, Stored, is_of_one_object, stored},
+        work::while_held,
     },
     protocol::{
         classify::{Obstacle, Redirect, Refusal},

@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    Error, ErrorKind, Metadata, Token,
+    Error, ErrorKind, Token,
     exclusive::LockInfo,
     family::{Internals, Name, Records, is_of_one_object, stored},
 };
 
 use super::{Object, ObjectHolder, ObjectKind, ObjectState};
-use crate::{Access, Client, Exclusive};
-
-/// Whether the renewal of a hold is forbidden.
-struct Forbidden(bool);
+use crate::{Access, Client, Exclusive, semaphore::Totals};
 
 /// Looks at the object called `name`.
 pub(super) async fn look(client: &Client, name: &Name) -> Result<Option<Object>, Error> {
@@ -121,7 +118,7 @@ impl Look<'_> {
     /// Returns who has forbidden the renewal of a hold, if it is forbidden.
     async fn broken(
         &self,
-        Forbidden(is_forbidden): Forbidden,
+        is_forbidden: bool,
         owner: &str,
         token: Option<Token>,
     ) -> Result<Option<String>, Error> {
@@ -150,17 +147,14 @@ impl Look<'_> {
         let (of, token) = (metadata.as_ref(), Some(info.token));
         let core: &redlatch_core::Client = self.client;
         let holder = ObjectHolder {
-            access: None,
-            permits: None,
-            token: Some(info.token),
+            token,
             age: Some(info.age),
-            remaining: info.remaining,
             note: core.note(of, &info.owner, self.name, token).await?,
             broken: self
-                .broken(Forbidden(self.forced == token), &info.owner, token)
+                .broken(self.forced == token, &info.owner, token)
                 .await?,
             metadata,
-            owner: info.owner,
+            ..ObjectHolder::new(info.owner, info.remaining)
         };
         Ok(Some(self.object(vec![holder], info.waiters, state)))
     }
@@ -178,17 +172,13 @@ impl Look<'_> {
                 _ => holder.forbidden,
             };
             holders.push(ObjectHolder {
-                broken: self
-                    .broken(Forbidden(is_forced), &holder.owner, token)
-                    .await?,
-                owner: holder.owner,
+                broken: self.broken(is_forced, &holder.owner, token).await?,
                 access: Some(holder.access),
-                permits: None,
                 token,
                 age: Some(holder.age),
-                remaining: holder.remaining,
                 metadata: holder.metadata,
                 note: holder.note,
+                ..ObjectHolder::new(holder.owner, holder.remaining)
             });
         }
         if holders.is_empty() && waiters == 0 {
@@ -201,32 +191,34 @@ impl Look<'_> {
         let semaphore = self.client.semaphore(self.name);
         let totals = semaphore.totals().await?;
         let holders = semaphore.holders().await?.into_iter();
-        let holders = holders.map(|held| {
-            permit(
-                held.id,
-                held.permits,
-                held.remaining,
-                (held.metadata, held.note),
-            )
+        let holders = holders.map(|held| ObjectHolder {
+            permits: Some(held.permits),
+            metadata: held.metadata,
+            note: held.note,
+            ..ObjectHolder::new(held.id, held.remaining)
         });
-        let state = permits(totals.permits, totals.available);
-        Ok(self.object(holders.collect(), totals.waiters, state))
+        Ok(self.pool(&totals, holders.collect()))
     }
 
     async fn permits(self) -> Result<Object, Error> {
         let semaphore = self.client.permit_expirable_semaphore(self.name);
         let totals = semaphore.totals().await?;
         let holders = semaphore.holders().await?.into_iter();
-        let holders = holders.map(|held| {
-            permit(
-                held.id.to_string(),
-                1,
-                held.remaining,
-                (held.metadata, held.note),
-            )
+        let holders = holders.map(|held| ObjectHolder {
+            permits: Some(1),
+            metadata: held.metadata,
+            note: held.note,
+            ..ObjectHolder::new(held.id.to_string(), held.remaining)
         });
-        let state = permits(totals.permits, totals.available);
-        Ok(self.object(holders.collect(), totals.waiters, state))
+        Ok(self.pool(&totals, holders.collect()))
+    }
+
+    fn pool(self, totals: &Totals, holders: Vec<ObjectHolder>) -> Object {
+        let state = ObjectState::Permits {
+            total: totals.permits,
+            available: totals.available,
+        };
+        self.object(holders, totals.waiters, state)
     }
 
     #[cfg(feature = "once")]
@@ -236,15 +228,9 @@ impl Look<'_> {
         let (mut holders, mut running) = (Vec::new(), None);
         if let Some(holder) = job.holder().await? {
             holders.push(ObjectHolder {
-                access: None,
-                permits: None,
                 token: Some(holder.token),
-                age: None,
-                remaining: holder.remaining,
                 metadata: self.records.of(&holder.owner).await?,
-                note: None,
-                broken: None,
-                owner: holder.owner,
+                ..ObjectHolder::new(holder.owner, holder.remaining)
             });
             running = Some(holder.slot);
         }
@@ -264,25 +250,19 @@ impl Look<'_> {
     }
 }
 
-const fn permits(total: u32, available: u32) -> ObjectState {
-    ObjectState::Permits { total, available }
-}
-
-fn permit(
-    owner: String,
-    permits: u32,
-    remaining: Duration,
-    (metadata, note): (Option<Metadata>, Option<String>),
-) -> ObjectHolder {
-    ObjectHolder {
-        owner,
-        access: None,
-        permits: Some(permits),
-        token: None,
-        age: None,
-        remaining,
-        metadata,
-        note,
-        broken: None,
+impl ObjectHolder {
+    /// Returns a holder of which no more is known.
+    fn new(owner: String, remaining: Duration) -> Self {
+        Self {
+            owner,
+            access: None,
+            permits: None,
+            token: None,
+            age: None,
+            remaining,
+            metadata: None,
+            note: None,
+            broken: None,
+        }
     }
 }

@@ -1,22 +1,15 @@
-//! All objects of all kinds, as an observer sees them.
+//! All objects of all kinds, as an observer sees them, and the removal of their records.
 
-mod forget;
 mod kind;
 mod look;
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures_core::Stream;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use redlatch_core::{
     Error, ErrorKind, Metadata, Token,
-    family::{Name, Records, Scan},
+    family::{About, Forgotten, Name, Records, Scan, forget, invalid_name},
+    streams,
 };
 use redlatch_latch::LatchInfo;
 use redlatch_limit::LimitInfo;
@@ -108,9 +101,10 @@ pub struct ObjectHolder {
 
 /// The objects of all kinds, found in bounded steps. A stream; see [`Client::objects`].
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Objects {
-    found: Pin<Box<dyn Stream<Item = Result<Object, Error>> + Send>>,
-    ended: bool,
+pub struct Objects(BoxStream<'static, Result<Object, Error>>);
+
+streams! {
+    Objects => Object;
 }
 
 impl Objects {
@@ -130,10 +124,11 @@ impl Objects {
             })
             .buffered(AT_ONCE)
             .filter_map(async |found| found.transpose());
-        Self {
-            found: Box::pin(found),
-            ended: false,
-        }
+        // It ends after the first error.
+        let until_error = stream::try_unfold(Box::pin(found), async |mut found| {
+            Ok(found.try_next().await?.map(|object| (object, found)))
+        });
+        Self(Box::pin(until_error))
     }
 
     /// Returns the next object. Returns `None` at the end and after an error. An object that cannot
@@ -166,26 +161,7 @@ impl Objects {
     ///
     /// The method only reads. If the future is dropped, the next call returns the item in progress.
     pub async fn next(&mut self) -> Option<Result<Object, Error>> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl Stream for Objects {
-    type Item = Result<Object, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let polled = self.found.as_mut().poll_next(context);
-        self.ended = matches!(polled, Poll::Ready(None | Some(Err(_))));
-        polled
-    }
-}
-
-impl fmt::Debug for Objects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Objects").finish_non_exhaustive()
+        self.0.next().await
     }
 }
 
@@ -265,9 +241,63 @@ impl Client {
     ///
     /// The method only reads.
     pub async fn object(&self, name: &str) -> Result<Option<Object>, Error> {
-        let name = Name::parse(name)
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))?;
+        let name = Name::parse(name).map_err(invalid_name)?;
         look::look(self, &name).await
+    }
+
+    /// Removes the record of `name` from the server if the record is not in use. The name may then
+    /// become an object of another kind. The method is for administrators and deployments. Programs
+    /// do not need it between two holds.
+    ///
+    /// A freed lock leaves a record with its last token and its kind for the client's
+    /// [`token_retention`](crate::common::ClientBuilder::token_retention), 10 minutes by default. A
+    /// semaphore has a record until it is deleted. As long as the record is there, an object of
+    /// another kind fails with `WrongKind`.
+    ///
+    /// The server checks and removes in one step. A record that is in use stays, and the result
+    /// says why. The numbers of permits of a semaphore go with its record; its participants get
+    /// `NotSet` until it is set again.
+    ///
+    /// For 5 s after the last use, late copies of requests may come. The call waits for the end of
+    /// that time.
+    ///
+    /// Tokens still rise: a token of the new object is the server's time, and the record of a token
+    /// that is not below that time stays. The next holder does not learn that the last one has
+    /// never released.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// use redlatch::Forgotten;
+    ///
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.lock("orders:42").lock().await?;
+    /// let token = guard.token();
+    /// assert_eq!(client.forget("orders:42").await?, Forgotten::Held);
+    /// guard.release().await?;
+    ///
+    /// assert!(client.fair_lock("orders:42").lock().await.is_err()); // it is still a lock
+    /// assert_eq!(client.forget("orders:42").await?, Forgotten::Done);
+    /// assert!(client.fair_lock("orders:42").lock().await?.token() > token);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`. `WrongKind` if the record is that of another program, or of a kind that this
+    /// version does not know. Otherwise as [`Objects::next`](crate::Objects::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the record is removed or not, within 5 s.
+    pub async fn forget(&self, name: &str) -> Result<Forgotten, Error> {
+        let name = Name::parse(name).map_err(invalid_name)?;
+        forget(self, &name).await.about("object", name.as_str())
     }
 }
 

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Held, HoldState, Lasting, LossCause, MultiGuard, SemaphorePermit, Token};
+use redlatch::{
+    Client, Held, HoldState, Internals, Lasting, LossCause, MultiGuard, SemaphorePermit, Token,
+};
 use rustix::process::Signal;
 use tokio::{
     select,

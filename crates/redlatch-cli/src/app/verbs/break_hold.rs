@@ -1,6 +1,6 @@
 //! `redlatch break`: the end of somebody else's hold.
 
-use redlatch::{Client, Object, ObjectHolder, ObjectKind};
+use redlatch::{Client, Internals, Object, ObjectHolder, ObjectKind};
 
 use super::hold::by_user;
 use crate::app::{

@@ -4,7 +4,7 @@ mod findings;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redlatch::{Client, ClientBuilder, Error, ErrorKind, ServerAnswers};
+use redlatch::{Client, ClientBuilder, Error, ErrorKind, Internals, ServerAnswers};
 use tokio::select;
 
 use self::findings::Findings;

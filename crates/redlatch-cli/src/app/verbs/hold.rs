@@ -2,7 +2,7 @@
 
 use std::{env, mem, time::Duration};
 
-use redlatch::{Client, Token};
+use redlatch::{Client, Internals, Token};
 use tokio::time::{Instant, timeout_at};
 
 use super::{

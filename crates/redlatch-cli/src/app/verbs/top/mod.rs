@@ -9,7 +9,7 @@ use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
 };
-use redlatch::{Client, Object, ObjectHolder};
+use redlatch::{Client, Internals, Object, ObjectHolder};
 use tokio::{
     select,
     sync::mpsc,

@@ -1,23 +1,75 @@
-//! The builders of a wait. Await a builder to run it.
+//! The builders that set a count or wait. Await a builder to run it.
 
 use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, WaitStrategy, awaited,
-    family::{Internals, Wait as HowLong, WatchOptions, Watched},
+    family::{Handle, Internals, Lease, Wait as HowLong, WatchOptions, Watched, invalid},
 };
 
-use crate::{CountDownLatch, scripts::Counted};
+use crate::{
+    CountDownLatch,
+    scripts::{self, Counted},
+};
 
-/// The options that the builders share.
+/// Sets the count of a latch. Await the builder. See
+/// [`CountDownLatch::try_set_count`](CountDownLatch::try_set_count).
 #[derive(Clone, Debug)]
-struct Request {
+#[must_use = "nothing is set until this is awaited"]
+pub struct TrySetCount {
+    pub(crate) latch: Handle,
+    pub(crate) count: u32,
+    pub(crate) ttl: Option<Duration>,
+}
+
+impl TrySetCount {
+    /// Lets the latch expire after `ttl`, open or not: 1 s to 365 days, else `InvalidOption`.
+    /// Default: the latch stays until it is deleted.
+    ///
+    /// The time counts from the setting. A count-down does not change the end of the latch. A new
+    /// setting replaces the TTL. Waiters get `Deleted` when the latch expires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let imported = client.count_down_latch("import:2026-11-28");
+    /// imported.try_set_count(3).ttl(Duration::from_secs(24 * 3600)).await?;
+    /// tokio::time::sleep(Duration::from_secs(25 * 3600)).await;
+    /// assert!(imported.info().await?.is_none(), "you need not delete the latch");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    async fn run(self) -> Result<bool, Error> {
+        if let Some(ttl) = self.ttl
+            && (ttl < MIN_TTL || ttl > Lease::MAX)
+        {
+            let message = "the ttl of a latch is out of bounds; it is 1 s to 365 days";
+            return Err(invalid(message));
+        }
+        let key = self.latch.key()?;
+        let call = |op: &_| scripts::set(key, op, self.count, self.ttl);
+        self.latch.change(call, scripts::was_set).await
+    }
+}
+
+/// The options that the builders of a wait share.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
     latch: CountDownLatch,
     strategy: Option<WaitStrategy>,
 }
 
 impl Request {
-    fn new(latch: &CountDownLatch) -> Self {
+    pub(crate) fn new(latch: &CountDownLatch) -> Self {
         Self {
             latch: latch.clone(),
             strategy: None,
@@ -38,15 +90,13 @@ impl Request {
         if self.run(generation, HowLong::Forever).await? {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Protocol,
-            "a wait without a deadline ended before the latch opened",
-        ))
+        let message = "a wait without a deadline ended before the latch opened";
+        Err(Error::new(ErrorKind::Protocol, message))
     }
 }
 
-macro_rules! strategy {
-    ($builder:ident) => {
+macro_rules! strategies {
+    ($($builder:ident),*) => {$(
         impl $builder {
             /// Sets how to wait. Default: the client's,
             /// [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
@@ -73,22 +123,22 @@ macro_rules! strategy {
                 self
             }
         }
-    };
+    )*};
 }
 
 /// A wait until the latch is open. Await the builder. See [`CountDownLatch::wait`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
 pub struct Wait {
-    request: Request,
+    pub(crate) request: Request,
 }
 
 /// A bounded wait until the latch is open. Await the builder. See [`CountDownLatch::wait_for`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
 pub struct WaitFor {
-    request: Request,
-    wait: Duration,
+    pub(crate) request: Request,
+    pub(crate) wait: Duration,
 }
 
 /// A count-down and the wait until the latch is open; await it. See
@@ -96,47 +146,25 @@ pub struct WaitFor {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is counted until this is awaited"]
 pub struct CountDownAndWait {
-    request: Request,
-    n: u32,
+    pub(crate) request: Request,
+    pub(crate) n: u32,
 }
 
-strategy!(Wait);
-strategy!(WaitFor);
-strategy!(CountDownAndWait);
+strategies!(Wait, WaitFor, CountDownAndWait);
 
 impl Wait {
-    pub(crate) fn new(latch: &CountDownLatch) -> Self {
-        Self {
-            request: Request::new(latch),
-        }
-    }
-
     async fn run(self) -> Result<(), Error> {
         self.request.forever(None).await
     }
 }
 
 impl WaitFor {
-    pub(crate) fn new(latch: &CountDownLatch, wait: Duration) -> Self {
-        Self {
-            request: Request::new(latch),
-            wait,
-        }
-    }
-
     async fn run(self) -> Result<bool, Error> {
         self.request.run(None, HowLong::For(self.wait)).await
     }
 }
 
 impl CountDownAndWait {
-    pub(crate) fn new(latch: &CountDownLatch, n: u32) -> Self {
-        Self {
-            request: Request::new(latch),
-            n,
-        }
-    }
-
     async fn run(self) -> Result<(), Error> {
         if self.n == 0 {
             return self.request.forever(None).await;
@@ -151,8 +179,13 @@ impl CountDownAndWait {
 }
 
 awaited! {
+    /// True if this call set the count.
+    TrySetCount => bool;
     Wait => ();
     /// True if the latch is open.
     WaitFor => bool;
     CountDownAndWait => ();
 }
+
+/// Shortest TTL of a latch.
+const MIN_TTL: Duration = Duration::from_secs(1);

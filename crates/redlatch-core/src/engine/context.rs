@@ -30,6 +30,7 @@ use crate::{
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
+        hold::{HoldState, LocalLease},
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
         rate_limiter::RateLimiter,
@@ -140,10 +141,29 @@ impl Client {
         self.0.rules.keeps(rule)
     }
 
-    /// Returns the lease that the holder of `grant` may count on, after a request for `lease`.
-    pub(crate) fn believed(&self, grant: &Grant, lease: Lease) -> Duration {
+    /// Returns from when on the holder of `grant` may count on a lease, and on which, after a
+    /// request for `lease` at `sent`. `None` if it may have ended at `now`.
+    pub(crate) fn believed(
+        &self,
+        grant: &Grant,
+        lease: Lease,
+        sent: Moment,
+        now: Moment,
+    ) -> Option<(Moment, Duration)> {
         let shorter = grant.lasts.map(|lasts| self.lease_of_holder(lasts));
-        shorter.unwrap_or_else(|| lease.span())
+        let span = shorter.unwrap_or_else(|| lease.span());
+        let sent = if self.keeps(Rule::CountFromSend) {
+            sent
+        } else {
+            now
+        };
+        self.lasts(sent, span, now).then_some((sent, span))
+    }
+
+    /// Tells whether a holder may count at `now` on a lease of `span` from `sent`.
+    pub(crate) fn lasts(&self, sent: Moment, span: Duration, now: Moment) -> bool {
+        let mut local_lease = LocalLease::new(self.trust(), sent, span);
+        !matches!(local_lease.state(now), HoldState::Lost(_))
     }
 
     pub(crate) fn trust(&self) -> Trust {

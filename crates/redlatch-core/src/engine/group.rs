@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::select;
 
 use super::{
-    AcquireOptions, Held, Hold, Wait,
+    AcquireOptions, Held, Wait,
     attempt::Attempt,
     hold::{Ahead, Granted},
     options::Standing,
@@ -19,16 +19,10 @@ use crate::{
     base::{
         observe::{self, Labels},
         primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
-        rules::Rule,
         script::CallOutcome,
     },
     net::{Dispatch, Limit, Request},
-    protocol::{
-        hold::{HoldState, LocalLease},
-        lease::Lease,
-        remains::Trace,
-        time::Moment,
-    },
+    protocol::{lease::Lease, remains::Trace, time::Moment},
 };
 
 /// The outcome of one attempt to acquire several names.
@@ -162,39 +156,27 @@ impl Group<'_> {
     fn granted(&self, mut attempts: Vec<Attempt>, grants: &[Grant], started: Moment) -> Together {
         attempts.iter_mut().for_each(Attempt::granted);
         let now = self.client.now();
-        let sent = if self.client.keeps(Rule::CountFromSend) {
-            started
-        } else {
-            now
-        };
-        let over = |grant: &Grant| {
-            let span = self.client.believed(grant, self.lease);
-            let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
-            matches!(local_lease.state(now), HoldState::Lost(_))
-        };
-        if grants.iter().any(over) {
+        let lasts = |grant| self.client.believed(grant, self.lease, started, now);
+        let Some(lasts) = grants.iter().map(lasts).collect::<Option<Vec<_>>>() else {
             return Together::OneByOne;
-        }
-        let granted = self.primitives.iter().zip(&mut attempts).zip(grants);
-        let holds = granted.map(|((primitive, attempt), grant)| {
-            let delivered = attempt.deliver();
+        };
+        let granted = self.primitives.iter().zip(&mut attempts);
+        let granted = granted.zip(grants.iter().zip(lasts));
+        let holds = granted.map(|((primitive, attempt), (&grant, lasts))| {
             let granted = Granted {
                 primitive,
                 owner: &self.owner,
                 standing: self.standing,
-                token: grant.token,
-                serial: grant.serial,
-                delivered: &delivered,
+                options: self.options,
                 lease: self.lease,
-                span: self.client.believed(grant, self.lease),
-                max_hold: self.options.max_hold,
-                durability: self.options.durability,
-                sent,
+                grant,
+                delivered: attempt.deliver(),
+                lasts,
                 ahead: Ahead::No,
             };
-            let hold = Hold::enter(self.client, &granted, now);
+            let held = Held::enter(self.client, &granted, now, 0);
             observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);
-            Held::new(hold, &delivered, *grant, 0)
+            held
         });
         Together::Granted(holds.collect())
     }

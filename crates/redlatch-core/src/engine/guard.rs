@@ -10,13 +10,13 @@ use std::{
 };
 
 use super::{
-    Hold, PendingRelease, Released, context::ReleaseTicket, notes::Note, release, shares::Delivered,
+    Hold, PendingRelease, Released, context::ReleaseTicket, hold::Granted, notes::Note, release,
 };
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
         owner::AttemptId,
-        primitive::{Grant, HoldNames, Primitive, Renewed, Token},
+        primitive::{HoldNames, Primitive, Renewed, Token},
         rules::Rule,
         sync::AtomicBool,
         timeouts,
@@ -50,15 +50,17 @@ pub struct Held {
 }
 
 impl Held {
-    pub(super) const fn new(
-        hold: Arc<Hold>,
-        delivered: &Delivered,
-        grant: Grant,
+    /// Enters the hold of a grant that `acknowledged` replicas have confirmed.
+    pub(super) fn enter(
+        client: &Client,
+        granted: &Granted<'_>,
+        now: Moment,
         acknowledged: u32,
     ) -> Self {
+        let grant = granted.grant;
         Self {
-            hold,
-            attempt: delivered.id.number(),
+            hold: Hold::enter(client, granted, now),
+            attempt: granted.delivered.id.number(),
             token: grant.token,
             units: grant.count,
             acknowledged,

@@ -14,16 +14,16 @@ use tokio::{sync::Notify, task};
 use tracing::Span;
 
 use super::{
-    PendingRelease,
+    AcquireOptions, PendingRelease,
     options::Standing,
     shares::{Delivered, Share, Shares, Terms},
 };
 use crate::{
-    Client, Durability, Owner,
+    Client, Owner,
     base::{
         observe::{self, Labels},
         owner::AttemptId,
-        primitive::{HoldNames, Primitive, Token},
+        primitive::{Grant, HoldNames, Primitive, Token},
         rules::Rule,
         sync::{Mutex, MutexGuard, lock},
     },
@@ -91,16 +91,12 @@ pub(super) struct Granted<'a> {
     pub(super) primitive: &'a Arc<dyn Primitive>,
     pub(super) owner: &'a Owner,
     pub(super) standing: Standing,
-    pub(super) token: Token,
-    pub(super) serial: u64,
-    pub(super) delivered: &'a Delivered,
+    pub(super) options: &'a AcquireOptions,
     pub(super) lease: Lease,
-    /// The lease that this process counts on.
-    pub(super) span: Duration,
-    pub(super) max_hold: Option<Duration>,
-    pub(super) durability: Durability,
-    /// The time at which the request was sent.
-    pub(super) sent: Moment,
+    pub(super) grant: Grant,
+    pub(super) delivered: Delivered,
+    /// The time from which the lease counts, and the part of it that this process counts on.
+    pub(super) lasts: (Moment, Duration),
     pub(super) ahead: Ahead,
 }
 
@@ -116,18 +112,16 @@ impl Hold {
     /// Enters a grant: joins the hold that the grant names, or begins a new one.
     pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let (key, side) = (granted.primitive.key(), granted.primitive.side());
+        let serial = granted.grant.serial;
         let mut table = client.holds().table();
         let present = table.get(key, granted.owner, side);
         let (hold, older) = match present {
-            Some(hold) if hold.serial == granted.serial && hold.is_live(now) => (hold, None),
+            Some(hold) if hold.serial == serial && hold.is_live(now) => (hold, None),
             older => {
                 let hold = Self::begin(client, granted, now);
                 // The reply that names an older hold may arrive last. The later hold keeps its
                 // place.
-                if older
-                    .as_ref()
-                    .is_none_or(|older| older.serial <= granted.serial)
-                {
+                if older.as_ref().is_none_or(|older| older.serial <= serial) {
                     if let Some(older) = &older {
                         table.remove(older);
                     }
@@ -144,11 +138,7 @@ impl Hold {
             hold.tell_deadline(now);
         }
         if let Some(older) = older {
-            let stale = if older.serial > granted.serial {
-                &hold
-            } else {
-                &older
-            };
+            let stale = if older.serial > serial { &hold } else { &older };
             stale.lose(LossCause::Taken);
         }
         if client.wait_strategy() == WaitStrategy::Notify {
@@ -158,9 +148,9 @@ impl Hold {
         if world.changed.is_some() && hold.has_own_key() {
             world.read_key(Some(key.as_str()));
         }
-        let attempt = granted.delivered.id.number();
-        let local_queues = client.local_queues();
         if granted.standing == Standing::Known {
+            let attempt = granted.delivered.id.number();
+            let local_queues = client.local_queues();
             local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
         }
         hold
@@ -172,33 +162,29 @@ impl Hold {
     }
 
     fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
-        let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
-        observe::begun(granted.primitive.as_ref());
-        let span = observe::hold_span(
-            granted.primitive.as_ref(),
-            granted.owner,
-            &granted.token,
-            local_lease.valid_until() - now,
-        );
+        let (sent, lasts) = granted.lasts;
+        let local_lease = LocalLease::new(client.trust(), sent, lasts);
+        let (primitive, token) = (granted.primitive.as_ref(), granted.grant.token);
+        observe::begun(primitive);
+        let remaining = local_lease.valid_until() - now;
+        let span = observe::hold_span(primitive, granted.owner, &token, remaining);
         Arc::new(Self {
             id: client.numbers().draw(),
             client: client.clone(),
             primitive: Arc::clone(granted.primitive),
             owner: granted.owner.clone(),
-            token: granted.token,
-            serial: granted.serial,
+            token,
+            serial: granted.grant.serial,
             attempt: granted.delivered.id.number(),
             acquirer: caller(),
             since: match granted.ahead {
-                Ahead::No => granted.sent,
+                Ahead::No => sent,
                 Ahead::Yes => now,
             },
             span: (!span.is_none()).then(|| Box::new(span)),
             inner: Mutex::new(Inner {
                 local_lease,
-                asked_until: granted.sent
-                    + client.lease_on_server(granted.span)
-                    + ServerClock::REACH,
+                asked_until: sent + client.lease_on_server(lasts) + ServerClock::REACH,
                 shares: Shares::new(),
                 renewal: Renewal::Never,
                 changed: None,
@@ -210,16 +196,17 @@ impl Hold {
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
+        let (options, delivered) = (granted.options, &granted.delivered);
         let terms = Terms {
-            until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
-            copies: granted.delivered.copies.clone(),
-            durability: granted.durability,
+            until: options.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
+            copies: delivered.copies.clone(),
+            durability: options.durability,
             forgotten: 0,
         };
-        let share = Share::new(granted.delivered.id.number(), granted.lease, terms);
+        let share = Share::new(delivered.id.number(), granted.lease, terms);
         let (trust, mut inner) = (self.client.trust(), self.inner());
-        let local_lease = &mut inner.local_lease;
-        local_lease.extended(trust, granted.sent, granted.span, now);
+        let (sent, lasts) = granted.lasts;
+        inner.local_lease.extended(trust, sent, lasts, now);
         inner.shares.push(share);
         self.reschedule(&mut inner, now);
     }

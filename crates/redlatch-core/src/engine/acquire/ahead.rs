@@ -30,7 +30,6 @@ use crate::{
     net::Session,
     protocol::{
         grant::{Dated, Notice, Order},
-        hold::{HoldState, LocalLease},
         lease::Lease,
         server_clock::whole_millis,
         time::Moment,
@@ -107,7 +106,7 @@ impl Run<'_> {
         }
         let now = self.client.now();
         let mut notices = notices.into_iter().flatten();
-        let (notice, (sent, span)) =
+        let (notice, lasts) =
             notices.find_map(|notice| Some((notice, self.believed(&notice, now)?)))?;
         let grant = Grant {
             count: self.primitive.grants_ahead()?,
@@ -117,7 +116,7 @@ impl Run<'_> {
             lasts: None,
             unqueued: false,
         };
-        Some(self.deliver(grant, (sent, span), now, 0, Ahead::Yes))
+        Some(self.deliver(grant, lasts, now, 0, Ahead::Yes))
     }
 
     /// Returns how long the hold of `notice` lasts as its holder counts it, and from when on.
@@ -144,10 +143,7 @@ impl Run<'_> {
         let longest = UNCONFIRMED_LEASE.min(Duration::from_millis(order.lease));
         let span = dated.lasts(notice.ends).min(now - dated.sent + longest);
         let span = self.client.lease_of_holder(span);
-        let mut local_lease = LocalLease::new(self.client.trust(), dated.sent, span);
-        match local_lease.state(now) {
-            HoldState::Lost(_) => None,
-            HoldState::Held | HoldState::Unknown => Some((dated.sent, span)),
-        }
+        let lasts = self.client.lasts(dated.sent, span, now);
+        lasts.then_some((dated.sent, span))
     }
 }

@@ -12,12 +12,11 @@ use crate::{
         script::{CallOutcome, Failure},
     },
     engine::{
-        Held, Hold, QueueSlot,
+        Held, QueueSlot,
         hold::{Ahead, Granted, caller},
     },
     net::Session,
     protocol::{
-        hold::{HoldState, LocalLease},
         remains::Trace,
         time::Moment,
         waiter::{self, Busy, End, Prompt, Restart, Subscription},
@@ -199,26 +198,19 @@ impl Run<'_> {
         acknowledged: u32,
     ) -> Option<Held> {
         self.attempt.granted();
-        let sent = if self.client.keeps(Rule::CountFromSend) {
-            sent
-        } else {
-            now
-        };
-        let span = self.client.believed(&grant, self.lease);
-        let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
-        if let HoldState::Lost(_) = local_lease.state(now) {
+        let Some(lasts) = self.client.believed(&grant, self.lease, sent, now) else {
             self.trouble.in_doubt = true;
             self.waiter.on_grant_expired();
             return None;
-        }
-        Some(self.deliver(grant, (sent, span), now, acknowledged, Ahead::No))
+        };
+        Some(self.deliver(grant, lasts, now, acknowledged, Ahead::No))
     }
 
-    /// Delivers a grant that lasts for `span` from `sent`, as the holder counts it.
+    /// Delivers a grant that `lasts` for some time from a moment on, as the holder counts it.
     pub(super) fn deliver(
         &mut self,
         grant: Grant,
-        (sent, span): (Moment, Duration),
+        lasts: (Moment, Duration),
         now: Moment,
         acknowledged: u32,
         ahead: Ahead,
@@ -227,27 +219,23 @@ impl Run<'_> {
             unqueued: grant.unqueued,
             has_copies: self.attempt.has_copies(),
         });
-        let delivered = self.attempt.deliver();
         let granted = Granted {
             primitive: self.primitive,
             owner: &self.owner,
             standing: self.standing,
-            token: grant.token,
-            serial: grant.serial,
-            delivered: &delivered,
+            options: self.options,
             lease: self.lease,
-            span,
-            max_hold: self.options.max_hold,
-            durability: self.options.durability,
-            sent,
+            grant,
+            delivered: self.attempt.deliver(),
+            lasts,
             ahead,
         };
-        let hold = Hold::enter(self.client, &granted, now);
+        let held = Held::enter(self.client, &granted, now, acknowledged);
         self.prompt_others(prompt);
         let labels = Labels::of(self.primitive.as_ref());
         let (wait, waited) = (now - self.log.started, self.waiter.has_waited());
         observe::acquired(&labels, wait, self.log.requests, waited);
-        Held::new(hold, &delivered, grant, acknowledged)
+        held
     }
 
     /// Tells every other waiter of the local queue to ask the server.

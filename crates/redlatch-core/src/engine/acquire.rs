@@ -31,7 +31,10 @@ use crate::{
         lease::Lease,
         remains::Effect,
         time::Moment,
-        waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, Waiter},
+        waiter::{
+            Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, WaitStrategy,
+            Waiter,
+        },
     },
 };
 
@@ -142,9 +145,7 @@ impl<'a> Run<'a> {
             patience: client.patience(),
         };
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let order = ahead::order(client, primitive.as_ref(), options, &plan, lease);
-        let strategy = plan.strategy;
-        let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy, order);
+        let attempt = attempt(client, primitive, &owner, options, &plan, lease);
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
             let (local_queues, number) = (client.local_queues(), attempt.id().number());
@@ -281,11 +282,9 @@ impl<'a> Run<'a> {
     }
 
     fn fresh_attempt(&self) -> Attempt {
+        let (client, primitive, owner) = (self.client, self.primitive, &self.owner);
         let plan = self.waiter.plan();
-        let (client, primitive) = (self.client, self.primitive);
-        let order = ahead::order(client, primitive.as_ref(), self.options, plan, self.lease);
-        let span = self.lease.span();
-        Attempt::new(client, primitive, &self.owner, span, plan.strategy, order)
+        attempt(client, primitive, owner, self.options, plan, self.lease)
     }
 
     /// Tells the local queue which attempt this waiter sends now.
@@ -413,6 +412,21 @@ impl<'a> Run<'a> {
     fn subscription(&self) -> Subscription {
         subscription(self.client, self.primitive.as_ref(), &self.attempt)
     }
+}
+
+/// Begins an attempt of an acquisition with this plan.
+fn attempt(
+    client: &Client,
+    primitive: &Arc<dyn Primitive>,
+    owner: &Owner,
+    options: &AcquireOptions,
+    plan: &Plan,
+    lease: Lease,
+) -> Attempt {
+    let order = ahead::order(client, primitive.as_ref(), options, plan, lease);
+    let silent = matches!(plan.strategy, WaitStrategy::Poll(_));
+    let id = client.draw_attempt();
+    Attempt::new(client, primitive, owner, id, lease, (silent, order))
 }
 
 /// Tells whether this client receives every message that is sent to the waiters of `primitive`.

@@ -16,9 +16,9 @@ use crate::{
     net::{CalledBy, Wakes},
     protocol::{
         grant::Order,
+        lease::Lease,
         remains::{Effect, Remains, Trace},
         server_clock::ServerClock,
-        waiter::WaitStrategy,
     },
 };
 
@@ -38,18 +38,19 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// Creates an attempt that is notified unless it is `silent`. Attempts for several names that
+    /// one request asks for have the same id.
     pub(super) fn new(
         client: &Client,
         primitive: &Arc<dyn Primitive>,
         owner: &Owner,
-        lease: Duration,
-        strategy: WaitStrategy,
-        order: Option<Order>,
+        id: AttemptId,
+        lease: Lease,
+        (silent, order): (bool, Option<Order>),
     ) -> Self {
-        let id = AttemptId::draw(client.numbers());
         let called_by = CalledBy {
             wakes: client.wakes(primitive.key().slot()),
-            silent: matches!(strategy, WaitStrategy::Poll(_)),
+            silent,
             order,
         };
         Self {
@@ -58,34 +59,9 @@ impl Attempt {
             owner: owner.clone(),
             id,
             called_by,
-            lease,
+            lease: lease.span(),
             remains: Remains::default(),
         }
-    }
-
-    /// Creates one attempt for each of `primitives`, for a single request for all of them. All
-    /// attempts have the same id and cannot be notified.
-    pub(super) fn for_all(
-        client: &Client,
-        primitives: &[Arc<dyn Primitive>],
-        owner: &Owner,
-        lease: Duration,
-    ) -> Vec<Self> {
-        let id = AttemptId::draw(client.numbers());
-        let attempt = |primitive: &Arc<dyn Primitive>| Self {
-            client: client.clone(),
-            primitive: Arc::clone(primitive),
-            owner: owner.clone(),
-            id: id.clone(),
-            called_by: CalledBy {
-                wakes: client.wakes(primitive.key().slot()),
-                silent: true,
-                order: None,
-            },
-            lease,
-            remains: Remains::default(),
-        };
-        primitives.iter().map(attempt).collect()
     }
 
     /// Draws a new number unless a server may know the present one. Returns whether the number has
@@ -93,7 +69,7 @@ impl Attempt {
     pub(super) fn renumber(&mut self) -> bool {
         let unknown = !self.remains.is_any();
         if unknown {
-            self.id = AttemptId::draw(self.client.numbers());
+            self.id = self.client.draw_attempt();
         }
         unknown
     }

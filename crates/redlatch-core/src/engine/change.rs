@@ -40,7 +40,7 @@ impl Client {
     ) -> Result<R, Error> {
         self.check_closing()?;
         let deadline = self.now() + self.patience().min(timeouts::CHANGE_COPIES);
-        let mut call = build(&AttemptId::draw(self.numbers()));
+        let mut call = build(&self.draw_attempt());
         let mut unknown = false;
         let mut failures = 0;
         loop {
@@ -66,7 +66,7 @@ impl Client {
                 return Err(failure.into_error(unknown));
             }
             if !self.keeps(Rule::ResendSameId) {
-                call = build(&AttemptId::draw(self.numbers()));
+                call = build(&self.draw_attempt());
             }
             self.alarm(next).await;
         }

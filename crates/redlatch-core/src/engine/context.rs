@@ -17,7 +17,7 @@ use crate::{
     base::{
         life::Life,
         observe::{self, Described, Labels},
-        owner::{ClientId, Numbers},
+        owner::{AttemptId, ClientId, Numbers},
         primitive::Grant,
         rules::{Rule, Rules},
         sync::{AtomicUsize, Mutex, lock},
@@ -111,8 +111,9 @@ impl Client {
         &self.0.net
     }
 
-    pub(crate) fn numbers(&self) -> &Numbers {
-        &self.0.numbers
+    /// Draws the id of a new attempt.
+    pub(crate) fn draw_attempt(&self) -> AttemptId {
+        AttemptId::draw(&self.0.numbers)
     }
 
     pub(crate) fn holds(&self) -> &Holds {

@@ -100,15 +100,21 @@ impl Group<'_> {
             let holds = self.client.holds();
             holds.check_entry(primitive.as_ref(), &self.owner)?;
         }
-        let mut attempts =
-            Attempt::for_all(self.client, self.primitives, &self.owner, self.lease.span());
-        let (Some(first), Some(attempt)) = (self.primitives.first(), attempts.first()) else {
+        let Some(first) = self.primitives.first() else {
             return Ok(Together::Granted(Vec::new()));
         };
+        let (client, owner) = (self.client, &self.owner);
+        let id = client.draw_attempt();
+        let attempt = |primitive| {
+            // Nothing notifies it.
+            let silent = (true, None);
+            Attempt::new(client, primitive, owner, id.clone(), self.lease, silent)
+        };
+        let mut attempts: Vec<_> = self.primitives.iter().map(attempt).collect();
         let keys: Vec<_> = self.primitives.iter().map(|one| one.key()).collect();
         let request = AcquireRequest {
             owner: &self.owner,
-            attempt: attempt.id(),
+            attempt: &id,
             lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
             address: "",

@@ -169,7 +169,7 @@ impl Hold {
         let remaining = local_lease.valid_until() - now;
         let span = observe::hold_span(primitive, granted.owner, &token, remaining);
         Arc::new(Self {
-            id: client.numbers().draw(),
+            id: client.0.numbers.draw(),
             client: client.clone(),
             primitive: Arc::clone(granted.primitive),
             owner: granted.owner.clone(),

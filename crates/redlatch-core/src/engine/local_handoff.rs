@@ -33,8 +33,7 @@ impl PendingRelease {
             return;
         }
         let key = self.primitive.key();
-        if !local_queues.uncontended().take(key, self.primitive.kind()) || !self.address.is_empty()
-        {
+        if !local_queues.take_uncontended(key, self.primitive.kind()) || !self.address.is_empty() {
             return;
         }
         if let Some((id, address)) = local_queues.first(key) {
@@ -64,7 +63,7 @@ impl PendingRelease {
             Waiting::Somebody { called, more } => !more && local_queues.is_ours(key, called),
         };
         if alone {
-            local_queues.uncontended().put(key, self.primitive.kind());
+            local_queues.put_uncontended(key, self.primitive.kind());
         }
         // A copy of this release may have removed the entry after the waiter had asked.
         self.prompt_next_waiter();

@@ -26,7 +26,6 @@ mod releaser;
 mod shares;
 pub(crate) mod sibling_tables;
 mod subscriptions;
-mod uncontended;
 mod watch;
 mod watchdog;
 pub(crate) mod withdrawals;

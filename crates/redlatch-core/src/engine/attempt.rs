@@ -4,15 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     PendingRelease,
-    shares::{Copies, Delivered},
+    hold::{Copies, Delivered},
 };
 use crate::{
     Client, Owner,
-    base::{
-        owner::AttemptId,
-        primitive::{Primitive, Token},
-        rules::Rule,
-    },
+    base::{owner::AttemptId, primitive::Primitive, rules::Rule},
     net::{CalledBy, Wakes},
     protocol::{
         grant::Order,
@@ -143,10 +139,10 @@ impl Attempt {
     pub(super) fn deliver(&mut self) -> Delivered {
         let copies = self.void_by().filter(|_| self.has_copies());
         let copies = copies.map(|act_before| {
-            let address = self.struck_address();
+            let called_by = self.entry();
             Box::new(Copies {
                 act_before,
-                address,
+                called_by,
             })
         });
         let id = self.id.clone();
@@ -162,37 +158,26 @@ impl Attempt {
         marked.then_some(self.remains.act_before())
     }
 
-    /// Returns the address whose entry has to be removed; empty if no entry can exist.
-    fn struck_address(&self) -> String {
-        if self.remains.may_wait() && self.client.keeps(Rule::StrikeOut) {
-            self.address()
-        } else {
-            String::new()
-        }
+    /// Returns how the entry that has to be removed is notified. `None` if no entry can exist.
+    fn entry(&self) -> Option<Box<CalledBy>> {
+        let may_exist = self.remains.may_wait() && self.client.keeps(Rule::StrikeOut);
+        may_exist.then(|| Box::new(self.called_by.clone()))
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if !self.remains.is_any() {
+        if !self.remains.is_any() || !self.client.keeps(Rule::UndoAbandoned) {
             return;
         }
-        if !self.client.keeps(Rule::UndoAbandoned) {
-            return;
-        }
-        let address = self.struck_address();
         self.client.enqueue_release(PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: self.id.clone(),
-            token: None::<Token>,
-            serial: None,
+            part: None,
             void_by: self.void_by(),
             copies: self.has_copies(),
-            address,
-            undo: true,
-            left: 0,
-            forgotten: 0,
+            called_by: self.entry(),
             next_waiter: None,
             give_up_at: self.client.now()
                 // The allowance is added twice, for a server whose clock is behind.

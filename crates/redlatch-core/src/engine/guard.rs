@@ -657,9 +657,7 @@ impl Held {
 
     /// Returns the release after which `left` units of this guard remain on the server.
     pub(super) fn pending_release(&self, left: u32) -> PendingRelease {
-        let mut pending = self.hold.pending_release(self.attempt);
-        pending.left = left;
-        pending
+        self.hold.pending_release(self.attempt, left)
     }
 }
 

@@ -5,6 +5,7 @@ mod renewing;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    slice,
     sync::Arc,
     thread,
     time::Duration,
@@ -13,13 +14,9 @@ use std::{
 use tokio::{sync::Notify, task};
 use tracing::Span;
 
-use super::{
-    AcquireOptions, PendingRelease,
-    options::Standing,
-    shares::{Delivered, Share, Shares, Terms},
-};
+use super::{AcquireOptions, PendingRelease, options::Standing, pending_release::Part};
 use crate::{
-    Client, Owner,
+    Client, Durability, Owner,
     base::{
         observe::{self, Labels},
         owner::AttemptId,
@@ -27,6 +24,7 @@ use crate::{
         rules::Rule,
         sync::{Mutex, MutexGuard, lock},
     },
+    net::CalledBy,
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         lease::Lease,
@@ -198,7 +196,7 @@ impl Hold {
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
         let (options, delivered) = (granted.options, &granted.delivered);
         let terms = Terms {
-            until: options.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
+            until: options.max_hold.map_or(USUAL.until, |max| now + max),
             copies: delivered.copies.clone(),
             durability: options.durability,
             forgotten: 0,
@@ -331,27 +329,28 @@ impl Hold {
         let shares = self.inner().shares.as_slice().to_vec();
         for share in shares {
             self.client
-                .enqueue_release(self.pending_release(share.attempt));
+                .enqueue_release(self.pending_release(share.attempt, 0));
         }
     }
 
-    /// Returns the release that ends `attempt` of this hold on the server.
-    pub(super) fn pending_release(&self, attempt: u64) -> PendingRelease {
+    /// Returns the release after which `left` units of `attempt` remain on the server.
+    pub(super) fn pending_release(&self, attempt: u64, left: u32) -> PendingRelease {
         let inner = self.inner();
-        let share = inner.shares.get(attempt);
-        let copies = share.and_then(Share::copies);
+        let terms = inner.shares.get(attempt).map_or(&USUAL, Share::terms);
+        let copies = terms.copies.as_deref();
         PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: AttemptId::of(&self.owner, attempt),
-            token: Some(self.token),
-            serial: Some(self.serial),
+            part: Some(Part {
+                token: self.token,
+                serial: self.serial,
+                left,
+                forgotten: terms.forgotten,
+            }),
             void_by: copies.map(|copies| copies.act_before),
             copies: copies.is_some(),
-            address: copies.map_or_else(String::new, |copies| copies.address.clone()),
-            undo: false,
-            left: 0,
-            forgotten: share.map_or(0, Share::forgotten),
+            called_by: copies.and_then(|copies| copies.called_by.clone()),
             next_waiter: None,
             give_up_at: self.over_by(&inner),
         }
@@ -368,7 +367,7 @@ impl Hold {
     /// flight.
     pub(super) fn void_by(&self, attempt: u64) -> Option<u64> {
         let inner = self.inner();
-        let copies = inner.shares.get(attempt)?.copies()?;
+        let copies = inner.shares.get(attempt)?.terms().copies.as_ref()?;
         Some(copies.act_before)
     }
 
@@ -385,5 +384,170 @@ impl Hold {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
+    }
+}
+
+/// The state of a delivered attempt's requests.
+#[derive(Clone, Debug)]
+pub(super) struct Delivered {
+    pub(super) id: AttemptId,
+    /// Boxed, since nearly no attempt has copies.
+    pub(super) copies: Option<Box<Copies>>,
+}
+
+/// Requests of an attempt that may still act.
+#[derive(Clone, Debug)]
+pub(super) struct Copies {
+    /// The last server time at which the copies may act.
+    pub(super) act_before: u64,
+    /// How a waiter is notified that a copy may register after the hold has ended. `None` if copies
+    /// do not register.
+    pub(super) called_by: Option<Box<CalledBy>>,
+}
+
+/// The share of one guard in its hold.
+#[derive(Clone, Debug)]
+struct Share {
+    /// The number of the attempt that acquired it.
+    attempt: u64,
+    /// The lease that it was acquired with.
+    lease: Lease,
+    /// Boxed; `None` for the default terms.
+    terms: Option<Box<Terms>>,
+}
+
+/// The terms of a guard besides its lease.
+#[derive(Clone, Debug)]
+struct Terms {
+    /// The time until which the watchdog renews its lease.
+    until: Moment,
+    copies: Option<Box<Copies>>,
+    /// The durability that a renewal needs before it counts.
+    durability: Durability,
+    /// The number of its units that are permanently gone.
+    forgotten: u32,
+}
+
+/// The default terms.
+static USUAL: Terms = Terms {
+    until: Moment::FAR_FUTURE,
+    copies: None,
+    durability: Durability::Master,
+    forgotten: 0,
+};
+
+impl Share {
+    fn new(attempt: u64, lease: Lease, terms: Terms) -> Self {
+        let usual = terms.until == USUAL.until
+            && terms.copies.is_none()
+            && terms.durability == USUAL.durability;
+        Self {
+            attempt,
+            lease,
+            terms: (!usual).then(|| Box::new(terms)),
+        }
+    }
+
+    fn terms(&self) -> &Terms {
+        self.terms.as_deref().unwrap_or(&USUAL)
+    }
+
+    /// Returns the lease that the watchdog renews for it at `now`, if any.
+    fn renewing(&self, now: Moment) -> Option<Duration> {
+        let renewing = self.lease.is_renewed() && now < self.terms().until;
+        renewing.then(|| self.lease.span())
+    }
+
+    /// Sets the total number of its units that are permanently gone.
+    fn forget(&mut self, forgotten: u32) {
+        let terms = self.terms.get_or_insert_with(|| Box::new(USUAL.clone()));
+        terms.forgotten = forgotten;
+    }
+}
+
+/// One share for each guard.
+#[derive(Debug)]
+enum Shares {
+    /// Nearly every hold has one guard.
+    One(Share),
+    Many(Vec<Share>),
+}
+
+impl Shares {
+    const fn new() -> Self {
+        Self::Many(Vec::new())
+    }
+
+    fn push(&mut self, share: Share) {
+        match std::mem::replace(self, Self::new()) {
+            Self::One(first) => *self = Self::Many(vec![first, share]),
+            Self::Many(shares) if shares.is_empty() => *self = Self::One(share),
+            Self::Many(mut shares) => {
+                shares.push(share);
+                *self = Self::Many(shares);
+            }
+        }
+    }
+
+    /// Removes the share of `attempt`.
+    fn remove(&mut self, attempt: u64) {
+        match self {
+            Self::One(share) if share.attempt == attempt => *self = Self::new(),
+            Self::One(_) => {}
+            Self::Many(shares) => shares.retain(|share| share.attempt != attempt),
+        }
+    }
+
+    fn get(&self, attempt: u64) -> Option<&Share> {
+        let mut shares = self.as_slice().iter();
+        shares.find(|share| share.attempt == attempt)
+    }
+
+    fn get_mut(&mut self, attempt: u64) -> Option<&mut Share> {
+        let shares = match self {
+            Self::One(share) => slice::from_mut(share),
+            Self::Many(shares) => shares.as_mut_slice(),
+        };
+        shares.iter_mut().find(|share| share.attempt == attempt)
+    }
+
+    fn as_slice(&self) -> &[Share] {
+        match self {
+            Self::One(share) => slice::from_ref(share),
+            Self::Many(shares) => shares,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_come_and_go() {
+        let share = |attempt| Share::new(attempt, Lease::default(), USUAL.clone());
+        let attempts = |shares: &Shares| {
+            let shares = shares.as_slice().iter();
+            shares.map(|share| share.attempt).collect::<Vec<_>>()
+        };
+        let mut shares = Shares::new();
+        for (push, remove, left) in [
+            (&[1][..], &[2][..], &[1][..]),
+            (&[], &[1], &[]),
+            (&[3, 4, 5], &[4], &[3, 5]),
+            (&[], &[3, 5], &[]),
+            (&[6], &[], &[6]),
+        ] {
+            push.iter().for_each(|&attempt| shares.push(share(attempt)));
+            remove.iter().for_each(|&attempt| shares.remove(attempt));
+            assert_eq!(attempts(&shares), left);
+        }
+        shares.push(share(7));
+        for attempt in [6, 7] {
+            shares.get_mut(attempt).unwrap().forget(2);
+            let terms = shares.get(attempt).map(Share::terms);
+            assert_eq!(terms.map(|terms| terms.forgotten), Some(2));
+        }
+        assert!(shares.get(8).is_none());
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use tokio::task::yield_now;
 
-use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
+use super::{PendingRelease, context::ReleaseTicket, pending_release::send_before};
 use crate::{
     Error, ErrorKind,
     base::{
@@ -124,7 +124,8 @@ pub(super) fn run<'a>(
                 ..Repeated::new(&call, client.request_timeout(), deadline)
             };
             let sending = pin!(client.net().insist(repeated));
-            let answered = ahead_of_next_waiters(sending, handover.pending.iter()).await;
+            let prompt = || pending.prompt_next_waiter();
+            let answered = send_before(sending, prompt).await;
             handover.answered(primitive.as_ref(), answered)
         };
         if told {

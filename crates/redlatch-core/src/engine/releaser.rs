@@ -5,10 +5,8 @@ mod queue;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::{poll_fn, ready},
     pin::pin,
     sync::{Arc, atomic::Ordering},
-    task::Poll,
     time::Duration,
 };
 
@@ -21,7 +19,7 @@ use tokio::{
 
 pub(crate) use self::queue::Ahead;
 use self::queue::{Item, Queue, Sent};
-use super::{LocalQueues, PendingRelease, local_handoff::ahead_of_next_waiters};
+use super::{LocalQueues, PendingRelease, pending_release::send_before};
 use crate::{
     base::{
         observe::{self, Labels},
@@ -74,12 +72,6 @@ impl Backlog {
         };
         self.rounds < most
     }
-}
-
-/// The releases of one pipeline, with the progress of each.
-struct Round {
-    releases: Vec<PendingRelease>,
-    sent: Vec<Sent>,
 }
 
 impl Releaser {
@@ -225,20 +217,17 @@ impl Releaser {
 
     /// Sends the items of one node as one pipeline and processes the replies.
     async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
-        let (releases, sent) = items.into_iter().map(Item::take).unzip();
-        let mut round = Round { releases, sent };
-        let outcomes = self.send(net, &mut round).await;
-        let items = round.releases.into_iter().zip(round.sent);
-        for ((pending, sent), outcome) in items.zip(outcomes) {
+        let mut releases: Vec<_> = items.into_iter().map(Item::take).collect();
+        let outcomes = self.send(net, &mut releases).await;
+        for ((pending, sent), outcome) in releases.into_iter().zip(outcomes) {
             self.settle(net, pending, sent, outcome);
         }
         node
     }
 
     /// Sends one pipeline. Marks its releases as sent as soon as they are on their way.
-    async fn send(&self, net: &Net, round: &mut Round) -> Vec<CallOutcome> {
-        let Round { releases, sent } = round;
-        let slot = releases[0].primitive.key().slot();
+    async fn send(&self, net: &Net, releases: &mut [(PendingRelease, Sent)]) -> Vec<CallOutcome> {
+        let slot = releases[0].0.primitive.key().slot();
         let deadline = net.world.now() + self.timeout;
         let session = match net.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
@@ -247,10 +236,8 @@ impl Releaser {
                 return vec![failure; releases.len()];
             }
         };
-        let calls: Vec<_> = releases
-            .iter()
-            .map(|pending| pending.call(self.retention))
-            .collect();
+        let pending = releases.iter().map(|(pending, _)| pending);
+        let calls: Vec<_> = pending.map(|one| one.call(self.retention)).collect();
         let calls: Vec<_> = calls.iter().collect();
         let request = Request {
             calls: &calls,
@@ -266,20 +253,17 @@ impl Releaser {
         // If the server lacks a script, the client sends it again. It then executes after requests
         // that were sent in between, so the order is not certain.
         let in_order = calls.iter().all(|call| session.has_run(call.script()));
-        let mut sending = pin!(net.send(&session, &request));
         // Unconstrained: with an exhausted cooperative budget, the first poll would return pending
         // without sending anything.
-        let begun = unconstrained(poll_fn(|context| {
-            Poll::Ready(sending.as_mut().poll(context))
-        }));
-        let begun = begun.await;
-        if in_order {
-            self.queue.sent(releases.iter().zip(sent.iter_mut()));
-        }
-        let response = match begun {
-            Poll::Ready(response) => ahead_of_next_waiters(ready(response), releases.iter()).await,
-            Poll::Pending => ahead_of_next_waiters(sending, releases.iter()).await,
+        let sending = pin!(net.send(&session, &request));
+        let begun = || {
+            if in_order {
+                self.queue.sent(releases);
+            }
+            let pending = releases.iter().map(|(pending, _)| pending);
+            pending.for_each(PendingRelease::prompt_next_waiter);
         };
+        let response = send_before(unconstrained(sending), begun).await;
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
             if let CallOutcome::Replied(_) = outcome {
                 session.ran(call.script());
@@ -299,7 +283,7 @@ impl Releaser {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
-                if pending.undo {
+                if pending.part.is_none() {
                     observe::undone(&labels);
                 }
                 return self.done(&pending, sent);
@@ -307,7 +291,7 @@ impl Releaser {
             CallOutcome::Failed(failure) => failure,
         };
         if failure.effect().ends_release(pending.copies) {
-            if pending.undo {
+            if pending.part.is_none() {
                 observe::undone(&labels);
             }
             // The release of an overwritten hold calls no waiter.

@@ -132,7 +132,7 @@ impl Hold {
     pub(in crate::engine) fn needs(&self, replicas: u32) -> u32 {
         let inner = self.inner();
         let shares = inner.shares.as_slice().iter();
-        let needs = shares.map(|share| share.durability().needs(replicas));
+        let needs = shares.map(|share| share.terms().durability.needs(replicas));
         needs.max().unwrap_or(0)
     }
 
@@ -180,6 +180,6 @@ impl Inner {
 
     fn is_durable(&self) -> bool {
         let mut shares = self.shares.as_slice().iter();
-        shares.any(|share| share.durability().waits())
+        shares.any(|share| share.terms().durability.waits())
     }
 }

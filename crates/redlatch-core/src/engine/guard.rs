@@ -10,7 +10,8 @@ use std::{
 };
 
 use super::{
-    Hold, PendingRelease, Released, context::ReleaseTicket, hold::Granted, notes::Note, release,
+    Hold, PendingRelease, Released, client_record::Note, context::ReleaseTicket, hold::Granted,
+    release,
 };
 use crate::{
     Client, Error, LossCause, Owner,

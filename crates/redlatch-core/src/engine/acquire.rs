@@ -12,8 +12,8 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::select;
 use tracing::{Instrument, Span};
 
-use self::{ahead::Anchor, answer::Trouble};
-use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Subscriptions};
+use self::{ahead::Anchor, answer::Trouble, wait::Subscriptions};
+use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt};
 use crate::{
     Client, Error, Owner,
     base::{

@@ -22,7 +22,6 @@ mod portion;
 mod release;
 mod releaser;
 pub(crate) mod sibling_tables;
-mod subscriptions;
 mod watch;
 mod watchdog;
 pub(crate) mod withdrawals;

@@ -9,7 +9,6 @@ mod wait;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::select;
 use tracing::{Instrument, Span};
 
 use self::{ahead::Anchor, answer::Trouble, wait::Subscriptions};
@@ -22,10 +21,7 @@ use crate::{
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
     },
-    engine::{
-        context::{Waited, WaiterTicket},
-        options::Standing,
-    },
+    engine::{context::Waited, options::Standing},
     net::{Checked, Dispatch, Limit, Request, Session},
     protocol::{
         lease::Lease,
@@ -90,23 +86,16 @@ impl Client {
     ) -> Result<Option<Held>, Error> {
         self.check_open()?;
         let (owner, standing) = self.resolve(&options.owner)?;
-        let _ticket: WaiterTicket = self.admit()?;
+        let _ticket = self.admit()?;
         let span = observe::wait_span(primitive.as_ref(), &owner);
         let mut run = Run::new(self, primitive, options, (owner, standing), span.clone());
-        let mut going = pin!(run.go());
-        let acquiring = async {
-            select! {
-                biased;
-                result = &mut going => match result {
-                    // The client began to close just before the grant: `close` may not have seen
-                    // the hold.
-                    Ok(Some(_)) if self.is_closing() => Err(self.closed()),
-                    result => result,
-                },
-                () = self.closing() => Err(self.closed()),
-            }
-        };
-        let held = acquiring.instrument(span).await?;
+        let going = pin!(run.go());
+        let held = self.unless_closing(going).instrument(span).await?;
+        if held.is_some() {
+            // If the client began to close just before the grant, `close` may not have seen the
+            // hold.
+            self.check_closing()?;
+        }
         if let (Some(held), Some(note)) = (&held, &options.note) {
             Box::pin(held.put_note(note)).await;
         }
@@ -247,11 +236,9 @@ impl<'a> Run<'a> {
         if first && !self.options.answered || self.waiter.plan().deadline().is_none() {
             return;
         }
-        let (slot, class) = (
-            self.primitive.key().slot(),
-            self.options.durability.link_class(),
-        );
-        if let Some(session) = self.client.net().up(slot, class) {
+        let class = self.options.durability.link_class();
+        let net = self.client.net();
+        if let Some(session) = net.up(self.primitive.key().slot(), class) {
             self.waiter.on_usual(session.usual());
         }
     }
@@ -379,7 +366,7 @@ impl<'a> Run<'a> {
         };
         let call = self.call(&address, register.then(|| self.client.registration()));
         if register {
-            self.client.withdrawals().knows(self.primitive);
+            self.client.0.withdrawals.knows(self.primitive);
         }
         self.attempt.sending(request.act_before, register);
         let replication = request.replication;

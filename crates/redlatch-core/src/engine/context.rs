@@ -35,7 +35,7 @@ use crate::{
         name::{Key, Name, Prefix},
         rate_limiter::RateLimiter,
         time::Moment,
-        waiter::{QueueView, RECHECK, Step, WaitStrategy, Waiter},
+        waiter::{Busy, QueueView, RECHECK, Step, Subscription, WaitStrategy, Waiter},
     },
     runtime::Runtime,
 };
@@ -122,14 +122,6 @@ impl Client {
 
     pub(crate) fn local_queues(&self) -> &Arc<LocalQueues> {
         &self.0.local_queues
-    }
-
-    pub(crate) fn phase_watches(&self) -> &Arc<PhaseWatches> {
-        &self.0.phase_watches
-    }
-
-    pub(crate) fn withdrawals(&self) -> &Withdrawals {
-        &self.0.withdrawals
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {
@@ -224,7 +216,29 @@ impl Client {
 
     pub(crate) fn next_step(&self, waiter: &mut Waiter, queue: &QueueView, now: Moment) -> Step {
         let random = self.runtime().random();
-        self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter))
+        let mut step = self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter));
+        if let Step::Wait { until, .. } = &mut step
+            && !self.keeps(Rule::LookAgain)
+        {
+            *until = waiter.plan().bound(Moment::FAR_FUTURE);
+        }
+        step
+    }
+
+    /// Tells a waiter whether messages reach it, after a subscription that began at `now`.
+    pub(crate) fn subscribed(&self, waiter: &mut Waiter, ready: bool, now: Moment) {
+        if !ready {
+            return waiter.on_unsubscribed();
+        }
+        waiter.on_subscribed();
+        if !self.keeps(Rule::TryAfterSubscribing) {
+            let busy = Busy {
+                remaining: Duration::MAX,
+                subscription: Subscription::Active,
+                ..Busy::default()
+            };
+            waiter.on_busy(now, busy);
+        }
     }
 
     /// Returns the background releaser.
@@ -345,6 +359,18 @@ impl Client {
         let mut closing = self.0.closing.subscribe();
         // The sender lives as long as the client does.
         let _ = closing.wait_for(|&closing| closing).await;
+    }
+
+    /// Awaits `work`, but fails as soon as the client accepts no more work.
+    pub(crate) async fn unless_closing<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Unpin,
+    ) -> Result<T, Error> {
+        select! {
+            biased;
+            result = work => result,
+            () = self.closing() => Err(self.closed()),
+        }
     }
 
     /// Notifies `close` that the last guard of a hold, or an acquisition, has gone.

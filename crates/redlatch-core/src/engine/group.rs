@@ -4,9 +4,7 @@
 //! one by one, by the loop that can wait. Its undo releases each name separately, all with the
 //! attempt's single id.
 
-use std::sync::Arc;
-
-use tokio::select;
+use std::{pin::pin, sync::Arc};
 
 use super::{
     AcquireOptions, Held, Wait,
@@ -67,17 +65,16 @@ impl Client {
             standing,
             lease: options.lease.unwrap_or_else(|| self.default_lease()),
         };
-        let together = select! {
-            biased;
-            result = group.ask() => match result {
-                Ok(Together::Granted(_)) if self.is_closing() => Err(self.closed()),
-                result => result,
-            },
-            () = self.closing() => Err(self.closed()),
-        }?;
-        if let (Together::Granted(holds), Some(note)) = (&together, &options.note) {
-            for held in holds {
-                Box::pin(held.put_note(note)).await;
+        let asking = pin!(group.ask());
+        let together = self.unless_closing(asking).await?;
+        if let Together::Granted(holds) = &together {
+            // If the client began to close just before the grant, `close` may not have seen the
+            // holds.
+            self.check_closing()?;
+            if let Some(note) = &options.note {
+                for held in holds {
+                    Box::pin(held.put_note(note)).await;
+                }
             }
         }
         Ok(together)

@@ -81,23 +81,15 @@ impl Object {
 }
 
 impl WatchSlot {
-    /// Requests a query that begins from now on.
-    pub(super) fn want(&self) {
-        self.with(|object| {
-            let after = object.phase_watch.begun();
-            object.phase_watch.want(self.id, after);
+    /// Requests a query that begins from now on, or a query of any age unless it is to be `afresh`.
+    /// With the number of a message, requests a query that begins after the arrival of that. All
+    /// watchers that received the message share it.
+    pub(super) fn want(&self, message: Option<u64>, afresh: bool) {
+        self.with(|Object { phase_watch, .. }| match message {
+            Some(number) => phase_watch.hear(self.id, number),
+            None if afresh => phase_watch.want(self.id, phase_watch.begun()),
+            None => phase_watch.want(self.id, 0),
         });
-    }
-
-    /// Requests a query that begins after the arrival of message `number`. All watchers that
-    /// received the message share it.
-    pub(super) fn hear(&self, number: u64) {
-        self.with(|object| object.phase_watch.hear(self.id, number));
-    }
-
-    /// Requests the result of a query of any age.
-    pub(super) fn want_any(&self) {
-        self.with(|object| object.phase_watch.want(self.id, 0));
     }
 
     /// Begins a query, unless another is in progress. `until` is the time by which this query has

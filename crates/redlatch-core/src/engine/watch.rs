@@ -18,8 +18,7 @@ use crate::{
         timeouts,
         watched::Watched,
     },
-    engine::context::WaiterTicket,
-    net::{Dispatch, Limit, LinkClass, Listener, MessageFilter, Request},
+    net::{Dispatch, LinkClass, Listener, MessageFilter},
     protocol::{
         phase_watch::WatchResult,
         time::Moment,
@@ -93,18 +92,11 @@ impl Client {
         options: &WatchOptions,
     ) -> Result<bool, Error> {
         self.check_open()?;
-        let _ticket: WaiterTicket = self.admit()?;
+        let _ticket = self.admit()?;
         let span = observe::watch_span(watched.as_ref());
         let mut run = Run::new(self, watched, options, span.clone());
-        let mut going = pin!(run.go());
-        let watching = async {
-            select! {
-                biased;
-                result = &mut going => result,
-                () = self.closing() => Err(self.closed()),
-            }
-        };
-        watching.instrument(span).await
+        let going = pin!(run.go());
+        self.unless_closing(going).instrument(span).await
     }
 }
 
@@ -131,7 +123,7 @@ impl<'a> Run<'a> {
             // The phase was in progress a moment ago, so subscribe first and query afterwards.
             waiter.on_busy(now, busy(Duration::MAX, subscription));
         }
-        let slot = client.phase_watches().join(watched.key(), options.phase);
+        let slot = client.0.phase_watches.join(watched.key(), options.phase);
         Self {
             client,
             watched,
@@ -202,11 +194,6 @@ impl<'a> Run<'a> {
                 }
                 Step::Subscribe => self.subscribe().await,
                 Step::Wait { until, .. } => {
-                    let until = if self.client.keeps(Rule::LookAgain) {
-                        until
-                    } else {
-                        self.deadline.unwrap_or(Moment::FAR_FUTURE)
-                    };
                     if self.wait(until, true).await? {
                         return Ok(true);
                     }
@@ -227,22 +214,16 @@ impl<'a> Run<'a> {
 
     /// Gets the object's state from a query that begins from now on, by this watcher or by another.
     async fn consult(&mut self) -> Result<Consulted, Error> {
-        if let Some(number) = self.message.take() {
-            self.slot.hear(number);
-        } else if self.client.keeps(Rule::LookAfresh) {
-            self.slot.want();
-        } else {
-            self.slot.want_any();
-        }
+        let afresh = self.client.keeps(Rule::LookAfresh);
+        self.slot.want(self.message.take(), afresh);
         loop {
             if let Some(result) = self.slot.take_result() {
                 return self.consulted(result);
             }
             let now = self.client.now();
-            let silence = self.client.request_timeout();
-            if let Some(looking) = self.slot.begin(now, now + silence + OVERDUE) {
-                let (requests, trouble) =
-                    look(self.client, self.watched, &self.waiter, looking).await;
+            let until = now + timeouts::REQUEST + OVERDUE;
+            if let Some(looking) = self.slot.begin(now, until) {
+                let (requests, trouble) = self.look(looking).await;
                 self.requests += requests;
                 if trouble.is_some() {
                     self.trouble = trouble;
@@ -264,9 +245,7 @@ impl<'a> Run<'a> {
             if now - self.heard >= self.client.patience() {
                 return Err(self.unanswered());
             }
-            let until = self
-                .deadline
-                .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
+            let until = self.waiter.plan().bound(now + OVERDUE);
             select! {
                 biased;
                 () = self.slot.rung() => {}
@@ -306,15 +285,8 @@ impl<'a> Run<'a> {
     async fn subscribe(&mut self) {
         let now = self.client.now();
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
-        if self.listen().ready(deadline).await {
-            self.waiter.on_subscribed();
-            if !self.client.keeps(Rule::TryAfterSubscribing) {
-                let active = busy(Duration::MAX, Subscription::Active);
-                self.waiter.on_busy(now, active);
-            }
-        } else {
-            self.waiter.on_unsubscribed();
-        }
+        let ready = self.listen().ready(deadline).await;
+        self.client.subscribed(&mut self.waiter, ready, now);
     }
 
     /// Waits for a message if `listens`, until `until` at the latest. Returns `true` if the phase
@@ -357,6 +329,38 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Sends one query and passes its result to all watchers. Returns the number of requests, and
+    /// the error if there was no clear answer.
+    async fn look(&self, looking: Looking<'_>) -> (u32, Option<Error>) {
+        let (now, silence) = (self.client.now(), timeouts::REQUEST);
+        let up_by = self.waiter.plan().bound(now + silence);
+        let deadline = self.waiter.patience_deadline(now, silence);
+        let call = self.watched.look(looking.phases());
+        let sending = self
+            .client
+            .send_once(&call, up_by, deadline, Dispatch::AtOnce);
+        let (outcome, sent) = match sending.await {
+            Ok(sent) => sent,
+            Err(failure) => return (0, settle(looking, failure.into_error(false))),
+        };
+        let trouble = match outcome {
+            CallOutcome::Replied(reply) => match self.watched.looked(looking.phases(), &reply) {
+                Ok(snapshot) => {
+                    looking.saw(sent, snapshot);
+                    None
+                }
+                Err(error) => settle(looking, error),
+            },
+            CallOutcome::Failed(Failure::Redirected(redirect)) => {
+                looking.failed(&Failure::Redirected(redirect).into_error(false));
+                None
+            }
+            // A query changes nothing, so its outcome is never in doubt.
+            CallOutcome::Failed(failure) => settle(looking, failure.into_error(false)),
+        };
+        (1, trouble)
+    }
+
     fn unanswered(&mut self) -> Error {
         self.trouble.take().unwrap_or_else(|| {
             let patience = self.client.patience();
@@ -385,56 +389,6 @@ fn busy(remaining: Duration, subscription: Subscription) -> Busy {
         subscription,
         ..Busy::default()
     }
-}
-
-/// Sends one query and passes its result to all watchers. Returns the number of requests, and the
-/// error if there was no clear answer.
-async fn look(
-    client: &Client,
-    watched: &Arc<dyn Watched>,
-    waiter: &Waiter,
-    looking: Looking<'_>,
-) -> (u32, Option<Error>) {
-    let now = client.now();
-    let silence = client.request_timeout();
-    let up_by = waiter.plan().bound(now + silence);
-    let deadline = waiter.patience_deadline(now, silence);
-    let net = client.net();
-    let slot = watched.key().slot();
-    let session = match net.session(slot, LinkClass::Command, up_by).await {
-        Ok(session) => session,
-        Err(error) => {
-            let error = Failure::of_session(error).into_error(false);
-            return (0, settle(looking, error));
-        }
-    };
-    let sent = client.now();
-    let call = watched.look(looking.phases());
-    let request = Request {
-        calls: &[&call],
-        act_before: session.act_before(sent),
-        limit: Limit { silence, deadline },
-        replication: None,
-        dispatch: Dispatch::AtOnce,
-        checked: None,
-    };
-    let (outcome, _) = net.send(&session, &request).await.into_single();
-    let trouble = match outcome {
-        CallOutcome::Replied(reply) => match watched.looked(looking.phases(), &reply) {
-            Ok(snapshot) => {
-                looking.saw(sent, snapshot);
-                None
-            }
-            Err(error) => settle(looking, error),
-        },
-        CallOutcome::Failed(Failure::Redirected(redirect)) => {
-            looking.failed(&Failure::Redirected(redirect).into_error(false));
-            None
-        }
-        // A query changes nothing, so its outcome is never in doubt.
-        CallOutcome::Failed(failure) => settle(looking, failure.into_error(false)),
-    };
-    (1, trouble)
 }
 
 /// Passes a permanent error to all watchers. Returns the error if it may be transient.

@@ -8,13 +8,13 @@ use tokio::select;
 use super::Run;
 use crate::{
     Client, Error,
-    base::{owner::AttemptId, primitive::Primitive, rules::Rule, timeouts},
+    base::{owner::AttemptId, primitive::Primitive, timeouts},
     engine::QueueSlot,
     net::{Listener, MessageFilter, Wakes},
     protocol::{
         grant::Notice,
         time::Moment,
-        waiter::{Busy, Discipline, Listen, QueueView, Subscription},
+        waiter::{Discipline, Listen, QueueView},
     },
 };
 
@@ -62,11 +62,6 @@ impl Run<'_> {
 
     /// Waits for a message or a change of the local queue, until `until` at the latest.
     pub(super) async fn wait(&mut self, until: Moment, listen: Listen) -> Result<(), Error> {
-        let until = if self.client.keeps(Rule::LookAgain) {
-            until
-        } else {
-            self.waiter.plan().bound(Moment::FAR_FUTURE)
-        };
         self.expect(until);
         if listen == Listen::Everyone {
             let primitive = self.primitive.as_ref();
@@ -96,19 +91,8 @@ impl Run<'_> {
         self.expect(deadline);
         self.attempt.wakes().pin();
         self.open_subscriptions();
-        if self.subscriptions.ready(deadline).await {
-            self.waiter.on_subscribed();
-            if !self.client.keeps(Rule::TryAfterSubscribing) {
-                let busy = Busy {
-                    remaining: Duration::MAX,
-                    subscription: Subscription::Active,
-                    ..Busy::default()
-                };
-                self.waiter.on_busy(now, busy);
-            }
-        } else {
-            self.waiter.on_unsubscribed();
-        }
+        let ready = self.subscriptions.ready(deadline).await;
+        self.client.subscribed(&mut self.waiter, ready, now);
     }
 
     /// Waits for a message, a change of the local queue, or `until`. Reports the event

@@ -262,6 +262,9 @@ impl Client {
         key: &Key,
         pending: PendingRelease,
     ) {
+        if !self.keeps(Rule::ReleaseOnDrop) {
+            return;
+        }
         self.enqueue_release(pending);
         drop(ticket);
         linger(self.runtime(), || {

@@ -18,7 +18,6 @@ use crate::{
     base::{
         owner::AttemptId,
         primitive::{HoldNames, Primitive, Renewed, Token},
-        rules::Rule,
         sync::AtomicBool,
         timeouts,
     },
@@ -416,6 +415,12 @@ impl Held {
         client.check_process()?;
         client.net().world.life.check()?;
         self.check()?;
+        let extended = self.extend_to(lease).await;
+        extended.map_err(|error| self.about(error))
+    }
+
+    async fn extend_to(&self, lease: Lease) -> Result<(), Error> {
+        let client = self.hold.client();
         let deadline = self
             .hold
             .valid_until()
@@ -433,16 +438,9 @@ impl Held {
             };
             let Answered {
                 reply, confirmed, ..
-            } = client
-                .net()
-                .insist(repeated)
-                .await
-                .map_err(|error| self.about(error))?;
-            let renewed = self.hold.primitive().renewed(&reply);
-            match renewed.map_err(|error| self.about(error))? {
-                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => {
-                    return confirmed.map_err(|error| self.about(error));
-                }
+            } = client.net().insist(repeated).await?;
+            match self.hold.primitive().renewed(&reply)? {
+                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
                 Renewed::Renewed => {
                     self.hold.extended(sent, lease.span());
                     return self.check();
@@ -451,8 +449,7 @@ impl Held {
                     let rest = client.lease_of_holder(rest);
                     self.hold.extended(sent, rest);
                     let message = format!("nothing makes it last longer than {rest:?}");
-                    let error = Error::new(crate::ErrorKind::OutOfRange, message);
-                    return Err(self.about(error));
+                    return Err(Error::new(crate::ErrorKind::OutOfRange, message));
                 }
                 Renewed::Lost(cause) => {
                     self.hold.lose(cause);
@@ -462,8 +459,7 @@ impl Held {
             }
         }
         let message = "the server got the extension too late; the lease is what it was";
-        let error = Error::new(crate::ErrorKind::Unavailable, message);
-        Err(self.about(error))
+        Err(Error::unavailable(message))
     }
 
     /// Names the object of this guard in `error`.
@@ -666,15 +662,13 @@ impl Drop for Held {
     fn drop(&mut self) {
         // In a forked process this must not run: another thread of the parent may have held the
         // locks that `leave` takes.
-        if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
-            let client = self.hold.client();
-            let releases = client.keeps(Rule::ReleaseOnDrop);
-            let ticket = ReleaseTicket::new(client);
-            let pending = self.take_release();
-            if releases {
-                client.release_dropped(ticket, self.hold.primitive().key(), pending);
-            }
+        let client = self.hold.client();
+        if self.released.load(Ordering::Relaxed) || client.is_forked() {
+            return;
         }
+        let ticket = ReleaseTicket::new(client);
+        let pending = self.take_release();
+        client.release_dropped(ticket, self.hold.primitive().key(), pending);
     }
 }
 

@@ -118,7 +118,7 @@ impl Client {
             &config.prefix,
             wakes.channel(),
             (&local_queues, &holds),
-            (timeouts::REQUEST, config.patience),
+            config.patience,
             rules,
         );
         Self(Arc::new(Core {
@@ -150,7 +150,6 @@ impl Client {
             releaser: Arc::new(Releaser::new(
                 shutdown,
                 config.retention,
-                timeouts::REQUEST,
                 rules,
                 local_queues,
             )),

@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
                 return Ok(Some(held));
             }
             if let Err(error) = self.client.net().check_away(self.primitive.key().slot()) {
-                return self.failed(Failure::Fatal(error)).map(|()| None);
+                return self.failed(Failure::Fatal(error));
             }
             let now = self.checked.unwrap_or_else(|| self.client.now());
             self.measure();
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
                 checked = None;
                 match Box::pin(net.session(slot, class, up_by)).await {
                     Ok(session) => session,
-                    Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
+                    Err(error) => return self.failed(Failure::of_session(error)),
                 }
             }
         };

@@ -193,10 +193,6 @@ impl Client {
         self.0.strategy
     }
 
-    pub(crate) fn request_timeout(&self) -> Duration {
-        timeouts::REQUEST
-    }
-
     /// Returns the key of `name`.
     pub(crate) fn key(&self, name: &Name) -> Key {
         Key::new(&self.0.prefix, name)
@@ -239,11 +235,6 @@ impl Client {
             };
             waiter.on_busy(now, busy);
         }
-    }
-
-    /// Returns the background releaser.
-    pub(crate) fn releaser(&self) -> &Releaser {
-        &self.0.releaser
     }
 
     /// Hands a release to the background releaser. Works in any context.

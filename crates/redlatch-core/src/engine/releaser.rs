@@ -44,7 +44,6 @@ pub(crate) struct Releaser {
     drained: Notify,
     shutdown: watch::Sender<bool>,
     retention: Duration,
-    timeout: Duration,
     rules: Rules,
     local_queues: Arc<LocalQueues>,
     /// Whether the server has refused a release and has accepted none since.
@@ -79,7 +78,6 @@ impl Releaser {
     pub(crate) fn new(
         shutdown: watch::Sender<bool>,
         retention: Duration,
-        timeout: Duration,
         rules: Rules,
         local_queues: Arc<LocalQueues>,
     ) -> Self {
@@ -89,7 +87,6 @@ impl Releaser {
             drained: Notify::new(),
             shutdown,
             retention,
-            timeout,
             rules,
             local_queues,
             refused: AtomicBool::new(false),
@@ -228,7 +225,7 @@ impl Releaser {
     /// Sends one pipeline. Marks its releases as sent as soon as they are on their way.
     async fn send(&self, net: &Net, releases: &mut [(PendingRelease, Sent)]) -> Vec<CallOutcome> {
         let slot = releases[0].0.primitive.key().slot();
-        let deadline = net.world.now() + self.timeout;
+        let deadline = net.world.now() + timeouts::REQUEST;
         let session = match net.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
             Err(error) => {
@@ -243,8 +240,8 @@ impl Releaser {
             calls: &calls,
             act_before: session.act_before(net.world.now()),
             limit: Limit {
-                silence: self.timeout,
-                deadline: net.world.now() + self.timeout * 10,
+                silence: timeouts::REQUEST,
+                deadline: net.world.now() + timeouts::REQUEST * 10,
             },
             replication: None,
             dispatch: Dispatch::AtOnce,
@@ -283,20 +280,14 @@ impl Releaser {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
-                if pending.part.is_none() {
-                    observe::undone(&labels);
-                }
-                return self.done(&pending, sent);
+                return self.done(&pending, sent, true);
             }
             CallOutcome::Failed(failure) => failure,
         };
         if failure.effect().ends_release(pending.copies) {
-            if pending.part.is_none() {
-                observe::undone(&labels);
-            }
             // The release of an overwritten hold calls no waiter.
             self.local_queues.prompt_first(pending.primitive.key());
-            return self.done(&pending, sent);
+            return self.done(&pending, sent, true);
         }
         let why = match failure {
             // The server may grant a missing permission again, or have free memory again, before
@@ -314,14 +305,18 @@ impl Releaser {
             observe::release_given_up(&labels, pending.primitive.name(), &why);
             // It may have granted to a waiter of this client, which knows nothing of it.
             self.local_queues.prompt_first(pending.primitive.key());
-            return self.done(&pending, sent);
+            return self.done(&pending, sent, false);
         }
         sent.failures += 1;
         let next = now + timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
         self.queue.put_back(pending, sent, refused, next);
     }
 
-    fn done(&self, pending: &PendingRelease, sent: Sent) {
+    /// Records the end of a release, which has `succeeded` or was given up.
+    fn done(&self, pending: &PendingRelease, sent: Sent, succeeded: bool) {
+        if succeeded && pending.part.is_none() {
+            observe::undone(&Labels::of(pending.primitive.as_ref()));
+        }
         if self.queue.done(pending, sent) {
             self.drained.notify_waiters();
         }

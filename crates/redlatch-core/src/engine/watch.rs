@@ -45,7 +45,6 @@ struct Run<'a> {
     client: &'a Client,
     watched: &'a Arc<dyn Watched>,
     wait: Wait,
-    deadline: Option<Moment>,
     /// The time of the last answered query that counts for this watcher, or the time at which the
     /// watcher began.
     heard: Moment,
@@ -128,7 +127,6 @@ impl<'a> Run<'a> {
             client,
             watched,
             wait: options.wait,
-            deadline: plan.deadline(),
             heard: now,
             seen: slot.begun(),
             answered: false,
@@ -167,14 +165,13 @@ impl<'a> Run<'a> {
                 return Ok(true);
             }
             let now = self.client.now();
-            let queue = &QueueView::NONE;
             let (net, slot) = (self.client.net(), self.watched.key().slot());
             net.check_away(slot)?;
-            let session = net.up(slot, LinkClass::Command);
-            if let Some(session) = session {
+            if let Some(session) = net.up(slot, LinkClass::Command) {
                 self.waiter.on_usual(session.usual());
             }
-            match self.client.next_step(&mut self.waiter, queue, now) {
+            let waiter = &mut self.waiter;
+            match self.client.next_step(waiter, &QueueView::NONE, now) {
                 Step::Send(registration) => {
                     if registration == Registration::Notified {
                         // Subscribe before the query, so that no message after the query is missed.
@@ -234,7 +231,7 @@ impl<'a> Run<'a> {
             // Another watcher's query is in progress. Alarms of a client that has ended fire at
             // once, so check for that.
             self.client.check_closing()?;
-            if self.deadline.is_some_and(|deadline| now >= deadline) {
+            if self.waiter.plan().is_over(now) {
                 let momentary = self.waiter.is_momentary(now - self.heard);
                 return if self.answered && (self.slot.phase().is_some() || momentary) {
                     Ok(Consulted::TimeUp)

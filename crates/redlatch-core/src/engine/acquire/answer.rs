@@ -35,13 +35,12 @@ pub(super) struct Trouble {
 impl Trouble {
     /// Records that the attempt was replaced by a fresh one.
     pub(super) fn restarted(&mut self, restart: Restart) {
-        self.last = Some(Error::new(ErrorKind::Unavailable, restart.to_string()));
+        self.last = Some(Error::unavailable(restart.to_string()));
     }
 
     fn take(&mut self) -> Error {
-        let error = self.last.take().unwrap_or_else(|| {
-            Error::new(ErrorKind::Unavailable, "the server did not answer in time")
-        });
+        let unanswered = || Error::unavailable("the server did not answer in time");
+        let error = self.last.take().unwrap_or_else(unanswered);
         if self.in_doubt {
             error.in_doubt()
         } else {
@@ -109,7 +108,7 @@ impl Run<'_> {
                     return Ok(None);
                 }
                 self.trouble.in_doubt |= !failure.is_not_executed();
-                self.failed(failure).map(|()| None)
+                self.failed(failure)
             }
         }
     }
@@ -161,7 +160,7 @@ impl Run<'_> {
             }
             Answer::Late => {
                 let why = "the server gets requests too late to act";
-                self.trouble.last = Some(Error::new(ErrorKind::Unavailable, why));
+                self.trouble.last = Some(Error::unavailable(why));
                 self.waiter.on_late(now);
             }
             Answer::Unfinished => self.waiter.on_unfinished(now),
@@ -245,7 +244,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+    pub(super) fn failed(&mut self, failure: Failure) -> Result<Option<Held>, Error> {
         self.client.check_process()?;
         let fatal = failure.is_final() || matches!(failure, Failure::Redirected(_));
         let error = failure.into_error(self.trouble.in_doubt);
@@ -261,7 +260,7 @@ impl Run<'_> {
         }
         self.trouble.last = Some(error);
         self.waiter.on_failed();
-        Ok(())
+        Ok(None)
     }
 
     /// Records who holds the name. Tells once of a long wait for it, and warns if this task seems
@@ -303,9 +302,8 @@ impl Run<'_> {
             || "the server has not answered yet".to_owned(),
             |error| error.to_string(),
         );
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("a waiter of this process before this one gets no answer: {why}"),
-        )
+        Error::unavailable(format!(
+            "a waiter of this process before this one gets no answer: {why}"
+        ))
     }
 }

@@ -137,9 +137,9 @@ impl<'a> Run<'a> {
         let attempt = attempt(client, primitive, &owner, options, &plan, lease);
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
-            let (local_queues, number) = (client.local_queues(), attempt.id().number());
+            let (local_queues, number) = (client.local_queues(), attempt.id.number());
             let side = primitive.queue_side();
-            local_queues.join(key, side, number, owner.number(), attempt.called_by(), now)
+            local_queues.join(key, side, number, owner.number(), &attempt.called_by, now)
         });
         let heard = subscription(client, primitive.as_ref(), &attempt);
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
     /// Replaces this attempt with a fresh one. Dropping the old attempt undoes it.
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
-        if Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
+        if Arc::ptr_eq(&fresh.called_by.wakes, &self.attempt.called_by.wakes) {
             self.subscriptions
                 .forget_attempt(self.primitive.discipline());
         } else {
@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
     /// Tells the local queue which attempt this waiter sends now.
     fn asks_with_attempt(&self) {
         if let Some(queue_slot) = &self.queue_slot {
-            queue_slot.asks_with(self.attempt.id().number(), self.attempt.called_by());
+            queue_slot.asks_with(self.attempt.id.number(), &self.attempt.called_by);
         }
     }
 
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
         if register {
             self.client.0.withdrawals.knows(self.primitive);
         }
-        self.attempt.sending(request.act_before, register);
+        self.attempt.remains.sending(request.act_before, register);
         let replication = request.replication;
         let request = Request {
             calls: &[&call],
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
         let sending = self.client.net().send(session, &request);
         let response = sending.await;
         self.trouble.in_doubt |= response.before != Effect::Nothing;
-        self.attempt.joined(response.before);
+        self.attempt.remains.joined(response.before);
         let (outcome, confirmations) = response.into_single();
         let acknowledged =
             replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(confirmations));
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
     fn call(&self, address: &str, register: Option<Duration>) -> ScriptCall {
         self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
-            attempt: self.attempt.id(),
+            attempt: &self.attempt.id,
             lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
             address,
@@ -419,7 +419,8 @@ fn attempt(
 /// Tells whether this client receives every message that is sent to the waiters of `primitive`.
 fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
     let channel = primitive.channel();
-    if attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
+    if attempt.called_by.wakes.are_heard()
+        && channel.is_none_or(|channel| client.net().hub.hears(&channel))
     {
         Subscription::Active
     } else {

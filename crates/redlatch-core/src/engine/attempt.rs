@@ -9,13 +9,8 @@ use super::{
 use crate::{
     Client, Owner,
     base::{owner::AttemptId, primitive::Primitive, rules::Rule},
-    net::{CalledBy, Wakes},
-    protocol::{
-        grant::Order,
-        lease::Lease,
-        remains::{Effect, Remains, Trace},
-        server_clock::ServerClock,
-    },
+    net::CalledBy,
+    protocol::{grant::Order, lease::Lease, remains::Remains, server_clock::ServerClock},
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -27,10 +22,12 @@ pub(super) struct Attempt {
     client: Client,
     primitive: Arc<dyn Primitive>,
     owner: Owner,
-    id: AttemptId,
-    called_by: CalledBy,
+    pub(super) id: AttemptId,
+    /// How the server notifies it.
+    pub(super) called_by: CalledBy,
     lease: Duration,
-    remains: Remains,
+    /// What it may have left. The code that sends a request records that, before and afterwards.
+    pub(super) remains: Remains,
 }
 
 impl Attempt {
@@ -70,10 +67,6 @@ impl Attempt {
         unknown
     }
 
-    pub(super) const fn id(&self) -> &AttemptId {
-        &self.id
-    }
-
     /// Returns the address for notifications.
     pub(super) fn address(&self) -> String {
         self.called_by.address(self.id.number())
@@ -83,61 +76,16 @@ impl Attempt {
     /// channel changed. An entry under the old channel is notified in vain at most once.
     pub(super) fn follow_slot(&mut self) -> bool {
         let wakes = self.client.wakes(self.primitive.key().slot());
-        let moved = !Arc::ptr_eq(&wakes, self.wakes());
+        let moved = !Arc::ptr_eq(&wakes, &self.called_by.wakes);
         if moved {
             self.called_by.wakes = wakes;
         }
         moved
     }
 
-    /// Returns the channel on which this attempt is notified.
-    pub(super) const fn wakes(&self) -> &Arc<Wakes> {
-        &self.called_by.wakes
-    }
-
-    /// Returns how the server notifies this attempt.
-    pub(super) const fn called_by(&self) -> &CalledBy {
-        &self.called_by
-    }
-
-    /// Returns the order with which a release may grant this attempt.
-    pub(super) const fn order(&self) -> Option<Order> {
-        self.called_by.order
-    }
-
-    /// Records that a request is about to be sent.
-    pub(super) fn sending(&mut self, act_before: u64, register: bool) {
-        self.remains.sending(act_before, register);
-    }
-
-    /// Records that the script of the last request has answered.
-    pub(super) fn answered(&mut self, trace: Trace) {
-        self.remains.answered(trace);
-    }
-
-    /// Records the effect of a refused list on the last request, which then goes by itself.
-    pub(super) const fn joined(&mut self, effect: Effect) {
-        self.remains.joined(effect);
-    }
-
-    /// Records that the last request has no answer of its script.
-    pub(super) const fn failed(&mut self, effect: Effect) {
-        self.remains.failed(effect);
-    }
-
-    /// Records that the answer was a grant, which must be delivered or undone.
-    pub(super) const fn granted(&mut self) {
-        self.remains.granted();
-    }
-
-    /// Tells whether an unanswered request may still act.
-    pub(super) const fn has_copies(&self) -> bool {
-        self.remains.has_copies()
-    }
-
     /// Records that the grant is delivered. From now on the guard is responsible for it.
     pub(super) fn deliver(&mut self) -> Delivered {
-        let copies = self.void_by().filter(|_| self.has_copies());
+        let copies = self.void_by().filter(|_| self.remains.has_copies());
         let copies = copies.map(|act_before| {
             let called_by = self.entry();
             Box::new(Copies {
@@ -176,7 +124,7 @@ impl Drop for Attempt {
             attempt: self.id.clone(),
             part: None,
             void_by: self.void_by(),
-            copies: self.has_copies(),
+            copies: self.remains.has_copies(),
             called_by: self.entry(),
             next_waiter: None,
             give_up_at: self.client.now()

@@ -137,7 +137,7 @@ impl Group<'_> {
         let started = self.client.now();
         let act_before = self.client.act_before(&session, started);
         for attempt in &mut attempts {
-            attempt.sending(act_before, false);
+            attempt.remains.sending(act_before, false);
         }
         let request = Request {
             calls: &[&call],
@@ -157,7 +157,9 @@ impl Group<'_> {
 
     /// Delivers the grants, unless the reply took so long that a lease may have ended.
     fn granted(&self, mut attempts: Vec<Attempt>, grants: &[Grant], started: Moment) -> Together {
-        attempts.iter_mut().for_each(Attempt::granted);
+        attempts
+            .iter_mut()
+            .for_each(|attempt| attempt.remains.granted());
         let now = self.client.now();
         let lasts = |grant| self.client.believed(grant, self.lease, started, now);
         let Some(lasts) = grants.iter().map(lasts).collect::<Option<Vec<_>>>() else {
@@ -197,7 +199,7 @@ fn answer(
             let effect = failure.effect();
             attempts
                 .iter_mut()
-                .for_each(|attempt| attempt.failed(effect));
+                .for_each(|attempt| attempt.remains.failed(effect));
             return Ok(AnswerForAll::Refused);
         }
     };
@@ -211,7 +213,7 @@ fn answer(
         };
         attempts
             .iter_mut()
-            .for_each(|attempt| attempt.answered(trace));
+            .for_each(|attempt| attempt.remains.answered(trace));
     }
     answer
 }

@@ -275,15 +275,9 @@ impl Hold {
 
     /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
-        let mut inner = self.inner();
-        let (state, valid_until) = (
-            inner.local_lease.state(now),
-            inner.local_lease.valid_until(),
-        );
-        drop(inner);
-        match self.tell(state) {
+        match self.state(now) {
             HoldState::Lost(_) => Duration::ZERO,
-            HoldState::Held | HoldState::Unknown => valid_until - now,
+            HoldState::Held | HoldState::Unknown => self.valid_until() - now,
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) fn order(
 impl Run<'_> {
     /// Records what a reply to a request that was sent at `sent` says about later grants.
     pub(super) fn anchor(&mut self, reply: &Value, session: &Arc<Session>, sent: Moment) {
-        if self.attempt.order().is_none() {
+        if self.attempt.called_by.order.is_none() {
             return;
         }
         if let Some(millis) = server_millis(reply) {
@@ -95,7 +95,7 @@ impl Run<'_> {
     /// Returns the guard of a grant that a message has reported, or the reply of a release of this
     /// client, if the report can be believed.
     pub(super) fn take_grant(&mut self) -> Option<Held> {
-        self.attempt.order()?;
+        self.attempt.called_by.order?;
         let queue_slot = self.queue_slot.as_ref();
         let notices = [
             self.subscriptions.take_grant(),
@@ -121,7 +121,7 @@ impl Run<'_> {
 
     /// Returns how long the hold of `notice` lasts as its holder counts it, and from when on.
     fn believed(&self, notice: &Notice, now: Moment) -> Option<(Moment, Duration)> {
-        let order = self.attempt.order()?;
+        let order = self.attempt.called_by.order?;
         if order.nonce != notice.nonce && self.client.keeps(Rule::CheckNonce) {
             return None;
         }

@@ -66,7 +66,7 @@ impl Run<'_> {
                 // An unreadable reply may have been a grant, so the attempt stays armed.
                 if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
                     let trace = self.trace(&answer);
-                    self.attempt.answered(trace);
+                    self.attempt.remains.answered(trace);
                 }
                 if answer.is_err() && self.waiter.has_waited() {
                     // Whatever ended this wait may end those of the others.
@@ -82,7 +82,7 @@ impl Run<'_> {
                         0
                     }
                     (Answer::Granted(_), confirmed) => {
-                        self.attempt.granted();
+                        self.attempt.remains.granted();
                         confirmed?;
                         // The server has granted the request, but the number of confirmations is
                         // unknown. The next request writes again, and that write can be waited for.
@@ -97,7 +97,7 @@ impl Run<'_> {
                 Ok(self.answered(answer, sent, acknowledged))
             }
             CallOutcome::Failed(failure) => {
-                self.attempt.failed(failure.effect());
+                self.attempt.remains.failed(failure.effect());
                 if matches!(failure, Failure::Unknown(_))
                     && self.waiter.on_cut_off(self.begun, self.client.now())
                 {
@@ -179,7 +179,7 @@ impl Run<'_> {
     fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
         // This waiter learns of its own turn from the reply. An attempt that holds needs no word.
-        if attempt != self.attempt.id().number()
+        if attempt != self.attempt.id.number()
             && !self.client.local_queues().pass_on(key, attempt, None)
             && !self.client.holds().has_attempt(key, attempt)
         {
@@ -196,7 +196,7 @@ impl Run<'_> {
         now: Moment,
         acknowledged: u32,
     ) -> Option<Held> {
-        self.attempt.granted();
+        self.attempt.remains.granted();
         let Some(lasts) = self.client.believed(&grant, self.lease, sent, now) else {
             self.trouble.in_doubt = true;
             self.waiter.on_grant_expired();
@@ -216,7 +216,7 @@ impl Run<'_> {
     ) -> Held {
         let prompt = self.waiter.on_granted(waiter::Granted {
             unqueued: grant.unqueued,
-            has_copies: self.attempt.has_copies(),
+            has_copies: self.attempt.remains.has_copies(),
         });
         let granted = Granted {
             primitive: self.primitive,

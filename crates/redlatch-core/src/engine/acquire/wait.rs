@@ -66,7 +66,7 @@ impl Run<'_> {
         if listen == Listen::Everyone {
             let primitive = self.primitive.as_ref();
             self.subscriptions
-                .open_for_everyone(primitive, self.attempt.wakes());
+                .open_for_everyone(primitive, &self.attempt.called_by.wakes);
         }
         self.woken(until).await?;
         Ok(())
@@ -89,7 +89,7 @@ impl Run<'_> {
         let now = self.client.now();
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
         self.expect(deadline);
-        self.attempt.wakes().pin();
+        self.attempt.called_by.wakes.pin();
         self.open_subscriptions();
         let ready = self.subscriptions.ready(deadline).await;
         self.client.subscribed(&mut self.waiter, ready, now);
@@ -144,8 +144,12 @@ impl Run<'_> {
 
     pub(super) fn open_subscriptions(&mut self) {
         let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
-        self.subscriptions
-            .open(self.client, primitive, attempt.id(), attempt.wakes());
+        self.subscriptions.open(
+            self.client,
+            primitive,
+            &attempt.id,
+            &attempt.called_by.wakes,
+        );
     }
 
     /// Tells the local queue the latest time at which this waiter asks again.

@@ -18,8 +18,7 @@ use crate::{
     engine::{
         Holds, KeyWatch, LocalQueues, Releaser, Watchdog, Withdrawals,
         client_record::{ClientRecord, FirstWrite},
-        context::{Client, Core},
-        sibling_tables::SiblingTables,
+        context::{Client, Core, SiblingTables},
     },
     net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
@@ -107,7 +106,7 @@ impl Client {
         let shutdown = watch::Sender::new(false);
         let id = ClientId::from_entropy(runtime.entropy());
         let numbers = Arc::new(Numbers::new(id.clone()));
-        let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
+        let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown);
         let world = world(&config, &runtime, life);
         let router = start_router(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
@@ -147,12 +146,7 @@ impl Client {
             sibling_tables: SiblingTables::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
-            releaser: Arc::new(Releaser::new(
-                shutdown,
-                config.retention,
-                rules,
-                local_queues,
-            )),
+            releaser: Arc::new(Releaser::new(config.retention, rules, local_queues)),
             rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),

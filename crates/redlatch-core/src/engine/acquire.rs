@@ -330,17 +330,9 @@ impl<'a> Run<'a> {
         let act_before = self.client.act_before(&session, sent);
         let limit = Limit { silence, deadline };
         self.log.requests += 1;
-        let request = Request {
-            calls: &[],
-            act_before,
-            limit,
-            replication: durability.replication(&session, silence),
-            dispatch: Dispatch::Together,
-            checked,
-        };
         // Boxed, so that the future of an acquisition stays small.
-        let request = Box::pin(self.send_call(&session, request, registration));
-        let (outcome, acknowledged) = request.await;
+        let sending = self.send_call(&session, (act_before, limit, checked), registration);
+        let (outcome, acknowledged) = Box::pin(sending).await;
         self.heard(outcome, acknowledged, &session, sent)
     }
 
@@ -348,7 +340,7 @@ impl<'a> Run<'a> {
     async fn send_call(
         &mut self,
         session: &Session,
-        request: Request<'_>,
+        (act_before, limit, checked): (u64, Limit, Checked),
         registration: Registration,
     ) -> (CallOutcome, Result<Option<u32>, Error>) {
         if registration == Registration::Notified {
@@ -368,14 +360,18 @@ impl<'a> Run<'a> {
         if register {
             self.client.0.withdrawals.knows(self.primitive);
         }
-        self.attempt.remains.sending(request.act_before, register);
-        let replication = request.replication;
+        self.attempt.remains.sending(act_before, register);
+        let durability = self.options.durability;
+        let replication = durability.replication(session, limit.silence);
         let request = Request {
             calls: &[&call],
-            ..request
+            act_before,
+            limit,
+            replication,
+            dispatch: Dispatch::Together,
+            checked,
         };
-        let sending = self.client.net().send(session, &request);
-        let response = sending.await;
+        let response = self.client.net().send(session, &request).await;
         self.trouble.in_doubt |= response.before != Effect::Nothing;
         self.attempt.remains.joined(response.before);
         let (outcome, confirmations) = response.into_single();

@@ -1,6 +1,8 @@
 //! The parts of a client that the engine uses: its settings, its clock, its tables.
 
 use std::{
+    any::{Any, TypeId},
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
@@ -26,7 +28,6 @@ use crate::{
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
         Watchdog, Withdrawals, client_record::ClientRecord, linger, options::Standing,
-        sibling_tables::SiblingTables,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -497,5 +498,37 @@ impl fmt::Debug for Client {
             .field("id", self.id())
             .field("prefix", &self.0.prefix.as_str())
             .finish_non_exhaustive()
+    }
+}
+
+/// The tables that sibling crates keep for each client: one value of each type that a sibling crate has asked for.
+///
+/// A table must not keep its client alive.
+#[derive(Debug, Default)]
+pub(crate) struct SiblingTables(Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl SiblingTables {
+    /// Returns the value of type `T`. All callers get the same one.
+    pub(crate) fn get<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut tables = lock(&self.0);
+        let table = tables
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        // Its entry has the key of its type.
+        Arc::clone(table).downcast().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_has_one_table() {
+        let tables = SiblingTables::default();
+        *lock(&tables.get::<Mutex<u8>>()) = 7;
+        *lock(&tables.get::<Mutex<u16>>()) = 8;
+        assert_eq!(*lock(&tables.get::<Mutex<u8>>()), 7);
+        assert_eq!(*lock(&SiblingTables::default().get::<Mutex<u8>>()), 0);
     }
 }

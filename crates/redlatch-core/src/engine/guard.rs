@@ -71,19 +71,19 @@ impl Held {
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        self.hold.primitive().name()
+        self.hold.primitive.name()
     }
 
     /// Returns the owner. Pass the owner to an acquisition to re-enter; see
     /// [`Acquire::owner`](crate::Acquire::owner).
     pub fn owner(&self) -> &Owner {
-        self.hold.owner()
+        &self.hold.owner
     }
 
     /// Returns the client that acquired the hold. It has no method `lock`, since all kinds of locks
     /// share it. `redlatch::Client::from(guard.client().clone())` has one.
     pub fn client(&self) -> &Client {
-        self.hold.client()
+        &self.hold.client
     }
 
     /// Returns the fencing token of this hold. The token is greater than the token of every earlier
@@ -110,7 +110,7 @@ impl Held {
     /// library, from the module `compat`.
     #[doc(alias = "fencing token")]
     pub fn token(&self) -> Token {
-        self.hold.token()
+        self.hold.token
     }
 
     /// Returns the number of guards of this hold in this process. Sends no request.
@@ -185,10 +185,10 @@ impl Held {
     /// # }
     /// ```
     pub fn state(&self) -> HoldState {
-        if self.hold.client().is_forked() {
+        if self.hold.client.is_forked() {
             return HoldState::Lost(LossCause::Forked);
         }
-        self.hold.state(self.hold.client().now())
+        self.hold.state(self.hold.client.now())
     }
 
     /// Returns the kind of the held object, as it appears in events and metrics.
@@ -201,7 +201,7 @@ impl Held {
     /// # }
     /// ```
     pub fn kind(&self) -> &'static str {
-        self.hold.primitive().kind()
+        self.hold.primitive.kind()
     }
 
     /// Fails with the cause if the hold is lost. Call this method before each step that relies on
@@ -262,10 +262,10 @@ impl Held {
     #[doc(alias = "remainTimeToLive")]
     #[doc(alias = "ttl")]
     pub fn remaining(&self) -> Duration {
-        if self.hold.client().is_forked() {
+        if self.hold.client.is_forked() {
             return Duration::ZERO;
         }
-        self.hold.remaining(self.hold.client().now())
+        self.hold.remaining(self.hold.client.now())
     }
 
     /// Resolves when the hold is lost. The timer is set to 2 ms before the deadline, so no reply
@@ -411,7 +411,7 @@ impl Held {
     #[doc(alias = "refresh")]
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
-        let client = self.hold.client();
+        let client = &self.hold.client;
         client.check_process()?;
         client.net().world.life.check()?;
         self.check()?;
@@ -420,7 +420,7 @@ impl Held {
     }
 
     async fn extend_to(&self, lease: Lease) -> Result<(), Error> {
-        let client = self.hold.client();
+        let client = &self.hold.client;
         let deadline = self
             .hold
             .valid_until()
@@ -439,7 +439,7 @@ impl Held {
             let Answered {
                 reply, confirmed, ..
             } = client.net().insist(repeated).await?;
-            match self.hold.primitive().renewed(&reply)? {
+            match self.hold.primitive.renewed(&reply)? {
                 Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
                 Renewed::Renewed => {
                     self.hold.extended(sent, lease.span());
@@ -464,7 +464,7 @@ impl Held {
 
     /// Names the object of this guard in `error`.
     fn about(&self, error: Error) -> Error {
-        let primitive = self.hold.primitive();
+        let primitive = &self.hold.primitive;
         error.about(primitive.kind(), primitive.name())
     }
 
@@ -497,9 +497,9 @@ impl Held {
     /// If the future is dropped, the release continues in the background.
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, Error> {
-        self.hold.client().check_process()?;
-        let ticket = ReleaseTicket::new(self.hold.client());
-        let now = self.hold.client().now();
+        self.hold.client.check_process()?;
+        let ticket = ReleaseTicket::new(&self.hold.client);
+        let now = self.hold.client.now();
         let pending = self.take_release_at(now);
         release::run(ticket, pending, Some(now)).await
     }
@@ -512,7 +512,7 @@ impl Held {
     /// grace. So this allows work which has been told to finish until then.
     #[doc(hidden)]
     pub fn work_until(&self) -> Result<Moment, LossCause> {
-        let client = self.hold.client();
+        let client = &self.hold.client;
         if client.is_forked() {
             return Err(LossCause::Forked);
         }
@@ -537,14 +537,14 @@ impl Held {
     /// Returns the primitive that the guard holds. For the crates of this family.
     #[doc(hidden)]
     pub fn primitive(&self) -> &Arc<dyn Primitive> {
-        self.hold.primitive()
+        &self.hold.primitive
     }
 
     /// Returns the serial of the hold, for kinds that name holds by serials. For the crates of this
     /// family.
     #[doc(hidden)]
     pub fn serial(&self) -> u64 {
-        self.hold.serial()
+        self.hold.serial
     }
 
     /// Returns the token that this guard was granted with. The guards of one hold may have
@@ -575,12 +575,12 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let act_before = self.void_by();
-        let _ticket = ReleaseTicket::new(self.hold.client());
+        let _ticket = ReleaseTicket::new(&self.hold.client);
         // This release takes nothing back.
         let mut stop = self.pending_release(u32::MAX);
         self.take_release();
         if act_before.is_some() {
-            let client = self.hold.client();
+            let client = &self.hold.client;
             stop.give_up_at = stop.give_up_at.max(client.now() + ServerClock::REACH * 2);
             client.enqueue_release(stop);
         }
@@ -590,13 +590,13 @@ impl Held {
     /// Writes a note about the hold, within a second and a part of the lease. See
     /// [`ClientRecord::note`](super::client_record::ClientRecord).
     pub(super) async fn put_note(&self, text: &str) {
-        let primitive = self.hold.primitive();
+        let primitive = &self.hold.primitive;
         let attempt = self.attempt();
         let holder = match primitive.hold_names() {
             HoldNames::Owners => self.owner().to_string(),
             HoldNames::Attempts => attempt.to_string(),
         };
-        let client = self.hold.client();
+        let client = &self.hold.client;
         let lease = self.remaining();
         let hold: Weak<Hold> = Arc::downgrade(&self.hold);
         let note = Note {
@@ -628,7 +628,7 @@ impl Held {
     /// Returns the attempt that acquired it. For the crates of this family.
     #[doc(hidden)]
     pub fn attempt(&self) -> AttemptId {
-        AttemptId::of(self.hold.owner(), self.attempt)
+        AttemptId::of(&self.hold.owner, self.attempt)
     }
 
     /// Sets the total number of its units that are permanently gone.
@@ -639,7 +639,7 @@ impl Held {
     /// Removes this guard from the hold in this process. The returned release ends it on the
     /// server.
     pub(super) fn take_release(&self) -> PendingRelease {
-        self.take_release_at(self.hold.client().now())
+        self.take_release_at(self.hold.client.now())
     }
 
     fn take_release_at(&self, now: Moment) -> PendingRelease {
@@ -647,7 +647,7 @@ impl Held {
         let mut pending = self.pending_release(0);
         self.hold.leave(self.attempt, now);
         if self.hold.guards() == 0 {
-            pending.name_next_waiter(self.hold.client().local_queues());
+            pending.name_next_waiter(self.hold.client.local_queues());
         }
         pending
     }
@@ -662,13 +662,13 @@ impl Drop for Held {
     fn drop(&mut self) {
         // In a forked process this must not run: another thread of the parent may have held the
         // locks that `leave` takes.
-        let client = self.hold.client();
+        let client = &self.hold.client;
         if self.released.load(Ordering::Relaxed) || client.is_forked() {
             return;
         }
         let ticket = ReleaseTicket::new(client);
         let pending = self.take_release();
-        client.release_dropped(ticket, self.hold.primitive().key(), pending);
+        client.release_dropped(ticket, self.hold.primitive.key(), pending);
     }
 }
 

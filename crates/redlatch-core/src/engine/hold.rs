@@ -42,16 +42,16 @@ use crate::{
 /// A client may have very many holds, so rare data is boxed.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    id: u64,
-    client: Client,
-    primitive: Arc<dyn Primitive>,
-    owner: Owner,
-    token: Token,
-    serial: u64,
-    /// The number of the attempt that acquired it.
-    attempt: u64,
-    /// The [`caller`] that acquired it.
-    acquirer: u64,
+    pub(super) id: u64,
+    pub(super) client: Client,
+    pub(super) primitive: Arc<dyn Primitive>,
+    pub(super) owner: Owner,
+    pub(super) token: Token,
+    pub(super) serial: u64,
+    /// The number of the attempt that began it.
+    pub(super) attempt: u64,
+    /// The [`caller`] that acquired it, which may have moved the guard since.
+    pub(super) acquirer: u64,
     since: Moment,
     /// `None` if the tracing subscriber ignores the span.
     span: Option<Box<Span>>,
@@ -207,40 +207,6 @@ impl Hold {
         inner.local_lease.extended(trust, sent, lasts, now);
         inner.shares.push(share);
         self.reschedule(&mut inner, now);
-    }
-
-    pub(super) const fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) const fn primitive(&self) -> &Arc<dyn Primitive> {
-        &self.primitive
-    }
-
-    pub(crate) const fn owner(&self) -> &Owner {
-        &self.owner
-    }
-
-    pub(crate) const fn token(&self) -> Token {
-        self.token
-    }
-
-    /// Returns the number of the attempt that began the hold.
-    pub(super) const fn attempt(&self) -> u64 {
-        self.attempt
-    }
-
-    /// Returns the [`caller`] that acquired it, which may have moved the guard since.
-    pub(super) const fn acquirer(&self) -> u64 {
-        self.acquirer
-    }
-
-    pub(crate) const fn serial(&self) -> u64 {
-        self.serial
     }
 
     /// Tells whether the key is in the layout of this family, and changes with this hold and its

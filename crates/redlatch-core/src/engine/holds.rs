@@ -65,7 +65,7 @@ impl Holds {
 
     /// Records that the hold of `key` with this serial was ended by force.
     pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
-        let is_it = |hold: &Arc<Hold>| hold.serial() == serial;
+        let is_it = |hold: &Arc<Hold>| hold.serial == serial;
         let hold = self.table().by(ANYBODY, key, side).find(is_it);
         if let Some(hold) = hold {
             hold.lose(LossCause::Revoked);
@@ -75,7 +75,7 @@ impl Holds {
     /// Tells whether a hold of `key` was begun by `attempt`.
     pub(crate) fn has_attempt(&self, key: &Key, attempt: u64) -> bool {
         let table = self.table();
-        table.of(key).any(|hold| hold.attempt() == attempt)
+        table.of(key).any(|hold| hold.attempt == attempt)
     }
 
     /// Returns all holds of `key`.
@@ -147,7 +147,7 @@ impl Table<'_> {
         };
         let holds = self.0.range(first..=last);
         let holds = holds.filter_map(|(_, hold)| hold.upgrade());
-        holds.filter(move |hold| hold.primitive().key() == key)
+        holds.filter(move |hold| hold.primitive.key() == key)
     }
 
     /// Inserts a hold. Its place must be free.
@@ -163,12 +163,12 @@ impl Table<'_> {
 
 impl Place {
     fn of(hold: &Hold) -> Self {
-        let primitive = hold.primitive();
+        let primitive = &hold.primitive;
         Self {
             object: object(primitive.key()),
             side: primitive.side(),
-            owner: hold.owner().number(),
-            id: hold.id(),
+            owner: hold.owner.number(),
+            id: hold.id,
         }
     }
 }

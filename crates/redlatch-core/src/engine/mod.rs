@@ -21,7 +21,6 @@ mod phase_watches;
 mod portion;
 mod release;
 mod releaser;
-pub(crate) mod sibling_tables;
 mod watch;
 mod watchdog;
 pub(crate) mod withdrawals;

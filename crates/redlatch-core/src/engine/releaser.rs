@@ -11,11 +11,7 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{
-    select,
-    sync::{Notify, watch},
-    task::unconstrained,
-};
+use tokio::{select, sync::Notify, task::unconstrained};
 
 pub(crate) use self::queue::Ahead;
 use self::queue::{Item, Queue, Sent};
@@ -42,7 +38,6 @@ pub(crate) struct Releaser {
     nudge: Notify,
     /// Notified when the queue becomes empty.
     drained: Notify,
-    shutdown: watch::Sender<bool>,
     retention: Duration,
     rules: Rules,
     local_queues: Arc<LocalQueues>,
@@ -75,17 +70,11 @@ impl Backlog {
 
 impl Releaser {
     /// Creates an empty queue.
-    pub(crate) fn new(
-        shutdown: watch::Sender<bool>,
-        retention: Duration,
-        rules: Rules,
-        local_queues: Arc<LocalQueues>,
-    ) -> Self {
+    pub(crate) fn new(retention: Duration, rules: Rules, local_queues: Arc<LocalQueues>) -> Self {
         Self {
             queue: Queue::default(),
             nudge: Notify::new(),
             drained: Notify::new(),
-            shutdown,
             retention,
             rules,
             local_queues,
@@ -150,11 +139,6 @@ impl Releaser {
         self.nudge.notify_one();
     }
 
-    /// Ends all background work of the client now.
-    pub(crate) fn stop(&self) {
-        self.shutdown.send_replace(true);
-    }
-
     /// Sends the queued releases until shutdown.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, record: Arc<ClientRecord>) {
         self.work(&net, &record).await;
@@ -191,7 +175,7 @@ impl Releaser {
             backlogs.retain(|_, backlog| backlog.rounds > 0);
             if rounds.is_empty() && self.queue.is_done() {
                 if withdrawn {
-                    self.stop();
+                    net.world.life.stop();
                 } else {
                     record.withdraw(net).await;
                     withdrawn = true;

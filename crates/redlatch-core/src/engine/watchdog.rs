@@ -136,7 +136,7 @@ impl Watchdog {
         within: Option<Duration>,
     ) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
-        let (id, hold) = (hold.id(), Arc::downgrade(hold));
+        let (id, hold) = (hold.id, Arc::downgrade(hold));
         let mut plan = self.plan();
         let table = &mut plan.table;
         table.insert(id, renewal, hold, (lease, within), now, random);
@@ -146,7 +146,7 @@ impl Watchdog {
     /// Renews `hold` at `at`, unless its next renewal is under way or due before.
     pub(super) fn hurry(&self, hold: &Hold, renewal: &mut Renewal, at: Moment) {
         let mut plan = self.plan();
-        plan.table.hurry(hold.id(), renewal, at);
+        plan.table.hurry(hold.id, renewal, at);
         self.wake(plan);
     }
 
@@ -161,7 +161,7 @@ impl Watchdog {
     }
 
     pub(super) fn remove(&self, hold: &Hold, renewal: &mut Renewal) {
-        self.plan().table.remove(hold.id(), renewal);
+        self.plan().table.remove(hold.id, renewal);
     }
 
     /// Records that the renewal of `hold` sent at `sent` succeeded, and schedules the next for
@@ -173,7 +173,7 @@ impl Watchdog {
         lease: Duration,
         sent: Moment,
     ) {
-        let (id, random, hold) = (hold.id(), self.runtime.random(), Arc::downgrade(hold));
+        let (id, random, hold) = (hold.id, self.runtime.random(), Arc::downgrade(hold));
         let table = &mut self.plan().table;
         table.renewed(id, renewal, hold, lease, sent, random);
     }
@@ -181,7 +181,7 @@ impl Watchdog {
     /// Records that the renewal of `hold` had no clear answer, and schedules the next one sooner.
     pub(super) fn failed(&self, hold: &Arc<Hold>, renewal: &mut Renewal) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
-        let (id, hold) = (hold.id(), Arc::downgrade(hold));
+        let (id, hold) = (hold.id, Arc::downgrade(hold));
         let table = &mut self.plan().table;
         table.failed(id, renewal, hold, now, random);
     }
@@ -371,7 +371,7 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     let node = if net.router.is_fixed() {
         None
     } else {
-        net.router.node(hold.primitive().key().slot())
+        net.router.node(hold.primitive.key().slot())
     };
     if durable {
         ((node, LinkClass::Durable), 1)
@@ -463,7 +463,7 @@ impl Pipeline {
 impl Confirmed {
     /// Tells whether the confirmations are enough for the guards of this hold.
     fn suffices(&self, hold: &Hold) -> bool {
-        let client = hold.client();
+        let client = &hold.client;
         match *self {
             _ if !client.keeps(Rule::ConfirmRenewals) => true,
             Self::Unasked if !client.keeps(Rule::RenewDurably) => true,
@@ -484,18 +484,18 @@ fn settle(job: &Job, outcome: CallOutcome, (sent, now): (Moment, Moment), confir
             let error = failure.into_error(true);
             if error.kind() == ErrorKind::WrongKind {
                 // A value of another program has the key, so the hold is not there.
-                observe::renewal_failed(&hold.labels(), hold.primitive().name(), &error);
+                observe::renewal_failed(&hold.labels(), hold.primitive.name(), &error);
                 return hold.over(LossCause::Forgotten);
             }
             return failed(hold, error);
         }
     };
-    match hold.primitive().renewed(&reply) {
+    match hold.primitive.renewed(&reply) {
         Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(hold) => {
             failed(hold, "too few replicas have confirmed it");
         }
         Ok(Renewed::Ends(rest)) => {
-            let rest = hold.client().lease_of_holder(rest);
+            let rest = hold.client.lease_of_holder(rest);
             hold.renewed(sent, now, rest, *span);
         }
         Ok(Renewed::Renewed) => {
@@ -510,7 +510,7 @@ fn settle(job: &Job, outcome: CallOutcome, (sent, now): (Moment, Moment), confir
 }
 
 fn failed(hold: &Arc<Hold>, why: impl std::fmt::Display) {
-    observe::renewal_failed(&hold.labels(), hold.primitive().name(), &why);
+    observe::renewal_failed(&hold.labels(), hold.primitive.name(), &why);
     hold.not_renewed();
 }
 

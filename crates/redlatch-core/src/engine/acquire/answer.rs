@@ -277,8 +277,8 @@ impl Run<'_> {
         let labels = Labels::of(self.primitive.as_ref());
         let name = self.primitive.name();
         let (holds, this) = (self.client.holds().of(self.primitive.key()), caller());
-        let mut own = holds.iter().filter(|hold| hold.acquirer() == this);
-        if own.any(|hold| hold.owner().to_string() == holder) {
+        let mut own = holds.iter().filter(|hold| hold.acquirer == this);
+        if own.any(|hold| hold.owner.to_string() == holder) {
             observe::waits_for_itself(&labels, name, holder);
         } else {
             let waited = now - self.log.started;

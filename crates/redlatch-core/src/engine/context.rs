@@ -125,10 +125,6 @@ impl Client {
         &self.0.local_queues
     }
 
-    pub(crate) fn watchdog(&self) -> &Watchdog {
-        &self.0.watchdog
-    }
-
     /// Tells whether the client keeps a rule. It keeps all rules unless the simulator breaks one.
     #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
@@ -156,12 +152,8 @@ impl Client {
 
     /// Tells whether a holder may count at `now` on a lease of `span` from `sent`.
     pub(crate) fn lasts(&self, sent: Moment, span: Duration, now: Moment) -> bool {
-        let mut local_lease = LocalLease::new(self.trust(), sent, span);
+        let mut local_lease = LocalLease::new(self.0.trust, sent, span);
         !matches!(local_lease.state(now), HoldState::Lost(_))
-    }
-
-    pub(crate) fn trust(&self) -> Trust {
-        self.0.trust
     }
 
     /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
@@ -248,19 +240,15 @@ impl Client {
 
     /// Hands the release of a dropped guard to the background releaser. A runtime for programs
     /// without async code waits for the answer.
-    pub(crate) fn release_dropped(
-        &self,
-        ticket: ReleaseTicket<'_>,
-        key: &Key,
-        pending: PendingRelease,
-    ) {
+    pub(crate) fn release_dropped(&self, ticket: ReleaseTicket<'_>, pending: PendingRelease) {
+        let primitive = Arc::clone(&pending.primitive);
         if !self.keeps(Rule::ReleaseOnDrop) {
             return;
         }
         self.enqueue_release(pending);
         drop(ticket);
         linger(self.runtime(), || {
-            let settled = self.0.releaser.ahead(key, Ahead::Settled)?;
+            let settled = self.0.releaser.ahead(primitive.key(), Ahead::Settled)?;
             Some(Box::pin(settled))
         });
     }
@@ -404,24 +392,20 @@ impl Client {
     }
 
     pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<(Owner, Standing), Error> {
-        let owner = match choice {
-            OwnerChoice::Given(owner) => owner.clone(),
+        let known = match choice {
+            OwnerChoice::Given(owner) => Some(owner.clone()),
             // A scope of another client does not apply to this one.
-            OwnerChoice::Scope => {
-                match Owner::current().filter(|owner| owner.client() == self.id()) {
-                    Some(owner) => owner,
-                    None => return Ok((self.owner(), Standing::Fresh)),
-                }
-            }
-            OwnerChoice::Fresh => return Ok((self.owner(), Standing::Fresh)),
+            OwnerChoice::Scope => Owner::current().filter(|owner| owner.client() == self.id()),
+            OwnerChoice::Fresh => None,
         };
-        if owner.client() == self.id() {
-            return Ok((owner, Standing::Known));
+        match known {
+            None => Ok((self.owner(), Standing::Fresh)),
+            Some(owner) if owner.client() == self.id() => Ok((owner, Standing::Known)),
+            Some(owner) => Err(Error::new(
+                ErrorKind::ForeignOwner,
+                format!("owner {owner} belongs to another client than {}", self.id()),
+            )),
         }
-        Err(Error::new(
-            ErrorKind::ForeignOwner,
-            format!("owner {owner} belongs to another client than {}", self.id()),
-        ))
     }
 
     /// Counts one more acquisition in progress. Fails if the client has as many as it allows.

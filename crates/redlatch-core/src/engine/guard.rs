@@ -442,12 +442,12 @@ impl Held {
             match self.hold.primitive.renewed(&reply)? {
                 Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
                 Renewed::Renewed => {
-                    self.hold.extended(sent, lease.span());
+                    self.hold.extended(sent, client.now(), lease.span());
                     return self.check();
                 }
                 Renewed::Ends(rest) => {
                     let rest = client.lease_of_holder(rest);
-                    self.hold.extended(sent, rest);
+                    self.hold.extended(sent, client.now(), rest);
                     let message = format!("nothing makes it last longer than {rest:?}");
                     return Err(Error::new(crate::ErrorKind::OutOfRange, message));
                 }
@@ -668,7 +668,7 @@ impl Drop for Held {
         }
         let ticket = ReleaseTicket::new(client);
         let pending = self.take_release();
-        client.release_dropped(ticket, self.hold.primitive.key(), pending);
+        client.release_dropped(ticket, pending);
     }
 }
 

@@ -161,7 +161,7 @@ impl Hold {
 
     fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let (sent, lasts) = granted.lasts;
-        let local_lease = LocalLease::new(client.trust(), sent, lasts);
+        let local_lease = LocalLease::new(client.0.trust, sent, lasts);
         let (primitive, token) = (granted.primitive.as_ref(), granted.grant.token);
         observe::begun(primitive);
         let remaining = local_lease.valid_until() - now;
@@ -202,7 +202,7 @@ impl Hold {
             forgotten: 0,
         };
         let share = Share::new(delivered.id.number(), granted.lease, terms);
-        let (trust, mut inner) = (self.client.trust(), self.inner());
+        let (trust, mut inner) = (self.client.0.trust, self.inner());
         let (sent, lasts) = granted.lasts;
         inner.local_lease.extended(trust, sent, lasts, now);
         inner.shares.push(share);
@@ -235,7 +235,7 @@ impl Hold {
     /// behind.
     fn over_by(&self, inner: &Inner) -> Moment {
         let asked = inner.asked_until.max(inner.local_lease.valid_until());
-        let margin = self.client.trust().margin(asked - self.since);
+        let margin = self.client.0.trust.margin(asked - self.since);
         asked + self.client.lease_on_server(margin * 2)
     }
 

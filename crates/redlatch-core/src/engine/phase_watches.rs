@@ -160,19 +160,21 @@ impl Looking<'_> {
     }
 
     /// Passes the result of the query, sent at `at`, to all watchers.
-    pub(super) fn saw(mut self, at: Moment, snapshot: Snapshot) {
-        self.answered = true;
-        self.slot.with(|object| {
-            let woken = object.phase_watch.saw(self.number, at, snapshot);
-            object.ring(woken);
-        });
+    pub(super) fn saw(self, at: Moment, snapshot: Snapshot) {
+        let number = self.number;
+        self.end(|phase_watch| phase_watch.saw(number, at, snapshot));
     }
 
     /// Tells every watcher that requested the query that no query can succeed.
-    pub(super) fn failed(mut self, why: &Error) {
+    pub(super) fn failed(self, why: &Error) {
+        let number = self.number;
+        self.end(|phase_watch| phase_watch.failed(number, why));
+    }
+
+    fn end(mut self, result: impl FnOnce(&mut PhaseWatch<Error>) -> Vec<u64>) {
         self.answered = true;
         self.slot.with(|object| {
-            let woken = object.phase_watch.failed(self.number, why);
+            let woken = result(&mut object.phase_watch);
             object.ring(woken);
         });
     }

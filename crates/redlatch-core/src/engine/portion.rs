@@ -134,7 +134,7 @@ impl Drop for Portion {
         }
         let ticket = ReleaseTicket::new(&client);
         if let Some(pending) = self.take_release(UnitsEnd::Released) {
-            client.release_dropped(ticket, self.primitive().key(), pending);
+            client.release_dropped(ticket, pending);
         }
     }
 }

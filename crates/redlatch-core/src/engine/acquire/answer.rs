@@ -59,58 +59,56 @@ impl Run<'_> {
         session: &Arc<Session>,
         sent: Moment,
     ) -> Result<Option<Held>, Error> {
-        match outcome {
-            CallOutcome::Replied(reply) => {
-                self.anchor(&reply, session, sent);
-                let answer = self.primitive.acquired(&reply);
-                // An unreadable reply may have been a grant, so the attempt stays armed.
-                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
-                    let trace = self.trace(&answer);
-                    self.attempt.remains.answered(trace);
-                }
-                if answer.is_err() && self.waiter.has_waited() {
-                    // Whatever ended this wait may end those of the others.
-                    self.prompt_others(Some(Prompt::Requeue));
-                }
-                let answer = answer?;
-                let acknowledged = match (&answer, acknowledged) {
-                    (Answer::Granted(_), Ok(Some(replicas))) => replicas,
-                    (Answer::Granted(_), Err(_)) if !self.client.keeps(Rule::RefuseShortfall) => 0,
-                    (Answer::Granted(_), Ok(None))
-                        if !self.client.keeps(Rule::KnowConfirmations) =>
-                    {
-                        0
-                    }
-                    (Answer::Granted(_), confirmed) => {
-                        self.attempt.remains.granted();
-                        confirmed?;
-                        // The server has granted the request, but the number of confirmations is
-                        // unknown. The next request writes again, and that write can be waited for.
-                        self.trouble.in_doubt = true;
-                        let message = "nobody knows which replicas have confirmed it";
-                        self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
-                        self.waiter.on_failed();
-                        return Ok(None);
-                    }
-                    _ => 0,
-                };
-                Ok(self.answered(answer, sent, acknowledged))
-            }
-            CallOutcome::Failed(failure) => {
-                self.attempt.remains.failed(failure.effect());
-                if matches!(failure, Failure::Unknown(_))
-                    && self.waiter.on_cut_off(self.begun, self.client.now())
-                {
-                    self.client.check_process()?;
-                    if !self.client.keeps(Rule::UndoCutOff) {
-                        self.attempt.deliver();
-                    }
-                    return Ok(None);
-                }
-                self.trouble.in_doubt |= !failure.is_not_executed();
-                self.failed(failure)
-            }
+        let reply = match outcome {
+            CallOutcome::Replied(reply) => reply,
+            CallOutcome::Failed(failure) => return self.unanswered(failure),
+        };
+        self.anchor(&reply, session, sent);
+        let answer = self.primitive.acquired(&reply);
+        // An unreadable reply may have been a grant, so the attempt stays armed.
+        if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+            let trace = self.trace(&answer);
+            self.attempt.remains.answered(trace);
         }
+        if answer.is_err() && self.waiter.has_waited() {
+            // Whatever ended this wait may end those of the others.
+            self.prompt_others(Some(Prompt::Requeue));
+        }
+        let answer = answer?;
+        let acknowledged = match acknowledged {
+            _ if !matches!(answer, Answer::Granted(_)) => 0,
+            Ok(Some(replicas)) => replicas,
+            Err(_) if !self.client.keeps(Rule::RefuseShortfall) => 0,
+            Ok(None) if !self.client.keeps(Rule::KnowConfirmations) => 0,
+            confirmed => {
+                self.attempt.remains.granted();
+                confirmed?;
+                // The server has granted the request, but the number of confirmations is unknown.
+                // The next request writes again, and that write can be waited for.
+                self.trouble.in_doubt = true;
+                let message = "nobody knows which replicas have confirmed it";
+                self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
+                self.waiter.on_failed();
+                return Ok(None);
+            }
+        };
+        Ok(self.answered(answer, sent, acknowledged))
+    }
+
+    /// Processes a request that the script has not answered.
+    fn unanswered(&mut self, failure: Failure) -> Result<Option<Held>, Error> {
+        self.attempt.remains.failed(failure.effect());
+        if matches!(failure, Failure::Unknown(_))
+            && self.waiter.on_cut_off(self.begun, self.client.now())
+        {
+            self.client.check_process()?;
+            if !self.client.keeps(Rule::UndoCutOff) {
+                self.attempt.deliver();
+            }
+            return Ok(None);
+        }
+        self.trouble.in_doubt |= !failure.is_not_executed();
+        self.failed(failure)
     }
 
     /// Tells whether a copy of the answered request could act. The server refuses those of an

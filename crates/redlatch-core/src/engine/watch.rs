@@ -64,18 +64,6 @@ struct Run<'a> {
     span: Span,
 }
 
-/// The outcome of a consultation of the server.
-enum Consulted {
-    /// The phase is still in progress.
-    UnderWay,
-    /// The phase is over.
-    Over,
-    /// This watcher's own query had no clear answer.
-    Unclear,
-    /// The caller's time is up.
-    TimeUp,
-}
-
 impl Client {
     /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.
     ///
@@ -160,7 +148,7 @@ impl<'a> Run<'a> {
         loop {
             self.client.check_closing()?;
             if let Some(result) = self.slot.take_result()
-                && let Consulted::Over = self.consulted(result)?
+                && self.is_over(result)?
             {
                 return Ok(true);
             }
@@ -177,16 +165,8 @@ impl<'a> Run<'a> {
                         // Subscribe before the query, so that no message after the query is missed.
                         self.listen();
                     }
-                    match self.consult().await? {
-                        Consulted::Over => return Ok(true),
-                        Consulted::UnderWay => self.on_under_way(),
-                        Consulted::Unclear => {
-                            self.client.check_process()?;
-                            if !self.waiter.on_cut_off(now, self.client.now()) {
-                                self.waiter.on_failed();
-                            }
-                        }
-                        Consulted::TimeUp => return Ok(false),
+                    if let Some(over) = self.consult(now).await? {
+                        return Ok(over);
                     }
                 }
                 Step::Subscribe => self.subscribe().await,
@@ -209,24 +189,33 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gets the object's state from a query that begins from now on, by this watcher or by another.
-    async fn consult(&mut self) -> Result<Consulted, Error> {
+    /// Gets the object's state from a query that begins from `begun` on, by this watcher or by
+    /// another. If the wait has ended, returns whether the phase is over.
+    async fn consult(&mut self, begun: Moment) -> Result<Option<bool>, Error> {
         let afresh = self.client.keeps(Rule::LookAfresh);
         self.slot.want(self.message.take(), afresh);
         loop {
             if let Some(result) = self.slot.take_result() {
-                return self.consulted(result);
+                if self.is_over(result)? {
+                    return Ok(Some(true));
+                }
+                self.on_under_way();
+                return Ok(None);
             }
             let now = self.client.now();
             let until = now + timeouts::REQUEST + OVERDUE;
             if let Some(looking) = self.slot.begin(now, until) {
                 let (requests, trouble) = self.look(looking).await;
                 self.requests += requests;
-                if trouble.is_some() {
-                    self.trouble = trouble;
-                    return Ok(Consulted::Unclear);
+                if trouble.is_none() {
+                    continue;
                 }
-                continue;
+                self.trouble = trouble;
+                self.client.check_process()?;
+                if !self.waiter.on_cut_off(begun, self.client.now()) {
+                    self.waiter.on_failed();
+                }
+                return Ok(None);
             }
             // Another watcher's query is in progress. Alarms of a client that has ended fire at
             // once, so check for that.
@@ -234,7 +223,7 @@ impl<'a> Run<'a> {
             if self.waiter.plan().is_over(now) {
                 let momentary = self.waiter.is_momentary(now - self.heard);
                 return if self.answered && (self.slot.phase().is_some() || momentary) {
-                    Ok(Consulted::TimeUp)
+                    Ok(Some(false))
                 } else {
                     Err(self.unanswered())
                 };
@@ -252,11 +241,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn consulted(&mut self, result: WatchResult<Error>) -> Result<Consulted, Error> {
+    /// Tells whether a query says that the phase is over.
+    fn is_over(&mut self, result: WatchResult<Error>) -> Result<bool, Error> {
         self.trouble = None;
         match result {
-            WatchResult::UnderWay => Ok(Consulted::UnderWay),
-            WatchResult::Over => Ok(Consulted::Over),
+            WatchResult::UnderWay => Ok(false),
+            WatchResult::Over => Ok(true),
             WatchResult::Gone => Err(self.watched.gone()),
             WatchResult::Absent => Err(self.watched.absent()),
             WatchResult::Failed(error) => Err(error),

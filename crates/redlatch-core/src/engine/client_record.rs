@@ -1,7 +1,7 @@
 //! The record that describes a client, and the notes of its holds. The client writes the record
 //! once, and inspection shows it with every hold of the client.
 //!
-//! A note says why somebody holds. It is a key of its own beside the client's record, written after
+//! A note says what a hold is for. It is a key of its own beside the client's record, written after
 //! the grant, and removed some time after the hold. So an acquisition without a note costs nothing
 //! more, and no script knows of notes.
 

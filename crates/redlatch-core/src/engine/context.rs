@@ -485,7 +485,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The tables that sibling crates keep for each client: one value of each type that a sibling crate has asked for.
+/// The tables that sibling crates keep for each client: one value of each type that a sibling crate
+/// has asked for.
 ///
 /// A table must not keep its client alive.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The numbers of all owners.
-const ANYBODY: (u64, u64) = (0, u64::MAX);
+const ALL_OWNERS: (u64, u64) = (0, u64::MAX);
 
 /// The most guards of one hold.
 const MOST_ENTRIES: usize = 1_000;
@@ -66,7 +66,7 @@ impl Holds {
     /// Records that the hold of `key` with this serial was ended by force.
     pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
         let is_it = |hold: &Arc<Hold>| hold.serial == serial;
-        let hold = self.table().by(ANYBODY, key, side).find(is_it);
+        let hold = self.table().by(ALL_OWNERS, key, side).find(is_it);
         if let Some(hold) = hold {
             hold.lose(LossCause::Revoked);
         }
@@ -124,7 +124,7 @@ impl Table<'_> {
     /// Returns all holds of `key`.
     fn of(&self, key: &Key) -> impl Iterator<Item = Arc<Hold>> {
         let sides = [Side::Exclusive, Side::Shared].into_iter();
-        sides.flat_map(move |side| self.by(ANYBODY, key, side))
+        sides.flat_map(move |side| self.by(ALL_OWNERS, key, side))
     }
 
     /// Returns the holds of a side of `key` by the owners from one number to another.

@@ -254,7 +254,7 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
             answer?;
         }
     }
-    let repeated = Repeated::new(&call, client.request_timeout(), deadline);
+    let repeated = Repeated::new(&call, timeouts::REQUEST, deadline);
     let answer = client.net().insist(repeated).await.map_err(barred);
     judge(client, &answer?.reply)
 }

@@ -88,7 +88,7 @@ impl Client {
         select! {
             biased;
             () = core.net.world.ended() => {}
-            () = self.alarm(patience_ends) => core.releaser.stop(),
+            () = self.alarm(patience_ends) => core.life().stop(),
         }
     }
 

@@ -18,8 +18,7 @@ use crate::{
     engine::{
         Holds, KeyWatch, LocalQueues, Releaser, Watchdog, Withdrawals,
         client_record::{ClientRecord, FirstWrite},
-        context::{Client, Core},
-        sibling_tables::SiblingTables,
+        context::{Client, Core, SiblingTables},
     },
     net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
@@ -106,10 +105,9 @@ impl Client {
         observe::describe();
         let rules = config.rules;
         let address = config.servers.topology.to_string().into();
-        let shutdown = watch::Sender::new(false);
         let id = ClientId::from_entropy(runtime.entropy());
         let numbers = Arc::new(Numbers::new(id.clone()));
-        let world = world(&config, &runtime, &numbers, shutdown.clone());
+        let world = world(&config, &runtime, &numbers);
         let router = start_router(&world, config.servers, config.connect_timeout);
         let metadata = Metadata::of_this_process(config.application);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
@@ -120,7 +118,7 @@ impl Client {
             &config.prefix,
             wakes.channel(),
             (&local_queues, &holds),
-            (timeouts::REQUEST, config.patience),
+            config.patience,
             rules,
         );
         Self(Arc::new(Core {
@@ -149,13 +147,7 @@ impl Client {
             sibling_tables: SiblingTables::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
-            releaser: Arc::new(Releaser::new(
-                shutdown,
-                config.retention,
-                timeouts::REQUEST,
-                rules,
-                local_queues,
-            )),
+            releaser: Arc::new(Releaser::new(config.retention, rules, local_queues)),
             rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
@@ -193,12 +185,8 @@ impl Client {
 }
 
 /// Creates the environment of the code below the engine.
-fn world(
-    config: &Config,
-    runtime: &Arc<dyn Runtime>,
-    numbers: &Arc<Numbers>,
-    shutdown: watch::Sender<bool>,
-) -> World {
+fn world(config: &Config, runtime: &Arc<dyn Runtime>, numbers: &Arc<Numbers>) -> World {
+    let shutdown = watch::Sender::new(false);
     let life = Life::new(Arc::clone(runtime), Arc::clone(numbers), shutdown);
     World::new(
         Arc::clone(runtime),

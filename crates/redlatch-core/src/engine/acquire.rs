@@ -9,11 +9,10 @@ mod wait;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::select;
 use tracing::{Instrument, Span};
 
-use self::{ahead::Anchor, answer::Trouble};
-use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Subscriptions};
+use self::{ahead::Anchor, answer::Trouble, wait::Subscriptions};
+use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt};
 use crate::{
     Client, Error, Owner,
     base::{
@@ -22,16 +21,16 @@ use crate::{
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
     },
-    engine::{
-        context::{Waited, WaiterTicket},
-        options::Standing,
-    },
+    engine::{context::Waited, options::Standing},
     net::{Checked, Dispatch, Limit, Request, Session},
     protocol::{
         lease::Lease,
         remains::Effect,
         time::Moment,
-        waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, Waiter},
+        waiter::{
+            Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, WaitStrategy,
+            Waiter,
+        },
     },
 };
 
@@ -87,23 +86,16 @@ impl Client {
     ) -> Result<Option<Held>, Error> {
         self.check_open()?;
         let (owner, standing) = self.resolve(&options.owner)?;
-        let _ticket: WaiterTicket = self.admit()?;
+        let _ticket = self.admit()?;
         let span = observe::wait_span(primitive.as_ref(), &owner);
         let mut run = Run::new(self, primitive, options, (owner, standing), span.clone());
-        let mut going = pin!(run.go());
-        let acquiring = async {
-            select! {
-                biased;
-                result = &mut going => match result {
-                    // The client began to close just before the grant: `close` may not have seen
-                    // the hold.
-                    Ok(Some(_)) if self.is_closing() => Err(self.closed()),
-                    result => result,
-                },
-                () = self.closing() => Err(self.closed()),
-            }
-        };
-        let held = acquiring.instrument(span).await?;
+        let going = pin!(run.go());
+        let held = self.unless_closing(going).instrument(span).await?;
+        if held.is_some() {
+            // If the client began to close just before the grant, `close` may not have seen the
+            // hold.
+            self.check_closing()?;
+        }
         if let (Some(held), Some(note)) = (&held, &options.note) {
             Box::pin(held.put_note(note)).await;
         }
@@ -142,14 +134,12 @@ impl<'a> Run<'a> {
             patience: client.patience(),
         };
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let order = ahead::order(client, primitive.as_ref(), options, &plan, lease);
-        let strategy = plan.strategy;
-        let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy, order);
+        let attempt = attempt(client, primitive, &owner, options, &plan, lease);
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
-            let (local_queues, number) = (client.local_queues(), attempt.id().number());
+            let (local_queues, number) = (client.local_queues(), attempt.id.number());
             let side = primitive.queue_side();
-            local_queues.join(key, side, number, owner.number(), attempt.called_by(), now)
+            local_queues.join(key, side, number, owner.number(), &attempt.called_by, now)
         });
         let heard = subscription(client, primitive.as_ref(), &attempt);
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
@@ -210,7 +200,7 @@ impl<'a> Run<'a> {
                 return Ok(Some(held));
             }
             if let Err(error) = self.client.net().check_away(self.primitive.key().slot()) {
-                return self.failed(Failure::Fatal(error)).map(|()| None);
+                return self.failed(Failure::Fatal(error));
             }
             let now = self.checked.unwrap_or_else(|| self.client.now());
             self.measure();
@@ -246,11 +236,9 @@ impl<'a> Run<'a> {
         if first && !self.options.answered || self.waiter.plan().deadline().is_none() {
             return;
         }
-        let (slot, class) = (
-            self.primitive.key().slot(),
-            self.options.durability.link_class(),
-        );
-        if let Some(session) = self.client.net().up(slot, class) {
+        let class = self.options.durability.link_class();
+        let net = self.client.net();
+        if let Some(session) = net.up(self.primitive.key().slot(), class) {
             self.waiter.on_usual(session.usual());
         }
     }
@@ -267,7 +255,7 @@ impl<'a> Run<'a> {
     /// Replaces this attempt with a fresh one. Dropping the old attempt undoes it.
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
-        if Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
+        if Arc::ptr_eq(&fresh.called_by.wakes, &self.attempt.called_by.wakes) {
             self.subscriptions
                 .forget_attempt(self.primitive.discipline());
         } else {
@@ -281,17 +269,15 @@ impl<'a> Run<'a> {
     }
 
     fn fresh_attempt(&self) -> Attempt {
+        let (client, primitive, owner) = (self.client, self.primitive, &self.owner);
         let plan = self.waiter.plan();
-        let (client, primitive) = (self.client, self.primitive);
-        let order = ahead::order(client, primitive.as_ref(), self.options, plan, self.lease);
-        let span = self.lease.span();
-        Attempt::new(client, primitive, &self.owner, span, plan.strategy, order)
+        attempt(client, primitive, owner, self.options, plan, self.lease)
     }
 
     /// Tells the local queue which attempt this waiter sends now.
     fn asks_with_attempt(&self) {
         if let Some(queue_slot) = &self.queue_slot {
-            queue_slot.asks_with(self.attempt.id().number(), self.attempt.called_by());
+            queue_slot.asks_with(self.attempt.id.number(), &self.attempt.called_by);
         }
     }
 
@@ -333,7 +319,7 @@ impl<'a> Run<'a> {
                 checked = None;
                 match Box::pin(net.session(slot, class, up_by)).await {
                     Ok(session) => session,
-                    Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
+                    Err(error) => return self.failed(Failure::of_session(error)),
                 }
             }
         };
@@ -344,17 +330,9 @@ impl<'a> Run<'a> {
         let act_before = self.client.act_before(&session, sent);
         let limit = Limit { silence, deadline };
         self.log.requests += 1;
-        let request = Request {
-            calls: &[],
-            act_before,
-            limit,
-            replication: durability.replication(&session, silence),
-            dispatch: Dispatch::Together,
-            checked,
-        };
         // Boxed, so that the future of an acquisition stays small.
-        let request = Box::pin(self.send_call(&session, request, registration));
-        let (outcome, acknowledged) = request.await;
+        let sending = self.send_call(&session, (act_before, limit, checked), registration);
+        let (outcome, acknowledged) = Box::pin(sending).await;
         self.heard(outcome, acknowledged, &session, sent)
     }
 
@@ -362,7 +340,7 @@ impl<'a> Run<'a> {
     async fn send_call(
         &mut self,
         session: &Session,
-        request: Request<'_>,
+        (act_before, limit, checked): (u64, Limit, Checked),
         registration: Registration,
     ) -> (CallOutcome, Result<Option<u32>, Error>) {
         if registration == Registration::Notified {
@@ -380,18 +358,22 @@ impl<'a> Run<'a> {
         };
         let call = self.call(&address, register.then(|| self.client.registration()));
         if register {
-            self.client.withdrawals().knows(self.primitive);
+            self.client.0.withdrawals.knows(self.primitive);
         }
-        self.attempt.sending(request.act_before, register);
-        let replication = request.replication;
+        self.attempt.remains.sending(act_before, register);
+        let durability = self.options.durability;
+        let replication = durability.replication(session, limit.silence);
         let request = Request {
             calls: &[&call],
-            ..request
+            act_before,
+            limit,
+            replication,
+            dispatch: Dispatch::Together,
+            checked,
         };
-        let sending = self.client.net().send(session, &request);
-        let response = sending.await;
+        let response = self.client.net().send(session, &request).await;
         self.trouble.in_doubt |= response.before != Effect::Nothing;
-        self.attempt.joined(response.before);
+        self.attempt.remains.joined(response.before);
         let (outcome, confirmations) = response.into_single();
         let acknowledged =
             replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(confirmations));
@@ -402,7 +384,7 @@ impl<'a> Run<'a> {
     fn call(&self, address: &str, register: Option<Duration>) -> ScriptCall {
         self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
-            attempt: self.attempt.id(),
+            attempt: &self.attempt.id,
             lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
             address,
@@ -415,10 +397,26 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Begins an attempt of an acquisition with this plan.
+fn attempt(
+    client: &Client,
+    primitive: &Arc<dyn Primitive>,
+    owner: &Owner,
+    options: &AcquireOptions,
+    plan: &Plan,
+    lease: Lease,
+) -> Attempt {
+    let order = ahead::order(client, primitive.as_ref(), options, plan, lease);
+    let silent = matches!(plan.strategy, WaitStrategy::Poll(_));
+    let id = client.draw_attempt();
+    Attempt::new(client, primitive, owner, id, lease, (silent, order))
+}
+
 /// Tells whether this client receives every message that is sent to the waiters of `primitive`.
 fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
     let channel = primitive.channel();
-    if attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
+    if attempt.called_by.wakes.are_heard()
+        && channel.is_none_or(|channel| client.net().hub.hears(&channel))
     {
         Subscription::Active
     } else {

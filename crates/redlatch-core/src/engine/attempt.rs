@@ -4,22 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     PendingRelease,
-    shares::{Copies, Delivered},
+    hold::{Copies, Delivered},
 };
 use crate::{
     Client, Owner,
-    base::{
-        owner::AttemptId,
-        primitive::{Primitive, Token},
-        rules::Rule,
-    },
-    net::{CalledBy, Wakes},
-    protocol::{
-        grant::Order,
-        remains::{Effect, Remains, Trace},
-        server_clock::ServerClock,
-        waiter::WaitStrategy,
-    },
+    base::{owner::AttemptId, primitive::Primitive, rules::Rule},
+    net::CalledBy,
+    protocol::{grant::Order, lease::Lease, remains::Remains, server_clock::ServerClock},
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -31,25 +22,28 @@ pub(super) struct Attempt {
     client: Client,
     primitive: Arc<dyn Primitive>,
     owner: Owner,
-    id: AttemptId,
-    called_by: CalledBy,
+    pub(super) id: AttemptId,
+    /// How the server notifies it.
+    pub(super) called_by: CalledBy,
     lease: Duration,
-    remains: Remains,
+    /// What it may have left. The code that sends a request records that, before and afterwards.
+    pub(super) remains: Remains,
 }
 
 impl Attempt {
+    /// Creates an attempt that is notified unless it is `silent`. Attempts for several names that
+    /// one request asks for have the same id.
     pub(super) fn new(
         client: &Client,
         primitive: &Arc<dyn Primitive>,
         owner: &Owner,
-        lease: Duration,
-        strategy: WaitStrategy,
-        order: Option<Order>,
+        id: AttemptId,
+        lease: Lease,
+        (silent, order): (bool, Option<Order>),
     ) -> Self {
-        let id = AttemptId::draw(client.numbers());
         let called_by = CalledBy {
             wakes: client.wakes(primitive.key().slot()),
-            silent: matches!(strategy, WaitStrategy::Poll(_)),
+            silent,
             order,
         };
         Self {
@@ -58,34 +52,9 @@ impl Attempt {
             owner: owner.clone(),
             id,
             called_by,
-            lease,
+            lease: lease.span(),
             remains: Remains::default(),
         }
-    }
-
-    /// Creates one attempt for each of `primitives`, for a single request for all of them. All
-    /// attempts have the same id and cannot be notified.
-    pub(super) fn for_all(
-        client: &Client,
-        primitives: &[Arc<dyn Primitive>],
-        owner: &Owner,
-        lease: Duration,
-    ) -> Vec<Self> {
-        let id = AttemptId::draw(client.numbers());
-        let attempt = |primitive: &Arc<dyn Primitive>| Self {
-            client: client.clone(),
-            primitive: Arc::clone(primitive),
-            owner: owner.clone(),
-            id: id.clone(),
-            called_by: CalledBy {
-                wakes: client.wakes(primitive.key().slot()),
-                silent: true,
-                order: None,
-            },
-            lease,
-            remains: Remains::default(),
-        };
-        primitives.iter().map(attempt).collect()
     }
 
     /// Draws a new number unless a server may know the present one. Returns whether the number has
@@ -93,13 +62,9 @@ impl Attempt {
     pub(super) fn renumber(&mut self) -> bool {
         let unknown = !self.remains.is_any();
         if unknown {
-            self.id = AttemptId::draw(self.client.numbers());
+            self.id = self.client.draw_attempt();
         }
         unknown
-    }
-
-    pub(super) const fn id(&self) -> &AttemptId {
-        &self.id
     }
 
     /// Returns the address for notifications.
@@ -111,66 +76,21 @@ impl Attempt {
     /// channel changed. An entry under the old channel is notified in vain at most once.
     pub(super) fn follow_slot(&mut self) -> bool {
         let wakes = self.client.wakes(self.primitive.key().slot());
-        let moved = !Arc::ptr_eq(&wakes, self.wakes());
+        let moved = !Arc::ptr_eq(&wakes, &self.called_by.wakes);
         if moved {
             self.called_by.wakes = wakes;
         }
         moved
     }
 
-    /// Returns the channel on which this attempt is notified.
-    pub(super) const fn wakes(&self) -> &Arc<Wakes> {
-        &self.called_by.wakes
-    }
-
-    /// Returns how the server notifies this attempt.
-    pub(super) const fn called_by(&self) -> &CalledBy {
-        &self.called_by
-    }
-
-    /// Returns the order with which a release may grant this attempt.
-    pub(super) const fn order(&self) -> Option<Order> {
-        self.called_by.order
-    }
-
-    /// Records that a request is about to be sent.
-    pub(super) fn sending(&mut self, act_before: u64, register: bool) {
-        self.remains.sending(act_before, register);
-    }
-
-    /// Records that the script of the last request has answered.
-    pub(super) fn answered(&mut self, trace: Trace) {
-        self.remains.answered(trace);
-    }
-
-    /// Records the effect of a refused list on the last request, which then goes by itself.
-    pub(super) const fn joined(&mut self, effect: Effect) {
-        self.remains.joined(effect);
-    }
-
-    /// Records that the last request has no answer of its script.
-    pub(super) const fn failed(&mut self, effect: Effect) {
-        self.remains.failed(effect);
-    }
-
-    /// Records that the answer was a grant, which must be delivered or undone.
-    pub(super) const fn granted(&mut self) {
-        self.remains.granted();
-    }
-
-    /// Tells whether an unanswered request may still act.
-    pub(super) const fn has_copies(&self) -> bool {
-        self.remains.has_copies()
-    }
-
     /// Records that the grant is delivered. From now on the guard is responsible for it.
     pub(super) fn deliver(&mut self) -> Delivered {
-        let copies = self.void_by().filter(|_| self.has_copies());
+        let copies = self.void_by().filter(|_| self.remains.has_copies());
         let copies = copies.map(|act_before| {
-            let address = self.struck_address();
+            let called_by = self.entry();
             Box::new(Copies {
                 act_before,
-                address,
+                called_by,
             })
         });
         let id = self.id.clone();
@@ -186,37 +106,26 @@ impl Attempt {
         marked.then_some(self.remains.act_before())
     }
 
-    /// Returns the address whose entry has to be removed; empty if no entry can exist.
-    fn struck_address(&self) -> String {
-        if self.remains.may_wait() && self.client.keeps(Rule::StrikeOut) {
-            self.address()
-        } else {
-            String::new()
-        }
+    /// Returns how the entry that has to be removed is notified. `None` if no entry can exist.
+    fn entry(&self) -> Option<Box<CalledBy>> {
+        let may_exist = self.remains.may_wait() && self.client.keeps(Rule::StrikeOut);
+        may_exist.then(|| Box::new(self.called_by.clone()))
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if !self.remains.is_any() {
+        if !self.remains.is_any() || !self.client.keeps(Rule::UndoAbandoned) {
             return;
         }
-        if !self.client.keeps(Rule::UndoAbandoned) {
-            return;
-        }
-        let address = self.struck_address();
         self.client.enqueue_release(PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: self.id.clone(),
-            token: None::<Token>,
-            serial: None,
+            part: None,
             void_by: self.void_by(),
-            copies: self.has_copies(),
-            address,
-            undo: true,
-            left: 0,
-            forgotten: 0,
+            copies: self.remains.has_copies(),
+            called_by: self.entry(),
             next_waiter: None,
             give_up_at: self.client.now()
                 // The allowance is added twice, for a server whose clock is behind.

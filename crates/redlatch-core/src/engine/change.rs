@@ -40,7 +40,7 @@ impl Client {
     ) -> Result<R, Error> {
         self.check_closing()?;
         let deadline = self.now() + self.patience().min(timeouts::CHANGE_COPIES);
-        let mut call = build(&AttemptId::draw(self.numbers()));
+        let mut call = build(&self.draw_attempt());
         let mut unknown = false;
         let mut failures = 0;
         loop {
@@ -66,32 +66,49 @@ impl Client {
                 return Err(failure.into_error(unknown));
             }
             if !self.keeps(Rule::ResendSameId) {
-                call = build(&AttemptId::draw(self.numbers()));
+                call = build(&self.draw_attempt());
             }
             self.alarm(next).await;
         }
     }
 
     async fn change_once(&self, call: &ScriptCall, deadline: Moment) -> CallOutcome {
-        let silence = self.request_timeout();
-        let up_by = deadline.min(self.now() + silence);
-        let net = self.net();
-        if let Err(error) = net.check_away(call.slot()) {
+        let up_by = deadline.min(self.now() + timeouts::REQUEST);
+        if let Err(error) = self.net().check_away(call.slot()) {
             return CallOutcome::Failed(Failure::Fatal(error));
         }
-        let session = match net.session(call.slot(), LinkClass::Command, up_by).await {
-            Ok(session) => session,
-            Err(error) => return CallOutcome::Failed(Failure::of_session(error)),
-        };
+        // No order is kept between changes, so those whose script serves lists may go together.
+        let sent = self.send_once(call, up_by, deadline, Dispatch::Together);
+        match sent.await {
+            Ok((outcome, _)) => outcome,
+            Err(failure) => CallOutcome::Failed(failure),
+        }
+    }
+
+    /// Sends a call once, and also returns when. Fails without a session `up_by`.
+    pub(super) async fn send_once(
+        &self,
+        call: &ScriptCall,
+        up_by: Moment,
+        deadline: Moment,
+        dispatch: Dispatch,
+    ) -> Result<(CallOutcome, Moment), Failure> {
+        let net = self.net();
+        let session = net.session(call.slot(), LinkClass::Command, up_by).await;
+        let session = session.map_err(Failure::of_session)?;
+        let sent = self.now();
         let request = Request {
             calls: &[call],
-            act_before: self.act_before(&session, self.now()),
-            limit: Limit { silence, deadline },
+            act_before: self.act_before(&session, sent),
+            limit: Limit {
+                silence: timeouts::REQUEST,
+                deadline,
+            },
             replication: None,
-            // No order is kept between changes, so those whose script serves lists may go together.
-            dispatch: Dispatch::Together,
+            dispatch,
             checked: None,
         };
-        net.send(&session, &request).await.into_single().0
+        let (outcome, _) = net.send(&session, &request).await.into_single();
+        Ok((outcome, sent))
     }
 }

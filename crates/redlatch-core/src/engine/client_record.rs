@@ -1,10 +1,14 @@
-//! The record that describes a client. The client writes it once, and inspection shows it with
-//! every hold of the client.
+//! The record that describes a client, and the notes of its holds. The client writes the record
+//! once, and inspection shows it with every hold of the client.
+//!
+//! A note says what a hold is for. It is a key of its own beside the client's record, written after
+//! the grant, and removed some time after the hold. So an acquisition without a note costs nothing
+//! more, and no script knows of notes.
 
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -12,10 +16,13 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
-use super::notes::{About, Note, Notes};
 use crate::{
     Error, ErrorKind, Token,
-    base::{owner::ClientId, timeouts},
+    base::{
+        owner::ClientId,
+        sync::{Mutex, lock},
+        timeouts,
+    },
     net::{LinkClass, Net},
     protocol::{
         name::{Key, Name, Prefix},
@@ -102,7 +109,45 @@ pub(crate) struct ClientRecord {
     sent: AtomicBool,
     /// Whether the server has ever confirmed it.
     written: AtomicBool,
-    notes: Notes,
+    /// Whether this client has written notes.
+    has_notes: AtomicBool,
+    notes: Mutex<Vec<Kept>>,
+}
+
+/// The largest number of bytes of a note.
+pub(crate) const LONGEST_NOTE: usize = 256;
+
+/// A note as one that is about to be written.
+#[derive(Debug)]
+pub(super) struct Note<'a> {
+    /// The hold, as inspection names it: `<client>:<n>`.
+    pub(super) holder: &'a str,
+    /// The name of the object.
+    pub(super) name: &'a str,
+    pub(super) token: Token,
+    pub(super) text: &'a str,
+    /// The lease of the hold.
+    pub(super) lease: Duration,
+    /// The hold itself, which the note outlives by a lease at most.
+    pub(super) hold: Weak<dyn fmt::Debug + Send + Sync>,
+}
+
+/// A note that the server has, or may have.
+#[derive(Debug)]
+struct Kept {
+    key: String,
+    text: String,
+    hold: Weak<dyn fmt::Debug + Send + Sync>,
+    until: Moment,
+}
+
+/// The subject of a note.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    /// Why it holds. The holder writes that.
+    Hold,
+    /// Who ended the hold by force, and why. That client writes it.
+    End,
 }
 
 impl ClientRecord {
@@ -116,7 +161,8 @@ impl ClientRecord {
             connected_at: OnceLock::new(),
             sent: AtomicBool::new(false),
             written: AtomicBool::new(false),
-            notes: Notes::new(prefix),
+            has_notes: AtomicBool::new(false),
+            notes: Mutex::default(),
         }
     }
 
@@ -137,22 +183,17 @@ impl ClientRecord {
         deadline: Moment,
         span: Duration,
     ) -> Result<(), Error> {
-        let ttl = span.as_millis().to_string();
         let session = net.session(self.slot, LinkClass::Command, deadline).await?;
         let connected_at = || session.millis(net.world.now());
         let text = Metadata {
             connected_at: *self.connected_at.get_or_init(connected_at),
-            has_notes: self.notes.are_used(),
+            has_notes: self.has_notes.load(Ordering::Relaxed),
             ..self.metadata.clone()
         }
         .to_json();
-        let set = Command::new("SET")
-            .arg(&self.record)
-            .arg(text)
-            .arg("PX")
-            .arg(ttl);
         self.sent.store(true, Ordering::Relaxed);
-        net.ask(self.slot, set, deadline).await?;
+        net.ask(self.slot, set(&self.record, &text, span), deadline)
+            .await?;
         self.written.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -160,14 +201,54 @@ impl ClientRecord {
     /// Writes the note of a hold. A note that cannot be written is missing, and no failure.
     pub(super) async fn note(&self, net: &Net, note: Note<'_>, deadline: Moment) {
         let written = async {
-            if self.notes.begin() {
+            if !self.has_notes.swap(true, Ordering::Relaxed) {
                 self.announce(net, deadline).await?;
             }
-            self.notes.put(net, note, deadline).await
+            self.put(net, note, deadline).await
         };
         if let Err(error) = written.await {
             tracing::debug!(target: "redlatch", %error, "the note of a hold was not written");
         }
+    }
+
+    /// Writes a note, and removes those of earlier holds.
+    async fn put(&self, net: &Net, note: Note<'_>, deadline: Moment) -> Result<(), Error> {
+        let Some((key, slot)) = self.place(About::Hold, note.holder, note.name) else {
+            return Ok(());
+        };
+        let text = format!("{} {}", note.token, note.text);
+        let now = net.world.now();
+        let gone = {
+            let mut kept = lock(&self.notes);
+            let mut gone = over(&mut kept, now);
+            gone.retain(|gone| *gone != key);
+            kept.retain(|kept| kept.key != key);
+            kept.push(Kept {
+                key: key.clone(),
+                text: text.clone(),
+                hold: note.hold,
+                until: now + note.lease,
+            });
+            gone
+        };
+        let span = note.lease.max(timeouts::RECORD_TTL);
+        net.ask(slot, set(&key, &text, span), deadline).await?;
+        remove(net, slot, gone, deadline).await
+    }
+
+    /// Writes the notes anew, so that they do not expire.
+    async fn renew_notes(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
+        let (gone, left) = {
+            let mut kept = lock(&self.notes);
+            let gone = over(&mut kept, net.world.now());
+            let left = kept.iter();
+            let left = left.map(|kept| set(&kept.key, &kept.text, timeouts::RECORD_TTL));
+            (gone, left.collect::<Vec<_>>())
+        };
+        for command in left {
+            net.ask(self.slot, command, deadline).await?;
+        }
+        remove(net, self.slot, gone, deadline).await
     }
 
     /// Reads the note of a hold, whose client has the description `of`. Costs one command, and none
@@ -183,8 +264,7 @@ impl ClientRecord {
         if !of.is_some_and(|of| of.has_notes) {
             return Ok(None);
         }
-        self.notes
-            .read(net, About::Hold, hold, token, deadline)
+        self.read_about(net, About::Hold, hold, token, deadline)
             .await
     }
 
@@ -196,25 +276,56 @@ impl ClientRecord {
         token: Option<Token>,
         deadline: Moment,
     ) -> Result<Option<String>, Error> {
-        self.notes
-            .read(net, About::End, hold, token, deadline)
+        self.read_about(net, About::End, hold, token, deadline)
             .await
+    }
+
+    /// Reads a note of a hold. With a token, a note of another hold of the same owner is none.
+    async fn read_about(
+        &self,
+        net: &Net,
+        about: About,
+        (holder, name): (&str, &str),
+        token: Option<Token>,
+        deadline: Moment,
+    ) -> Result<Option<String>, Error> {
+        let Some((key, slot)) = self.place(about, holder, name) else {
+            return Ok(None);
+        };
+        let reply = net.ask(slot, Command::new("GET").arg(key), deadline).await;
+        let text = match reply {
+            Ok(reply) => reply.as_str().map(str::to_owned),
+            // The holder is useful to the caller even without its note.
+            Err(error) if matches!(error.kind(), ErrorKind::Permission | ErrorKind::WrongKind) => {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(text.and_then(|text| {
+            let (of, note) = text.split_once(' ')?;
+            let same = token.is_none_or(|token| of == token.to_string());
+            same.then(|| note.to_owned())
+        }))
     }
 
     /// Writes that this client ends a hold by force, and why. Costs one command.
     pub(crate) async fn note_end(
         &self,
         net: &Net,
-        hold: (&str, &str),
+        (holder, name): (&str, &str),
         token: Option<Token>,
         why: Option<&str>,
         deadline: Moment,
     ) -> Result<(), Error> {
-        let text = match why {
-            Some(why) => format!("{}: {why}", self.metadata),
-            None => self.metadata.to_string(),
+        let Some((key, slot)) = self.place(About::End, holder, name) else {
+            return Ok(());
         };
-        self.notes.put_end(net, hold, token, &text, deadline).await
+        let mut text = format!("{} {}", token.map_or(0, Token::as_u64), self.metadata);
+        if let Some(why) = why {
+            text = format!("{text}: {why}");
+        }
+        let command = set(&key, &text, timeouts::RECORD_TTL);
+        net.ask(slot, command, deadline).await.map(drop)
     }
 
     /// Removes the record and the notes. If that fails, they expire. A server that has confirmed no
@@ -227,8 +338,8 @@ impl ClientRecord {
         };
         let deadline = net.world.now() + limit;
         let command = Command::new("DEL").arg(&self.record);
-        let notes = self.notes.take().into_iter();
-        let command = notes.fold(command, |command, note| command.arg(note));
+        let notes = std::mem::take(&mut *lock(&self.notes)).into_iter();
+        let command = notes.fold(command, |command, note| command.arg(note.key));
         if let Err(error) = net.ask(self.slot, command, deadline).await {
             tracing::debug!(target: "redlatch", %error, "the client's record stays until its time is up");
         }
@@ -261,7 +372,7 @@ impl ClientRecord {
             let deadline = net.world.now() + timeouts::RECORD_WRITE;
             let renewed = async {
                 self.announce(&net, deadline).await?;
-                self.notes.renew(&net, self.slot, deadline).await
+                self.renew_notes(&net, deadline).await
             };
             pause = match renewed.await {
                 Ok(()) => timeouts::RECORD_TTL / 3,
@@ -295,6 +406,42 @@ impl ClientRecord {
             Err(error) => Err(error),
         }
     }
+}
+
+impl ClientRecord {
+    /// Returns the key of a note, and its slot, which is that of the client's record. `holder` is
+    /// an owner, `<client>:<n>`; an end needs the client only.
+    fn place(&self, about: About, holder: &str, name: &str) -> Option<(String, u16)> {
+        let client = ClientId::of_owner(holder)?;
+        let key = Key::new(&self.prefix, &Name::parse(client.as_str()).ok()?);
+        let place = match about {
+            // A permit with an id has a suffix that says which one of its acquisition it is.
+            About::Hold => format!("{}:{}:{name}", key.part("n"), holder.split(':').nth(1)?),
+            About::End => format!("{}:{name}", key.part("b")),
+        };
+        Some((place, key.slot()))
+    }
+}
+
+/// Removes the notes whose holds are over at `now`, and returns their keys.
+fn over(kept: &mut Vec<Kept>, now: Moment) -> Vec<String> {
+    let is_over = |kept: &mut Kept| kept.hold.strong_count() == 0 && kept.until <= now;
+    let gone = kept.extract_if(.., is_over);
+    gone.map(|kept| kept.key).collect()
+}
+
+fn set(key: &str, text: &str, span: Duration) -> Command {
+    let command = Command::new("SET").arg(key).arg(text);
+    command.arg("PX").arg(span.as_millis().to_string())
+}
+
+async fn remove(net: &Net, slot: u16, keys: Vec<String>, deadline: Moment) -> Result<(), Error> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let keys = keys.into_iter();
+    let command = keys.fold(Command::new("DEL"), Command::arg);
+    net.ask(slot, command, deadline).await.map(drop)
 }
 
 fn record(prefix: &Prefix, client: &str) -> (String, u16) {

@@ -1,6 +1,8 @@
 //! The parts of a client that the engine uses: its settings, its clock, its tables.
 
 use std::{
+    any::{Any, TypeId},
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
@@ -17,7 +19,7 @@ use crate::{
     base::{
         life::Life,
         observe::{self, Described, Labels},
-        owner::{ClientId, Numbers},
+        owner::{AttemptId, ClientId, Numbers},
         primitive::Grant,
         rules::{Rule, Rules},
         sync::{AtomicUsize, Mutex, lock},
@@ -26,14 +28,14 @@ use crate::{
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
         Watchdog, Withdrawals, client_record::ClientRecord, linger, options::Standing,
-        sibling_tables::SiblingTables,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
+        hold::{HoldState, LocalLease},
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
         time::Moment,
-        waiter::{QueueView, RECHECK, RateLimiter, Step, WaitStrategy, Waiter},
+        waiter::{Busy, QueueView, RECHECK, RateLimiter, Step, Subscription, WaitStrategy, Waiter},
     },
     runtime::Runtime,
 };
@@ -109,8 +111,9 @@ impl Client {
         &self.0.net
     }
 
-    pub(crate) fn numbers(&self) -> &Numbers {
-        &self.0.numbers
+    /// Draws the id of a new attempt.
+    pub(crate) fn draw_attempt(&self) -> AttemptId {
+        AttemptId::draw(&self.0.numbers)
     }
 
     pub(crate) fn holds(&self) -> &Holds {
@@ -121,32 +124,35 @@ impl Client {
         &self.0.local_queues
     }
 
-    pub(crate) fn phase_watches(&self) -> &Arc<PhaseWatches> {
-        &self.0.phase_watches
-    }
-
-    pub(crate) fn withdrawals(&self) -> &Withdrawals {
-        &self.0.withdrawals
-    }
-
-    pub(crate) fn watchdog(&self) -> &Watchdog {
-        &self.0.watchdog
-    }
-
     /// Tells whether the client keeps a rule. It keeps all rules unless the simulator breaks one.
     #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
     }
 
-    /// Returns the lease that the holder of `grant` may count on, after a request for `lease`.
-    pub(crate) fn believed(&self, grant: &Grant, lease: Lease) -> Duration {
+    /// Returns from when on the holder of `grant` may count on a lease, and on which, after a
+    /// request for `lease` at `sent`. `None` if it may have ended at `now`.
+    pub(crate) fn believed(
+        &self,
+        grant: &Grant,
+        lease: Lease,
+        sent: Moment,
+        now: Moment,
+    ) -> Option<(Moment, Duration)> {
         let shorter = grant.lasts.map(|lasts| self.lease_of_holder(lasts));
-        shorter.unwrap_or_else(|| lease.span())
+        let span = shorter.unwrap_or_else(|| lease.span());
+        let sent = if self.keeps(Rule::CountFromSend) {
+            sent
+        } else {
+            now
+        };
+        self.lasts(sent, span, now).then_some((sent, span))
     }
 
-    pub(crate) fn trust(&self) -> Trust {
-        self.0.trust
+    /// Tells whether a holder may count at `now` on a lease of `span` from `sent`.
+    pub(crate) fn lasts(&self, sent: Moment, span: Duration, now: Moment) -> bool {
+        let mut local_lease = LocalLease::new(self.0.trust, sent, span);
+        !matches!(local_lease.state(now), HoldState::Lost(_))
     }
 
     /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
@@ -179,10 +185,6 @@ impl Client {
         self.0.strategy
     }
 
-    pub(crate) fn request_timeout(&self) -> Duration {
-        timeouts::REQUEST
-    }
-
     /// Returns the key of `name`.
     pub(crate) fn key(&self, name: &Name) -> Key {
         Key::new(&self.0.prefix, name)
@@ -202,12 +204,29 @@ impl Client {
 
     pub(crate) fn next_step(&self, waiter: &mut Waiter, queue: &QueueView, now: Moment) -> Step {
         let random = self.runtime().random();
-        self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter))
+        let mut step = self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter));
+        if let Step::Wait { until, .. } = &mut step
+            && !self.keeps(Rule::LookAgain)
+        {
+            *until = waiter.plan().bound(Moment::FAR_FUTURE);
+        }
+        step
     }
 
-    /// Returns the background releaser.
-    pub(crate) fn releaser(&self) -> &Releaser {
-        &self.0.releaser
+    /// Tells a waiter whether messages reach it, after a subscription that began at `now`.
+    pub(crate) fn subscribed(&self, waiter: &mut Waiter, ready: bool, now: Moment) {
+        if !ready {
+            return waiter.on_unsubscribed();
+        }
+        waiter.on_subscribed();
+        if !self.keeps(Rule::TryAfterSubscribing) {
+            let busy = Busy {
+                remaining: Duration::MAX,
+                subscription: Subscription::Active,
+                ..Busy::default()
+            };
+            waiter.on_busy(now, busy);
+        }
     }
 
     /// Hands a release to the background releaser. Works in any context.
@@ -220,16 +239,15 @@ impl Client {
 
     /// Hands the release of a dropped guard to the background releaser. A runtime for programs
     /// without async code waits for the answer.
-    pub(crate) fn release_dropped(
-        &self,
-        ticket: ReleaseTicket<'_>,
-        key: &Key,
-        pending: PendingRelease,
-    ) {
+    pub(crate) fn release_dropped(&self, ticket: ReleaseTicket<'_>, pending: PendingRelease) {
+        let primitive = Arc::clone(&pending.primitive);
+        if !self.keeps(Rule::ReleaseOnDrop) {
+            return;
+        }
         self.enqueue_release(pending);
         drop(ticket);
         linger(self.runtime(), || {
-            let settled = self.0.releaser.ahead(key, Ahead::Settled)?;
+            let settled = self.0.releaser.ahead(primitive.key(), Ahead::Settled)?;
             Some(Box::pin(settled))
         });
     }
@@ -325,6 +343,18 @@ impl Client {
         let _ = closing.wait_for(|&closing| closing).await;
     }
 
+    /// Awaits `work`, but fails as soon as the client accepts no more work.
+    pub(crate) async fn unless_closing<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Unpin,
+    ) -> Result<T, Error> {
+        select! {
+            biased;
+            result = work => result,
+            () = self.closing() => Err(self.closed()),
+        }
+    }
+
     /// Notifies `close` that the last guard of a hold, or an acquisition, has gone.
     pub(crate) fn quieter(&self) {
         self.0.quieter.notify_waiters();
@@ -361,24 +391,20 @@ impl Client {
     }
 
     pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<(Owner, Standing), Error> {
-        let owner = match choice {
-            OwnerChoice::Given(owner) => owner.clone(),
+        let known = match choice {
+            OwnerChoice::Given(owner) => Some(owner.clone()),
             // A scope of another client does not apply to this one.
-            OwnerChoice::Scope => {
-                match Owner::current().filter(|owner| owner.client() == self.id()) {
-                    Some(owner) => owner,
-                    None => return Ok((self.owner(), Standing::Fresh)),
-                }
-            }
-            OwnerChoice::Fresh => return Ok((self.owner(), Standing::Fresh)),
+            OwnerChoice::Scope => Owner::current().filter(|owner| owner.client() == self.id()),
+            OwnerChoice::Fresh => None,
         };
-        if owner.client() == self.id() {
-            return Ok((owner, Standing::Known));
+        match known {
+            None => Ok((self.owner(), Standing::Fresh)),
+            Some(owner) if owner.client() == self.id() => Ok((owner, Standing::Known)),
+            Some(owner) => Err(Error::new(
+                ErrorKind::ForeignOwner,
+                format!("owner {owner} belongs to another client than {}", self.id()),
+            )),
         }
-        Err(Error::new(
-            ErrorKind::ForeignOwner,
-            format!("owner {owner} belongs to another client than {}", self.id()),
-        ))
     }
 
     /// Counts one more acquisition in progress. Fails if the client has as many as it allows.
@@ -455,5 +481,38 @@ impl fmt::Debug for Client {
             .field("id", self.id())
             .field("prefix", &self.0.prefix.as_str())
             .finish_non_exhaustive()
+    }
+}
+
+/// The tables that sibling crates keep for each client: one value of each type that a sibling crate
+/// has asked for.
+///
+/// A table must not keep its client alive.
+#[derive(Debug, Default)]
+pub(crate) struct SiblingTables(Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl SiblingTables {
+    /// Returns the value of type `T`. All callers get the same one.
+    pub(crate) fn get<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut tables = lock(&self.0);
+        let table = tables
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        // Its entry has the key of its type.
+        Arc::clone(table).downcast().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_has_one_table() {
+        let tables = SiblingTables::default();
+        *lock(&tables.get::<Mutex<u8>>()) = 7;
+        *lock(&tables.get::<Mutex<u16>>()) = 8;
+        assert_eq!(*lock(&tables.get::<Mutex<u8>>()), 7);
+        assert_eq!(*lock(&SiblingTables::default().get::<Mutex<u8>>()), 0);
     }
 }

@@ -4,12 +4,10 @@
 //! one by one, by the loop that can wait. Its undo releases each name separately, all with the
 //! attempt's single id.
 
-use std::sync::Arc;
-
-use tokio::select;
+use std::{pin::pin, sync::Arc};
 
 use super::{
-    AcquireOptions, Held, Hold, Wait,
+    AcquireOptions, Held, Wait,
     attempt::Attempt,
     hold::{Ahead, Granted},
     options::Standing,
@@ -19,16 +17,10 @@ use crate::{
     base::{
         observe::{self, Labels},
         primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
-        rules::Rule,
         script::CallOutcome,
     },
     net::{Dispatch, Limit, Request},
-    protocol::{
-        hold::{HoldState, LocalLease},
-        lease::Lease,
-        remains::Trace,
-        time::Moment,
-    },
+    protocol::{lease::Lease, remains::Trace, time::Moment},
 };
 
 /// The outcome of one attempt to acquire several names.
@@ -73,17 +65,16 @@ impl Client {
             standing,
             lease: options.lease.unwrap_or_else(|| self.default_lease()),
         };
-        let together = select! {
-            biased;
-            result = group.ask() => match result {
-                Ok(Together::Granted(_)) if self.is_closing() => Err(self.closed()),
-                result => result,
-            },
-            () = self.closing() => Err(self.closed()),
-        }?;
-        if let (Together::Granted(holds), Some(note)) = (&together, &options.note) {
-            for held in holds {
-                Box::pin(held.put_note(note)).await;
+        let asking = pin!(group.ask());
+        let together = self.unless_closing(asking).await?;
+        if let Together::Granted(holds) = &together {
+            // If the client began to close just before the grant, `close` may not have seen the
+            // holds.
+            self.check_closing()?;
+            if let Some(note) = &options.note {
+                for held in holds {
+                    Box::pin(held.put_note(note)).await;
+                }
             }
         }
         Ok(together)
@@ -106,15 +97,21 @@ impl Group<'_> {
             let holds = self.client.holds();
             holds.check_entry(primitive.as_ref(), &self.owner)?;
         }
-        let mut attempts =
-            Attempt::for_all(self.client, self.primitives, &self.owner, self.lease.span());
-        let (Some(first), Some(attempt)) = (self.primitives.first(), attempts.first()) else {
+        let Some(first) = self.primitives.first() else {
             return Ok(Together::Granted(Vec::new()));
         };
+        let (client, owner) = (self.client, &self.owner);
+        let id = client.draw_attempt();
+        let attempt = |primitive| {
+            // Nothing notifies it.
+            let silent = (true, None);
+            Attempt::new(client, primitive, owner, id.clone(), self.lease, silent)
+        };
+        let mut attempts: Vec<_> = self.primitives.iter().map(attempt).collect();
         let keys: Vec<_> = self.primitives.iter().map(|one| one.key()).collect();
         let request = AcquireRequest {
             owner: &self.owner,
-            attempt: attempt.id(),
+            attempt: &id,
             lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
             address: "",
@@ -140,7 +137,7 @@ impl Group<'_> {
         let started = self.client.now();
         let act_before = self.client.act_before(&session, started);
         for attempt in &mut attempts {
-            attempt.sending(act_before, false);
+            attempt.remains.sending(act_before, false);
         }
         let request = Request {
             calls: &[&call],
@@ -160,41 +157,31 @@ impl Group<'_> {
 
     /// Delivers the grants, unless the reply took so long that a lease may have ended.
     fn granted(&self, mut attempts: Vec<Attempt>, grants: &[Grant], started: Moment) -> Together {
-        attempts.iter_mut().for_each(Attempt::granted);
+        attempts
+            .iter_mut()
+            .for_each(|attempt| attempt.remains.granted());
         let now = self.client.now();
-        let sent = if self.client.keeps(Rule::CountFromSend) {
-            started
-        } else {
-            now
-        };
-        let over = |grant: &Grant| {
-            let span = self.client.believed(grant, self.lease);
-            let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
-            matches!(local_lease.state(now), HoldState::Lost(_))
-        };
-        if grants.iter().any(over) {
+        let lasts = |grant| self.client.believed(grant, self.lease, started, now);
+        let Some(lasts) = grants.iter().map(lasts).collect::<Option<Vec<_>>>() else {
             return Together::OneByOne;
-        }
-        let granted = self.primitives.iter().zip(&mut attempts).zip(grants);
-        let holds = granted.map(|((primitive, attempt), grant)| {
-            let delivered = attempt.deliver();
+        };
+        let granted = self.primitives.iter().zip(&mut attempts);
+        let granted = granted.zip(grants.iter().zip(lasts));
+        let holds = granted.map(|((primitive, attempt), (&grant, lasts))| {
             let granted = Granted {
                 primitive,
                 owner: &self.owner,
                 standing: self.standing,
-                token: grant.token,
-                serial: grant.serial,
-                delivered: &delivered,
+                options: self.options,
                 lease: self.lease,
-                span: self.client.believed(grant, self.lease),
-                max_hold: self.options.max_hold,
-                durability: self.options.durability,
-                sent,
+                grant,
+                delivered: attempt.deliver(),
+                lasts,
                 ahead: Ahead::No,
             };
-            let hold = Hold::enter(self.client, &granted, now);
+            let held = Held::enter(self.client, &granted, now, 0);
             observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);
-            Held::new(hold, &delivered, *grant, 0)
+            held
         });
         Together::Granted(holds.collect())
     }
@@ -212,7 +199,7 @@ fn answer(
             let effect = failure.effect();
             attempts
                 .iter_mut()
-                .for_each(|attempt| attempt.failed(effect));
+                .for_each(|attempt| attempt.remains.failed(effect));
             return Ok(AnswerForAll::Refused);
         }
     };
@@ -226,7 +213,7 @@ fn answer(
         };
         attempts
             .iter_mut()
-            .for_each(|attempt| attempt.answered(trace));
+            .for_each(|attempt| attempt.remains.answered(trace));
     }
     answer
 }

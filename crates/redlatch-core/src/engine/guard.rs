@@ -10,14 +10,14 @@ use std::{
 };
 
 use super::{
-    Hold, PendingRelease, Released, context::ReleaseTicket, notes::Note, release, shares::Delivered,
+    Hold, PendingRelease, Released, client_record::Note, context::ReleaseTicket, hold::Granted,
+    release,
 };
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
         owner::AttemptId,
-        primitive::{Grant, HoldNames, Primitive, Renewed, Token},
-        rules::Rule,
+        primitive::{HoldNames, Primitive, Renewed, Token},
         sync::AtomicBool,
         timeouts,
     },
@@ -50,15 +50,17 @@ pub struct Held {
 }
 
 impl Held {
-    pub(super) const fn new(
-        hold: Arc<Hold>,
-        delivered: &Delivered,
-        grant: Grant,
+    /// Enters the hold of a grant that `acknowledged` replicas have confirmed.
+    pub(super) fn enter(
+        client: &Client,
+        granted: &Granted<'_>,
+        now: Moment,
         acknowledged: u32,
     ) -> Self {
+        let grant = granted.grant;
         Self {
-            hold,
-            attempt: delivered.id.number(),
+            hold: Hold::enter(client, granted, now),
+            attempt: granted.delivered.id.number(),
             token: grant.token,
             units: grant.count,
             acknowledged,
@@ -69,19 +71,19 @@ impl Held {
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        self.hold.primitive().name()
+        self.hold.primitive.name()
     }
 
     /// Returns the owner. Pass the owner to an acquisition to re-enter; see
     /// [`Acquire::owner`](crate::Acquire::owner).
     pub fn owner(&self) -> &Owner {
-        self.hold.owner()
+        &self.hold.owner
     }
 
     /// Returns the client that acquired the hold. It has no method `lock`, since all kinds of locks
     /// share it. `redlatch::Client::from(guard.client().clone())` has one.
     pub fn client(&self) -> &Client {
-        self.hold.client()
+        &self.hold.client
     }
 
     /// Returns the fencing token of this hold. The token is greater than the token of every earlier
@@ -108,7 +110,7 @@ impl Held {
     /// library, from the module `compat`.
     #[doc(alias = "fencing token")]
     pub fn token(&self) -> Token {
-        self.hold.token()
+        self.hold.token
     }
 
     /// Returns the number of guards of this hold in this process. Sends no request.
@@ -183,10 +185,10 @@ impl Held {
     /// # }
     /// ```
     pub fn state(&self) -> HoldState {
-        if self.hold.client().is_forked() {
+        if self.hold.client.is_forked() {
             return HoldState::Lost(LossCause::Forked);
         }
-        self.hold.state(self.hold.client().now())
+        self.hold.state(self.hold.client.now())
     }
 
     /// Returns the kind of the held object, as it appears in events and metrics.
@@ -199,7 +201,7 @@ impl Held {
     /// # }
     /// ```
     pub fn kind(&self) -> &'static str {
-        self.hold.primitive().kind()
+        self.hold.primitive.kind()
     }
 
     /// Fails with the cause if the hold is lost. Call this method before each step that relies on
@@ -260,10 +262,10 @@ impl Held {
     #[doc(alias = "remainTimeToLive")]
     #[doc(alias = "ttl")]
     pub fn remaining(&self) -> Duration {
-        if self.hold.client().is_forked() {
+        if self.hold.client.is_forked() {
             return Duration::ZERO;
         }
-        self.hold.remaining(self.hold.client().now())
+        self.hold.remaining(self.hold.client.now())
     }
 
     /// Resolves when the hold is lost. The timer is set to 2 ms before the deadline, so no reply
@@ -409,10 +411,16 @@ impl Held {
     #[doc(alias = "refresh")]
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
-        let client = self.hold.client();
+        let client = &self.hold.client;
         client.check_process()?;
         client.net().world.life.check()?;
         self.check()?;
+        let extended = self.extend_to(lease).await;
+        extended.map_err(|error| self.about(error))
+    }
+
+    async fn extend_to(&self, lease: Lease) -> Result<(), Error> {
+        let client = &self.hold.client;
         let deadline = self
             .hold
             .valid_until()
@@ -430,26 +438,18 @@ impl Held {
             };
             let Answered {
                 reply, confirmed, ..
-            } = client
-                .net()
-                .insist(repeated)
-                .await
-                .map_err(|error| self.about(error))?;
-            let renewed = self.hold.primitive().renewed(&reply);
-            match renewed.map_err(|error| self.about(error))? {
-                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => {
-                    return confirmed.map_err(|error| self.about(error));
-                }
+            } = client.net().insist(repeated).await?;
+            match self.hold.primitive.renewed(&reply)? {
+                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
                 Renewed::Renewed => {
-                    self.hold.extended(sent, lease.span());
+                    self.hold.extended(sent, client.now(), lease.span());
                     return self.check();
                 }
                 Renewed::Ends(rest) => {
                     let rest = client.lease_of_holder(rest);
-                    self.hold.extended(sent, rest);
+                    self.hold.extended(sent, client.now(), rest);
                     let message = format!("nothing makes it last longer than {rest:?}");
-                    let error = Error::new(crate::ErrorKind::OutOfRange, message);
-                    return Err(self.about(error));
+                    return Err(Error::new(crate::ErrorKind::OutOfRange, message));
                 }
                 Renewed::Lost(cause) => {
                     self.hold.lose(cause);
@@ -459,13 +459,12 @@ impl Held {
             }
         }
         let message = "the server got the extension too late; the lease is what it was";
-        let error = Error::new(crate::ErrorKind::Unavailable, message);
-        Err(self.about(error))
+        Err(Error::unavailable(message))
     }
 
     /// Names the object of this guard in `error`.
     fn about(&self, error: Error) -> Error {
-        let primitive = self.hold.primitive();
+        let primitive = &self.hold.primitive;
         error.about(primitive.kind(), primitive.name())
     }
 
@@ -498,9 +497,9 @@ impl Held {
     /// If the future is dropped, the release continues in the background.
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, Error> {
-        self.hold.client().check_process()?;
-        let ticket = ReleaseTicket::new(self.hold.client());
-        let now = self.hold.client().now();
+        self.hold.client.check_process()?;
+        let ticket = ReleaseTicket::new(&self.hold.client);
+        let now = self.hold.client.now();
         let pending = self.take_release_at(now);
         release::run(ticket, pending, Some(now)).await
     }
@@ -513,7 +512,7 @@ impl Held {
     /// grace. So this allows work which has been told to finish until then.
     #[doc(hidden)]
     pub fn work_until(&self) -> Result<Moment, LossCause> {
-        let client = self.hold.client();
+        let client = &self.hold.client;
         if client.is_forked() {
             return Err(LossCause::Forked);
         }
@@ -538,14 +537,14 @@ impl Held {
     /// Returns the primitive that the guard holds. For the crates of this family.
     #[doc(hidden)]
     pub fn primitive(&self) -> &Arc<dyn Primitive> {
-        self.hold.primitive()
+        &self.hold.primitive
     }
 
     /// Returns the serial of the hold, for kinds that name holds by serials. For the crates of this
     /// family.
     #[doc(hidden)]
     pub fn serial(&self) -> u64 {
-        self.hold.serial()
+        self.hold.serial
     }
 
     /// Returns the token that this guard was granted with. The guards of one hold may have
@@ -576,12 +575,12 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let act_before = self.void_by();
-        let _ticket = ReleaseTicket::new(self.hold.client());
+        let _ticket = ReleaseTicket::new(&self.hold.client);
         // This release takes nothing back.
         let mut stop = self.pending_release(u32::MAX);
         self.take_release();
         if act_before.is_some() {
-            let client = self.hold.client();
+            let client = &self.hold.client;
             stop.give_up_at = stop.give_up_at.max(client.now() + ServerClock::REACH * 2);
             client.enqueue_release(stop);
         }
@@ -591,13 +590,13 @@ impl Held {
     /// Writes a note about the hold, within a second and a part of the lease. See
     /// [`ClientRecord::note`](super::client_record::ClientRecord).
     pub(super) async fn put_note(&self, text: &str) {
-        let primitive = self.hold.primitive();
+        let primitive = &self.hold.primitive;
         let attempt = self.attempt();
         let holder = match primitive.hold_names() {
             HoldNames::Owners => self.owner().to_string(),
             HoldNames::Attempts => attempt.to_string(),
         };
-        let client = self.hold.client();
+        let client = &self.hold.client;
         let lease = self.remaining();
         let hold: Weak<Hold> = Arc::downgrade(&self.hold);
         let note = Note {
@@ -629,7 +628,7 @@ impl Held {
     /// Returns the attempt that acquired it. For the crates of this family.
     #[doc(hidden)]
     pub fn attempt(&self) -> AttemptId {
-        AttemptId::of(self.hold.owner(), self.attempt)
+        AttemptId::of(&self.hold.owner, self.attempt)
     }
 
     /// Sets the total number of its units that are permanently gone.
@@ -640,7 +639,7 @@ impl Held {
     /// Removes this guard from the hold in this process. The returned release ends it on the
     /// server.
     pub(super) fn take_release(&self) -> PendingRelease {
-        self.take_release_at(self.hold.client().now())
+        self.take_release_at(self.hold.client.now())
     }
 
     fn take_release_at(&self, now: Moment) -> PendingRelease {
@@ -648,16 +647,14 @@ impl Held {
         let mut pending = self.pending_release(0);
         self.hold.leave(self.attempt, now);
         if self.hold.guards() == 0 {
-            pending.name_next_waiter(self.hold.client().local_queues());
+            pending.name_next_waiter(self.hold.client.local_queues());
         }
         pending
     }
 
     /// Returns the release after which `left` units of this guard remain on the server.
     pub(super) fn pending_release(&self, left: u32) -> PendingRelease {
-        let mut pending = self.hold.pending_release(self.attempt);
-        pending.left = left;
-        pending
+        self.hold.pending_release(self.attempt, left)
     }
 }
 
@@ -665,15 +662,13 @@ impl Drop for Held {
     fn drop(&mut self) {
         // In a forked process this must not run: another thread of the parent may have held the
         // locks that `leave` takes.
-        if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
-            let client = self.hold.client();
-            let releases = client.keeps(Rule::ReleaseOnDrop);
-            let ticket = ReleaseTicket::new(client);
-            let pending = self.take_release();
-            if releases {
-                client.release_dropped(ticket, self.hold.primitive().key(), pending);
-            }
+        let client = &self.hold.client;
+        if self.released.load(Ordering::Relaxed) || client.is_forked() {
+            return;
         }
+        let ticket = ReleaseTicket::new(client);
+        let pending = self.take_release();
+        client.release_dropped(ticket, pending);
     }
 }
 

@@ -5,6 +5,7 @@ mod renewing;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    slice,
     sync::Arc,
     thread,
     time::Duration,
@@ -13,20 +14,17 @@ use std::{
 use tokio::{sync::Notify, task};
 use tracing::Span;
 
-use super::{
-    PendingRelease,
-    options::Standing,
-    shares::{Delivered, Share, Shares, Terms},
-};
+use super::{AcquireOptions, PendingRelease, options::Standing, pending_release::Part};
 use crate::{
     Client, Durability, Owner,
     base::{
         observe::{self, Labels},
         owner::AttemptId,
-        primitive::{HoldNames, Primitive, Token},
+        primitive::{Grant, HoldNames, Primitive, Token},
         rules::Rule,
         sync::{Mutex, MutexGuard, lock},
     },
+    net::CalledBy,
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         lease::Lease,
@@ -44,16 +42,16 @@ use crate::{
 /// A client may have very many holds, so rare data is boxed.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    id: u64,
-    client: Client,
-    primitive: Arc<dyn Primitive>,
-    owner: Owner,
-    token: Token,
-    serial: u64,
-    /// The number of the attempt that acquired it.
-    attempt: u64,
-    /// The [`caller`] that acquired it.
-    acquirer: u64,
+    pub(super) id: u64,
+    pub(super) client: Client,
+    pub(super) primitive: Arc<dyn Primitive>,
+    pub(super) owner: Owner,
+    pub(super) token: Token,
+    pub(super) serial: u64,
+    /// The number of the attempt that began it.
+    pub(super) attempt: u64,
+    /// The [`caller`] that acquired it, which may have moved the guard since.
+    pub(super) acquirer: u64,
     since: Moment,
     /// `None` if the tracing subscriber ignores the span.
     span: Option<Box<Span>>,
@@ -91,16 +89,12 @@ pub(super) struct Granted<'a> {
     pub(super) primitive: &'a Arc<dyn Primitive>,
     pub(super) owner: &'a Owner,
     pub(super) standing: Standing,
-    pub(super) token: Token,
-    pub(super) serial: u64,
-    pub(super) delivered: &'a Delivered,
+    pub(super) options: &'a AcquireOptions,
     pub(super) lease: Lease,
-    /// The lease that this process counts on.
-    pub(super) span: Duration,
-    pub(super) max_hold: Option<Duration>,
-    pub(super) durability: Durability,
-    /// The time at which the request was sent.
-    pub(super) sent: Moment,
+    pub(super) grant: Grant,
+    pub(super) delivered: Delivered,
+    /// The time from which the lease counts, and the part of it that this process counts on.
+    pub(super) lasts: (Moment, Duration),
     pub(super) ahead: Ahead,
 }
 
@@ -116,18 +110,16 @@ impl Hold {
     /// Enters a grant: joins the hold that the grant names, or begins a new one.
     pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let (key, side) = (granted.primitive.key(), granted.primitive.side());
+        let serial = granted.grant.serial;
         let mut table = client.holds().table();
         let present = table.get(key, granted.owner, side);
         let (hold, older) = match present {
-            Some(hold) if hold.serial == granted.serial && hold.is_live(now) => (hold, None),
+            Some(hold) if hold.serial == serial && hold.is_live(now) => (hold, None),
             older => {
                 let hold = Self::begin(client, granted, now);
                 // The reply that names an older hold may arrive last. The later hold keeps its
                 // place.
-                if older
-                    .as_ref()
-                    .is_none_or(|older| older.serial <= granted.serial)
-                {
+                if older.as_ref().is_none_or(|older| older.serial <= serial) {
                     if let Some(older) = &older {
                         table.remove(older);
                     }
@@ -144,11 +136,7 @@ impl Hold {
             hold.tell_deadline(now);
         }
         if let Some(older) = older {
-            let stale = if older.serial > granted.serial {
-                &hold
-            } else {
-                &older
-            };
+            let stale = if older.serial > serial { &hold } else { &older };
             stale.lose(LossCause::Taken);
         }
         if client.wait_strategy() == WaitStrategy::Notify {
@@ -158,9 +146,9 @@ impl Hold {
         if world.changed.is_some() && hold.has_own_key() {
             world.read_key(Some(key.as_str()));
         }
-        let attempt = granted.delivered.id.number();
-        let local_queues = client.local_queues();
         if granted.standing == Standing::Known {
+            let attempt = granted.delivered.id.number();
+            let local_queues = client.local_queues();
             local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
         }
         hold
@@ -172,33 +160,29 @@ impl Hold {
     }
 
     fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
-        let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
-        observe::begun(granted.primitive.as_ref());
-        let span = observe::hold_span(
-            granted.primitive.as_ref(),
-            granted.owner,
-            &granted.token,
-            local_lease.valid_until() - now,
-        );
+        let (sent, lasts) = granted.lasts;
+        let local_lease = LocalLease::new(client.0.trust, sent, lasts);
+        let (primitive, token) = (granted.primitive.as_ref(), granted.grant.token);
+        observe::begun(primitive);
+        let remaining = local_lease.valid_until() - now;
+        let span = observe::hold_span(primitive, granted.owner, &token, remaining);
         Arc::new(Self {
-            id: client.numbers().draw(),
+            id: client.0.numbers.draw(),
             client: client.clone(),
             primitive: Arc::clone(granted.primitive),
             owner: granted.owner.clone(),
-            token: granted.token,
-            serial: granted.serial,
+            token,
+            serial: granted.grant.serial,
             attempt: granted.delivered.id.number(),
             acquirer: caller(),
             since: match granted.ahead {
-                Ahead::No => granted.sent,
+                Ahead::No => sent,
                 Ahead::Yes => now,
             },
             span: (!span.is_none()).then(|| Box::new(span)),
             inner: Mutex::new(Inner {
                 local_lease,
-                asked_until: granted.sent
-                    + client.lease_on_server(granted.span)
-                    + ServerClock::REACH,
+                asked_until: sent + client.lease_on_server(lasts) + ServerClock::REACH,
                 shares: Shares::new(),
                 renewal: Renewal::Never,
                 changed: None,
@@ -210,52 +194,19 @@ impl Hold {
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
+        let (options, delivered) = (granted.options, &granted.delivered);
         let terms = Terms {
-            until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
-            copies: granted.delivered.copies.clone(),
-            durability: granted.durability,
+            until: options.max_hold.map_or(USUAL.until, |max| now + max),
+            copies: delivered.copies.clone(),
+            durability: options.durability,
             forgotten: 0,
         };
-        let share = Share::new(granted.delivered.id.number(), granted.lease, terms);
-        let (trust, mut inner) = (self.client.trust(), self.inner());
-        let local_lease = &mut inner.local_lease;
-        local_lease.extended(trust, granted.sent, granted.span, now);
+        let share = Share::new(delivered.id.number(), granted.lease, terms);
+        let (trust, mut inner) = (self.client.0.trust, self.inner());
+        let (sent, lasts) = granted.lasts;
+        inner.local_lease.extended(trust, sent, lasts, now);
         inner.shares.push(share);
         self.reschedule(&mut inner, now);
-    }
-
-    pub(super) const fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) const fn primitive(&self) -> &Arc<dyn Primitive> {
-        &self.primitive
-    }
-
-    pub(crate) const fn owner(&self) -> &Owner {
-        &self.owner
-    }
-
-    pub(crate) const fn token(&self) -> Token {
-        self.token
-    }
-
-    /// Returns the number of the attempt that began the hold.
-    pub(super) const fn attempt(&self) -> u64 {
-        self.attempt
-    }
-
-    /// Returns the [`caller`] that acquired it, which may have moved the guard since.
-    pub(super) const fn acquirer(&self) -> u64 {
-        self.acquirer
-    }
-
-    pub(crate) const fn serial(&self) -> u64 {
-        self.serial
     }
 
     /// Tells whether the key is in the layout of this family, and changes with this hold and its
@@ -284,21 +235,15 @@ impl Hold {
     /// behind.
     fn over_by(&self, inner: &Inner) -> Moment {
         let asked = inner.asked_until.max(inner.local_lease.valid_until());
-        let margin = self.client.trust().margin(asked - self.since);
+        let margin = self.client.0.trust.margin(asked - self.since);
         asked + self.client.lease_on_server(margin * 2)
     }
 
     /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
-        let mut inner = self.inner();
-        let (state, valid_until) = (
-            inner.local_lease.state(now),
-            inner.local_lease.valid_until(),
-        );
-        drop(inner);
-        match self.tell(state) {
+        match self.state(now) {
             HoldState::Lost(_) => Duration::ZERO,
-            HoldState::Held | HoldState::Unknown => valid_until - now,
+            HoldState::Held | HoldState::Unknown => self.valid_until() - now,
         }
     }
 
@@ -344,27 +289,28 @@ impl Hold {
         let shares = self.inner().shares.as_slice().to_vec();
         for share in shares {
             self.client
-                .enqueue_release(self.pending_release(share.attempt));
+                .enqueue_release(self.pending_release(share.attempt, 0));
         }
     }
 
-    /// Returns the release that ends `attempt` of this hold on the server.
-    pub(super) fn pending_release(&self, attempt: u64) -> PendingRelease {
+    /// Returns the release after which `left` units of `attempt` remain on the server.
+    pub(super) fn pending_release(&self, attempt: u64, left: u32) -> PendingRelease {
         let inner = self.inner();
-        let share = inner.shares.get(attempt);
-        let copies = share.and_then(Share::copies);
+        let terms = inner.shares.get(attempt).map_or(&USUAL, Share::terms);
+        let copies = terms.copies.as_deref();
         PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: AttemptId::of(&self.owner, attempt),
-            token: Some(self.token),
-            serial: Some(self.serial),
+            part: Some(Part {
+                token: self.token,
+                serial: self.serial,
+                left,
+                forgotten: terms.forgotten,
+            }),
             void_by: copies.map(|copies| copies.act_before),
             copies: copies.is_some(),
-            address: copies.map_or_else(String::new, |copies| copies.address.clone()),
-            undo: false,
-            left: 0,
-            forgotten: share.map_or(0, Share::forgotten),
+            called_by: copies.and_then(|copies| copies.called_by.clone()),
             next_waiter: None,
             give_up_at: self.over_by(&inner),
         }
@@ -381,7 +327,7 @@ impl Hold {
     /// flight.
     pub(super) fn void_by(&self, attempt: u64) -> Option<u64> {
         let inner = self.inner();
-        let copies = inner.shares.get(attempt)?.copies()?;
+        let copies = inner.shares.get(attempt)?.terms().copies.as_ref()?;
         Some(copies.act_before)
     }
 
@@ -398,5 +344,170 @@ impl Hold {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
+    }
+}
+
+/// The state of a delivered attempt's requests.
+#[derive(Clone, Debug)]
+pub(super) struct Delivered {
+    pub(super) id: AttemptId,
+    /// Boxed, since nearly no attempt has copies.
+    pub(super) copies: Option<Box<Copies>>,
+}
+
+/// Requests of an attempt that may still act.
+#[derive(Clone, Debug)]
+pub(super) struct Copies {
+    /// The last server time at which the copies may act.
+    pub(super) act_before: u64,
+    /// How a waiter is notified that a copy may register after the hold has ended. `None` if copies
+    /// do not register.
+    pub(super) called_by: Option<Box<CalledBy>>,
+}
+
+/// The share of one guard in its hold.
+#[derive(Clone, Debug)]
+struct Share {
+    /// The number of the attempt that acquired it.
+    attempt: u64,
+    /// The lease that it was acquired with.
+    lease: Lease,
+    /// Boxed; `None` for the default terms.
+    terms: Option<Box<Terms>>,
+}
+
+/// The terms of a guard besides its lease.
+#[derive(Clone, Debug)]
+struct Terms {
+    /// The time until which the watchdog renews its lease.
+    until: Moment,
+    copies: Option<Box<Copies>>,
+    /// The durability that a renewal needs before it counts.
+    durability: Durability,
+    /// The number of its units that are permanently gone.
+    forgotten: u32,
+}
+
+/// The default terms.
+static USUAL: Terms = Terms {
+    until: Moment::FAR_FUTURE,
+    copies: None,
+    durability: Durability::Master,
+    forgotten: 0,
+};
+
+impl Share {
+    fn new(attempt: u64, lease: Lease, terms: Terms) -> Self {
+        let usual = terms.until == USUAL.until
+            && terms.copies.is_none()
+            && terms.durability == USUAL.durability;
+        Self {
+            attempt,
+            lease,
+            terms: (!usual).then(|| Box::new(terms)),
+        }
+    }
+
+    fn terms(&self) -> &Terms {
+        self.terms.as_deref().unwrap_or(&USUAL)
+    }
+
+    /// Returns the lease that the watchdog renews for it at `now`, if any.
+    fn renewing(&self, now: Moment) -> Option<Duration> {
+        let renewing = self.lease.is_renewed() && now < self.terms().until;
+        renewing.then(|| self.lease.span())
+    }
+
+    /// Sets the total number of its units that are permanently gone.
+    fn forget(&mut self, forgotten: u32) {
+        let terms = self.terms.get_or_insert_with(|| Box::new(USUAL.clone()));
+        terms.forgotten = forgotten;
+    }
+}
+
+/// One share for each guard.
+#[derive(Debug)]
+enum Shares {
+    /// Nearly every hold has one guard.
+    One(Share),
+    Many(Vec<Share>),
+}
+
+impl Shares {
+    const fn new() -> Self {
+        Self::Many(Vec::new())
+    }
+
+    fn push(&mut self, share: Share) {
+        match std::mem::replace(self, Self::new()) {
+            Self::One(first) => *self = Self::Many(vec![first, share]),
+            Self::Many(shares) if shares.is_empty() => *self = Self::One(share),
+            Self::Many(mut shares) => {
+                shares.push(share);
+                *self = Self::Many(shares);
+            }
+        }
+    }
+
+    /// Removes the share of `attempt`.
+    fn remove(&mut self, attempt: u64) {
+        match self {
+            Self::One(share) if share.attempt == attempt => *self = Self::new(),
+            Self::One(_) => {}
+            Self::Many(shares) => shares.retain(|share| share.attempt != attempt),
+        }
+    }
+
+    fn get(&self, attempt: u64) -> Option<&Share> {
+        let mut shares = self.as_slice().iter();
+        shares.find(|share| share.attempt == attempt)
+    }
+
+    fn get_mut(&mut self, attempt: u64) -> Option<&mut Share> {
+        let shares = match self {
+            Self::One(share) => slice::from_mut(share),
+            Self::Many(shares) => shares.as_mut_slice(),
+        };
+        shares.iter_mut().find(|share| share.attempt == attempt)
+    }
+
+    fn as_slice(&self) -> &[Share] {
+        match self {
+            Self::One(share) => slice::from_ref(share),
+            Self::Many(shares) => shares,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_come_and_go() {
+        let share = |attempt| Share::new(attempt, Lease::default(), USUAL.clone());
+        let attempts = |shares: &Shares| {
+            let shares = shares.as_slice().iter();
+            shares.map(|share| share.attempt).collect::<Vec<_>>()
+        };
+        let mut shares = Shares::new();
+        for (push, remove, left) in [
+            (&[1][..], &[2][..], &[1][..]),
+            (&[], &[1], &[]),
+            (&[3, 4, 5], &[4], &[3, 5]),
+            (&[], &[3, 5], &[]),
+            (&[6], &[], &[6]),
+        ] {
+            push.iter().for_each(|&attempt| shares.push(share(attempt)));
+            remove.iter().for_each(|&attempt| shares.remove(attempt));
+            assert_eq!(attempts(&shares), left);
+        }
+        shares.push(share(7));
+        for attempt in [6, 7] {
+            shares.get_mut(attempt).unwrap().forget(2);
+            let terms = shares.get(attempt).map(Share::terms);
+            assert_eq!(terms.map(|terms| terms.forgotten), Some(2));
+        }
+        assert!(shares.get(8).is_none());
     }
 }

@@ -20,6 +20,9 @@ use crate::{
     },
 };
 
+/// The numbers of all owners.
+const ALL_OWNERS: (u64, u64) = (0, u64::MAX);
+
 /// The most guards of one hold.
 const MOST_ENTRIES: usize = 1_000;
 
@@ -62,7 +65,8 @@ impl Holds {
 
     /// Records that the hold of `key` with this serial was ended by force.
     pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
-        let hold = self.table().with_serial(key, side, serial);
+        let is_it = |hold: &Arc<Hold>| hold.serial == serial;
+        let hold = self.table().by(ALL_OWNERS, key, side).find(is_it);
         if let Some(hold) = hold {
             hold.lose(LossCause::Revoked);
         }
@@ -71,18 +75,12 @@ impl Holds {
     /// Tells whether a hold of `key` was begun by `attempt`.
     pub(crate) fn has_attempt(&self, key: &Key, attempt: u64) -> bool {
         let table = self.table();
-        let sides = [Side::Exclusive, Side::Shared];
-        sides.into_iter().any(|side| {
-            let hold = table.on_side(key, side, |hold| hold.attempt() == attempt);
-            hold.is_some()
-        })
+        table.of(key).any(|hold| hold.attempt == attempt)
     }
 
     /// Returns all holds of `key`.
     pub(super) fn of(&self, key: &Key) -> Vec<Arc<Hold>> {
-        let table = self.table();
-        let sides = [Side::Exclusive, Side::Shared].into_iter();
-        sides.flat_map(|side| table.all_on(key, side)).collect()
+        self.table().of(key).collect()
     }
 
     /// Returns the number of holds.
@@ -119,50 +117,37 @@ impl Holds {
 impl Table<'_> {
     /// Returns the hold of `owner` for a side of `key`.
     pub(super) fn get(&self, key: &Key, owner: &Owner, side: Side) -> Option<Arc<Hold>> {
+        let number = owner.number();
+        self.by((number, number), key, side).next()
+    }
+
+    /// Returns all holds of `key`.
+    fn of(&self, key: &Key) -> impl Iterator<Item = Arc<Hold>> {
+        let sides = [Side::Exclusive, Side::Shared].into_iter();
+        sides.flat_map(move |side| self.by(ALL_OWNERS, key, side))
+    }
+
+    /// Returns the holds of a side of `key` by the owners from one number to another.
+    fn by(
+        &self,
+        (first, last): (u64, u64),
+        key: &Key,
+        side: Side,
+    ) -> impl Iterator<Item = Arc<Hold>> {
         let first = Place {
             object: object(key),
             side,
-            owner: owner.number(),
+            owner: first,
             id: 0,
         };
         let last = Place {
+            owner: last,
             id: u64::MAX,
             ..first
         };
-        self.within(key, first, last).next()
-    }
-
-    /// Returns the hold of `key` with this serial, if this client has it.
-    fn with_serial(&self, key: &Key, side: Side, serial: u64) -> Option<Arc<Hold>> {
-        self.on_side(key, side, |hold| hold.serial() == serial)
-    }
-
-    /// Returns a hold of a side of `key` by any owner that `is_it`.
-    fn on_side(&self, key: &Key, side: Side, is_it: impl Fn(&Hold) -> bool) -> Option<Arc<Hold>> {
-        self.all_on(key, side).find(|hold| is_it(hold))
-    }
-
-    /// Returns the holds of a side of `key` by any owner.
-    fn all_on(&self, key: &Key, side: Side) -> impl Iterator<Item = Arc<Hold>> {
-        let first = Place {
-            object: object(key),
-            side,
-            owner: 0,
-            id: 0,
-        };
-        let last = Place {
-            owner: u64::MAX,
-            id: u64::MAX,
-            ..first
-        };
-        self.within(key, first, last)
-    }
-
-    /// Returns the holds of `key` between two places.
-    fn within(&self, key: &Key, first: Place, last: Place) -> impl Iterator<Item = Arc<Hold>> {
         let holds = self.0.range(first..=last);
         let holds = holds.filter_map(|(_, hold)| hold.upgrade());
-        holds.filter(move |hold| hold.primitive().key() == key)
+        holds.filter(move |hold| hold.primitive.key() == key)
     }
 
     /// Inserts a hold. Its place must be free.
@@ -178,12 +163,12 @@ impl Table<'_> {
 
 impl Place {
     fn of(hold: &Hold) -> Self {
-        let primitive = hold.primitive();
+        let primitive = &hold.primitive;
         Self {
             object: object(primitive.key()),
             side: primitive.side(),
-            owner: hold.owner().number(),
-            id: hold.id(),
+            owner: hold.owner.number(),
+            id: hold.id,
         }
     }
 }

@@ -70,13 +70,17 @@ impl KeyWatch {
     /// answer the connection is lost, too, and all keys are read on the next one.
     async fn read(&self, net: &Net, hold: Weak<Hold>) {
         let present = hold.upgrade().filter(|hold| hold.has_own_key());
-        let Some((key, mark)) = present.map(|hold| Mark::of(&hold)) else {
+        let present = present.map(|hold| (hold.primitive.key().clone(), mark(&hold)));
+        let Some((key, (field, value))) = present else {
             return;
         };
-        let read = Command::new("HGET").arg(key.as_str()).arg(mark.field());
+        let read = Command::new("HGET").arg(key.as_str()).arg(field);
         let deadline = net.world.now() + self.patience;
         let gone = match net.ask(key.slot(), read, deadline).await {
-            Ok(found) => !mark.is(&found),
+            Ok(found) => match value {
+                Some(value) => found.as_str() != Some(&value),
+                None => found == Value::Nil,
+            },
             Err(error) => error.kind() == ErrorKind::WrongKind,
         };
         if gone && let Some(hold) = hold.upgrade() {
@@ -85,35 +89,13 @@ impl KeyWatch {
     }
 }
 
-/// What a key has until another hold replaces a hold.
-enum Mark {
-    /// The field `t` has this token.
-    Token(String),
-    /// The owner has a field, as readers have.
-    Owner(String),
-}
-
-impl Mark {
-    fn of(hold: &Hold) -> (Key, Self) {
-        let mark = match hold.primitive().side() {
-            Side::Exclusive => Self::Token(hold.token().to_string()),
-            Side::Shared => Self::Owner(format!("r{}", hold.owner())),
-        };
-        (hold.primitive().key().clone(), mark)
-    }
-
-    fn field(&self) -> &str {
-        match self {
-            Self::Token(_) => "t",
-            Self::Owner(field) => field,
-        }
-    }
-
-    fn is(&self, found: &Value) -> bool {
-        match self {
-            Self::Token(token) => found.as_str() == Some(token),
-            Self::Owner(_) => *found != Value::Nil,
-        }
+/// Returns the field that the key of `hold` has until another hold replaces it. Also returns the
+/// value of the field, if that tells holds apart.
+fn mark(hold: &Hold) -> (String, Option<String>) {
+    match hold.primitive.side() {
+        Side::Exclusive => ("t".to_owned(), Some(hold.token.to_string())),
+        // The owner has a field, as readers have.
+        Side::Shared => (format!("r{}", hold.owner), None),
     }
 }
 

@@ -1,12 +1,15 @@
 //! The local queues. For each name, one waiter of this client at a time sends requests to the
 //! server.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use super::uncontended::Uncontended;
 use crate::{
     Error,
     base::{
@@ -30,15 +33,11 @@ use crate::{
 pub(crate) struct LocalQueues {
     rules: Rules,
     names: Mutex<BTreeMap<Key, Sides>>,
-    uncontended: Uncontended,
+    uncontended: Mutex<BTreeSet<(Key, &'static str)>>,
 }
 
-/// The queues for the two sides of a name. A queue exists while it has a waiter.
-#[derive(Clone, Debug, Default)]
-struct Sides {
-    exclusive: Option<SharedQueue>,
-    shared: Option<SharedQueue>,
-}
+/// The queues for the sides of a name, by [`Side`]. A queue exists while it has a waiter.
+type Sides = [Option<SharedQueue>; 2];
 
 /// A queue. Each of its waiters keeps a reference to it. Code that locks the table of names and a
 /// queue locks the table first.
@@ -48,8 +47,6 @@ type SharedQueue = Arc<Mutex<LocalQueue>>;
 struct LocalQueue {
     turns: TurnQueue,
     waiters: SmallMap<u64, Waiter>,
-    /// The prompts that waiters have received from other waiters of the queue.
-    prompts: BTreeMap<u64, Prompt>,
     /// The time of the server's last answer to a waiter of this queue, or the time at which the
     /// queue began.
     heard: Moment,
@@ -67,6 +64,8 @@ struct Waiter {
     /// The attempt that it sends now. A waiter that starts over has a new attempt.
     attempt: u64,
     called_by: CalledBy,
+    /// The strongest prompt of another waiter of the queue since the last look.
+    prompt: Option<Prompt>,
     /// The last grant to this attempt that the reply of a local release has reported.
     grant: Option<Notice>,
 }
@@ -88,7 +87,7 @@ impl LocalQueues {
         Self {
             rules,
             names: Mutex::default(),
-            uncontended: Uncontended::default(),
+            uncontended: Mutex::default(),
         }
     }
 
@@ -114,11 +113,12 @@ impl LocalQueues {
             owner,
             attempt,
             called_by: called_by.clone(),
+            prompt: None,
             grant: None,
         };
         let mut names = self.names();
         let sides = names.entry(key.clone()).or_default();
-        let queue = sides.side(side).get_or_insert_with(|| {
+        let queue = sides[side as usize].get_or_insert_with(|| {
             Arc::new(Mutex::new(LocalQueue {
                 heard: now,
                 ..LocalQueue::default()
@@ -170,7 +170,7 @@ impl LocalQueues {
         let queue = lock(&queue);
         let mut waiters = queue.waiters.values();
         let first = waiters.find(|waiter| waiter.owner == owner)?;
-        Some(first.address())
+        Some(first.called_by.address(first.attempt))
     }
 
     /// Returns the first waiter for the exclusive side of `key`, with its address.
@@ -178,7 +178,8 @@ impl LocalQueues {
         let queue = self.exclusive(key)?;
         let queue = lock(&queue);
         let id = queue.turns.front()?;
-        Some((id, queue.waiters.get(&id)?.address()))
+        let waiter = queue.waiters.get(&id)?;
+        Some((id, waiter.called_by.address(waiter.attempt)))
     }
 
     /// Tells a waiter for the exclusive side of `key` that its turn at the server has come, if it
@@ -188,10 +189,7 @@ impl LocalQueues {
             return;
         }
         if let Some(queue) = self.exclusive(key) {
-            let mut queue = lock(&queue);
-            if queue.waiters.get(&id).is_some() {
-                queue.prompt(id, Prompt::Retry);
-            }
+            lock(&queue).prompt(id, Prompt::Retry);
         }
     }
 
@@ -216,14 +214,14 @@ impl LocalQueues {
     pub(super) fn pass_on(&self, key: &Key, attempt: u64, grant: Option<Notice>) -> bool {
         self.sides(key).any(|queue| {
             let mut queue = lock(&queue);
-            let waiter = queue.asking_with(attempt);
-            if let Some(id) = waiter {
-                if let (Some(_), Some(waiter)) = (grant, queue.waiters.get_mut(&id)) {
-                    waiter.grant = grant;
-                }
-                queue.prompt(id, Prompt::Retry);
+            let Some(id) = queue.asking_with(attempt) else {
+                return false;
+            };
+            if let (Some(_), Some(waiter)) = (grant, queue.waiters.get_mut(&id)) {
+                waiter.grant = grant;
             }
-            waiter.is_some()
+            queue.prompt(id, Prompt::Retry);
+            true
         })
     }
 
@@ -246,9 +244,22 @@ impl LocalQueues {
         waits
     }
 
-    /// Returns the names for which no other client waits.
-    pub(super) const fn uncontended(&self) -> &Uncontended {
-        &self.uncontended
+    /// Removes an object of this kind from those for which no other client waited at this client's
+    /// last release. Returns whether it was one.
+    pub(super) fn take_uncontended(&self, key: &Key, kind: &'static str) -> bool {
+        let mut objects = lock(&self.uncontended);
+        !objects.is_empty() && objects.remove(&(key.clone(), kind))
+    }
+
+    /// Records that no other client waited for an object of this kind at this client's last
+    /// release.
+    pub(super) fn put_uncontended(&self, key: &Key, kind: &'static str) {
+        let mut objects = lock(&self.uncontended);
+        if objects.len() >= MOST_UNCONTENDED {
+            // The next release of each removed object is an ordinary one.
+            objects.clear();
+        }
+        objects.insert((key.clone(), kind));
     }
 
     /// Tells whether `key` has waiters.
@@ -258,46 +269,20 @@ impl LocalQueues {
 
     /// Returns the number of queues.
     pub(crate) fn len(&self) -> usize {
-        let names = self.names();
-        let sides = |sides: &Sides| {
-            [&sides.exclusive, &sides.shared]
-                .into_iter()
-                .flatten()
-                .count()
-        };
-        names.values().map(sides).sum()
+        self.names().values().flatten().flatten().count()
     }
 
     fn sides(&self, key: &Key) -> impl Iterator<Item = SharedQueue> + use<> {
         let sides = self.names().get(key).cloned().unwrap_or_default();
-        [sides.exclusive, sides.shared].into_iter().flatten()
+        sides.into_iter().flatten()
     }
 
     fn exclusive(&self, key: &Key) -> Option<SharedQueue> {
-        self.names().get(key)?.exclusive.clone()
+        self.names().get(key)?[Side::Exclusive as usize].clone()
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Sides>> {
         lock(&self.names)
-    }
-}
-
-impl Waiter {
-    fn address(&self) -> String {
-        self.called_by.address(self.attempt)
-    }
-}
-
-impl Sides {
-    const fn side(&mut self, side: Side) -> &mut Option<SharedQueue> {
-        match side {
-            Side::Exclusive => &mut self.exclusive,
-            Side::Shared => &mut self.shared,
-        }
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.exclusive.is_none() && self.shared.is_none()
     }
 }
 
@@ -308,10 +293,12 @@ impl LocalQueue {
         }
     }
 
+    /// Prompts a waiter, if it still waits.
     fn prompt(&mut self, id: u64, prompt: Prompt) {
-        let told = self.prompts.entry(id).or_insert(prompt);
-        *told = prompt.max(*told);
-        self.notify(id);
+        if let Some(waiter) = self.waiters.get_mut(&id) {
+            waiter.prompt = waiter.prompt.max(Some(prompt));
+            waiter.notify.notify_one();
+        }
     }
 
     /// Returns the waiter that sends `attempt`.
@@ -349,7 +336,8 @@ impl QueueSlot {
                 },
                 first_back_at: queue.turns.front_back_at(),
             };
-            (view, queue.prompts.remove(&self.id))
+            let waiter = queue.waiters.get_mut(&self.id);
+            (view, waiter.and_then(|waiter| waiter.prompt.take()))
         })
     }
 
@@ -381,7 +369,7 @@ impl QueueSlot {
 
     /// Takes the prompt that another waiter of the queue has left for this waiter.
     pub(crate) fn take_prompt(&self) -> Option<Prompt> {
-        self.with(|queue| queue.prompts.remove(&self.id))
+        self.with(|queue| queue.waiters.get_mut(&self.id)?.prompt.take())
     }
 
     /// Takes the grant that the reply of a local release has reported for this waiter.
@@ -432,7 +420,6 @@ impl Drop for QueueSlot {
         let mut names = self.queues.names();
         let mut queue = lock(&self.queue);
         queue.waiters.remove(&self.id);
-        queue.prompts.remove(&self.id);
         if let Some(next) = queue.turns.leave(self.id)
             && self.queues.rules.keeps(Rule::PassTurn)
         {
@@ -442,10 +429,35 @@ impl Drop for QueueSlot {
         if queue.turns.is_empty()
             && let Some(sides) = names.get_mut(&self.key)
         {
-            *sides.side(self.side) = None;
-            if sides.is_empty() {
+            sides[self.side as usize] = None;
+            if sides.iter().all(Option::is_none) {
                 names.remove(&self.key);
             }
         }
+    }
+}
+
+/// The maximum number of uncontended objects. An object whose last hold was lost is never taken, so
+/// the table needs a limit.
+const MOST_UNCONTENDED: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::name::key;
+
+    #[test]
+    fn a_name_is_taken_once_and_their_number_is_bounded() {
+        let key = |n: usize| key(&format!("name-{n}"));
+        let queues = LocalQueues::new(Rules::default());
+        queues.put_uncontended(&key(0), "lock");
+        assert!(!queues.take_uncontended(&key(0), "semaphore"));
+        assert!(queues.take_uncontended(&key(0), "lock"));
+        assert!(!queues.take_uncontended(&key(0), "lock"));
+        for n in 0..=MOST_UNCONTENDED {
+            queues.put_uncontended(&key(n), "lock");
+        }
+        assert!(lock(&queues.uncontended).len() <= MOST_UNCONTENDED);
+        assert!(queues.take_uncontended(&key(MOST_UNCONTENDED), "lock"));
     }
 }

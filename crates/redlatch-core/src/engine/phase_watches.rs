@@ -81,23 +81,15 @@ impl Object {
 }
 
 impl WatchSlot {
-    /// Requests a query that begins from now on.
-    pub(super) fn want(&self) {
-        self.with(|object| {
-            let after = object.phase_watch.begun();
-            object.phase_watch.want(self.id, after);
+    /// Requests a query that begins from now on, or a query of any age unless it is to be `afresh`.
+    /// With the number of a message, requests a query that begins after the arrival of that. All
+    /// watchers that received the message share it.
+    pub(super) fn want(&self, message: Option<u64>, afresh: bool) {
+        self.with(|Object { phase_watch, .. }| match message {
+            Some(number) => phase_watch.hear(self.id, number),
+            None if afresh => phase_watch.want(self.id, phase_watch.begun()),
+            None => phase_watch.want(self.id, 0),
         });
-    }
-
-    /// Requests a query that begins after the arrival of message `number`. All watchers that
-    /// received the message share it.
-    pub(super) fn hear(&self, number: u64) {
-        self.with(|object| object.phase_watch.hear(self.id, number));
-    }
-
-    /// Requests the result of a query of any age.
-    pub(super) fn want_any(&self) {
-        self.with(|object| object.phase_watch.want(self.id, 0));
     }
 
     /// Begins a query, unless another is in progress. `until` is the time by which this query has
@@ -168,19 +160,21 @@ impl Looking<'_> {
     }
 
     /// Passes the result of the query, sent at `at`, to all watchers.
-    pub(super) fn saw(mut self, at: Moment, snapshot: Snapshot) {
-        self.answered = true;
-        self.slot.with(|object| {
-            let woken = object.phase_watch.saw(self.number, at, snapshot);
-            object.ring(woken);
-        });
+    pub(super) fn saw(self, at: Moment, snapshot: Snapshot) {
+        let number = self.number;
+        self.end(|phase_watch| phase_watch.saw(number, at, snapshot));
     }
 
     /// Tells every watcher that requested the query that no query can succeed.
-    pub(super) fn failed(mut self, why: &Error) {
+    pub(super) fn failed(self, why: &Error) {
+        let number = self.number;
+        self.end(|phase_watch| phase_watch.failed(number, why));
+    }
+
+    fn end(mut self, result: impl FnOnce(&mut PhaseWatch<Error>) -> Vec<u64>) {
         self.answered = true;
         self.slot.with(|object| {
-            let woken = object.phase_watch.failed(self.number, why);
+            let woken = result(&mut object.phase_watch);
             object.ring(woken);
         });
     }

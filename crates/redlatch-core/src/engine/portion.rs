@@ -5,10 +5,7 @@ use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 use super::{Held, PendingRelease, Released, context::ReleaseTicket, release};
 use crate::{
     Error,
-    base::{
-        rules::Rule,
-        sync::{Mutex, MutexGuard, lock},
-    },
+    base::sync::{Mutex, lock},
 };
 
 /// Some of the units of one hold. Dropping it gives them back in the background. The hold lasts
@@ -39,18 +36,12 @@ impl Portion {
     /// Creates a portion with all units of a hold.
     pub fn new(held: Held) -> Self {
         let units = held.units();
-        let tally = Tally {
+        let tally = Mutex::new(Tally {
             units,
             forgotten: 0,
-        };
-        let stock = Stock {
-            held,
-            tally: Mutex::new(tally),
-        };
-        Self {
-            stock: Arc::new(stock),
-            units,
-        }
+        });
+        let stock = Arc::new(Stock { held, tally });
+        Self { stock, units }
     }
 
     /// Returns the number of its units.
@@ -83,13 +74,8 @@ impl Portion {
     /// # Cancel safety
     ///
     /// If the future is dropped, the release continues in the background.
-    pub async fn release(mut self) -> Result<Released, Error> {
-        let client = self.client().clone();
-        let ticket = ReleaseTicket::new(&client);
-        match self.take_release(UnitsEnd::Released) {
-            Some(pending) => release::run(ticket, pending, None).await,
-            None => Ok(Released::Free),
-        }
+    pub async fn release(self) -> Result<Released, Error> {
+        self.end(UnitsEnd::Released).await
     }
 
     /// Gives its units up permanently: the capacity of the object falls by their number. Costs one
@@ -98,10 +84,14 @@ impl Portion {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request continues in the background.
-    pub async fn forget(mut self) -> Result<Released, Error> {
+    pub async fn forget(self) -> Result<Released, Error> {
+        self.end(UnitsEnd::Forgotten).await
+    }
+
+    async fn end(mut self, end: UnitsEnd) -> Result<Released, Error> {
         let client = self.client().clone();
         let ticket = ReleaseTicket::new(&client);
-        match self.take_release(UnitsEnd::Forgotten) {
+        match self.take_release(end) {
             Some(pending) => release::run(ticket, pending, None).await,
             None => Ok(Released::Free),
         }
@@ -115,7 +105,7 @@ impl Portion {
             return None;
         }
         let held = &self.stock.held;
-        let mut tally = self.stock.tally();
+        let mut tally = lock(&self.stock.tally);
         tally.units -= units;
         if end == UnitsEnd::Forgotten {
             tally.forgotten += units;
@@ -135,12 +125,6 @@ enum UnitsEnd {
     Forgotten,
 }
 
-impl Stock {
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        lock(&self.tally)
-    }
-}
-
 impl Drop for Portion {
     fn drop(&mut self) {
         let client = self.client().clone();
@@ -149,10 +133,8 @@ impl Drop for Portion {
             return;
         }
         let ticket = ReleaseTicket::new(&client);
-        if let Some(pending) = self.take_release(UnitsEnd::Released)
-            && client.keeps(Rule::ReleaseOnDrop)
-        {
-            client.release_dropped(ticket, self.primitive().key(), pending);
+        if let Some(pending) = self.take_release(UnitsEnd::Released) {
+            client.release_dropped(ticket, pending);
         }
     }
 }

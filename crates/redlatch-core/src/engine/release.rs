@@ -4,12 +4,13 @@ use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use tokio::task::yield_now;
 
-use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
+use super::{PendingRelease, context::ReleaseTicket, pending_release::send_before};
 use crate::{
     Error, ErrorKind,
     base::{
         error::About as _,
         primitive::{Primitive, ReleaseReply},
+        timeouts,
     },
     net::{Answered, Checked, Repeated},
     protocol::{classify::Refusal, remains::Effect},
@@ -121,10 +122,11 @@ pub(super) fn run<'a>(
             let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();
             let repeated = Repeated {
                 checked,
-                ..Repeated::new(&call, client.request_timeout(), deadline)
+                ..Repeated::new(&call, timeouts::REQUEST, deadline)
             };
             let sending = pin!(client.net().insist(repeated));
-            let answered = ahead_of_next_waiters(sending, handover.pending.iter()).await;
+            let prompt = || pending.prompt_next_waiter();
+            let answered = send_before(sending, prompt).await;
             handover.answered(primitive.as_ref(), answered)
         };
         if told {
@@ -162,7 +164,7 @@ impl Handover<'_> {
         if let Some(pending) = self.pending.take() {
             let strays = &client.net().world.strays;
             told = pending.answered(client.local_queues(), strays, &reply);
-            client.releaser().heed(primitive, &reply);
+            client.0.releaser.heed(primitive, &reply);
         }
         let released = primitive.released(&reply);
         let released = released.map(|reply| Released::of(reply, resent));
@@ -172,11 +174,9 @@ impl Handover<'_> {
     /// Returns the outcome of a release that failed. The releaser goes on, unless nothing is left.
     fn failed(&mut self, error: Error) -> Result<Released, Error> {
         let released = overwritten(error)?;
-        let copies = |pending: &PendingRelease| pending.copies;
         let foreign = Effect::Stopped(Refusal::WrongType);
-        if foreign.ends_release(self.pending.as_ref().is_some_and(copies)) {
-            self.pending = None;
-        }
+        self.pending
+            .take_if(|pending| foreign.ends_release(pending.copies));
         Ok(released)
     }
 }

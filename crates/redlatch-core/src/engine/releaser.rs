@@ -5,23 +5,17 @@ mod queue;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::{poll_fn, ready},
     pin::pin,
     sync::{Arc, atomic::Ordering},
-    task::Poll,
     time::Duration,
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{
-    select,
-    sync::{Notify, watch},
-    task::unconstrained,
-};
+use tokio::{select, sync::Notify, task::unconstrained};
 
 pub(crate) use self::queue::Ahead;
 use self::queue::{Item, Queue, Sent};
-use super::{LocalQueues, PendingRelease, local_handoff::ahead_of_next_waiters};
+use super::{LocalQueues, PendingRelease, pending_release::send_before};
 use crate::{
     base::{
         observe::{self, Labels},
@@ -44,9 +38,7 @@ pub(crate) struct Releaser {
     nudge: Notify,
     /// Notified when the queue becomes empty.
     drained: Notify,
-    shutdown: watch::Sender<bool>,
     retention: Duration,
-    timeout: Duration,
     rules: Rules,
     local_queues: Arc<LocalQueues>,
     /// Whether the server has refused a release and has accepted none since.
@@ -76,28 +68,14 @@ impl Backlog {
     }
 }
 
-/// The releases of one pipeline, with the progress of each.
-struct Round {
-    releases: Vec<PendingRelease>,
-    sent: Vec<Sent>,
-}
-
 impl Releaser {
     /// Creates an empty queue.
-    pub(crate) fn new(
-        shutdown: watch::Sender<bool>,
-        retention: Duration,
-        timeout: Duration,
-        rules: Rules,
-        local_queues: Arc<LocalQueues>,
-    ) -> Self {
+    pub(crate) fn new(retention: Duration, rules: Rules, local_queues: Arc<LocalQueues>) -> Self {
         Self {
             queue: Queue::default(),
             nudge: Notify::new(),
             drained: Notify::new(),
-            shutdown,
             retention,
-            timeout,
             rules,
             local_queues,
             refused: AtomicBool::new(false),
@@ -161,11 +139,6 @@ impl Releaser {
         self.nudge.notify_one();
     }
 
-    /// Ends all background work of the client now.
-    pub(crate) fn stop(&self) {
-        self.shutdown.send_replace(true);
-    }
-
     /// Sends the queued releases until shutdown.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, record: Arc<ClientRecord>) {
         self.work(&net, &record).await;
@@ -202,7 +175,7 @@ impl Releaser {
             backlogs.retain(|_, backlog| backlog.rounds > 0);
             if rounds.is_empty() && self.queue.is_done() {
                 if withdrawn {
-                    self.stop();
+                    net.world.life.stop();
                 } else {
                     record.withdraw(net).await;
                     withdrawn = true;
@@ -225,21 +198,18 @@ impl Releaser {
 
     /// Sends the items of one node as one pipeline and processes the replies.
     async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
-        let (releases, sent) = items.into_iter().map(Item::take).unzip();
-        let mut round = Round { releases, sent };
-        let outcomes = self.send(net, &mut round).await;
-        let items = round.releases.into_iter().zip(round.sent);
-        for ((pending, sent), outcome) in items.zip(outcomes) {
+        let mut releases: Vec<_> = items.into_iter().map(Item::take).collect();
+        let outcomes = self.send(net, &mut releases).await;
+        for ((pending, sent), outcome) in releases.into_iter().zip(outcomes) {
             self.settle(net, pending, sent, outcome);
         }
         node
     }
 
     /// Sends one pipeline. Marks its releases as sent as soon as they are on their way.
-    async fn send(&self, net: &Net, round: &mut Round) -> Vec<CallOutcome> {
-        let Round { releases, sent } = round;
-        let slot = releases[0].primitive.key().slot();
-        let deadline = net.world.now() + self.timeout;
+    async fn send(&self, net: &Net, releases: &mut [(PendingRelease, Sent)]) -> Vec<CallOutcome> {
+        let slot = releases[0].0.primitive.key().slot();
+        let deadline = net.world.now() + timeouts::REQUEST;
         let session = match net.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
             Err(error) => {
@@ -247,17 +217,15 @@ impl Releaser {
                 return vec![failure; releases.len()];
             }
         };
-        let calls: Vec<_> = releases
-            .iter()
-            .map(|pending| pending.call(self.retention))
-            .collect();
+        let pending = releases.iter().map(|(pending, _)| pending);
+        let calls: Vec<_> = pending.map(|one| one.call(self.retention)).collect();
         let calls: Vec<_> = calls.iter().collect();
         let request = Request {
             calls: &calls,
             act_before: session.act_before(net.world.now()),
             limit: Limit {
-                silence: self.timeout,
-                deadline: net.world.now() + self.timeout * 10,
+                silence: timeouts::REQUEST,
+                deadline: net.world.now() + timeouts::REQUEST * 10,
             },
             replication: None,
             dispatch: Dispatch::AtOnce,
@@ -266,20 +234,17 @@ impl Releaser {
         // If the server lacks a script, the client sends it again. It then executes after requests
         // that were sent in between, so the order is not certain.
         let in_order = calls.iter().all(|call| session.has_run(call.script()));
-        let mut sending = pin!(net.send(&session, &request));
         // Unconstrained: with an exhausted cooperative budget, the first poll would return pending
         // without sending anything.
-        let begun = unconstrained(poll_fn(|context| {
-            Poll::Ready(sending.as_mut().poll(context))
-        }));
-        let begun = begun.await;
-        if in_order {
-            self.queue.sent(releases.iter().zip(sent.iter_mut()));
-        }
-        let response = match begun {
-            Poll::Ready(response) => ahead_of_next_waiters(ready(response), releases.iter()).await,
-            Poll::Pending => ahead_of_next_waiters(sending, releases.iter()).await,
+        let sending = pin!(net.send(&session, &request));
+        let begun = || {
+            if in_order {
+                self.queue.sent(releases);
+            }
+            let pending = releases.iter().map(|(pending, _)| pending);
+            pending.for_each(PendingRelease::prompt_next_waiter);
         };
+        let response = send_before(unconstrained(sending), begun).await;
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
             if let CallOutcome::Replied(_) = outcome {
                 session.ran(call.script());
@@ -299,20 +264,14 @@ impl Releaser {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
-                if pending.undo {
-                    observe::undone(&labels);
-                }
-                return self.done(&pending, sent);
+                return self.done(&pending, sent, true);
             }
             CallOutcome::Failed(failure) => failure,
         };
         if failure.effect().ends_release(pending.copies) {
-            if pending.undo {
-                observe::undone(&labels);
-            }
             // The release of an overwritten hold calls no waiter.
             self.local_queues.prompt_first(pending.primitive.key());
-            return self.done(&pending, sent);
+            return self.done(&pending, sent, true);
         }
         let why = match failure {
             // The server may grant a missing permission again, or have free memory again, before
@@ -330,14 +289,18 @@ impl Releaser {
             observe::release_given_up(&labels, pending.primitive.name(), &why);
             // It may have granted to a waiter of this client, which knows nothing of it.
             self.local_queues.prompt_first(pending.primitive.key());
-            return self.done(&pending, sent);
+            return self.done(&pending, sent, false);
         }
         sent.failures += 1;
         let next = now + timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
         self.queue.put_back(pending, sent, refused, next);
     }
 
-    fn done(&self, pending: &PendingRelease, sent: Sent) {
+    /// Records the end of a release, which has `succeeded` or was given up.
+    fn done(&self, pending: &PendingRelease, sent: Sent, succeeded: bool) {
+        if succeeded && pending.part.is_none() {
+            observe::undone(&Labels::of(pending.primitive.as_ref()));
+        }
         if self.queue.done(pending, sent) {
             self.drained.notify_waiters();
         }

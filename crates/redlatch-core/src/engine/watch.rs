@@ -18,8 +18,7 @@ use crate::{
         script::{CallOutcome, Failure},
         timeouts,
     },
-    engine::context::WaiterTicket,
-    net::{Dispatch, Limit, LinkClass, Listener, MessageFilter, Request},
+    net::{Dispatch, LinkClass, Listener, MessageFilter},
     protocol::{
         phase_watch::{PhaseState, WatchResult},
         time::Moment,
@@ -46,7 +45,6 @@ struct Run<'a> {
     client: &'a Client,
     watched: &'a Arc<dyn Watched>,
     wait: Wait,
-    deadline: Option<Moment>,
     /// The time of the last answered query that counts for this watcher, or the time at which the
     /// watcher began.
     heard: Moment,
@@ -66,18 +64,6 @@ struct Run<'a> {
     span: Span,
 }
 
-/// The outcome of a consultation of the server.
-enum Consulted {
-    /// The phase is still in progress.
-    UnderWay,
-    /// The phase is over.
-    Over,
-    /// This watcher's own query had no clear answer.
-    Unclear,
-    /// The caller's time is up.
-    TimeUp,
-}
-
 impl Client {
     /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.
     ///
@@ -93,18 +79,11 @@ impl Client {
         options: &WatchOptions,
     ) -> Result<bool, Error> {
         self.check_open()?;
-        let _ticket: WaiterTicket = self.admit()?;
+        let _ticket = self.admit()?;
         let span = observe::watch_span(watched.as_ref());
         let mut run = Run::new(self, watched, options, span.clone());
-        let mut going = pin!(run.go());
-        let watching = async {
-            select! {
-                biased;
-                result = &mut going => result,
-                () = self.closing() => Err(self.closed()),
-            }
-        };
-        watching.instrument(span).await
+        let going = pin!(run.go());
+        self.unless_closing(going).instrument(span).await
     }
 }
 
@@ -131,12 +110,11 @@ impl<'a> Run<'a> {
             // The phase was in progress a moment ago, so subscribe first and query afterwards.
             waiter.on_busy(now, busy(Duration::MAX, subscription));
         }
-        let slot = client.phase_watches().join(watched.key(), options.phase);
+        let slot = client.0.phase_watches.join(watched.key(), options.phase);
         Self {
             client,
             watched,
             wait: options.wait,
-            deadline: plan.deadline(),
             heard: now,
             seen: slot.begun(),
             answered: false,
@@ -170,43 +148,29 @@ impl<'a> Run<'a> {
         loop {
             self.client.check_closing()?;
             if let Some(result) = self.slot.take_result()
-                && let Consulted::Over = self.consulted(result)?
+                && self.is_over(result)?
             {
                 return Ok(true);
             }
             let now = self.client.now();
-            let queue = &QueueView::NONE;
             let (net, slot) = (self.client.net(), self.watched.key().slot());
             net.check_away(slot)?;
-            let session = net.up(slot, LinkClass::Command);
-            if let Some(session) = session {
+            if let Some(session) = net.up(slot, LinkClass::Command) {
                 self.waiter.on_usual(session.usual());
             }
-            match self.client.next_step(&mut self.waiter, queue, now) {
+            let waiter = &mut self.waiter;
+            match self.client.next_step(waiter, &QueueView::NONE, now) {
                 Step::Send(registration) => {
                     if registration == Registration::Notified {
                         // Subscribe before the query, so that no message after the query is missed.
                         self.listen();
                     }
-                    match self.consult().await? {
-                        Consulted::Over => return Ok(true),
-                        Consulted::UnderWay => self.on_under_way(),
-                        Consulted::Unclear => {
-                            self.client.check_process()?;
-                            if !self.waiter.on_cut_off(now, self.client.now()) {
-                                self.waiter.on_failed();
-                            }
-                        }
-                        Consulted::TimeUp => return Ok(false),
+                    if let Some(over) = self.consult(now).await? {
+                        return Ok(over);
                     }
                 }
                 Step::Subscribe => self.subscribe().await,
                 Step::Wait { until, .. } => {
-                    let until = if self.client.keeps(Rule::LookAgain) {
-                        until
-                    } else {
-                        self.deadline.unwrap_or(Moment::FAR_FUTURE)
-                    };
                     if self.wait(until, true).await? {
                         return Ok(true);
                     }
@@ -225,38 +189,41 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gets the object's state from a query that begins from now on, by this watcher or by another.
-    async fn consult(&mut self) -> Result<Consulted, Error> {
-        if let Some(number) = self.message.take() {
-            self.slot.hear(number);
-        } else if self.client.keeps(Rule::LookAfresh) {
-            self.slot.want();
-        } else {
-            self.slot.want_any();
-        }
+    /// Gets the object's state from a query that begins from `begun` on, by this watcher or by
+    /// another. If the wait has ended, returns whether the phase is over.
+    async fn consult(&mut self, begun: Moment) -> Result<Option<bool>, Error> {
+        let afresh = self.client.keeps(Rule::LookAfresh);
+        self.slot.want(self.message.take(), afresh);
         loop {
             if let Some(result) = self.slot.take_result() {
-                return self.consulted(result);
+                if self.is_over(result)? {
+                    return Ok(Some(true));
+                }
+                self.on_under_way();
+                return Ok(None);
             }
             let now = self.client.now();
-            let silence = self.client.request_timeout();
-            if let Some(looking) = self.slot.begin(now, now + silence + OVERDUE) {
-                let (requests, trouble) =
-                    look(self.client, self.watched, &self.waiter, looking).await;
+            let until = now + timeouts::REQUEST + OVERDUE;
+            if let Some(looking) = self.slot.begin(now, until) {
+                let (requests, trouble) = self.look(looking).await;
                 self.requests += requests;
-                if trouble.is_some() {
-                    self.trouble = trouble;
-                    return Ok(Consulted::Unclear);
+                if trouble.is_none() {
+                    continue;
                 }
-                continue;
+                self.trouble = trouble;
+                self.client.check_process()?;
+                if !self.waiter.on_cut_off(begun, self.client.now()) {
+                    self.waiter.on_failed();
+                }
+                return Ok(None);
             }
             // Another watcher's query is in progress. Alarms of a client that has ended fire at
             // once, so check for that.
             self.client.check_closing()?;
-            if self.deadline.is_some_and(|deadline| now >= deadline) {
+            if self.waiter.plan().is_over(now) {
                 let momentary = self.waiter.is_momentary(now - self.heard);
                 return if self.answered && (self.slot.phase().is_some() || momentary) {
-                    Ok(Consulted::TimeUp)
+                    Ok(Some(false))
                 } else {
                     Err(self.unanswered())
                 };
@@ -264,9 +231,7 @@ impl<'a> Run<'a> {
             if now - self.heard >= self.client.patience() {
                 return Err(self.unanswered());
             }
-            let until = self
-                .deadline
-                .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
+            let until = self.waiter.plan().bound(now + OVERDUE);
             select! {
                 biased;
                 () = self.slot.rung() => {}
@@ -276,11 +241,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn consulted(&mut self, result: WatchResult<Error>) -> Result<Consulted, Error> {
+    /// Tells whether a query says that the phase is over.
+    fn is_over(&mut self, result: WatchResult<Error>) -> Result<bool, Error> {
         self.trouble = None;
         match result {
-            Ok(Some(PhaseState::UnderWay)) => Ok(Consulted::UnderWay),
-            Ok(Some(PhaseState::Over)) => Ok(Consulted::Over),
+            Ok(Some(PhaseState::UnderWay)) => Ok(false),
+            Ok(Some(PhaseState::Over)) => Ok(true),
             Ok(Some(PhaseState::Gone)) => Err(self.watched.gone()),
             Ok(None) => Err(self.watched.absent()),
             Err(error) => Err(error),
@@ -306,15 +272,8 @@ impl<'a> Run<'a> {
     async fn subscribe(&mut self) {
         let now = self.client.now();
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
-        if self.listen().ready(deadline).await {
-            self.waiter.on_subscribed();
-            if !self.client.keeps(Rule::TryAfterSubscribing) {
-                let active = busy(Duration::MAX, Subscription::Active);
-                self.waiter.on_busy(now, active);
-            }
-        } else {
-            self.waiter.on_unsubscribed();
-        }
+        let ready = self.listen().ready(deadline).await;
+        self.client.subscribed(&mut self.waiter, ready, now);
     }
 
     /// Waits for a message if `listens`, until `until` at the latest. Returns `true` if the phase
@@ -357,6 +316,38 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Sends one query and passes its result to all watchers. Returns the number of requests, and
+    /// the error if there was no clear answer.
+    async fn look(&self, looking: Looking<'_>) -> (u32, Option<Error>) {
+        let (now, silence) = (self.client.now(), timeouts::REQUEST);
+        let up_by = self.waiter.plan().bound(now + silence);
+        let deadline = self.waiter.patience_deadline(now, silence);
+        let call = self.watched.look(looking.phases());
+        let sending = self
+            .client
+            .send_once(&call, up_by, deadline, Dispatch::AtOnce);
+        let (outcome, sent) = match sending.await {
+            Ok(sent) => sent,
+            Err(failure) => return (0, settle(looking, failure.into_error(false))),
+        };
+        let trouble = match outcome {
+            CallOutcome::Replied(reply) => match self.watched.looked(looking.phases(), &reply) {
+                Ok(snapshot) => {
+                    looking.saw(sent, snapshot);
+                    None
+                }
+                Err(error) => settle(looking, error),
+            },
+            CallOutcome::Failed(Failure::Redirected(redirect)) => {
+                looking.failed(&Failure::Redirected(redirect).into_error(false));
+                None
+            }
+            // A query changes nothing, so its outcome is never in doubt.
+            CallOutcome::Failed(failure) => settle(looking, failure.into_error(false)),
+        };
+        (1, trouble)
+    }
+
     fn unanswered(&mut self) -> Error {
         self.trouble.take().unwrap_or_else(|| {
             let patience = self.client.patience();
@@ -385,56 +376,6 @@ fn busy(remaining: Duration, subscription: Subscription) -> Busy {
         subscription,
         ..Busy::default()
     }
-}
-
-/// Sends one query and passes its result to all watchers. Returns the number of requests, and the
-/// error if there was no clear answer.
-async fn look(
-    client: &Client,
-    watched: &Arc<dyn Watched>,
-    waiter: &Waiter,
-    looking: Looking<'_>,
-) -> (u32, Option<Error>) {
-    let now = client.now();
-    let silence = client.request_timeout();
-    let up_by = waiter.plan().bound(now + silence);
-    let deadline = waiter.patience_deadline(now, silence);
-    let net = client.net();
-    let slot = watched.key().slot();
-    let session = match net.session(slot, LinkClass::Command, up_by).await {
-        Ok(session) => session,
-        Err(error) => {
-            let error = Failure::of_session(error).into_error(false);
-            return (0, settle(looking, error));
-        }
-    };
-    let sent = client.now();
-    let call = watched.look(looking.phases());
-    let request = Request {
-        calls: &[&call],
-        act_before: session.act_before(sent),
-        limit: Limit { silence, deadline },
-        replication: None,
-        dispatch: Dispatch::AtOnce,
-        checked: None,
-    };
-    let (outcome, _) = net.send(&session, &request).await.into_single();
-    let trouble = match outcome {
-        CallOutcome::Replied(reply) => match watched.looked(looking.phases(), &reply) {
-            Ok(snapshot) => {
-                looking.saw(sent, snapshot);
-                None
-            }
-            Err(error) => settle(looking, error),
-        },
-        CallOutcome::Failed(Failure::Redirected(redirect)) => {
-            looking.failed(&Failure::Redirected(redirect).into_error(false));
-            None
-        }
-        // A query changes nothing, so its outcome is never in doubt.
-        CallOutcome::Failed(failure) => settle(looking, failure.into_error(false)),
-    };
-    (1, trouble)
 }
 
 /// Passes a permanent error to all watchers. Returns the error if it may be transient.

@@ -1,6 +1,5 @@
-//! The watchdog: one timer for all holds of a client. It sends renewals in pipelines.
-
-mod pipeline;
+//! The watchdog: one timer for all holds of a client. It sends renewals in pipelines: first to the
+//! slot's owner, then to the nodes that its replies name.
 
 use std::{
     collections::BTreeMap,
@@ -12,20 +11,24 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::Notify};
 
-use self::pipeline::{Confirmed, Job, Pipeline, Timing};
 use super::Hold;
 use crate::{
+    Error,
     base::{
         error::ErrorKind,
         observe,
         primitive::Renewed,
-        script::{CallOutcome, Failure},
+        rules::Rule,
+        script::{CallOutcome, Failure, ScriptCall},
         sync::{Mutex, MutexGuard, lock},
         timeouts,
     },
-    net::{LinkClass, Net, is_settled},
+    net::{
+        Acknowledged, Dispatch, Limit, LinkClass, Net, Replication, Request, Session, is_settled,
+    },
     protocol::{
         hold::LossCause,
+        lease::Lease,
         renewal::{Due, Renewal, RenewalTable},
         renewal_window::RenewalWindow,
         time::{Moment, SleepDeadline},
@@ -53,6 +56,35 @@ type Route = (Option<Address>, LinkClass);
 
 type Windows = BTreeMap<Route, RenewalWindow<Weak<Hold>>>;
 
+/// One renewal in progress.
+struct Job {
+    hold: Arc<Hold>,
+    span: Duration,
+    call: ScriptCall,
+}
+
+/// A pipeline, with its connection and its limits.
+struct Pipeline {
+    session: Arc<Session>,
+    sent: Moment,
+    /// The last server time at which its renewals may act.
+    act_before: u64,
+    limit: Limit,
+    /// The replicas that have to confirm the renewals, if any have to.
+    replication: Option<Replication>,
+}
+
+/// The confirmation of a pipeline of renewals by replicas.
+enum Confirmed {
+    /// No replica had to confirm.
+    Unasked,
+    /// The number of confirmations is unknown.
+    Unknown,
+    /// The number of confirmations, and the largest number of replicas that the node has been seen
+    /// to have.
+    By(u32, u32),
+}
+
 /// A pipeline that its node has answered, or that has failed.
 struct Done {
     route: Route,
@@ -64,8 +96,11 @@ struct Done {
 
 /// The outcome of a pipeline.
 enum End {
-    /// The node answered.
-    Answered(Timing),
+    /// The node answered. Usually that takes `usual` at most, and the client waits for `patience`.
+    Answered {
+        usual: Duration,
+        patience: Duration,
+    },
     Unanswered,
     /// None of its holds needed renewal any more, so nothing was sent.
     Empty,
@@ -100,7 +135,7 @@ impl Watchdog {
         within: Option<Duration>,
     ) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
-        let (id, hold) = (hold.id(), Arc::downgrade(hold));
+        let (id, hold) = (hold.id, Arc::downgrade(hold));
         let mut plan = self.plan();
         let table = &mut plan.table;
         table.insert(id, renewal, hold, (lease, within), now, random);
@@ -110,7 +145,7 @@ impl Watchdog {
     /// Renews `hold` at `at`, unless its next renewal is under way or due before.
     pub(super) fn hurry(&self, hold: &Hold, renewal: &mut Renewal, at: Moment) {
         let mut plan = self.plan();
-        plan.table.hurry(hold.id(), renewal, at);
+        plan.table.hurry(hold.id, renewal, at);
         self.wake(plan);
     }
 
@@ -125,7 +160,7 @@ impl Watchdog {
     }
 
     pub(super) fn remove(&self, hold: &Hold, renewal: &mut Renewal) {
-        self.plan().table.remove(hold.id(), renewal);
+        self.plan().table.remove(hold.id, renewal);
     }
 
     /// Records that the renewal of `hold` sent at `sent` succeeded, and schedules the next for
@@ -137,7 +172,7 @@ impl Watchdog {
         lease: Duration,
         sent: Moment,
     ) {
-        let (id, random, hold) = (hold.id(), self.runtime.random(), Arc::downgrade(hold));
+        let (id, random, hold) = (hold.id, self.runtime.random(), Arc::downgrade(hold));
         let table = &mut self.plan().table;
         table.renewed(id, renewal, hold, lease, sent, random);
     }
@@ -145,7 +180,7 @@ impl Watchdog {
     /// Records that the renewal of `hold` had no clear answer, and schedules the next one sooner.
     pub(super) fn failed(&self, hold: &Arc<Hold>, renewal: &mut Renewal) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
-        let (id, hold) = (hold.id(), Arc::downgrade(hold));
+        let (id, hold) = (hold.id, Arc::downgrade(hold));
         let table = &mut self.plan().table;
         table.failed(id, renewal, hold, now, random);
     }
@@ -226,7 +261,7 @@ impl Watchdog {
     fn finished(&self, net: &Net, window: &mut RenewalWindow<Weak<Hold>>, done: &Done) {
         let Done { count, sent, .. } = *done;
         match done.end {
-            End::Answered(Timing { usual, patience }) => {
+            End::Answered { usual, patience } => {
                 window.answered(count, sent, self.runtime.now(), usual, patience);
             }
             End::Empty => window.dropped(count),
@@ -293,30 +328,27 @@ impl Watchdog {
                 return (End::Unanswered, None);
             }
         };
-        let (outcomes, confirmed) = pipeline.send(net, &jobs).await;
-        let answered = Settling {
-            sent,
-            now: self.runtime.now(),
-            confirmed,
-        };
+        let (outcomes, confirmed) = pipeline.send(net, &jobs, None).await;
+        let now = self.runtime.now();
         let end = if outcomes.iter().any(is_answer) {
-            End::Answered(pipeline.timing())
+            pipeline.end()
         } else {
             End::Unanswered
         };
-        let mut rest = Rest {
-            pipeline,
-            jobs: Vec::new(),
-            outcomes: Vec::new(),
-        };
+        let (mut left, mut refused) = (Vec::new(), Vec::new());
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
             if is_settled(&outcome) {
-                settle(&job, outcome, &answered);
+                settle(&job, outcome, (sent, now), &confirmed);
             } else {
-                rest.jobs.push(job);
-                rest.outcomes.push(outcome);
+                left.push(job);
+                refused.push(outcome);
             }
         }
+        let rest = Rest {
+            pipeline,
+            jobs: left,
+            outcomes: refused,
+        };
         (end, (!rest.jobs.is_empty()).then_some(rest))
     }
 
@@ -338,7 +370,7 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     let node = if net.router.is_fixed() {
         None
     } else {
-        net.router.node(hold.primitive().key().slot())
+        net.router.node(hold.primitive.key().slot())
     };
     if durable {
         ((node, LinkClass::Durable), 1)
@@ -349,48 +381,120 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
 
 /// Sends the refused or redirected renewals again, to the nodes that the replies name.
 async fn follow(net: &Net, rest: Rest) {
-    let following = rest.pipeline.follow(net, &rest.jobs, rest.outcomes);
-    let (outcomes, confirmed) = following.await;
-    let answered = Settling {
-        sent: rest.pipeline.sent(),
-        now: net.world.now(),
-        confirmed,
-    };
-    for (job, outcome) in rest.jobs.iter().zip(outcomes) {
-        settle(job, outcome, &answered);
+    let Rest {
+        pipeline,
+        jobs,
+        outcomes,
+    } = rest;
+    let (outcomes, confirmed) = pipeline.send(net, &jobs, Some(outcomes)).await;
+    let times = (pipeline.sent, net.world.now());
+    for (job, outcome) in jobs.iter().zip(outcomes) {
+        settle(job, outcome, times, &confirmed);
     }
 }
 
-/// The properties that all answers of one pipeline share: when it was sent and answered, and its
-/// confirmations.
-struct Settling {
-    sent: Moment,
-    now: Moment,
-    confirmed: Confirmed,
+impl Pipeline {
+    /// Waits for a session with the node of `jobs`.
+    async fn begin(net: &Net, class: LinkClass, jobs: &[Job], sent: Moment) -> Result<Self, Error> {
+        let shortest = jobs.iter().map(|job| job.span).min().unwrap_or_default();
+        let silence = Lease::renewed(shortest)
+            .unwrap_or_default()
+            .attempt_timeout();
+        let slot = jobs.first().map_or(0, |job| job.call.slot());
+        let session = net.session(slot, class, sent + silence).await?;
+        let replication = (class == LinkClass::Durable).then(|| {
+            let needs = |replicas| jobs.iter().map(|job| job.hold.needs(replicas)).max();
+            Replication::of_session(&session, |replicas| needs(replicas).unwrap_or(0), silence)
+        });
+        Ok(Self {
+            act_before: session.act_before(net.world.now()),
+            session,
+            sent,
+            limit: Limit {
+                silence,
+                deadline: sent + shortest / 3,
+            },
+            replication,
+        })
+    }
+
+    /// Sends it to its node only. With the `outcomes` of that, continues with the renewals that the
+    /// node has refused or redirected.
+    async fn send(
+        &self,
+        net: &Net,
+        jobs: &[Job],
+        outcomes: Option<Vec<CallOutcome>>,
+    ) -> (Vec<CallOutcome>, Confirmed) {
+        let calls: Vec<_> = jobs.iter().map(|job| &job.call).collect();
+        let request = Request {
+            calls: &calls,
+            act_before: self.act_before,
+            limit: self.limit,
+            replication: self.replication,
+            dispatch: Dispatch::AtOnce,
+            checked: None,
+        };
+        let response = match outcomes {
+            None => net.send_once(&self.session, &request).await,
+            Some(outcomes) => net.settle(&self.session, &request, outcomes).await,
+        };
+        let confirmed = match (self.replication, response.acknowledged) {
+            (None, _) => Confirmed::Unasked,
+            (Some(wanted), Some(Acknowledged::By(count))) => Confirmed::By(count, wanted.of),
+            (Some(_), _) => Confirmed::Unknown,
+        };
+        (response.outcomes, confirmed)
+    }
+
+    /// Returns its end, if the node has answered.
+    fn end(&self) -> End {
+        let patience = self.limit.silence;
+        // The wait for replicas may take as long as the wait for an answer.
+        let waits = self.replication.map_or(Duration::ZERO, |_| patience);
+        End::Answered {
+            usual: self.session.usual() + waits,
+            patience,
+        }
+    }
 }
 
-/// Passes the outcome of one renewal on to its hold.
-fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
+impl Confirmed {
+    /// Tells whether the confirmations are enough for the guards of this hold.
+    fn suffices(&self, hold: &Hold) -> bool {
+        let client = &hold.client;
+        match *self {
+            _ if !client.keeps(Rule::ConfirmRenewals) => true,
+            Self::Unasked if !client.keeps(Rule::RenewDurably) => true,
+            // A guard that requires replicas may have joined since.
+            Self::Unasked => !hold.is_durable(),
+            Self::Unknown => false,
+            Self::By(confirmed, replicas) => confirmed >= hold.needs(replicas),
+        }
+    }
+}
+
+/// Passes the outcome of one renewal, which was sent and answered at these times, on to its hold.
+fn settle(job: &Job, outcome: CallOutcome, (sent, now): (Moment, Moment), confirmed: &Confirmed) {
     let Job { hold, span, .. } = job;
-    let (sent, now) = (answered.sent, answered.now);
     let reply = match outcome {
         CallOutcome::Replied(reply) => reply,
         CallOutcome::Failed(failure) => {
             let error = failure.into_error(true);
             if error.kind() == ErrorKind::WrongKind {
                 // A value of another program has the key, so the hold is not there.
-                observe::renewal_failed(&hold.labels(), hold.primitive().name(), &error);
+                observe::renewal_failed(&hold.labels(), hold.primitive.name(), &error);
                 return hold.over(LossCause::Forgotten);
             }
             return failed(hold, error);
         }
     };
-    match hold.primitive().renewed(&reply) {
-        Ok(Renewed::Renewed | Renewed::Ends(_)) if !answered.confirmed.suffices(job) => {
+    match hold.primitive.renewed(&reply) {
+        Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(hold) => {
             failed(hold, "too few replicas have confirmed it");
         }
         Ok(Renewed::Ends(rest)) => {
-            let rest = hold.client().lease_of_holder(rest);
+            let rest = hold.client.lease_of_holder(rest);
             hold.renewed(sent, now, rest, *span);
         }
         Ok(Renewed::Renewed) => {
@@ -405,7 +509,7 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
 }
 
 fn failed(hold: &Arc<Hold>, why: impl std::fmt::Display) {
-    observe::renewal_failed(&hold.labels(), hold.primitive().name(), &why);
+    observe::renewal_failed(&hold.labels(), hold.primitive.name(), &why);
     hold.not_renewed();
 }
 

@@ -41,7 +41,6 @@ pub(crate) struct Withdrawals {
     channel: Arc<str>,
     local_queues: Arc<LocalQueues>,
     holds: Arc<Holds>,
-    timeout: Duration,
     patience: Duration,
     rules: Rules,
     /// Bounds the requests, since anybody who may publish can cause them.
@@ -73,7 +72,7 @@ impl Withdrawals {
         prefix: &Prefix,
         channel: &Arc<str>,
         (local_queues, holds): (&Arc<LocalQueues>, &Arc<Holds>),
-        (timeout, patience): (Duration, Duration),
+        patience: Duration,
         rules: Rules,
     ) -> Self {
         Self {
@@ -81,7 +80,6 @@ impl Withdrawals {
             channel: Arc::clone(channel),
             local_queues: Arc::clone(local_queues),
             holds: Arc::clone(holds),
-            timeout,
             patience,
             rules,
             limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
@@ -301,7 +299,7 @@ impl Withdrawals {
             net.world.runtime.sleep_until(due).await;
         }
         let deadline = net.world.now() + self.patience;
-        let repeated = Repeated::new(&call, self.timeout, deadline);
+        let repeated = Repeated::new(&call, timeouts::REQUEST, deadline);
         let reply = net.insist(repeated).await?.reply;
         Ok(match primitive.withdrawn(&reply)? {
             Withdrawn::Found(numbers) => Some(numbers),

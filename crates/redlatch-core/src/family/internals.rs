@@ -316,7 +316,7 @@ pub trait Internals {
 
     /// Reports that the server refused to tell others that `primitive` is free.
     fn report_message_refused(&self, primitive: &dyn Primitive, why: &str) {
-        self.client().releaser().message_refused(primitive, why);
+        self.client().0.releaser.message_refused(primitive, why);
     }
 
     /// Draws 64 random bits.

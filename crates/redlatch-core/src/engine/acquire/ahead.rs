@@ -30,7 +30,6 @@ use crate::{
     net::Session,
     protocol::{
         grant::{Dated, Notice, Order},
-        hold::{HoldState, LocalLease},
         lease::Lease,
         server_clock::whole_millis,
         time::Moment,
@@ -75,7 +74,7 @@ pub(super) fn order(
 impl Run<'_> {
     /// Records what a reply to a request that was sent at `sent` says about later grants.
     pub(super) fn anchor(&mut self, reply: &Value, session: &Arc<Session>, sent: Moment) {
-        if self.attempt.order().is_none() {
+        if self.attempt.called_by.order.is_none() {
             return;
         }
         if let Some(millis) = server_millis(reply) {
@@ -96,7 +95,7 @@ impl Run<'_> {
     /// Returns the guard of a grant that a message has reported, or the reply of a release of this
     /// client, if the report can be believed.
     pub(super) fn take_grant(&mut self) -> Option<Held> {
-        self.attempt.order()?;
+        self.attempt.called_by.order?;
         let queue_slot = self.queue_slot.as_ref();
         let notices = [
             self.subscriptions.take_grant(),
@@ -107,7 +106,7 @@ impl Run<'_> {
         }
         let now = self.client.now();
         let mut notices = notices.into_iter().flatten();
-        let (notice, (sent, span)) =
+        let (notice, lasts) =
             notices.find_map(|notice| Some((notice, self.believed(&notice, now)?)))?;
         let grant = Grant {
             count: self.primitive.grants_ahead()?,
@@ -117,12 +116,12 @@ impl Run<'_> {
             lasts: None,
             unqueued: false,
         };
-        Some(self.deliver(grant, (sent, span), now, 0, Ahead::Yes))
+        Some(self.deliver(grant, lasts, now, 0, Ahead::Yes))
     }
 
     /// Returns how long the hold of `notice` lasts as its holder counts it, and from when on.
     fn believed(&self, notice: &Notice, now: Moment) -> Option<(Moment, Duration)> {
-        let order = self.attempt.order()?;
+        let order = self.attempt.called_by.order?;
         if order.nonce != notice.nonce && self.client.keeps(Rule::CheckNonce) {
             return None;
         }
@@ -144,10 +143,7 @@ impl Run<'_> {
         let longest = UNCONFIRMED_LEASE.min(Duration::from_millis(order.lease));
         let span = dated.lasts(notice.ends).min(now - dated.sent + longest);
         let span = self.client.lease_of_holder(span);
-        let mut local_lease = LocalLease::new(self.client.trust(), dated.sent, span);
-        match local_lease.state(now) {
-            HoldState::Lost(_) => None,
-            HoldState::Held | HoldState::Unknown => Some((dated.sent, span)),
-        }
+        let lasts = self.client.lasts(dated.sent, span, now);
+        lasts.then_some((dated.sent, span))
     }
 }

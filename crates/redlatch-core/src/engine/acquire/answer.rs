@@ -12,12 +12,11 @@ use crate::{
         script::{CallOutcome, Failure},
     },
     engine::{
-        Held, Hold, QueueSlot,
+        Held, QueueSlot,
         hold::{Ahead, Granted, caller},
     },
     net::Session,
     protocol::{
-        hold::{HoldState, LocalLease},
         remains::Trace,
         time::Moment,
         waiter::{self, Busy, End, Prompt, Restart, Subscription},
@@ -36,13 +35,12 @@ pub(super) struct Trouble {
 impl Trouble {
     /// Records that the attempt was replaced by a fresh one.
     pub(super) fn restarted(&mut self, restart: Restart) {
-        self.last = Some(Error::new(ErrorKind::Unavailable, restart.to_string()));
+        self.last = Some(Error::unavailable(restart.to_string()));
     }
 
     fn take(&mut self) -> Error {
-        let error = self.last.take().unwrap_or_else(|| {
-            Error::new(ErrorKind::Unavailable, "the server did not answer in time")
-        });
+        let unanswered = || Error::unavailable("the server did not answer in time");
+        let error = self.last.take().unwrap_or_else(unanswered);
         if self.in_doubt {
             error.in_doubt()
         } else {
@@ -61,58 +59,56 @@ impl Run<'_> {
         session: &Arc<Session>,
         sent: Moment,
     ) -> Result<Option<Held>, Error> {
-        match outcome {
-            CallOutcome::Replied(reply) => {
-                self.anchor(&reply, session, sent);
-                let answer = self.primitive.acquired(&reply);
-                // An unreadable reply may have been a grant, so the attempt stays armed.
-                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
-                    let trace = self.trace(&answer);
-                    self.attempt.answered(trace);
-                }
-                if answer.is_err() && self.waiter.has_waited() {
-                    // Whatever ended this wait may end those of the others.
-                    self.prompt_others(Some(Prompt::Requeue));
-                }
-                let answer = answer?;
-                let acknowledged = match (&answer, acknowledged) {
-                    (Answer::Granted(_), Ok(Some(replicas))) => replicas,
-                    (Answer::Granted(_), Err(_)) if !self.client.keeps(Rule::RefuseShortfall) => 0,
-                    (Answer::Granted(_), Ok(None))
-                        if !self.client.keeps(Rule::KnowConfirmations) =>
-                    {
-                        0
-                    }
-                    (Answer::Granted(_), confirmed) => {
-                        self.attempt.granted();
-                        confirmed?;
-                        // The server has granted the request, but the number of confirmations is
-                        // unknown. The next request writes again, and that write can be waited for.
-                        self.trouble.in_doubt = true;
-                        let message = "nobody knows which replicas have confirmed it";
-                        self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
-                        self.waiter.on_failed();
-                        return Ok(None);
-                    }
-                    _ => 0,
-                };
-                Ok(self.answered(answer, sent, acknowledged))
-            }
-            CallOutcome::Failed(failure) => {
-                self.attempt.failed(failure.effect());
-                if matches!(failure, Failure::Unknown(_))
-                    && self.waiter.on_cut_off(self.begun, self.client.now())
-                {
-                    self.client.check_process()?;
-                    if !self.client.keeps(Rule::UndoCutOff) {
-                        self.attempt.deliver();
-                    }
-                    return Ok(None);
-                }
-                self.trouble.in_doubt |= !failure.is_not_executed();
-                self.failed(failure).map(|()| None)
-            }
+        let reply = match outcome {
+            CallOutcome::Replied(reply) => reply,
+            CallOutcome::Failed(failure) => return self.unanswered(failure),
+        };
+        self.anchor(&reply, session, sent);
+        let answer = self.primitive.acquired(&reply);
+        // An unreadable reply may have been a grant, so the attempt stays armed.
+        if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+            let trace = self.trace(&answer);
+            self.attempt.remains.answered(trace);
         }
+        if answer.is_err() && self.waiter.has_waited() {
+            // Whatever ended this wait may end those of the others.
+            self.prompt_others(Some(Prompt::Requeue));
+        }
+        let answer = answer?;
+        let acknowledged = match acknowledged {
+            _ if !matches!(answer, Answer::Granted(_)) => 0,
+            Ok(Some(replicas)) => replicas,
+            Err(_) if !self.client.keeps(Rule::RefuseShortfall) => 0,
+            Ok(None) if !self.client.keeps(Rule::KnowConfirmations) => 0,
+            confirmed => {
+                self.attempt.remains.granted();
+                confirmed?;
+                // The server has granted the request, but the number of confirmations is unknown.
+                // The next request writes again, and that write can be waited for.
+                self.trouble.in_doubt = true;
+                let message = "nobody knows which replicas have confirmed it";
+                self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
+                self.waiter.on_failed();
+                return Ok(None);
+            }
+        };
+        Ok(self.answered(answer, sent, acknowledged))
+    }
+
+    /// Processes a request that the script has not answered.
+    fn unanswered(&mut self, failure: Failure) -> Result<Option<Held>, Error> {
+        self.attempt.remains.failed(failure.effect());
+        if matches!(failure, Failure::Unknown(_))
+            && self.waiter.on_cut_off(self.begun, self.client.now())
+        {
+            self.client.check_process()?;
+            if !self.client.keeps(Rule::UndoCutOff) {
+                self.attempt.deliver();
+            }
+            return Ok(None);
+        }
+        self.trouble.in_doubt |= !failure.is_not_executed();
+        self.failed(failure)
     }
 
     /// Tells whether a copy of the answered request could act. The server refuses those of an
@@ -162,7 +158,7 @@ impl Run<'_> {
             }
             Answer::Late => {
                 let why = "the server gets requests too late to act";
-                self.trouble.last = Some(Error::new(ErrorKind::Unavailable, why));
+                self.trouble.last = Some(Error::unavailable(why));
                 self.waiter.on_late(now);
             }
             Answer::Unfinished => self.waiter.on_unfinished(now),
@@ -181,7 +177,7 @@ impl Run<'_> {
     fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
         // This waiter learns of its own turn from the reply. An attempt that holds needs no word.
-        if attempt != self.attempt.id().number()
+        if attempt != self.attempt.id.number()
             && !self.client.local_queues().pass_on(key, attempt, None)
             && !self.client.holds().has_attempt(key, attempt)
         {
@@ -198,56 +194,45 @@ impl Run<'_> {
         now: Moment,
         acknowledged: u32,
     ) -> Option<Held> {
-        self.attempt.granted();
-        let sent = if self.client.keeps(Rule::CountFromSend) {
-            sent
-        } else {
-            now
-        };
-        let span = self.client.believed(&grant, self.lease);
-        let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
-        if let HoldState::Lost(_) = local_lease.state(now) {
+        self.attempt.remains.granted();
+        let Some(lasts) = self.client.believed(&grant, self.lease, sent, now) else {
             self.trouble.in_doubt = true;
             self.waiter.on_grant_expired();
             return None;
-        }
-        Some(self.deliver(grant, (sent, span), now, acknowledged, Ahead::No))
+        };
+        Some(self.deliver(grant, lasts, now, acknowledged, Ahead::No))
     }
 
-    /// Delivers a grant that lasts for `span` from `sent`, as the holder counts it.
+    /// Delivers a grant that `lasts` for some time from a moment on, as the holder counts it.
     pub(super) fn deliver(
         &mut self,
         grant: Grant,
-        (sent, span): (Moment, Duration),
+        lasts: (Moment, Duration),
         now: Moment,
         acknowledged: u32,
         ahead: Ahead,
     ) -> Held {
         let prompt = self.waiter.on_granted(waiter::Granted {
             unqueued: grant.unqueued,
-            has_copies: self.attempt.has_copies(),
+            has_copies: self.attempt.remains.has_copies(),
         });
-        let delivered = self.attempt.deliver();
         let granted = Granted {
             primitive: self.primitive,
             owner: &self.owner,
             standing: self.standing,
-            token: grant.token,
-            serial: grant.serial,
-            delivered: &delivered,
+            options: self.options,
             lease: self.lease,
-            span,
-            max_hold: self.options.max_hold,
-            durability: self.options.durability,
-            sent,
+            grant,
+            delivered: self.attempt.deliver(),
+            lasts,
             ahead,
         };
-        let hold = Hold::enter(self.client, &granted, now);
+        let held = Held::enter(self.client, &granted, now, acknowledged);
         self.prompt_others(prompt);
         let labels = Labels::of(self.primitive.as_ref());
         let (wait, waited) = (now - self.log.started, self.waiter.has_waited());
         observe::acquired(&labels, wait, self.log.requests, waited);
-        Held::new(hold, &delivered, grant, acknowledged)
+        held
     }
 
     /// Tells every other waiter of the local queue to ask the server.
@@ -257,7 +242,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+    pub(super) fn failed(&mut self, failure: Failure) -> Result<Option<Held>, Error> {
         self.client.check_process()?;
         let fatal = failure.is_final() || matches!(failure, Failure::Redirected(_));
         let error = failure.into_error(self.trouble.in_doubt);
@@ -273,7 +258,7 @@ impl Run<'_> {
         }
         self.trouble.last = Some(error);
         self.waiter.on_failed();
-        Ok(())
+        Ok(None)
     }
 
     /// Records who holds the name. Tells once of a long wait for it, and warns if this task seems
@@ -290,8 +275,8 @@ impl Run<'_> {
         let labels = Labels::of(self.primitive.as_ref());
         let name = self.primitive.name();
         let (holds, this) = (self.client.holds().of(self.primitive.key()), caller());
-        let mut own = holds.iter().filter(|hold| hold.acquirer() == this);
-        if own.any(|hold| hold.owner().to_string() == holder) {
+        let mut own = holds.iter().filter(|hold| hold.acquirer == this);
+        if own.any(|hold| hold.owner.to_string() == holder) {
             observe::waits_for_itself(&labels, name, holder);
         } else {
             let waited = now - self.log.started;
@@ -315,9 +300,8 @@ impl Run<'_> {
             || "the server has not answered yet".to_owned(),
             |error| error.to_string(),
         );
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("a waiter of this process before this one gets no answer: {why}"),
-        )
+        Error::unavailable(format!(
+            "a waiter of this process before this one gets no answer: {why}"
+        ))
     }
 }

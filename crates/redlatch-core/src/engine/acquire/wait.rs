@@ -1,17 +1,20 @@
 //! The waits of an acquisition: for its turn, for messages, and for the clock.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::select;
 
 use super::Run;
 use crate::{
-    Error,
-    base::{rules::Rule, timeouts},
+    Client, Error,
+    base::{owner::AttemptId, primitive::Primitive, timeouts},
     engine::QueueSlot,
+    net::{Listener, MessageFilter, Wakes},
     protocol::{
+        grant::Notice,
         time::Moment,
-        waiter::{Busy, Listen, QueueView, Subscription},
+        waiter::{Discipline, Listen, QueueView},
     },
 };
 
@@ -59,16 +62,11 @@ impl Run<'_> {
 
     /// Waits for a message or a change of the local queue, until `until` at the latest.
     pub(super) async fn wait(&mut self, until: Moment, listen: Listen) -> Result<(), Error> {
-        let until = if self.client.keeps(Rule::LookAgain) {
-            until
-        } else {
-            self.waiter.plan().bound(Moment::FAR_FUTURE)
-        };
         self.expect(until);
         if listen == Listen::Everyone {
             let primitive = self.primitive.as_ref();
             self.subscriptions
-                .open_for_everyone(primitive, self.attempt.wakes());
+                .open_for_everyone(primitive, &self.attempt.called_by.wakes);
         }
         self.woken(until).await?;
         Ok(())
@@ -91,21 +89,10 @@ impl Run<'_> {
         let now = self.client.now();
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
         self.expect(deadline);
-        self.attempt.wakes().pin();
+        self.attempt.called_by.wakes.pin();
         self.open_subscriptions();
-        if self.subscriptions.ready(deadline).await {
-            self.waiter.on_subscribed();
-            if !self.client.keeps(Rule::TryAfterSubscribing) {
-                let busy = Busy {
-                    remaining: Duration::MAX,
-                    subscription: Subscription::Active,
-                    ..Busy::default()
-                };
-                self.waiter.on_busy(now, busy);
-            }
-        } else {
-            self.waiter.on_unsubscribed();
-        }
+        let ready = self.subscriptions.ready(deadline).await;
+        self.client.subscribed(&mut self.waiter, ready, now);
     }
 
     /// Waits for a message, a change of the local queue, or `until`. Reports the event
@@ -114,7 +101,7 @@ impl Run<'_> {
         let queue_changed = async {
             match &self.queue_slot {
                 Some(queue_slot) => queue_slot.changed().await,
-                None => std::future::pending().await,
+                None => pending().await,
             }
         };
         select! {
@@ -157,8 +144,12 @@ impl Run<'_> {
 
     pub(super) fn open_subscriptions(&mut self) {
         let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
-        self.subscriptions
-            .open(self.client, primitive, attempt.id(), attempt.wakes());
+        self.subscriptions.open(
+            self.client,
+            primitive,
+            &attempt.id,
+            &attempt.called_by.wakes,
+        );
     }
 
     /// Tells the local queue the latest time at which this waiter asks again.
@@ -166,5 +157,101 @@ impl Run<'_> {
         if let Some(queue_slot) = &self.queue_slot {
             queue_slot.expect(back_at);
         }
+    }
+}
+
+/// The listeners of one acquisition. Most acquisitions have none, so each is boxed.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    /// Messages that the name is free, or that notify this waiter.
+    own: Option<Box<Listener>>,
+    /// Messages on the object's own channel, to all waiters of this side of it.
+    broadcast: Option<Box<Listener>>,
+    /// Messages to any waiter of this client for the name. The first waiter handles them for all.
+    everyone: Option<Box<Listener>>,
+}
+
+impl Subscriptions {
+    /// Subscribes to the messages that notify `attempt`, unless it is subscribed already.
+    pub(super) fn open(
+        &mut self,
+        client: &Client,
+        primitive: &dyn Primitive,
+        attempt: &AttemptId,
+        wakes: &Wakes,
+    ) {
+        let (hub, key) = (&client.net().hub, primitive.key());
+        if let Some(channel) = primitive.channel() {
+            self.broadcast
+                .get_or_insert_with(|| Box::new(hub.listen(&channel, MessageFilter::Any)));
+        }
+        self.own.get_or_insert_with(|| {
+            let filter = match primitive.discipline() {
+                Discipline::Barging => key.to_shared(),
+                Discipline::Queued => format!("{key} {}", attempt.number()).into(),
+            };
+            Box::new(wakes.listen(MessageFilter::Exact(filter)))
+        });
+    }
+
+    /// Subscribes on behalf of every waiter of this client.
+    pub(super) fn open_for_everyone(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
+        let filter = MessageFilter::Exact(primitive.key().to_shared());
+        self.everyone
+            .get_or_insert_with(|| Box::new(wakes.listen(filter)));
+    }
+
+    /// Ends the subscription of an attempt that was given up.
+    pub(super) fn forget_attempt(&mut self, discipline: Discipline) {
+        match discipline {
+            Discipline::Barging => {}
+            // A message names the attempt.
+            Discipline::Queued => self.own = None,
+        }
+    }
+
+    /// Tells whether it is subscribed to the messages that notify the attempt.
+    pub(super) const fn are_open(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Waits until messages reach this client. Returns `false` if they do not by `deadline`.
+    pub(super) async fn ready(&self, deadline: Moment) -> bool {
+        for listener in [&self.own, &self.broadcast].into_iter().flatten() {
+            if !listener.ready(deadline).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes the message about a grant for this attempt, if one came.
+    pub(super) fn take_grant(&self) -> Option<Notice> {
+        self.own.as_ref()?.take_grant()
+    }
+
+    /// Waits for the next message. Returns `false` if no message came but some may have been
+    /// missed. Never resolves without listeners.
+    pub(super) async fn heard(&self) -> bool {
+        let told = select! {
+            biased;
+            told = woken(self.own.as_deref()) => told,
+            told = woken(self.broadcast.as_deref()) => told,
+            told = woken(self.everyone.as_deref()) => told,
+        };
+        // All listeners report the same gap, so clear it in each of them.
+        let listeners = [&self.own, &self.broadcast, &self.everyone]
+            .into_iter()
+            .flatten();
+        listeners
+            .filter_map(|listener| listener.woken().now_or_never())
+            .fold(told, |told, also| told || also)
+    }
+}
+
+async fn woken(listener: Option<&Listener>) -> bool {
+    match listener {
+        Some(listener) => listener.woken().await,
+        None => pending().await,
     }
 }

@@ -34,14 +34,14 @@ impl Hold {
         span: Duration,
         lease: Duration,
     ) {
-        self.extended_at(now, sent, span);
+        self.extended(sent, now, span);
         let mut inner = self.inner();
         inner.unconfirmed = false;
         // A hold that was granted ahead needs one renewal, also with a fixed lease.
         if inner.renewing(now).is_none() {
             self.unschedule(&mut inner);
         } else {
-            let watchdog = self.client.watchdog();
+            let watchdog = &self.client.0.watchdog;
             watchdog.renewed(self, &mut inner.renewal, lease, sent);
         }
     }
@@ -54,28 +54,24 @@ impl Hold {
     /// Records that the renewal had no clear answer. The next renewal is scheduled sooner.
     pub(in crate::engine) fn not_renewed(self: &Arc<Self>) {
         self.troubled();
-        let watchdog = self.client.watchdog();
+        let watchdog = &self.client.0.watchdog;
         watchdog.failed(self, &mut self.inner().renewal);
     }
 
-    /// Records that a request sent at `sent` has set the lease to `span`.
-    pub(crate) fn extended(&self, sent: Moment, span: Duration) -> HoldState {
-        self.extended_at(self.client.now(), sent, span)
-    }
-
-    fn extended_at(&self, now: Moment, sent: Moment, span: Duration) -> HoldState {
+    /// Records at `now` that a request sent at `sent` has set the lease to `span`.
+    pub(in crate::engine) fn extended(&self, sent: Moment, now: Moment, span: Duration) {
         let mut inner = self.inner();
         if !self.client.keeps(Rule::LatchLoss) {
-            inner.local_lease = LocalLease::new(self.client.trust(), sent, span);
+            inner.local_lease = LocalLease::new(self.client.0.trust, sent, span);
         }
         let state = inner
             .local_lease
-            .extended(self.client.trust(), sent, span, now);
+            .extended(self.client.0.trust, sent, span, now);
         drop(inner);
         if !matches!(state, HoldState::Lost(_)) {
             self.tell_deadline(now);
         }
-        self.tell(state)
+        self.tell(state);
     }
 
     /// Tells the deadline in the span of the hold.
@@ -86,9 +82,9 @@ impl Hold {
     }
 
     /// Records that a renewal had no clear answer.
-    pub(crate) fn troubled(&self) -> HoldState {
+    pub(in crate::engine) fn troubled(&self) {
         let state = self.inner().local_lease.troubled(self.client.now());
-        self.tell(state)
+        self.tell(state);
     }
 
     /// Builds the call that sets the lease to `span`, as the holder counts it. The call is sent at
@@ -132,7 +128,7 @@ impl Hold {
     pub(in crate::engine) fn needs(&self, replicas: u32) -> u32 {
         let inner = self.inner();
         let shares = inner.shares.as_slice().iter();
-        let needs = shares.map(|share| share.durability().needs(replicas));
+        let needs = shares.map(|share| share.terms().durability.needs(replicas));
         needs.max().unwrap_or(0)
     }
 
@@ -144,7 +140,7 @@ impl Hold {
             .filter(|_| self.client.keeps(Rule::Renew));
         match wanted {
             Some(lease) if inner.renewal.lease() != wanted => {
-                let watchdog = self.client.watchdog();
+                let watchdog = &self.client.0.watchdog;
                 let within = inner.unconfirmed.then_some(timeouts::CONFIRMATION);
                 watchdog.insert(self, &mut inner.renewal, lease, within);
             }
@@ -155,12 +151,12 @@ impl Hold {
 
     /// Renews the hold at `at`, if it is renewed at all and its next renewal would be later.
     pub(in crate::engine) fn hurry(&self, at: Moment) {
-        let watchdog = self.client.watchdog();
+        let watchdog = &self.client.0.watchdog;
         watchdog.hurry(self, &mut self.inner().renewal, at);
     }
 
     pub(super) fn unschedule(&self, inner: &mut Inner) {
-        self.client.watchdog().remove(self, &mut inner.renewal);
+        self.client.0.watchdog.remove(self, &mut inner.renewal);
     }
 }
 
@@ -180,6 +176,6 @@ impl Inner {
 
     fn is_durable(&self) -> bool {
         let mut shares = self.shares.as_slice().iter();
-        shares.any(|share| share.durability().waits())
+        shares.any(|share| share.terms().durability.waits())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroU64,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -16,7 +15,8 @@ use crate::{
         primitive::Primitive,
         sync::{AtomicUsize, Mutex, MutexGuard, lock},
     },
-    protocol::{grant::Order, name::Key, small_map::SmallMap, time::Moment},
+    net::CalledBy,
+    protocol::{name::Key, small_map::SmallMap, time::Moment},
 };
 
 /// All unanswered releases and undos, and the progress of those of each name.
@@ -81,7 +81,13 @@ pub(crate) enum Ahead {
 #[derive(Debug)]
 pub(super) struct Item {
     left: Left,
-    failures: u32,
+    sent: Sent,
+}
+
+/// The progress of an item.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    pub(super) failures: u32,
     sent: bool,
     settled: bool,
 }
@@ -99,10 +105,11 @@ struct Undo {
     common: Arc<Common>,
     owner: Owner,
     attempt: u64,
-    void_by: Option<NonZeroU64>,
+    void_by: Option<u64>,
     copies: bool,
+    /// Whether the server may have an entry of the attempt.
     registered: bool,
-    /// The nonce of the order, if the address ends with one.
+    /// The nonce of the order, if there is one.
     nonce: u64,
     give_up_at: Moment,
 }
@@ -111,35 +118,8 @@ struct Undo {
 #[derive(Debug)]
 struct Common {
     primitive: Arc<dyn Primitive>,
-    /// A waiter's address without its number and its order.
-    address: String,
-    /// The lease and the TTL of the order, if the address ends with one.
-    order: Option<(u64, u64)>,
-}
-
-/// A waiter's address in its parts.
-#[derive(Debug)]
-struct Address<'a> {
-    /// The words before the number.
-    prefix: &'a str,
-    order: Option<Order>,
-}
-
-impl<'a> Address<'a> {
-    /// Returns the parts of `address`, if it is that of `attempt`.
-    fn of(address: &'a str, attempt: u64) -> Option<Self> {
-        let (front, last) = address.rsplit_once(' ')?;
-        let order = Order::parse(last);
-        let (prefix, number) = match order {
-            Some(_) => front.rsplit_once(' ')?,
-            None => (front, last),
-        };
-        (number.parse() == Ok(attempt)).then_some(Self { prefix, order })
-    }
-
-    fn order(&self) -> Option<(u64, u64)> {
-        self.order.map(|order| (order.lease, order.ttl))
-    }
+    /// How they are notified, but for the nonce of the order.
+    called_by: Option<CalledBy>,
 }
 
 impl Queue {
@@ -153,13 +133,9 @@ impl Queue {
         let name = inner.names.get_or_default(pending.primitive.key());
         name.pushed += 1;
         name.unanswered += 1;
-        let item = Item {
-            left: Left::of(pending, name),
-            failures: 0,
-            sent: false,
-            settled: false,
-        };
-        inner.fresh.push(item);
+        let left = Left::of(pending, name);
+        let sent = Sent::default();
+        inner.fresh.push(Item { left, sent });
         true
     }
 
@@ -183,13 +159,8 @@ impl Queue {
         } else if std::mem::take(&mut sent.sent) {
             name.sent.reached -= 1;
         }
-        let item = Item {
-            left: Left::of(pending, name),
-            failures: sent.failures,
-            sent: sent.sent,
-            settled: sent.settled,
-        };
-        inner.later.insert((at, id), item);
+        let left = Left::of(pending, name);
+        inner.later.insert((at, id), Item { left, sent });
     }
 
     /// Takes the items to send at `now`. Also returns whether a caller waits for them, and the time
@@ -208,10 +179,7 @@ impl Queue {
     }
 
     /// Records that these items are on their way.
-    pub(super) fn sent<'a>(
-        &self,
-        on_their_way: impl Iterator<Item = (&'a PendingRelease, &'a mut Sent)>,
-    ) {
+    pub(super) fn sent(&self, on_their_way: &mut [(PendingRelease, Sent)]) {
         let mut inner = self.inner();
         for (pending, sent) in on_their_way {
             if let Some(name) = inner.names.get_mut(pending.primitive.key()) {
@@ -303,14 +271,6 @@ impl Queue {
     }
 }
 
-/// The progress of an item that has been taken out of the queue.
-#[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) failures: u32,
-    sent: bool,
-    settled: bool,
-}
-
 impl Item {
     pub(super) fn slot(&self) -> u16 {
         let primitive = match &self.left {
@@ -325,12 +285,7 @@ impl Item {
             Left::Release(pending) => *pending,
             Left::Undo(undo) => undo.pending_release(),
         };
-        let sent = Sent {
-            failures: self.failures,
-            sent: self.sent,
-            settled: self.settled,
-        };
-        (pending, sent)
+        (pending, self.sent)
     }
 }
 
@@ -353,12 +308,12 @@ impl Name {
         }
     }
 
-    /// Returns the shared data for undos of `primitive` with this address. An undo without an
-    /// address fits any.
+    /// Returns the shared data for undos of `primitive` that are notified so. An undo without an
+    /// entry fits any.
     fn common(
         &mut self,
         primitive: &Arc<dyn Primitive>,
-        address: Option<&Address<'_>>,
+        called_by: Option<&CalledBy>,
     ) -> Arc<Common> {
         let known = self.common.as_ref().filter(|known| {
             let ours = &known.primitive;
@@ -366,15 +321,15 @@ impl Name {
                 || ours.kind() == primitive.kind()
                     && ours.form() == primitive.form()
                     && ours.class() == primitive.class();
-            same && address.is_none_or(|of| known.address == of.prefix && known.order == of.order())
+            let called = |by| known.called_by.as_ref().is_some_and(|of| alike(of, by));
+            same && called_by.is_none_or(called)
         });
         if let Some(known) = known {
             return Arc::clone(known);
         }
         let common = Arc::new(Common {
             primitive: Arc::clone(primitive),
-            address: address.map_or_else(String::new, |of| of.prefix.to_owned()),
-            order: address.and_then(Address::order),
+            called_by: called_by.cloned(),
         });
         self.common = Some(Arc::clone(&common));
         common
@@ -395,72 +350,52 @@ impl Stage {
 
 impl Left {
     fn of(pending: PendingRelease, name: &mut Name) -> Self {
-        match Undo::of(&pending, name) {
-            Some(undo) => Self::Undo(undo),
-            None => Self::Release(Box::new(pending)),
+        if pending.part.is_some() {
+            return Self::Release(Box::new(pending));
         }
+        let called_by = pending.called_by.as_deref();
+        let order = called_by.and_then(|called_by| called_by.order);
+        Self::Undo(Undo {
+            common: name.common(&pending.primitive, called_by),
+            registered: called_by.is_some(),
+            nonce: order.map_or(0, |order| order.nonce),
+            owner: pending.owner,
+            attempt: pending.attempt.number(),
+            void_by: pending.void_by,
+            copies: pending.copies,
+            give_up_at: pending.give_up_at,
+        })
     }
 }
 
 impl Undo {
-    /// Returns the small form of an undo, if its data fits.
-    fn of(pending: &PendingRelease, name: &mut Name) -> Option<Self> {
-        let plain = pending.undo
-            && pending.token.is_none()
-            && pending.serial.is_none()
-            && pending.next_waiter.is_none()
-            && pending.left == 0
-            && pending.forgotten == 0
-            && pending.owner.client() == pending.attempt.client();
-        let void_by = match pending.void_by {
-            Some(void_by) => Some(NonZeroU64::new(void_by)?),
-            None => None,
-        };
-        let attempt = pending.attempt.number();
-        let registered = !pending.address.is_empty();
-        let address = if registered {
-            Some(Address::of(&pending.address, attempt)?)
-        } else {
-            None
-        };
-        plain.then(|| Self {
-            common: name.common(&pending.primitive, address.as_ref()),
-            owner: pending.owner.clone(),
-            attempt,
-            void_by,
-            copies: pending.copies,
-            registered,
-            nonce: address
-                .and_then(|address| address.order)
-                .map_or(0, |order| order.nonce),
-            give_up_at: pending.give_up_at,
-        })
-    }
-
     fn pending_release(self) -> PendingRelease {
         let Self { common, owner, .. } = self;
-        let mut address = String::new();
-        if self.registered {
-            address = format!("{} {}", common.address, self.attempt);
-            if let Some((lease, ttl)) = common.order {
-                let nonce = self.nonce;
-                address = format!("{address} {}", Order { lease, ttl, nonce });
+        let called_by = common.called_by.clone().filter(|_| self.registered);
+        let called_by = called_by.map(|mut called_by| {
+            if let Some(order) = &mut called_by.order {
+                order.nonce = self.nonce;
             }
-        }
+            Box::new(called_by)
+        });
         PendingRelease {
             primitive: Arc::clone(&common.primitive),
             attempt: AttemptId::of(&owner, self.attempt),
             owner,
-            token: None,
-            serial: None,
-            void_by: self.void_by.map(NonZeroU64::get),
+            part: None,
+            void_by: self.void_by,
             copies: self.copies,
-            address,
-            undo: true,
-            left: 0,
-            forgotten: 0,
+            called_by,
             next_waiter: None,
             give_up_at: self.give_up_at,
         }
     }
+}
+
+/// Tells whether two waiters are notified in the same way, but for the nonces of their orders.
+fn alike(one: &CalledBy, other: &CalledBy) -> bool {
+    let terms = |of: &CalledBy| of.order.map(|order| (order.lease, order.ttl));
+    Arc::ptr_eq(&one.wakes, &other.wakes)
+        && one.silent == other.silent
+        && terms(one) == terms(other)
 }

@@ -37,6 +37,11 @@ pub(crate) enum LinkClass {
 }
 
 impl LinkClass {
+    /// Returns the class for scripts that may be followed by `WAIT`.
+    pub(super) const fn of(waits: bool) -> Self {
+        if waits { Self::Durable } else { Self::Command }
+    }
+
     /// Returns what the connection is for, in events.
     const fn uses(self) -> &'static str {
         match self {

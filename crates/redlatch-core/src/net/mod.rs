@@ -1,4 +1,15 @@
 //! Connections to servers: links, routing, script requests, and pub/sub messages.
+//!
+//! The way of a call to the socket:
+//!
+//! | module | does |
+//! |---|---|
+//! | `network` | repeats the call until its script has replied |
+//! | `router`, `link` | keep the session with the node of the slot |
+//! | `sender` | writes the call as a command, or lets the call join a list |
+//! | `batcher` | joins the calls of several tasks, and sends the lists |
+//! | `session` | passes commands to the transport, and waits for the answers |
+//! | `redirect` | sends the call to another node that an answer names |
 
 mod access;
 mod alarm;
@@ -15,7 +26,6 @@ mod network;
 mod query;
 mod redirect;
 pub(crate) mod replies;
-mod request;
 mod router;
 mod routes;
 mod sender;
@@ -34,9 +44,9 @@ pub(crate) use durable::{Acknowledged, Replication};
 pub use health::{Connection, Health};
 pub(crate) use hub::{Hub, Listener, MessageFilter, Reach};
 pub(crate) use link::{Link, LinkClass};
-pub(crate) use network::{Net, is_settled};
-pub(crate) use request::{Answered, Dispatch, Repeated, Request, Response};
+pub(crate) use network::{Answered, Net, Repeated, is_settled};
 pub(crate) use router::Router;
+pub(crate) use sender::{Dispatch, Request, Response};
 pub(crate) use servers::{HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use session::{Checked, Limit, Session};
 pub(crate) use topology::start_router;

@@ -60,11 +60,11 @@ impl Queue {
         let last = class.calls.back_mut();
         let joined = last.and_then(|last| {
             let fits = last.call.add(part);
-            fits.then(|| Joined::new(&last.replies))
+            fits.then(|| Joined::new(&last.answer))
         });
         let joined = joined.unwrap_or_else(|| {
             let joint = Joint::new(part, id);
-            let joined = Joined::new(&joint.replies);
+            let joined = Joined::new(&joint.answer);
             class.calls.push_back(joint);
             joined
         });

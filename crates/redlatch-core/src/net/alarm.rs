@@ -53,12 +53,7 @@ impl Alarms {
     pub(super) fn start(runtime: &Arc<dyn Runtime>, life: &Arc<Life>) -> Arc<Self> {
         let alarms = Arc::new(Self {
             runtime: Arc::clone(runtime),
-            table: Mutex::new(Table {
-                set: BTreeMap::new(),
-                next_id: 0,
-                sleep_deadline: SleepDeadline::endless(),
-                over: false,
-            }),
+            table: Mutex::new(Table::new()),
             earlier: Notify::new(),
         });
         let running = alarms.run(Arc::clone(life));
@@ -120,6 +115,15 @@ impl Drop for Over {
 }
 
 impl Table {
+    const fn new() -> Self {
+        Self {
+            set: BTreeMap::new(),
+            next_id: 0,
+            sleep_deadline: SleepDeadline::endless(),
+            over: false,
+        }
+    }
+
     /// Removes and returns the due alarms, and returns the time of the next check.
     fn take_due(&mut self, now: Moment) -> (Vec<Waker>, Moment) {
         let later = self.set.split_off(&(now, u64::MAX));
@@ -188,18 +192,9 @@ mod tests {
     use super::*;
     use crate::protocol::time::at;
 
-    fn table() -> Table {
-        Table {
-            set: BTreeMap::new(),
-            next_id: 0,
-            sleep_deadline: SleepDeadline::endless(),
-            over: false,
-        }
-    }
-
     #[test]
     fn only_an_earlier_alarm_wakes_the_task() {
-        let mut table = table();
+        let mut table = Table::new();
         assert!(table.set(at(1000), 1, Waker::noop()).0);
         for later in [1000, 1001] {
             let cuts_short = table.set(at(later), 2, Waker::noop()).0;
@@ -225,7 +220,7 @@ mod tests {
         let runtime = crate::runtime::TokioRuntime::new(tokio.handle().clone());
         let alarms = Arc::new(Alarms {
             runtime: Arc::new(runtime),
-            table: Mutex::new(table()),
+            table: Mutex::new(Table::new()),
             earlier: Notify::new(),
         });
         drop(Over(Arc::clone(&alarms)));

@@ -1,12 +1,12 @@
 //! Sentinels: asks them for the master, and listens for their failover messages.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, future::ready, sync::Arc};
 
 use tokio::select;
 
 use super::{
     Access, Router,
-    dialer::{Dialer, Target},
+    dialer::Dialer,
     query,
     replies::{self, Watched},
     servers::Sentinels,
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     base::{observe, timeouts},
-    runtime::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
+    runtime::{Address, Command, Conn, Dialed, Purpose, Push, Value},
 };
 
 /// Asks one sentinel for the master.
@@ -80,44 +80,32 @@ fn no_sentinel(address: &Address, error: Error) -> Error {
     )
 }
 
-/// Listens to one sentinel until shutdown. Makes the router look for the master after each failover
+/// Listens to one sentinel until dropped. Makes the router look for the master after each failover
 /// message, and after each new connection.
 pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Address) {
-    let world = router.world.clone();
-    let mut dialer = Dialer::new(
-        world.clone(),
-        Target::Fixed(address.clone()),
-        Purpose::PubSub,
-        Access::new(sentinels.login.clone(), None),
-        router.connect_timeout,
-    );
-    while let Some(result) = dialer.next().await {
-        let error = match result {
-            Ok(dialed) => select! {
-                biased;
-                () = world.ended() => return,
-                Err(error) = live(&router, &sentinels.service, dialed) => error,
-            },
-            Err(error) => error,
+    let access = Access::new(sentinels.login.clone(), None);
+    let (world, timeout) = (router.world.clone(), router.connect_timeout);
+    let mut dialer = Dialer::new(world, Purpose::PubSub, access, timeout);
+    while let Some(result) = dialer.next(ready(address.clone())).await {
+        let Err(error) = match result {
+            Ok(dialed) => live(&router, &sentinels.service, dialed).await,
+            Err(error) => Err(error),
         };
         // The loss of this sentinel does not invalidate its earlier information.
         tracing::debug!(target: "redlatch", sentinel = %address, %error, "a sentinel is not heard");
     }
 }
 
-async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallible, Error> {
-    let Dialed {
-        conn, mut pushes, ..
-    } = dialed;
-    let world = &router.world;
-    send(router, conn.as_ref(), Command::new("SUBSCRIBE").arg(SWITCH)).await?;
+async fn live(router: &Router, service: &str, mut dialed: Dialed) -> Result<Infallible, Error> {
+    let (world, conn) = (&router.world, dialed.conn.as_ref());
+    send(router, conn, Command::new("SUBSCRIBE").arg(SWITCH)).await?;
     // Messages before the subscription are lost.
     router.looks.want();
     let mut ping_at = world.now() + timeouts::HEALTH_CHECK;
     loop {
         select! {
             biased;
-            push = pushes.next() => match push {
+            push = dialed.pushes.next() => match push {
                 None => return Err(Error::unavailable("it closed the connection")),
                 Some(Push::Message { payload, .. }) if replies::is_about(&payload, service) => {
                     observe::switched(service);
@@ -126,7 +114,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
                 Some(_) => {}
             },
             () = world.runtime.sleep_until(ping_at) => {
-                send(router, conn.as_ref(), Command::new("PING")).await?;
+                send(router, conn, Command::new("PING")).await?;
                 ping_at = world.now() + timeouts::HEALTH_CHECK;
             }
         }
@@ -134,19 +122,10 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
 }
 
 async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), Error> {
-    let world = &router.world;
-    let outcomes = select! {
-        biased;
-        outcomes = conn.send(vec![command]) => outcomes,
-        () = world.runtime.sleep_until(world.now() + timeouts::PUBSUB_ANSWER) => {
-            return Err(Error::unavailable("it does not answer"));
-        }
-    };
-    match outcomes.into_iter().next() {
-        Some(Outcome::Replied(Ok(_))) => Ok(()),
-        Some(Outcome::Replied(Err(error))) => Err(Error::unavailable(error.to_string())),
-        Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(Error::unavailable(why)),
-        None => Err(Error::unavailable("no outcome")),
+    let reply = query::on_pubsub(&router.world, conn, command, "it does not answer").await?;
+    match reply {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::unavailable(error.to_string())),
     }
 }
 
@@ -156,27 +135,17 @@ const SWITCH: &str = "+switch-master";
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::servers::is_possible, *};
+    use super::{
+        super::{
+            replies::tests::{WORDS, list},
+            servers::is_possible,
+        },
+        *,
+    };
     use crate::runtime::{
         Login,
         values::{any_value, damaged, many_cases},
     };
-
-    const WORDS: &[&str] = &[
-        "",
-        "a",
-        "0",
-        "7",
-        "ip",
-        "port",
-        "config-epoch",
-        "num-slaves",
-    ];
-
-    fn list(items: &[&str]) -> Value {
-        let items = items.iter().map(|item| Value::Bulk((*item).into()));
-        Value::Array(items.collect())
-    }
 
     /// Returns answers like `valid`, and refusals.
     fn answer(valid: Value) -> impl Strategy<Value = Option<Value>> {

@@ -124,7 +124,7 @@ pub(crate) struct WakeRoutes {
 impl WakeRoutes {
     pub(crate) fn new(hub: &Arc<Hub>, prefix: &Prefix, client: &ClientId, rules: Rules) -> Self {
         Self {
-            router: Arc::clone(hub.router()),
+            router: Arc::clone(&hub.router),
             rules,
             everywhere: Arc::new(Wakes {
                 hub: Arc::clone(hub),

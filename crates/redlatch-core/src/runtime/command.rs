@@ -115,11 +115,16 @@ impl Strings {
     }
 
     /// Returns an iterator over the strings.
-    pub(crate) fn iter(&self) -> Iter<'_> {
-        Iter {
-            rest: &self.bytes,
-            count: self.count,
-        }
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut rest = &*self.bytes;
+        (0..self.count).map(move |_| {
+            let (string, later) = match rest.split_first_chunk() {
+                Some((len, rest)) => rest.split_at(usize::from_ne_bytes(*len)),
+                None => (rest, rest),
+            };
+            rest = later;
+            string
+        })
     }
 }
 
@@ -129,30 +134,6 @@ impl fmt::Debug for Strings {
         f.debug_list().entries(lossy).finish()
     }
 }
-
-/// An iterator over the remaining strings.
-pub(crate) struct Iter<'a> {
-    rest: &'a [u8],
-    count: usize,
-}
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (len, rest) = self.rest.split_first_chunk()?;
-        let (string, rest) = rest.split_at(usize::from_ne_bytes(*len));
-        self.rest = rest;
-        self.count -= 1;
-        Some(string)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.count, Some(self.count))
-    }
-}
-
-impl ExactSizeIterator for Iter<'_> {}
 
 /// Length of a length field in bytes.
 const HEAD: usize = size_of::<usize>();

@@ -26,12 +26,15 @@ use tokio::{
 
 use super::{
     error::{self, Step},
-    resp::{self, Decoder, Item, Malformed, Told},
+    resp::{self, Decoder, Item, Malformed},
     stream::Stream,
 };
 use crate::{
     base::sync::{Mutex, lock},
-    runtime::{Command, DialError, DialErrorKind, Outcome, Purpose, Push, Pushes, Reply, Value},
+    runtime::{
+        Command, DialError, DialErrorKind, INVALIDATED, Outcome, Purpose, Push, Pushes, Reply,
+        Value,
+    },
 };
 
 /// A connection. It closes when this handle is dropped.
@@ -101,8 +104,8 @@ struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Awaited {
     Reply,
-    /// A push that begins with this word and names this channel, or an error.
-    Confirmation(&'static [u8], Vec<u8>),
+    /// This push, or an error.
+    Confirmation(Push),
 }
 
 impl Connection {
@@ -354,22 +357,24 @@ impl Queue {
         purpose: Purpose,
         answered: &mut Vec<Call>,
     ) -> Result<(), DialError> {
-        let told = match (&item, purpose) {
+        let push = match (&item, purpose) {
             (Item::Push(items), _) => resp::told(items),
             // RESP2 has no pushes.
             (Item::Reply(Ok(Value::Array(items))), Purpose::PubSub) => resp::told(items),
             _ => None,
         };
-        let reply = match (told, item) {
-            (Some(told), _) => {
-                let confirmed = self
-                    .under_way
-                    .front()
-                    .is_some_and(|call| call.awaits(&told));
-                let wanted = purpose == Purpose::PubSub || told.word == b"invalidate";
+        let reply = match (push, item) {
+            (Some(push), _) => {
+                let call = self.under_way.front();
+                let confirmed = call.is_some_and(|call| call.awaits(&push));
+                let wanted = match &push {
+                    _ if purpose == Purpose::PubSub => true,
+                    Push::Message { channel, .. } => channel == INVALIDATED.as_bytes(),
+                    _ => false,
+                };
                 if let Some(pushes) = self.pushes.as_ref().filter(|_| wanted) {
                     // A missing receiver is no failure of the connection.
-                    let _ = pushes.send(told.push);
+                    let _ = pushes.send(push);
                 }
                 if !confirmed {
                     return Ok(());
@@ -406,12 +411,8 @@ fn foreign(why: &str) -> DialError {
 }
 
 impl Call {
-    fn awaits(&self, told: &Told) -> bool {
-        let (Push::Subscribed(named) | Push::Unsubscribed(named)) = &told.push else {
-            return false;
-        };
-        let confirms = |word: &[u8], channel: &[u8]| told.word == word && named == channel;
-        matches!(self.awaited.last(), Some(Awaited::Confirmation(word, channel)) if confirms(word, channel))
+    fn awaits(&self, push: &Push) -> bool {
+        matches!(self.awaited.last(), Some(Awaited::Confirmation(awaited)) if awaited == push)
     }
 
     /// Gives the caller its replies, if it still waits.

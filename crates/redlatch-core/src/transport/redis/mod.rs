@@ -21,7 +21,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use self::conn::{Awaited, Connection};
-use crate::runtime::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport, Value};
+use crate::runtime::{
+    Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Push, Transport, Value,
+};
 
 /// Connects to Redis or Valkey servers over TCP, TLS or a unix socket.
 ///
@@ -116,20 +118,19 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
     if is_ping || is_auth {
         return Ok(vec![(command.clone(), Awaited::Reply)]);
     }
-    let word = WORDS
-        .iter()
-        .find(|word| name.eq_ignore_ascii_case(word.as_bytes()));
-    let word = word.ok_or("not a command for a connection for pub/sub")?;
+    let mut words = WORDS.iter();
+    let word = words.find(|(word, _)| name.eq_ignore_ascii_case(word.as_bytes()));
+    let (_, confirmation) = word.ok_or("not a command for a connection for pub/sub")?;
     // Without channels, the number of answers would depend on the server's subscriptions.
     if args.len() == 0 {
         return Err("no channel is named");
     }
     let part = |channel: &[u8]| {
-        let confirmation = Awaited::Confirmation(word.as_bytes(), channel.to_vec());
+        let awaited = Awaited::Confirmation(confirmation(channel.to_vec()));
         let mut part = Command::with_capacity(2, name.len() + channel.len());
         part.push(name);
         part.push(channel);
-        (part, confirmation)
+        (part, awaited)
     };
     Ok(args.map(part).collect())
 }
@@ -146,7 +147,13 @@ fn one(outcomes: &mut impl Iterator<Item = Outcome>, count: usize) -> Outcome {
     whole
 }
 
-const WORDS: [&str; 4] = ["subscribe", "unsubscribe", "ssubscribe", "sunsubscribe"];
+/// The commands for subscriptions, and what confirms them for a channel.
+const WORDS: [(&str, fn(Vec<u8>) -> Push); 4] = [
+    ("subscribe", Push::Subscribed),
+    ("unsubscribe", Push::Unsubscribed),
+    ("ssubscribe", Push::Subscribed),
+    ("sunsubscribe", Push::Unsubscribed),
+];
 
 #[cfg(test)]
 mod tests {
@@ -164,9 +171,9 @@ mod tests {
         assert_eq!(parse("PING"), Ok(vec![(ping, Awaited::Reply)]));
         let auth = Command::new("AUTH").arg("app").arg("pw");
         assert_eq!(parse("AUTH app pw"), Ok(vec![(auth, Awaited::Reply)]));
-        for word in WORDS {
+        for (word, confirmation) in WORDS {
             let part = |channel: &str| {
-                let awaited = Awaited::Confirmation(word.as_bytes(), channel.into());
+                let awaited = Awaited::Confirmation(confirmation(channel.into()));
                 (Command::new(&word.to_uppercase()).arg(channel), awaited)
             };
             let line = format!("{} a b", word.to_uppercase());

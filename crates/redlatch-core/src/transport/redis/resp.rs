@@ -220,19 +220,12 @@ fn number(line: &[u8]) -> Result<i64, Malformed> {
     number.ok_or_else(|| Malformed(format!("no number: {:?}", String::from_utf8_lossy(line))))
 }
 
-/// A push about a subscription, and the word that begins it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(super) word: Vec<u8>,
-    pub(crate) push: Push,
-}
-
 /// Reads the items of a push. Returns `None` if it is about neither a subscription nor a changed
 /// key. RESP2 sends the same items as a list.
 ///
 /// A changed key is a message on the channel that RESP2 has for it. The payload is empty if all
 /// keys are gone. Only batches for prefixes, which are not used, have more than one key.
-pub(crate) fn told(items: &[Value]) -> Option<Told> {
+pub(crate) fn told(items: &[Value]) -> Option<Push> {
     if let [Value::Bulk(word), changed] = items
         && word == b"invalidate"
     {
@@ -241,9 +234,8 @@ pub(crate) fn told(items: &[Value]) -> Option<Told> {
             Value::Array(keys) => keys.first()?.as_str()?.into(),
             _ => return None,
         };
-        let (word, channel) = (word.clone(), INVALIDATED.into());
-        let push = Push::Message { channel, payload };
-        return Some(Told { word, push });
+        let channel = INVALIDATED.into();
+        return Some(Push::Message { channel, payload });
     }
     let bytes = |at: usize| match items.get(at)? {
         Value::Bulk(bytes) => Some(bytes.clone()),
@@ -251,16 +243,15 @@ pub(crate) fn told(items: &[Value]) -> Option<Told> {
         _ => None,
     };
     let (word, channel) = (bytes(0)?, bytes(1)?);
-    let push = match word.as_slice() {
+    match word.as_slice() {
         b"message" | b"smessage" => {
             let payload = bytes(2)?;
-            Push::Message { channel, payload }
+            Some(Push::Message { channel, payload })
         }
-        b"subscribe" | b"ssubscribe" => Push::Subscribed(channel),
-        b"unsubscribe" | b"sunsubscribe" => Push::Unsubscribed(channel),
-        _ => return None,
-    };
-    Some(Told { word, push })
+        b"subscribe" | b"ssubscribe" => Some(Push::Subscribed(channel)),
+        b"unsubscribe" | b"sunsubscribe" => Some(Push::Unsubscribed(channel)),
+        _ => None,
+    }
 }
 
 /// The deepest nesting of lists.
@@ -416,8 +407,7 @@ mod tests {
             let Item::Push(items) = item(wire.as_bytes()) else {
                 panic!("not a push: {words}");
             };
-            let told = told(&items).map(|told| told.push);
-            assert_eq!(told, expected, "{words}");
+            assert_eq!(told(&items), expected, "{words}");
         }
     }
 

@@ -80,12 +80,12 @@ pub(crate) struct Joined {
 }
 
 impl Batcher {
-    pub(super) fn new(slots: Slots) -> Self {
+    pub(super) fn new(by_slot: bool) -> Self {
         Self {
             queue: Mutex::default(),
             nudge: Notify::new(),
             under_way: AtomicUsize::new(0),
-            by_slot: AtomicBool::new(slots == Slots::Same),
+            by_slot: AtomicBool::new(by_slot),
         }
     }
 

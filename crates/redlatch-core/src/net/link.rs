@@ -12,7 +12,6 @@ use super::{Access, Session, World, dialer::Dialer, looks::Looks};
 use crate::{
     Error, ErrorKind,
     base::{
-        merge::Slots,
         observe,
         sync::{Mutex, Watch, lock},
     },
@@ -53,7 +52,7 @@ impl LinkClass {
 pub(super) struct LinkSettings {
     pub(super) world: World,
     /// Whether the keys of one call must share a slot.
-    pub(super) slots: Slots,
+    pub(super) by_slot: bool,
     pub(super) access: Access,
     pub(super) connect_timeout: Duration,
     /// Whether a connection counts only if the server says that it is a master, and a look for the
@@ -209,7 +208,8 @@ impl Link {
     async fn live(&self, mut dialed: Dialed, outage: &mut Outage, dialer: &mut Dialer) -> Error {
         let (settings, world) = (&self.settings, &self.settings.world);
         let (conn, pushes) = (dialed.conn, dialed.pushes.as_mut());
-        let beginning = Session::begin(world, &self.address, &self.replicas, conn, settings.slots);
+        let by_slot = settings.by_slot;
+        let beginning = Session::begin(world, &self.address, &self.replicas, conn, by_slot);
         let session = match beginning.await {
             Ok(session) => Arc::new(session),
             Err(error) => return error,

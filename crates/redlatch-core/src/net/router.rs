@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{
-    select,
-    sync::{Notify, watch},
-};
+use tokio::{select, sync::Notify};
 
 use super::{
     Access, Link, LinkClass, Servers, Session, Topology, World,
@@ -18,7 +15,6 @@ use super::{
 use crate::{
     Error,
     base::{
-        merge::Slots,
         observe,
         rules::Rule,
         sync::{Mutex, MutexGuard, Watch, lock},
@@ -50,7 +46,7 @@ pub(crate) struct Router {
     /// Notified when the servers have changed that may take over from the present masters.
     pub(super) others_changed: Notify,
     /// When the servers were needed first; `None` before a lazy client's first call.
-    pub(super) wanted: watch::Sender<Option<Moment>>,
+    wanted: Watch<Option<Moment>>,
 }
 
 impl Router {
@@ -75,13 +71,13 @@ impl Router {
             news: Watch::new(None),
             looks: Arc::new(Looks::new()),
             others_changed: Notify::new(),
-            wanted: watch::Sender::new(None),
+            wanted: Watch::new(None),
         })
     }
 
     /// Records that the servers are needed, so that the client looks for them.
     pub(crate) fn want(&self) {
-        self.wanted.send_if_modified(|wanted| {
+        self.wanted.change(|wanted| {
             let first = wanted.is_none();
             wanted.get_or_insert_with(|| self.world.now());
             first
@@ -90,9 +86,12 @@ impl Router {
 
     /// Resolves when the servers are needed.
     pub(crate) async fn wanted(&self) {
-        let mut wanted = self.wanted.subscribe();
-        // The sender lives as long as `self`.
-        let _ = wanted.wait_for(Option::is_some).await;
+        self.wanted.watch().find(|&first| first.map(|_| ())).await;
+    }
+
+    /// Returns when the servers were needed first.
+    pub(super) fn first_wanted(&self) -> Option<Moment> {
+        self.wanted.look(|&first| first)
     }
 
     /// Returns whether the one server is configured and never looked for.
@@ -238,11 +237,7 @@ impl Router {
     fn link_of(&self, node: &Arc<Node>, class: LinkClass) -> Arc<Link> {
         let link = node.link(class, |address| {
             let settings = LinkSettings {
-                slots: if self.is_cluster() {
-                    Slots::Same
-                } else {
-                    Slots::Any
-                },
+                by_slot: self.is_cluster(),
                 world: self.world.clone(),
                 access: self.access.clone(),
                 connect_timeout: self.connect_timeout,

@@ -24,7 +24,6 @@ use super::{
 use crate::{
     Error, ErrorKind,
     base::{
-        merge::Slots,
         rules::Rule,
         script::{CallOutcome, Script, ScriptCall},
         sync::{AtomicBool, Mutex, lock},
@@ -42,9 +41,6 @@ pub(crate) struct Session {
     replicas: Arc<AtomicU32>,
     conn: Arc<dyn Conn>,
     pub(super) batcher: Batcher,
-    clock: Mutex<ServerClock>,
-    /// The server's time in the reply to the request that was sent last.
-    dated: Mutex<Option<Dated>>,
     progress: Mutex<Progress>,
     /// The shortest meaningful silence: two round trips, as measured at the beginning of the
     /// connection.
@@ -69,7 +65,7 @@ impl Session {
         address: &Address,
         replicas: &Arc<AtomicU32>,
         conn: Arc<dyn Conn>,
-        slots: Slots,
+        by_slot: bool,
     ) -> Result<Self, Error> {
         world.life.leap();
         let now = world.now();
@@ -79,9 +75,7 @@ impl Session {
             usual: Duration::ZERO,
             replicas: Arc::clone(replicas),
             conn,
-            batcher: Batcher::new(slots),
-            clock: Mutex::new(ServerClock::new(now, 0)),
-            dated: Mutex::default(),
+            batcher: Batcher::new(by_slot),
             progress: Mutex::new(Progress::new(now)),
             bearable: Mutex::new(timeouts::HEALTH_ANSWER),
             suspect: Notify::new(),
@@ -171,31 +165,32 @@ impl Session {
 
     /// Returns the last server time at which a request sent at `now` may act.
     pub(crate) fn act_before(&self, now: Moment) -> u64 {
-        lock(&self.clock).act_before(now)
+        lock(&self.progress).clock.act_before(now)
     }
 
     /// Returns the server's time at `now` in milliseconds since the epoch, as estimated from its
     /// replies.
     pub(crate) fn millis(&self, now: Moment) -> u64 {
-        lock(&self.clock).millis(now)
+        lock(&self.progress).clock.millis(now)
     }
 
     /// Updates the estimate of the server's time from a reply just received. The reply is dated by
     /// the latest answer, so that the estimate may be behind the server but never ahead.
     pub(crate) fn observe(&self, millis: u64) {
-        let heard = lock(&self.progress).heard;
-        lock(&self.clock).observe(heard, millis);
+        let mut progress = lock(&self.progress);
+        let heard = progress.heard;
+        progress.clock.observe(heard, millis);
     }
 
     /// Records the server's time in the reply to a request.
     pub(crate) fn date(&self, dated: Dated) {
-        let mut last = lock(&self.dated);
+        let last = &mut lock(&self.progress).dated;
         *last = Some(last.map_or(dated, |last| last.later(dated)));
     }
 
     /// Returns the record of the request that was sent last; see [`date`](Self::date).
     pub(crate) fn dated(&self) -> Option<Dated> {
-        *lock(&self.dated)
+        lock(&self.progress).dated
     }
 
     /// Sends `batch` as one pipeline and waits within `limit`. A command without an answer by then
@@ -281,8 +276,9 @@ impl Session {
     /// Sends the calls of tasks that have joined, until dropped.
     pub(super) async fn send_joined(&self) -> Infallible {
         let observe = |now, millis| {
-            lock(&self.progress).heard_at(now);
-            lock(&self.clock).observe(now, millis);
+            let mut progress = lock(&self.progress);
+            progress.heard_at(now);
+            progress.clock.observe(now, millis);
         };
         let sending = self.batcher.run(self.conn.as_ref(), &self.world, observe);
         sending.await
@@ -383,7 +379,7 @@ pub(crate) struct Limit {
     pub(crate) deadline: Moment,
 }
 
-/// Which requests of a connection have been answered.
+/// Which requests of a connection have been answered, and what the answers say of the time.
 #[derive(Debug)]
 struct Progress {
     sent: u64,
@@ -391,6 +387,9 @@ struct Progress {
     answered: u64,
     /// The time of the last answer.
     heard: Moment,
+    clock: ServerClock,
+    /// The server's time in the reply to the request that was sent last.
+    dated: Option<Dated>,
 }
 
 /// The verdict about a request without an answer.
@@ -410,6 +409,8 @@ impl Progress {
             sent: 0,
             answered: 0,
             heard: now,
+            clock: ServerClock::new(now, 0),
+            dated: None,
         }
     }
 

@@ -279,9 +279,8 @@ impl Discovery {
     /// Returns a master with the number of its replicas, or `None` for any other server.
     async fn role(&self, address: &Address) -> Result<Option<(Address, u32)>, Error> {
         let ask = vec![Command::new("ROLE")];
-        let reply = ask_and_read_clock(&self.router, address, ask)
-            .await?
-            .swap_remove(0)?;
+        let mut answers = ask_and_read_clock(&self.router, address, ask).await?;
+        let reply = answers.swap_remove(0)?;
         Ok(replicas_of_master(&reply).map(|replicas| (address.clone(), replicas)))
     }
 }

@@ -9,7 +9,6 @@ use tokio::{select, sync::Notify};
 use super::Batcher;
 use crate::{
     base::{
-        merge::Slots,
         script::{Script, ScriptCall},
         sync::{Mutex, lock},
     },
@@ -52,7 +51,7 @@ static CALL: Script = Script {
 fn each_call_has_one_outcome_when_the_connection_ends() {
     explore(|| {
         let world = world().0.net().world.clone();
-        let batcher = Arc::new(Batcher::new(Slots::Any));
+        let batcher = Arc::new(Batcher::new(false));
         let (conn, end) = (Arc::new(Echo::default()), Arc::new(Notify::new()));
         let driver = begin({
             let (batcher, conn, end) = (batcher.clone(), conn.clone(), end.clone());

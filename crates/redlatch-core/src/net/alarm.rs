@@ -14,7 +14,7 @@ use tokio::{select, sync::Notify};
 use crate::{
     base::{
         life::Life,
-        sync::{Mutex, MutexGuard, lock},
+        sync::{Mutex, lock},
     },
     protocol::{sleep_deadline::SleepDeadline, time::Moment},
     runtime::Runtime,
@@ -83,7 +83,7 @@ impl Alarms {
             let Over(alarms) = &over;
             let mut stopped = pin!(life.stopped());
             loop {
-                let (due, next) = alarms.table().take_due(alarms.now());
+                let (due, next) = lock(&alarms.table).take_due(alarms.now());
                 due.into_iter().for_each(Waker::wake);
                 select! {
                     biased;
@@ -94,10 +94,6 @@ impl Alarms {
             }
         }
     }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        lock(&self.table)
-    }
 }
 
 /// A guard in the alarms' task. Its drop fires every alarm, however the task ends, so that no
@@ -106,7 +102,7 @@ struct Over(Arc<Alarms>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        let mut table = self.0.table();
+        let mut table = lock(&self.0.table);
         table.over = true;
         let set = std::mem::take(&mut table.set);
         drop(table);
@@ -153,7 +149,7 @@ impl Future for Alarm {
         if this.id.is_some() && this.alarms.runtime.now() >= this.at {
             return Poll::Ready(());
         }
-        let mut table = this.alarms.table();
+        let mut table = lock(&this.alarms.table);
         if table.over {
             if this.yielded {
                 return Poll::Ready(());
@@ -181,7 +177,7 @@ impl Future for Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            let waker = self.alarms.table().set.remove(&(self.at, id));
+            let waker = lock(&self.alarms.table).set.remove(&(self.at, id));
             drop(waker);
         }
     }

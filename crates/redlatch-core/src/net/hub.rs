@@ -84,8 +84,7 @@ impl Hub {
 
     /// Subscribes to `channel` for the lifetime of the client.
     pub(crate) fn pin(self: &Arc<Self>, channel: &Arc<str>) {
-        let fresh = self.table().pin(channel);
-        if fresh {
+        if self.table().pin(channel) {
             self.touch();
         }
     }
@@ -426,11 +425,8 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let unused = self
-            .hub
-            .table()
-            .unlisten(&self.channel, &self.filter, self.id);
-        if unused {
+        let mut table = self.hub.table();
+        if table.unlisten(&self.channel, &self.filter, self.id) {
             self.hub.dirty.notify_one();
         }
     }

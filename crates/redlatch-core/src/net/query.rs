@@ -40,7 +40,7 @@ pub(super) async fn send(
     Ok(values(address, outcomes, count))
 }
 
-/// Sends one command on a connection for pub/sub. The error is `late` if there is no answer in time.
+/// Sends one command on a connection for pub/sub. The error is `late` without an answer in time.
 pub(super) async fn on_pubsub(
     world: &World,
     conn: &dyn Conn,

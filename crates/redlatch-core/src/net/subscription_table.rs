@@ -249,10 +249,8 @@ impl SubscriptionTable {
     }
 
     pub(super) fn listeners(&self) -> usize {
-        self.channels
-            .values()
-            .map(|channel| channel.inboxes.len())
-            .sum()
+        let channels = self.channels.values();
+        channels.map(|channel| channel.inboxes.len()).sum()
     }
 
     /// Records a new connection, which has no subscriptions yet.
@@ -420,11 +418,8 @@ impl SubscriptionTable {
 
     fn wake_all(&self) {
         let wake = self.rules.keeps(Rule::WakeAfterGap);
-        for inbox in self
-            .channels
-            .values()
-            .flat_map(|channel| channel.inboxes.values())
-        {
+        let channels = self.channels.values();
+        for inbox in channels.flat_map(|channel| channel.inboxes.values()) {
             inbox.settled.notify_one();
             if wake {
                 inbox.wake.notify_one();

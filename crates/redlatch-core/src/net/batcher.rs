@@ -4,13 +4,16 @@ mod queue;
 
 use std::{
     convert::Infallible,
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    future::poll_immediate,
+    stream::{FuturesUnordered, StreamExt},
+};
 use tokio::{select, sync::Notify};
 
 use self::queue::{Answered, Queue};
@@ -143,9 +146,9 @@ impl Batcher {
                     let mut sending = Box::pin(sending);
                     // The first poll sends the call. The stream polls its futures one after
                     // another, and would read replies first.
-                    match poll_once(sending.as_mut()).await {
-                        Poll::Ready(answered) => lock(&self.queue).answered(answered),
-                        Poll::Pending => under_way.push(sending),
+                    match poll_immediate(&mut sending).await {
+                        Some(answered) => lock(&self.queue).answered(answered),
+                        None => under_way.push(sending),
                     }
                 }
             }
@@ -372,11 +375,6 @@ impl Future for Joined {
             }
         }
     }
-}
-
-/// Polls `future` once.
-async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 /// Tells whether the server lacks the script.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Limit, LinkClass, Session};
+use super::{LinkClass, Session};
 use crate::{
     Durability, Error, ErrorKind,
     protocol::{
@@ -58,30 +58,6 @@ impl Replication {
         Command::new("WAIT")
             .arg(self.replicas.to_string())
             .arg(timeout.to_string())
-    }
-
-    /// Returns `limit` with the wait for replicas added. Requests on one connection wait for
-    /// replicas one after the other.
-    pub(super) fn extend(self, limit: Limit) -> Limit {
-        Limit {
-            silence: limit.silence + self.timeout,
-            ..limit
-        }
-    }
-
-    /// Returns the value of another node's confirmations, read over `session`. The number is
-    /// unknown if that node has more replicas than `replicas` was computed from, since the required
-    /// share is then a larger number.
-    pub(super) fn confirmed_elsewhere(
-        self,
-        session: &Session,
-        confirmations: Acknowledged,
-    ) -> Acknowledged {
-        if session.replicas() <= self.of {
-            confirmations
-        } else {
-            Acknowledged::Unknown
-        }
     }
 
     /// Returns an error if fewer replicas than required have confirmed.

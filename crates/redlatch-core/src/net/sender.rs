@@ -40,10 +40,12 @@ pub(crate) enum Dispatch {
 
 impl Request<'_> {
     /// Returns how long the request waits for its answers, including the wait for replicas.
+    /// Requests on one connection wait for replicas one after the other.
     pub(super) fn whole_limit(&self) -> Limit {
-        match self.replication {
-            Some(replication) => replication.extend(self.limit),
-            None => self.limit,
+        let waits = self.replication.map(|wanted| wanted.timeout);
+        Limit {
+            silence: self.limit.silence + waits.unwrap_or_default(),
+            ..self.limit
         }
     }
 }
@@ -295,7 +297,11 @@ fn respond(
     waited: Option<Outcome>,
 ) -> Response {
     let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
-    if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
+    let millis = outcomes.iter().rev().find_map(|outcome| match outcome {
+        CallOutcome::Replied(reply) => server_millis(reply),
+        CallOutcome::Failed(_) => None,
+    });
+    if let Some(millis) = millis {
         session.observe(millis);
     }
     let replied = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Replied(_));
@@ -331,11 +337,4 @@ pub(super) async fn pipeline(
 /// Tells whether the server has answered with an error.
 const fn is_refusal(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(_)))
-}
-
-fn replied_millis(outcome: &CallOutcome) -> Option<u64> {
-    match outcome {
-        CallOutcome::Replied(reply) => server_millis(reply),
-        CallOutcome::Failed(_) => None,
-    }
 }

@@ -83,11 +83,8 @@ impl Session {
 
     /// Fails if the server says that it is no master.
     pub(in crate::net) async fn check_role(&self) -> Result<(), Error> {
-        if self.is_master().await? {
-            Ok(())
-        } else {
-            Err(self.no_master())
-        }
+        let is_master = self.is_master().await?;
+        is_master.then_some(()).ok_or_else(|| self.no_master())
     }
 
     /// Watches a server that another one may replace. Returns when the server is no master any

@@ -484,11 +484,6 @@ impl Router {
         Some(address)
     }
 
-    /// Returns the node that the last redirection named, once.
-    pub(super) fn take_hint(&self) -> Option<Address> {
-        self.routes().hint.take()
-    }
-
     /// Records the servers that may take over from the present masters.
     pub(super) fn may_take_over(&self, others: Vec<Address>) {
         let mut routes = self.routes();
@@ -496,11 +491,6 @@ impl Router {
             routes.others = others;
             self.others_changed.notify_one();
         }
-    }
-
-    /// Returns the servers that may take over from the present masters.
-    pub(super) fn others(&self) -> Vec<Address> {
-        self.routes().others.clone()
     }
 
     /// Records the result of a look.

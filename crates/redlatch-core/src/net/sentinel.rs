@@ -24,14 +24,10 @@ pub(super) async fn ask(
     address: &Address,
 ) -> Result<Watched, Error> {
     let sentinel = |what: &str| Command::new("SENTINEL").arg(what).arg(&sentinels.service);
-    let commands = vec![
-        sentinel("GET-MASTER-ADDR-BY-NAME"),
-        sentinel("MASTER"),
-        sentinel("REPLICAS"),
-    ];
+    let commands = ["GET-MASTER-ADDR-BY-NAME", "MASTER", "REPLICAS"].map(sentinel);
     let (world, timeout) = (&router.world, router.connect_timeout);
     let access = Access::new(sentinels.login.clone(), None);
-    let replies = query::send(world, address, &access, commands, timeout).await?;
+    let replies = query::send(world, address, &access, commands.into(), timeout).await?;
     read(sentinels, address, replies)
 }
 
@@ -48,13 +44,11 @@ fn read(
     let master = master.map_err(|error| no_sentinel(address, error))?;
     let master = master.unwrap_or(Value::Nil);
     if master == Value::Nil {
-        return Err(Error::new(
-            ErrorKind::UnsupportedServer,
-            format!(
-                "the sentinel at {address} knows no master called {:?}; the address is redis+sentinel://host/name",
-                sentinels.service
-            ),
-        ));
+        let service = &sentinels.service;
+        let message = format!(
+            "the sentinel at {address} knows no master called {service:?}; the address is redis+sentinel://host/name"
+        );
+        return Err(Error::new(ErrorKind::UnsupportedServer, message));
     }
     replies::watched(&master, &state?.unwrap_or(Value::Nil))
         .map(|watched| Watched {
@@ -71,13 +65,11 @@ fn no_sentinel(address: &Address, error: Error) -> Error {
     if !reason.contains("unknown command") {
         return error;
     }
-    Error::new(
-        ErrorKind::UnsupportedServer,
-        format!(
-            "{address} is no sentinel; write {} for a plain server, or name the port of a sentinel, 26379 by default",
-            address.written("")
-        ),
-    )
+    let plain = address.written("");
+    let message = format!(
+        "{address} is no sentinel; write {plain} for a plain server, or name the port of a sentinel, 26379 by default"
+    );
+    Error::new(ErrorKind::UnsupportedServer, message)
 }
 
 /// Listens to one sentinel until dropped. Makes the router look for the master after each failover

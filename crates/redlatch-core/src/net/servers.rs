@@ -155,29 +155,23 @@ mod tests {
             host: host.into(),
             port,
         };
-        let like = tcp("seed", 1);
-        assert_eq!(
-            servers.address(&like, "10.0.0.1", 7000),
-            Some(tcp("localhost", 17000))
-        );
-        assert_eq!(
-            servers.address(&like, "10.0.0.1", 7001),
-            Some(tcp("10.0.0.1", 7001))
-        );
-        let options = TlsOptions {
-            insecure: true,
-            ..TlsOptions::default()
+        let tls = |host: &str, port| Address::Tls {
+            host: host.into(),
+            port,
+            options: TlsOptions {
+                insecure: true,
+                ..TlsOptions::default()
+            },
         };
-        let like = Address::Tls {
-            host: "seed".into(),
-            port: 1,
-            options: options.clone(),
-        };
-        let expected = Address::Tls {
-            host: "h".into(),
-            port: 2,
-            options,
-        };
-        assert_eq!(servers.address(&like, "h", 2), Some(expected));
+        for (asked, host, port, expected) in [
+            (tcp("seed", 1), "10.0.0.1", 7000, tcp("localhost", 17000)),
+            (tcp("seed", 1), "10.0.0.1", 7001, tcp("10.0.0.1", 7001)),
+            (tcp("seed", 1), "", 7000, tcp("seed", 7000)),
+            (tcp("seed", 1), "?", 7000, tcp("seed", 7000)),
+            (tls("seed", 1), "h", 2, tls("h", 2)),
+        ] {
+            let address = servers.address(&asked, host, port);
+            assert_eq!(address, Some(expected), "{host}:{port} of {asked}");
+        }
     }
 }

@@ -149,7 +149,8 @@ impl Discovery {
     /// Returns the nodes to ask, without duplicates: the node of the last redirection, connected
     /// nodes, present masters, and configured nodes.
     fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
-        let mut candidates: Vec<Address> = self.router.take_hint().into_iter().collect();
+        let hint = self.router.routes().hint.take();
+        let mut candidates: Vec<Address> = hint.into_iter().collect();
         let up = self.router.sessions(None);
         let up: Vec<_> = up.iter().map(|session| session.address().clone()).collect();
         for mut group in [up, self.router.masters(), seeds.to_vec()] {
@@ -313,7 +314,8 @@ async fn read_clocks(router: &Router) {
     let deadline = router.world.now() + timeouts::CLOCK_READING;
     let sessions = router.sessions(None);
     join_all(sessions.iter().map(|session| session.time(deadline))).await;
-    for few in router.others().chunks(CLOCKS_AT_A_TIME) {
+    let others = router.routes().others.clone();
+    for few in others.chunks(CLOCKS_AT_A_TIME) {
         let asked = few.iter();
         let asked = asked.map(|address| ask_and_read_clock(router, address, Vec::new()));
         join_all(asked).await;

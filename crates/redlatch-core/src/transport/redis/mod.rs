@@ -138,13 +138,12 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
 /// Takes the outcomes of one command's `count` parts. The first failure of a part is the failure of
 /// the whole.
 fn one(outcomes: &mut impl Iterator<Item = Outcome>, count: usize) -> Outcome {
-    let mut whole = Outcome::Replied(Ok(Value::Nil));
-    for part in outcomes.take(count) {
-        if let Outcome::Replied(Ok(_)) = whole {
-            whole = part;
-        }
-    }
-    whole
+    let nothing = Outcome::Replied(Ok(Value::Nil));
+    let parts = outcomes.take(count);
+    parts.fold(nothing, |whole, part| match whole {
+        Outcome::Replied(Ok(_)) => part,
+        failed => failed,
+    })
 }
 
 /// The commands for subscriptions, and what confirms them for a channel.

@@ -8,7 +8,7 @@ use super::World;
 use crate::{
     Error, ErrorKind,
     base::{
-        credentials::{Credentials, Provided, Provider, used_for},
+        credentials::{Provided, Provider, used_for},
         observe,
         sync::Watch,
         timeouts,
@@ -149,14 +149,12 @@ impl Access {
     fn failed_dial(&self, dial: &Dial, error: DialError) -> Error {
         let is_refused = error.kind == DialErrorKind::Auth;
         let error = Error::dial(dial, error);
-        if !is_refused {
-            return error;
+        if is_refused {
+            self.refused(&dial.login);
         }
-        self.refused(&dial.login);
-        let (provided, trouble) = self
-            .0
-            .look(|present| (present.provided, present.trouble.clone()));
-        if !provided {
+        let state = |present: &Present| (present.provided, present.trouble.clone());
+        let (provided, trouble) = self.0.look(state);
+        if !is_refused || !provided {
             return error;
         }
         // The next credentials may be accepted.
@@ -179,13 +177,9 @@ impl Access {
     /// Takes an answer of the provider. Returns how long its credentials are used.
     fn take(&self, provided: Provided, random: u64) -> Option<Duration> {
         match provided {
-            Ok(Credentials {
-                username,
-                password,
-                expires_in,
-            }) => {
-                self.change(username, Some(password));
-                let lasts = expires_in.map(|expires_in| used_for(expires_in, random));
+            Ok(supplied) => {
+                self.change(supplied.username, Some(supplied.password));
+                let lasts = supplied.expires_in.map(|span| used_for(span, random));
                 Some(lasts.unwrap_or(Duration::MAX))
             }
             Err(why) => {

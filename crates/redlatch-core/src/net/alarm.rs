@@ -14,7 +14,7 @@ use tokio::{select, sync::Notify};
 use crate::{
     base::{
         life::Life,
-        sync::{Mutex, MutexGuard, lock},
+        sync::{Mutex, lock},
     },
     protocol::time::{Moment, SleepDeadline},
     runtime::Runtime,
@@ -53,12 +53,7 @@ impl Alarms {
     pub(super) fn start(runtime: &Arc<dyn Runtime>, life: &Arc<Life>) -> Arc<Self> {
         let alarms = Arc::new(Self {
             runtime: Arc::clone(runtime),
-            table: Mutex::new(Table {
-                set: BTreeMap::new(),
-                next_id: 0,
-                sleep_deadline: SleepDeadline::endless(),
-                over: false,
-            }),
+            table: Mutex::new(Table::new()),
             earlier: Notify::new(),
         });
         let running = alarms.run(Arc::clone(life));
@@ -88,7 +83,7 @@ impl Alarms {
             let Over(alarms) = &over;
             let mut stopped = pin!(life.stopped());
             loop {
-                let (due, next) = alarms.table().take_due(alarms.now());
+                let (due, next) = lock(&alarms.table).take_due(alarms.now());
                 due.into_iter().for_each(Waker::wake);
                 select! {
                     biased;
@@ -99,10 +94,6 @@ impl Alarms {
             }
         }
     }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        lock(&self.table)
-    }
 }
 
 /// A guard in the alarms' task. Its drop fires every alarm, however the task ends, so that no
@@ -111,7 +102,7 @@ struct Over(Arc<Alarms>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        let mut table = self.0.table();
+        let mut table = lock(&self.0.table);
         table.over = true;
         let set = std::mem::take(&mut table.set);
         drop(table);
@@ -120,6 +111,15 @@ impl Drop for Over {
 }
 
 impl Table {
+    const fn new() -> Self {
+        Self {
+            set: BTreeMap::new(),
+            next_id: 0,
+            sleep_deadline: SleepDeadline::endless(),
+            over: false,
+        }
+    }
+
     /// Removes and returns the due alarms, and returns the time of the next check.
     fn take_due(&mut self, now: Moment) -> (Vec<Waker>, Moment) {
         let later = self.set.split_off(&(now, u64::MAX));
@@ -149,7 +149,7 @@ impl Future for Alarm {
         if this.id.is_some() && this.alarms.runtime.now() >= this.at {
             return Poll::Ready(());
         }
-        let mut table = this.alarms.table();
+        let mut table = lock(&this.alarms.table);
         if table.over {
             if this.yielded {
                 return Poll::Ready(());
@@ -177,7 +177,7 @@ impl Future for Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            let waker = self.alarms.table().set.remove(&(self.at, id));
+            let waker = lock(&self.alarms.table).set.remove(&(self.at, id));
             drop(waker);
         }
     }
@@ -188,18 +188,9 @@ mod tests {
     use super::*;
     use crate::protocol::time::at;
 
-    fn table() -> Table {
-        Table {
-            set: BTreeMap::new(),
-            next_id: 0,
-            sleep_deadline: SleepDeadline::endless(),
-            over: false,
-        }
-    }
-
     #[test]
     fn only_an_earlier_alarm_wakes_the_task() {
-        let mut table = table();
+        let mut table = Table::new();
         assert!(table.set(at(1000), 1, Waker::noop()).0);
         for later in [1000, 1001] {
             let cuts_short = table.set(at(later), 2, Waker::noop()).0;
@@ -225,7 +216,7 @@ mod tests {
         let runtime = crate::runtime::TokioRuntime::new(tokio.handle().clone());
         let alarms = Arc::new(Alarms {
             runtime: Arc::new(runtime),
-            table: Mutex::new(table()),
+            table: Mutex::new(Table::new()),
             earlier: Notify::new(),
         });
         drop(Over(Arc::clone(&alarms)));

@@ -4,13 +4,16 @@ mod queue;
 
 use std::{
     convert::Infallible,
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    future::poll_immediate,
+    stream::{FuturesUnordered, StreamExt},
+};
 use tokio::{select, sync::Notify};
 
 use self::queue::{Answered, Queue};
@@ -27,7 +30,7 @@ use crate::{
         remains::Effect,
         time::Moment,
     },
-    runtime::{Command, Conn, Outcome, ServerError, Value},
+    runtime::{Command, Conn, Outcome},
 };
 
 /// Collects calls of several tasks, and sends those that merge as one call.
@@ -51,13 +54,9 @@ struct Joint {
     call: MergedCall,
     /// The class of the call in the queue.
     class: u64,
-    replies: Arc<Replies>,
+    answer: Arc<Mutex<Answer>>,
     settled: bool,
 }
-
-/// The replies to the tasks of one call.
-#[derive(Debug)]
-struct Replies(Mutex<Answer>);
 
 /// The replies, in the order in which the tasks joined, and when they came.
 #[derive(Debug)]
@@ -72,31 +71,24 @@ enum Reply {
     Ready(JoinedReply),
 }
 
-/// The reply to a task that has joined others.
-#[derive(Clone, Debug)]
-pub(crate) enum JoinedReply {
-    /// The script replied, as the call's own script would.
-    Replied(Value),
-    /// The call has to be sent by itself. The list had this effect on the call.
-    Alone(Effect),
-    /// There is no reply.
-    Failed(Outcome),
-}
+/// The outcome of a call of a list. The error is the effect of the list on a call that has to be
+/// sent by itself.
+pub(crate) type JoinedReply = Result<Outcome, Effect>;
 
 /// A future for the reply to one task.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    replies: Arc<Replies>,
+    answer: Arc<Mutex<Answer>>,
     at: usize,
 }
 
 impl Batcher {
-    pub(super) fn new(slots: Slots) -> Self {
+    pub(super) fn new(by_slot: bool) -> Self {
         Self {
             queue: Mutex::default(),
             nudge: Notify::new(),
             under_way: AtomicUsize::new(0),
-            by_slot: AtomicBool::new(slots == Slots::Same),
+            by_slot: AtomicBool::new(by_slot),
         }
     }
 
@@ -134,39 +126,30 @@ impl Batcher {
         let end = End(self);
         async move {
             let _end = end;
-            self.send_all(conn, world, observe).await
-        }
-    }
-
-    async fn send_all(
-        &self,
-        conn: &dyn Conn,
-        world: &World,
-        observe: impl Fn(Moment, u64),
-    ) -> Infallible {
-        // The scripts that were sent to the server with their text.
-        let loaded = Mutex::new(Vec::new());
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            select! {
-                biased;
-                Some(answered) = under_way.next(), if !under_way.is_empty() => {
-                    lock(&self.queue).answered(answered);
+            // The scripts that were sent to the server with their text.
+            let loaded = Mutex::new(Vec::new());
+            let mut under_way = FuturesUnordered::new();
+            loop {
+                select! {
+                    biased;
+                    Some(answered) = under_way.next(), if !under_way.is_empty() => {
+                        lock(&self.queue).answered(answered);
+                    }
+                    () = self.nudge.notified() => {}
                 }
-                () = self.nudge.notified() => {}
-            }
-            // The tasks that are ready now join. Those of one reply go on before the next reply is
-            // read, so that the server works on their calls meanwhile.
-            yield_once().await;
-            while let Some(joint) = self.next() {
-                let command = joint.command(&loaded);
-                let sending = self.send(conn, world, &observe, &loaded, joint, command);
-                let mut sending = Box::pin(sending);
-                // The first poll sends the call. The stream polls its futures one after another,
-                // and would read replies first.
-                match poll_once(sending.as_mut()).await {
-                    Poll::Ready(answered) => lock(&self.queue).answered(answered),
-                    Poll::Pending => under_way.push(sending),
+                // The tasks that are ready now join. Those of one reply go on before the next reply
+                // is read, so that the server works on their calls meanwhile.
+                yield_once().await;
+                while let Some(joint) = self.next() {
+                    let command = joint.command(&loaded);
+                    let sending = self.send(conn, world, &observe, &loaded, joint, command);
+                    let mut sending = Box::pin(sending);
+                    // The first poll sends the call. The stream polls its futures one after
+                    // another, and would read replies first.
+                    match poll_immediate(&mut sending).await {
+                        Some(answered) => lock(&self.queue).answered(answered),
+                        None => under_way.push(sending),
+                    }
                 }
             }
         }
@@ -209,48 +192,52 @@ impl Batcher {
         &self,
         world: &World,
         observe: &impl Fn(Moment, u64),
-        mut joint: Joint,
+        joint: Joint,
         outcome: Outcome,
     ) {
         let now = world.now();
-        let value = match outcome {
-            Outcome::Replied(Ok(value)) => value,
-            Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
-                self.refused(world, Some(&error), &joint.call);
-                let effect = classify(&error.code, &error.message).effect();
-                return joint.settle_all(&JoinedReply::Alone(effect), now);
-            }
-            failed => return joint.settle_all(&JoinedReply::Failed(failed), now),
-        };
-        let Some(replies) = joint.call.replies(&value) else {
-            self.refused(world, None, &joint.call);
-            return joint.settle_all(&JoinedReply::Alone(Effect::Unknown), now);
-        };
-        let mut millis = None;
-        let replies = replies.into_iter().map(|reply| match reply {
-            Err(error) => JoinedReply::Failed(Outcome::Replied(Err(error))),
-            Ok(reply) => {
-                millis = millis.or_else(|| server_millis(&reply));
-                JoinedReply::Replied(reply)
-            }
+        let replies = self.split(world, &joint.call, outcome);
+        let millis = replies.iter().find_map(|reply| match reply {
+            Ok(Outcome::Replied(Ok(reply))) => server_millis(reply),
+            _ => None,
         });
-        joint.replies.settle(replies, now);
-        joint.settled = true;
+        joint.settle(replies, now);
         if let Some(millis) = millis {
             observe(now, millis);
         }
     }
 
-    /// Records that the server refused a list, or that the reply does not have a line for each
-    /// entry. One name may be the cause, so the names join no list for a while.
-    pub(super) fn refused(&self, world: &World, error: Option<&ServerError>, merged: &MergedCall) {
-        if error.is_some_and(|error| error.code == "CROSSSLOT") {
-            self.by_slot.store(true, Relaxed);
-        }
+    /// Returns the outcome of each call of a list.
+    ///
+    /// One name may be the cause if the server refused the list, or if the reply does not have a
+    /// line for each entry. So the names join no list for a while.
+    pub(super) fn split(
+        &self,
+        world: &World,
+        merged: &MergedCall,
+        outcome: Outcome,
+    ) -> Vec<JoinedReply> {
+        let effect = match outcome {
+            Outcome::Replied(Ok(value)) => match merged.replies(&value) {
+                Some(replies) => {
+                    let replies = replies.into_iter().map(Outcome::Replied);
+                    return replies.map(Ok).collect();
+                }
+                None => Effect::Unknown,
+            },
+            Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
+                if error.code == "CROSSSLOT" {
+                    self.by_slot.store(true, Relaxed);
+                }
+                classify(&error.code, &error.message).effect()
+            }
+            failed => return vec![Ok(failed); merged.len()],
+        };
         let now = world.now();
-        merged
-            .first_keys()
-            .for_each(|key| world.apart.add(key, now));
+        for key in merged.first_keys() {
+            world.apart.add(key, now);
+        }
+        vec![Err(effect); merged.len()]
     }
 
     /// Returns whether the keys of one call must share a slot.
@@ -274,8 +261,8 @@ impl Drop for End<'_> {
         let calls = lock(&self.0.queue).end();
         for joint in calls {
             let why = "the connection has closed".to_owned();
-            let reply = JoinedReply::Failed(Outcome::NotSent(why));
-            joint.settle_all(&reply, Moment::ORIGIN);
+            let replies = vec![Ok(Outcome::NotSent(why)); joint.call.len()];
+            joint.settle(replies, Moment::ORIGIN);
         }
     }
 }
@@ -307,7 +294,10 @@ impl Joint {
         Self {
             call: MergedCall::of(part),
             class,
-            replies: Arc::new(Replies::new(part.most())),
+            answer: Arc::new(Mutex::new(Answer {
+                replies: Vec::with_capacity(part.most()),
+                at: Moment::ORIGIN,
+            })),
             settled: false,
         }
     }
@@ -324,10 +314,9 @@ impl Joint {
         self.call.eval()
     }
 
-    fn settle_all(mut self, reply: &JoinedReply, at: Moment) {
+    fn settle(mut self, replies: impl IntoIterator<Item = JoinedReply>, at: Moment) {
         self.settled = true;
-        let replies = std::iter::repeat_n(reply, self.call.len());
-        self.replies.settle(replies.cloned(), at);
+        lock(&self.answer).settle(replies, at);
     }
 }
 
@@ -335,26 +324,17 @@ impl Drop for Joint {
     fn drop(&mut self) {
         if !self.settled {
             let why = "the connection closed before the answer".to_owned();
-            let reply = JoinedReply::Failed(Outcome::Unknown(why));
-            let replies = std::iter::repeat_n(reply, self.call.len());
+            let replies = std::iter::repeat_n(Ok(Outcome::Unknown(why)), self.call.len());
             // A failure does not count as an answer, so it needs no time.
-            self.replies.settle(replies, Moment::ORIGIN);
+            lock(&self.answer).settle(replies, Moment::ORIGIN);
         }
     }
 }
 
-impl Replies {
-    fn new(room: usize) -> Self {
-        Self(Mutex::new(Answer {
-            replies: Vec::with_capacity(room),
-            at: Moment::ORIGIN,
-        }))
-    }
-
-    fn settle(&self, replies: impl Iterator<Item = JoinedReply>, at: Moment) {
-        let mut answer = lock(&self.0);
-        answer.at = at;
-        for (waiting, reply) in answer.replies.iter_mut().zip(replies) {
+impl Answer {
+    fn settle(&mut self, replies: impl IntoIterator<Item = JoinedReply>, at: Moment) {
+        self.at = at;
+        for (waiting, reply) in self.replies.iter_mut().zip(replies) {
             if let Reply::Waiting(Some(waker)) = std::mem::replace(waiting, Reply::Ready(reply)) {
                 waker.wake();
             }
@@ -363,11 +343,11 @@ impl Replies {
 }
 
 impl Joined {
-    fn new(replies: &Arc<Replies>) -> Self {
-        let all = &mut lock(&replies.0).replies;
+    fn new(answer: &Arc<Mutex<Answer>>) -> Self {
+        let all = &mut lock(answer).replies;
         all.push(Reply::Waiting(None));
         Self {
-            replies: Arc::clone(replies),
+            answer: Arc::clone(answer),
             at: all.len() - 1,
         }
     }
@@ -378,7 +358,7 @@ impl Future for Joined {
     type Output = (JoinedReply, Moment);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(JoinedReply, Moment)> {
-        let mut answer = lock(&self.replies.0);
+        let mut answer = lock(&self.answer);
         let at = answer.at;
         // A place was made for this future when it was created.
         match &mut answer.replies[self.at] {
@@ -390,19 +370,15 @@ impl Future for Joined {
                 Poll::Pending
             }
             Reply::Ready(reply) => {
-                let reply = std::mem::replace(reply, JoinedReply::Alone(Effect::Nothing));
+                let reply = std::mem::replace(reply, Err(Effect::Nothing));
                 Poll::Ready((reply, at))
             }
         }
     }
 }
 
-/// Polls `future` once.
-async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
-}
-
-fn is_noscript(outcome: &Outcome) -> bool {
+/// Tells whether the server lacks the script.
+pub(super) fn is_noscript(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
 }
 

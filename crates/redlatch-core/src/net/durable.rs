@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Limit, LinkClass, Session};
+use super::{LinkClass, Session};
 use crate::{
     Durability, Error, ErrorKind,
     protocol::{
@@ -60,37 +60,14 @@ impl Replication {
             .arg(timeout.to_string())
     }
 
-    /// Returns `limit` with the wait for replicas added. Requests on one connection wait for
-    /// replicas one after the other.
-    pub(super) fn extend(self, limit: Limit) -> Limit {
-        Limit {
-            silence: limit.silence + self.timeout,
-            ..limit
-        }
-    }
-
-    /// Returns the value of another node's confirmations, read over `session`. The number is
-    /// unknown if that node has more replicas than `replicas` was computed from, since the required
-    /// share is then a larger number.
-    pub(super) fn confirmed_elsewhere(
-        self,
-        session: &Session,
-        confirmations: Acknowledged,
-    ) -> Acknowledged {
-        if session.replicas() <= self.of {
-            confirmations
-        } else {
-            Acknowledged::Unknown
-        }
-    }
-
     /// Returns an error if fewer replicas than required have confirmed.
     pub(super) fn check(self, confirmed: u32) -> Result<(), Error> {
-        if confirmed < self.replicas {
-            Err(shortfall(confirmed, self.replicas))
-        } else {
-            Ok(())
+        let needed = self.replicas;
+        if confirmed >= needed {
+            return Ok(());
         }
+        let message = format!("{confirmed} replicas have confirmed it, {needed} were asked for");
+        Err(Error::new(ErrorKind::NotEnoughReplicas, message).in_doubt())
     }
 
     /// Returns how many replicas have confirmed, or `None` if the number is unknown. Fails if too
@@ -110,11 +87,23 @@ impl Replication {
 impl Acknowledged {
     /// Reads the answer of `session` to the `WAIT` behind calls that it has executed.
     pub(super) fn read(session: &Session, waited: Option<Outcome>) -> Self {
-        let confirmations = acknowledged(waited);
-        if let Self::By(replicas) = confirmations {
-            session.saw_replicas(replicas);
+        match waited {
+            Some(Outcome::Replied(Ok(count))) => {
+                let count = count.as_int().and_then(|count| u32::try_from(count).ok());
+                if let Some(replicas) = count {
+                    session.saw_replicas(replicas);
+                }
+                count.map_or(Self::Unknown, Self::By)
+            }
+            Some(Outcome::Replied(Err(error))) => match classify(&error.code, &error.message) {
+                _ if has_no_wait(&error) => Self::Refused(no_wait(error)),
+                Class::Fatal(refusal) | Class::Halted(refusal) => {
+                    Self::Refused(Error::refused(refusal, error))
+                }
+                _ => Self::Unknown,
+            },
+            _ => Self::Unknown,
         }
-        confirmations
     }
 
     /// Combines the answers of two nodes, and keeps the weaker one.
@@ -124,23 +113,6 @@ impl Acknowledged {
             (Self::Refused(error), _) | (_, Self::Refused(error)) => Self::Refused(error),
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
         }
-    }
-}
-
-fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
-    match waited {
-        Some(Outcome::Replied(Ok(count))) => count
-            .as_int()
-            .and_then(|count| u32::try_from(count).ok())
-            .map_or(Acknowledged::Unknown, Acknowledged::By),
-        Some(Outcome::Replied(Err(error))) => match classify(&error.code, &error.message) {
-            _ if has_no_wait(&error) => Acknowledged::Refused(no_wait(error)),
-            Class::Fatal(refusal) | Class::Halted(refusal) => {
-                Acknowledged::Refused(Error::refused(refusal, error))
-            }
-            _ => Acknowledged::Unknown,
-        },
-        _ => Acknowledged::Unknown,
     }
 }
 
@@ -169,16 +141,6 @@ impl Durability {
 
     /// Returns the class of link for requests with this durability.
     pub(crate) const fn link_class(self) -> LinkClass {
-        if self.waits() {
-            LinkClass::Durable
-        } else {
-            LinkClass::Command
-        }
+        LinkClass::of(self.waits())
     }
-}
-
-/// Returns the error for too few confirmations.
-fn shortfall(confirmed: u32, needed: u32) -> Error {
-    let message = format!("{confirmed} replicas have confirmed it, {needed} were asked for");
-    Error::new(ErrorKind::NotEnoughReplicas, message).in_doubt()
 }

@@ -89,65 +89,48 @@ impl Error {
     /// Creates the error of a failed `dial`.
     pub(crate) fn dial(dial: &Dial, error: DialError) -> Self {
         let address = &dial.address;
-        let (kind, message) = match error.kind {
-            DialErrorKind::Auth if dial.login.password.is_none() => (
-                ErrorKind::Auth,
-                format!(
-                    "{address} demands a password, and the address has none: write {}",
-                    login_form(address)
-                ),
+        let has_no_database = error.message.contains("DB index");
+        let kind = match error.kind {
+            DialErrorKind::Auth => ErrorKind::Auth,
+            DialErrorKind::Unsupported => ErrorKind::InvalidOption,
+            DialErrorKind::Refused if has_no_database => ErrorKind::InvalidOption,
+            DialErrorKind::Refused => ErrorKind::Permission,
+            DialErrorKind::Foreign => ErrorKind::UnsupportedServer,
+            DialErrorKind::Tls | DialErrorKind::Busy | DialErrorKind::Unreachable => {
+                ErrorKind::Unavailable
+            }
+        };
+        let message = match error.kind {
+            DialErrorKind::Auth if dial.login.password.is_none() => format!(
+                "{address} demands a password, and the address has none: write {}",
+                login_form(address)
             ),
             DialErrorKind::Auth => {
                 let user = dial.login.username.as_deref().unwrap_or("default");
-                (
-                    ErrorKind::Auth,
-                    format!("{address} refuses the user `{user}` or its password: {error}"),
-                )
+                format!("{address} refuses the user `{user}` or its password: {error}")
             }
-            DialErrorKind::Unsupported => (
-                ErrorKind::InvalidOption,
-                format!("cannot connect to {address}: {error}"),
+            DialErrorKind::Unsupported => format!("cannot connect to {address}: {error}"),
+            DialErrorKind::Refused if has_no_database => format!(
+                "{address} has no database {}: {error}. A server has 16 by default, 0 to 15; a cluster has 0 only",
+                dial.login.database
             ),
-            DialErrorKind::Refused if error.message.contains("DB index") => (
-                ErrorKind::InvalidOption,
-                format!(
-                    "{address} has no database {}: {error}. A server has 16 by default, 0 to 15; a cluster has 0 only",
-                    dial.login.database
-                ),
+            DialErrorKind::Refused => format!("{address} refuses the connection: {error}"),
+            DialErrorKind::Foreign => format!(
+                "{address} does not answer like Redis or Valkey: it may be the port of another service, such as HTTP, or a port for TLS, which needs rediss://"
             ),
-            DialErrorKind::Refused => (
-                ErrorKind::Permission,
-                format!("{address} refuses the connection: {error}"),
-            ),
-            DialErrorKind::Foreign => (
-                ErrorKind::UnsupportedServer,
-                format!(
-                    "{address} does not answer like Redis or Valkey: it may be the port of another service, such as HTTP, or a port for TLS, which needs rediss://"
-                ),
-            ),
-            DialErrorKind::Tls if error.message.contains("UnknownIssuer") => (
-                ErrorKind::Unavailable,
-                format!(
-                    "no TLS with {address}: {}. If the authority that has signed its certificate is your own, give the client the certificate of that authority, or set SSL_CERT_FILE to its file",
-                    one_line(&error.message)
-                ),
-            ),
-            DialErrorKind::Tls => (
-                ErrorKind::Unavailable,
-                format!(
-                    "no TLS with {address}: {}{}",
-                    one_line(&error.message),
+            DialErrorKind::Tls => {
+                let why = one_line(&error.message);
+                let hint = if why.contains("UnknownIssuer") {
+                    ". If the authority that has signed its certificate is your own, give the client the certificate of that authority, or set SSL_CERT_FILE to its file"
+                } else {
                     tls_hint(address)
-                ),
-            ),
-            DialErrorKind::Busy => (
-                ErrorKind::Unavailable,
-                format!("{address} is not ready: {error}"),
-            ),
-            DialErrorKind::Unreachable => (
-                ErrorKind::Unavailable,
-                format!("cannot connect to {address}: {}", one_line(&error.message)),
-            ),
+                };
+                format!("no TLS with {address}: {why}{hint}")
+            }
+            DialErrorKind::Busy => format!("{address} is not ready: {error}"),
+            DialErrorKind::Unreachable => {
+                format!("cannot connect to {address}: {}", one_line(&error.message))
+            }
         };
         Self::with_reason(kind, message, error)
     }

@@ -54,17 +54,15 @@ impl Health {
 impl Router {
     /// Returns what is known about the connections for commands.
     pub(crate) fn health(&self) -> Health {
-        let Some(wanted) = *self.wanted.borrow() else {
+        let Some(wanted) = self.first_wanted() else {
             return Health {
                 connection: Connection::Idle,
                 last_answer: None,
             };
         };
         let routes = self.routes();
-        let links: Vec<_> = routes
-            .nodes()
-            .flat_map(|node| node.needed_links())
-            .collect();
+        let links = routes.nodes().flat_map(|node| node.needed_links());
+        let links: Vec<_> = links.collect();
         let down = links.iter().filter_map(|link| link.down_since()).min();
         let since = if links.is_empty() { Some(wanted) } else { down };
         Health {
@@ -87,7 +85,7 @@ impl Router {
                     .min_by_key(|link| link.down_since())?
                     .clone(),
                 None if routes.nodes().next().is_some() => return None,
-                None => return (*self.wanted.borrow()).zip(self.trouble()),
+                None => return self.first_wanted().zip(self.trouble()),
             }
         };
         link.away()

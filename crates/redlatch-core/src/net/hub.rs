@@ -1,18 +1,14 @@
 //! Pub/sub messages: channels, their listeners, and one supervised connection.
 
-use std::{
-    convert::Infallible,
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use tokio::{select, sync::Notify};
 
 pub(crate) use super::subscription_table::MessageFilter;
 use super::{
     Router, World,
-    dialer::{Dialer, Target},
-    locate::{AnyMaster, MasterOf},
+    dialer::Dialer,
+    query,
     subscription_table::{Change, Inbox, Standing, SubscriptionTable},
 };
 use crate::{
@@ -29,7 +25,7 @@ use crate::{
         outage::Outage,
         time::Moment,
     },
-    runtime::{Address, Command, Conn, Dialed, Login, Outcome, Protocol, Purpose},
+    runtime::{Address, Command, Conn, Dialed, Login, Protocol, Purpose},
 };
 
 /// The subscriptions of a client, on a connection that carries nothing else.
@@ -40,11 +36,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Hub {
     world: World,
-    router: Arc<Router>,
+    pub(super) router: Arc<Router>,
     reach: Reach,
     table: Mutex<SubscriptionTable>,
-    /// Why the last connection ended, or could not be made.
-    trouble: Mutex<Option<Error>>,
     /// Notified when the table has channels to subscribe or unsubscribe.
     dirty: Notify,
     /// Notified when the hub is not needed any more.
@@ -78,14 +72,9 @@ impl Hub {
             router: Arc::clone(router),
             reach,
             table: Mutex::new(SubscriptionTable::new(rules)),
-            trouble: Mutex::default(),
             dirty: Notify::new(),
             retired: Notify::new(),
         })
-    }
-
-    pub(super) const fn router(&self) -> &Arc<Router> {
-        &self.router
     }
 
     /// Ends the connection permanently. Remaining listeners receive nothing.
@@ -95,8 +84,7 @@ impl Hub {
 
     /// Subscribes to `channel` for the lifetime of the client.
     pub(crate) fn pin(self: &Arc<Self>, channel: &Arc<str>) {
-        let fresh = self.table().pin(channel);
-        if fresh {
+        if self.table().pin(channel) {
             self.touch();
         }
     }
@@ -138,7 +126,7 @@ impl Hub {
                 return Err(refusal);
             }
             // A permanent failure is reported at once.
-            let trouble = lock(&self.trouble).clone();
+            let trouble = self.table().trouble.clone();
             if trouble.is_some_and(|trouble| !trouble.is_transient()) {
                 return Err(self.no_subscription());
             }
@@ -156,7 +144,7 @@ impl Hub {
     /// Returns the error of a subscription without a confirmation in time. The cause is the failure
     /// to connect, or else the failure to find a server.
     fn no_subscription(&self) -> Error {
-        let trouble = lock(&self.trouble).clone();
+        let trouble = self.table().trouble.clone();
         let Some(trouble) = trouble.or_else(|| self.router.trouble()) else {
             return Error::unavailable(if self.table().is_up() {
                 "no subscription in time: the server has not confirmed it"
@@ -181,57 +169,49 @@ impl Hub {
     /// table.
     fn touch(self: &Arc<Self>) {
         if self.table().start() {
-            let dialer = self.dialer();
-            self.world
-                .life
-                .spawn("hub", supervise(Arc::clone(self), dialer));
+            let (dialer, round) = self.dialer();
+            let supervising = supervise(Arc::clone(self), dialer, round);
+            self.world.life.spawn("hub", supervising);
         }
         self.dirty.notify_one();
     }
 
-    fn dialer(&self) -> Dialer {
+    /// Returns a dialer, and the first round for [`server`](Self::server).
+    fn dialer(&self) -> (Dialer, u32) {
         let router = &self.router;
-        let timeout = router.connect_timeout;
-        let (target, timeout) = match (router.only_address(), self.reach) {
-            (Some(address), _) => (Target::Fixed(address.clone()), timeout),
-            (None, Reach::Shard(slot)) => {
-                let router = Arc::clone(router);
-                (Target::Found(Box::new(MasterOf { router, slot })), timeout)
-            }
+        let (timeout, round) = match (router.only_address(), self.reach) {
             // A cluster forwards messages from any node to all others, so any master will do. One
-            // unresponsive master must not take the whole time.
-            (None, Reach::Everywhere) => {
-                let router = Arc::clone(router);
-                // The random start spreads clients over the nodes.
-                let round = self.world.runtime.random() as u32;
-                (
-                    Target::Found(Box::new(AnyMaster { router, round })),
-                    timeout / 3,
-                )
-            }
+            // unresponsive master must not take the whole time. The random start spreads clients
+            // over the nodes.
+            (None, Reach::Everywhere) => (
+                router.connect_timeout / 3,
+                self.world.runtime.random() as u32,
+            ),
+            _ => (router.connect_timeout, 0),
         };
-        Dialer::new(
-            self.world.clone(),
-            target,
-            Purpose::PubSub,
-            router.access.clone(),
-            timeout,
-        )
+        let (world, access) = (self.world.clone(), router.access.clone());
+        let dialer = Dialer::new(world, Purpose::PubSub, access, timeout);
+        (dialer, round)
+    }
+
+    /// Returns the server to connect to. Of several, it is a different one for each `round`.
+    async fn server(&self, round: u32) -> Address {
+        match (self.router.only_address(), self.reach) {
+            (Some(address), _) => address.clone(),
+            (None, Reach::Shard(slot)) => self.router.master_of(slot).await,
+            (None, Reach::Everywhere) => self.router.any_master(round).await,
+        }
     }
 
     /// Runs one connection to `address`. The error is the reason for its end.
     async fn live(
         &self,
         address: &Address,
-        dialed: Dialed,
+        mut dialed: Dialed,
         dialer: &mut Dialer,
     ) -> Result<Infallible, Error> {
-        let Dialed {
-            conn,
-            mut pushes,
-            protocol,
-        } = dialed;
-        let mut login = dialer.login();
+        let (conn, protocol) = (dialed.conn.as_ref(), dialed.protocol);
+        let mut login = dialer.login.clone();
         self.world.life.leap();
         self.table().connected();
         let mut ping_at = self.world.now() + timeouts::HEALTH_CHECK;
@@ -243,7 +223,7 @@ impl Hub {
                 if let Change::Subscribe(_) = change {
                     confirm_by = self.world.now() + timeouts::PUBSUB_ANSWER;
                 }
-                self.ask_for(conn.as_ref(), change).await?;
+                self.ask_for(conn, change).await?;
                 dialer.answered();
                 if self.table().is_settled() {
                     confirm_by = Moment::FAR_FUTURE;
@@ -252,7 +232,7 @@ impl Hub {
             }
             select! {
                 biased;
-                push = pushes.next() => {
+                push = dialed.pushes.next() => {
                     let push = push.ok_or_else(|| Error::unavailable("the server closed the pub/sub connection"))?;
                     let mut table = self.table();
                     if table.take(push) {
@@ -264,7 +244,7 @@ impl Hub {
                 }
                 () = self.dirty.notified() => {}
                 other = self.router.access.other_than(&login) => {
-                    self.log_in(conn.as_ref(), protocol, address, &other).await?;
+                    self.log_in(conn, protocol, address, &other).await?;
                     login = other;
                 }
                 () = &mut left => return Err(Error::unavailable("the server is not in charge any more")),
@@ -272,7 +252,7 @@ impl Hub {
                     if self.world.now() >= confirm_by {
                         return Err(Error::unavailable("the server does not confirm subscriptions"));
                     }
-                    self.ping(conn.as_ref()).await?;
+                    self.ping(conn).await?;
                     ping_at = self.world.now() + timeouts::HEALTH_CHECK;
                 }
             }
@@ -320,17 +300,15 @@ impl Hub {
     }
 
     async fn ask_for(&self, conn: &dyn Conn, change: Change) -> Result<(), Error> {
-        let (verb, channels) = match (&change, self.reach) {
-            (Change::Subscribe(channels), Reach::Everywhere) => ("SUBSCRIBE", channels),
-            (Change::Unsubscribe(channels), Reach::Everywhere) => ("UNSUBSCRIBE", channels),
-            (Change::Subscribe(channels), Reach::Shard(_)) => ("SSUBSCRIBE", channels),
-            (Change::Unsubscribe(channels), Reach::Shard(_)) => ("SUNSUBSCRIBE", channels),
+        let (Change::Subscribe(channels) | Change::Unsubscribe(channels)) = &change;
+        let verb = match (&change, self.reach) {
+            (Change::Subscribe(_), Reach::Everywhere) => "SUBSCRIBE",
+            (Change::Unsubscribe(_), Reach::Everywhere) => "UNSUBSCRIBE",
+            (Change::Subscribe(_), Reach::Shard(_)) => "SSUBSCRIBE",
+            (Change::Unsubscribe(_), Reach::Shard(_)) => "SUNSUBSCRIBE",
         };
-        let command = channels
-            .iter()
-            .fold(Command::new(verb), |command, channel| {
-                command.arg(&**channel)
-            });
+        let mut command = Command::new(verb);
+        channels.iter().for_each(|channel| command.push(&**channel));
         let result = self.send(conn, command).await;
         if let Err(error) = &result
             && error.kind() == ErrorKind::Permission
@@ -348,71 +326,60 @@ impl Hub {
 
     async fn send(&self, conn: &dyn Conn, command: Command) -> Result<(), Error> {
         self.world.life.check_process()?;
-        let outcomes = select! {
-            biased;
-            outcomes = conn.send(vec![command]) => outcomes,
-            () = self.world.runtime.sleep_until(self.world.now() + timeouts::PUBSUB_ANSWER) => {
-                return Err(Error::unavailable("no answer on the pub/sub connection in time"));
-            }
-        };
-        match outcomes.into_iter().next() {
-            Some(Outcome::Replied(Ok(_))) => Ok(()),
-            Some(Outcome::Replied(Err(error))) => {
-                let class = classify(&error.code, &error.message);
-                if let Class::Redirect(_) = class {
-                    // Another node serves the slot of the channel.
-                    self.router.looks.want();
-                }
-                Err(match class {
-                    Class::Fatal(refusal) | Class::Halted(refusal) => {
-                        Error::refused(refusal, error)
-                    }
-                    _ => {
-                        let message = format!("the server refuses a subscription: {error}");
-                        Error::with_reason(ErrorKind::Unavailable, message, error)
-                    }
-                })
-            }
-            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(Error::unavailable(why)),
-            None => Err(Error::unavailable("no outcome")),
+        let late = "no answer on the pub/sub connection in time";
+        let reply = query::on_pubsub(&self.world, conn, command, late).await?;
+        let Err(error) = reply else { return Ok(()) };
+        let class = classify(&error.code, &error.message);
+        if let Class::Redirect(_) = class {
+            // Another node serves the slot of the channel.
+            self.router.looks.want();
         }
+        Err(match class {
+            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
+            _ => {
+                let message = format!("the server refuses a subscription: {error}");
+                Error::with_reason(ErrorKind::Unavailable, message, error)
+            }
+        })
     }
 }
 
-async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
+async fn supervise(hub: Arc<Hub>, dialer: Dialer, round: u32) {
+    select! {
+        biased;
+        () = hub.retired.notified() => {}
+        () = hub.world.ended() => {}
+        () = keep_up(&hub, dialer, round) => {}
+    }
+    hub.table().disconnected();
+}
+
+/// Reconnects until dropped.
+async fn keep_up(hub: &Hub, mut dialer: Dialer, mut round: u32) {
     let mut outage = Outage::default();
     loop {
-        let next = select! {
-            biased;
-            () = hub.retired.notified() => break,
-            next = dialer.next() => next,
+        round = round.wrapping_add(1);
+        let Some(result) = dialer.next(hub.server(round)).await else {
+            return;
         };
-        let Some(result) = next else {
-            break;
+        let Some(address) = dialer.address.clone() else {
+            return;
         };
-        let Some(address) = dialer.address().cloned() else {
-            break;
-        };
-        let error = match result {
+        let Err(error) = match result {
             Ok(dialed) => {
                 if let Some(over) = outage.connected(hub.world.now()) {
                     observe::connected(&address, MESSAGES, Some(over));
                 }
-                select! {
-                    biased;
-                    () = hub.world.ended() => break,
-                    () = hub.retired.notified() => break,
-                    Err(error) = hub.live(&address, dialed, &mut dialer) => error,
-                }
+                hub.live(&address, dialed, &mut dialer).await
             }
-            Err(error) => error,
+            Err(error) => Err(error),
         };
         let trouble = outage.failed(hub.world.now());
         observe::disconnected(&address, MESSAGES, &error, trouble);
-        *lock(&hub.trouble) = Some(error);
-        hub.table().disconnected();
+        let mut table = hub.table();
+        table.trouble = Some(error);
+        table.disconnected();
     }
-    hub.table().disconnected();
 }
 
 impl Listener {
@@ -438,7 +405,7 @@ impl Listener {
     /// message came but some may have been missed.
     pub(crate) async fn woken(&self) -> bool {
         self.inbox.wake.notified().await;
-        self.inbox.called.swap(false, Ordering::Relaxed)
+        self.inbox.take_called()
     }
 
     /// Takes the last message about a grant, if one came.
@@ -452,17 +419,14 @@ impl Listener {
     /// missed.
     pub(crate) async fn heard(&self) -> Option<u64> {
         self.inbox.wake.notified().await;
-        self.inbox.take()
+        self.inbox.take_number()
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let unused = self
-            .hub
-            .table()
-            .unlisten(&self.channel, &self.filter, self.id);
-        if unused {
+        let mut table = self.hub.table();
+        if table.unlisten(&self.channel, &self.filter, self.id) {
             self.hub.dirty.notify_one();
         }
     }

@@ -1,21 +1,17 @@
 //! One supervised command connection to one node.
 
 use std::{
+    future::ready,
     sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
 use tokio::{select, sync::Notify};
 
-use super::{
-    Access, Session, World,
-    dialer::{Dialer, Target},
-    looks::Looks,
-};
+use super::{Access, Session, World, dialer::Dialer, looks::Looks};
 use crate::{
     Error, ErrorKind,
     base::{
-        merge::Slots,
         observe,
         sync::{Mutex, Watch, lock},
     },
@@ -25,7 +21,6 @@ use crate::{
 
 /// The use of a link. Links of different classes to one node do not delay each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub(crate) enum LinkClass {
     /// Scripts and queries.
     Command,
@@ -37,6 +32,11 @@ pub(crate) enum LinkClass {
 }
 
 impl LinkClass {
+    /// Returns the class for scripts that may be followed by `WAIT`.
+    pub(super) const fn of(waits: bool) -> Self {
+        if waits { Self::Durable } else { Self::Command }
+    }
+
     /// Returns what the connection is for, in events.
     const fn uses(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl LinkClass {
 pub(super) struct LinkSettings {
     pub(super) world: World,
     /// Whether the keys of one call must share a slot.
-    pub(super) slots: Slots,
+    pub(super) by_slot: bool,
     pub(super) access: Access,
     pub(super) connect_timeout: Duration,
     /// Whether a connection counts only if the server says that it is a master, and a look for the
@@ -109,7 +109,6 @@ impl Link {
         let world = settings.world.clone();
         let dialer = Dialer::new(
             world.clone(),
-            Target::Fixed(address.clone()),
             Purpose::Command,
             settings.access.clone(),
             settings.connect_timeout,
@@ -198,32 +197,31 @@ impl Link {
                 let missing = self.settings.access.missing();
                 Err(missing.unwrap_or_else(|| Error::no_connection(&self.address)))
             }
-            LinkState::Retired => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("{} is in charge of nothing any more", self.address),
-            )),
+            LinkState::Retired => Err(Error::unavailable(format!(
+                "{} is in charge of nothing any more",
+                self.address
+            ))),
         }
     }
 
     /// Runs one connection to its end, and returns the reason.
-    async fn live(&self, dialed: Dialed, outage: &mut Outage, dialer: &mut Dialer) -> Error {
-        let Dialed {
-            conn, mut pushes, ..
-        } = dialed;
-        let LinkSettings { world, slots, .. } = &self.settings;
-        let beginning = Session::begin(world, &self.address, &self.replicas, conn, *slots);
+    async fn live(&self, mut dialed: Dialed, outage: &mut Outage, dialer: &mut Dialer) -> Error {
+        let (settings, world) = (&self.settings, &self.settings.world);
+        let (conn, pushes) = (dialed.conn, dialed.pushes.as_mut());
+        let by_slot = settings.by_slot;
+        let beginning = Session::begin(world, &self.address, &self.replicas, conn, by_slot);
         let session = match beginning.await {
             Ok(session) => Arc::new(session),
             Err(error) => return error,
         };
-        if (self.settings.asks_role || self.class == LinkClass::Durable)
+        if (settings.asks_role || self.class == LinkClass::Durable)
             && let Err(error) = session.check_role().await
         {
             return error;
         }
-        if self.settings.asks_role {
+        if settings.asks_role {
             // A master that restarts says that it is one, and has forgotten what its successor has.
-            self.settings.looks.confirmed().await;
+            settings.looks.confirmed().await;
         }
         if self.class == LinkClass::Command && world.changed.is_some() {
             session.ask_for_changes().await;
@@ -231,31 +229,23 @@ impl Link {
         lock(&self.contact).down_since = None;
         self.state.set(LinkState::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
-            self.settings.world.strays.connected();
+            world.strays.connected();
         }
-        let over = outage.connected(self.settings.world.now());
+        let over = outage.connected(world.now());
         observe::connected(&self.address, self.class.uses(), over);
-        let serving = async {
-            if self.settings.is_only {
-                return session.watch(pushes.as_mut()).await;
-            }
-            select! {
-                biased;
-                error = session.watch(pushes.as_mut()) => error,
-                error = session.watch_server(self.settings.asks_role) => error,
-            }
-        };
+        let login = dialer.login.clone();
         let error = select! {
             biased;
-            error = serving => error,
+            error = session.watch(pushes) => error,
+            error = session.watch_server(settings.asks_role), if !settings.is_only => error,
             never = session.send_joined() => match never {},
-            never = session.stay_logged_in(&self.settings.access, dialer.login()) => match never {},
+            never = session.stay_logged_in(&settings.access, login) => match never {},
         };
         if !session.is_condemned() {
             dialer.answered();
         }
         *lock(&self.contact) = Contact {
-            down_since: Some(self.settings.world.now()),
+            down_since: Some(world.now()),
             heard: Some(session.heard()),
         };
         error
@@ -277,21 +267,18 @@ async fn supervise(link: Arc<Link>, dialer: Dialer) {
     let end = select! {
         biased;
         () = link.retire.notified() => LinkState::Retired,
+        () = link.settings.world.ended() => LinkState::Closed,
         () = keep_up(&link, dialer) => LinkState::Closed,
     };
     link.state.set(end);
 }
 
-/// Reconnects until shutdown.
+/// Reconnects until dropped.
 async fn keep_up(link: &Link, mut dialer: Dialer) {
     let mut outage = Outage::default();
-    while let Some(result) = dialer.next().await {
+    while let Some(result) = dialer.next(ready(link.address.clone())).await {
         let error = match result {
-            Ok(dialed) => select! {
-                biased;
-                () = link.settings.world.ended() => return,
-                error = link.live(dialed, &mut outage, &mut dialer) => error,
-            },
+            Ok(dialed) => link.live(dialed, &mut outage, &mut dialer).await,
             Err(error) => error,
         };
         let trouble = outage.failed(link.settings.world.now());

@@ -1,7 +1,5 @@
 //! Looks for the masters: the signs that one is due, and the looks that have ended.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::sync::Notify;
 
 use crate::base::sync::Watch;
@@ -12,14 +10,14 @@ pub(super) struct Looks {
     /// Notified when the routes may be out of date.
     sign: Notify,
     rounds: Watch<Rounds>,
-    /// Whether a connection of this client has ever failed.
-    failed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Rounds {
     begun: u64,
     ended: u64,
+    /// Whether a connection of this client has ever failed.
+    failed: bool,
 }
 
 impl Looks {
@@ -27,7 +25,6 @@ impl Looks {
         Self {
             sign: Notify::new(),
             rounds: Watch::new(Rounds::default()),
-            failed: AtomicBool::new(false),
         }
     }
 
@@ -38,7 +35,10 @@ impl Looks {
 
     /// Reports a connection that broke, or that could not be made.
     pub(super) fn failed(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.rounds.change(|rounds| {
+            rounds.failed = true;
+            false
+        });
         self.want();
     }
 
@@ -69,10 +69,11 @@ impl Looks {
     /// "Guidelines for Redis clients with support for Redis Sentinel" asks for the same: look again
     /// whenever a connection breaks.
     pub(super) async fn confirmed(&self) {
-        if !self.failed.load(Ordering::Relaxed) {
+        let state = |rounds: &Rounds| (rounds.failed, rounds.begun);
+        let (failed, begun) = self.rounds.look(state);
+        if !failed {
             return;
         }
-        let begun = self.rounds.look(|rounds| rounds.begun);
         self.want();
         let rounds = self.rounds.watch();
         rounds

@@ -1,48 +1,52 @@
 //! Connections to servers: links, routing, script requests, and pub/sub messages.
+//!
+//! The way of a call to the socket:
+//!
+//! | module | does |
+//! |---|---|
+//! | `network` | repeats the call until its script has replied |
+//! | `router`, `link` | keep the session with the node of the slot |
+//! | `sender` | writes the call as a command, or lets the call join a list |
+//! | `batcher` | joins the calls of several tasks, and sends the lists |
+//! | `session` | passes commands to the transport, and waits for the answers |
+//! | `redirect` | sends the call to another node that an answer names |
 
 mod access;
 mod alarm;
 mod batcher;
-mod clocks;
 mod dialer;
 mod durable;
 mod failure;
 mod health;
 mod hub;
 mod link;
-mod locate;
 mod looks;
 mod network;
 mod query;
 mod redirect;
 pub(crate) mod replies;
-mod request;
 mod router;
 mod routes;
 mod sender;
 mod sentinel;
 mod servers;
 mod session;
-mod strays;
 pub(crate) mod subscription_table;
-mod survey;
 mod topology;
 mod wakes;
 mod world;
 
 pub(crate) use access::Access;
 pub(crate) use alarm::Alarms;
-pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication};
 pub use health::{Connection, Health};
 pub(crate) use hub::{Hub, Listener, MessageFilter, Reach};
 pub(crate) use link::{Link, LinkClass};
-pub(crate) use network::{Net, is_settled};
-pub(crate) use request::{Answered, Dispatch, Repeated, Request, Response};
+pub(crate) use network::{Answered, Net, Repeated, is_settled};
 pub(crate) use router::Router;
+pub(crate) use sender::{Dispatch, Request, Response};
 pub(crate) use servers::{HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use session::{Checked, Limit, Session};
-pub(crate) use strays::Strays;
 pub(crate) use topology::start_router;
 pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};
-pub(crate) use world::World;
+pub(crate) use world::{Clocks, Strays, World};

@@ -3,14 +3,14 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use super::{
-    Acknowledged, Answered, Dispatch, Hub, Limit, LinkClass, Repeated, Replication, Request,
-    Response, Router, Session, WakeRoutes, World, redirect,
-    sender::{self, Asking},
+    Acknowledged, Checked, Hub, Limit, LinkClass, Replication, Router, Session, WakeRoutes, World,
+    redirect,
+    sender::{self, Asking, Dispatch, Request, Response},
 };
 use crate::{
     Error,
     base::{
-        script::{CallOutcome, Failure},
+        script::{CallOutcome, Failure, ScriptCall},
         timeouts,
     },
     protocol::{classify::is_script_error, remains::Effect, time::Moment},
@@ -52,16 +52,7 @@ impl Net {
         if here.outcomes.iter().all(is_settled) {
             return here;
         }
-        Box::pin(async {
-            let mut response = self.settle(session, request, here.outcomes).await;
-            let confirmations = here.acknowledged.into_iter().chain(response.acknowledged);
-            response.acknowledged = confirmations.reduce(Acknowledged::or_fewer);
-            if here.before != Effect::Nothing {
-                response.before = here.before;
-            }
-            response
-        })
-        .await
+        Box::pin(redirect::follow(&self.router, session, request, here)).await
     }
 
     /// Sends `request` to this node only. [`settle`](Self::settle) continues with its redirected
@@ -82,14 +73,19 @@ impl Net {
         request: &Request<'_>,
         outcomes: Vec<CallOutcome>,
     ) -> impl Future<Output = Response> {
-        redirect::follow(&self.router, session, request, outcomes)
+        let here = Response::unconfirmed(outcomes);
+        redirect::follow(&self.router, session, request, here)
     }
 
     /// Repeats one idempotent call until its script has replied, and until the confirmations of
     /// replicas are known if the call needs any.
     pub(crate) async fn insist(&self, mut repeated: Repeated<'_>) -> Result<Answered, Error> {
-        let mut tries = Tries::until(repeated.deadline);
-        tries.script_errors = repeated.script_errors;
+        let mut tries = Tries {
+            deadline: repeated.deadline,
+            failures: 0,
+            script_errors: repeated.script_errors,
+            unknown: false,
+        };
         loop {
             match repeated.checked {
                 Some(_) => self.world.life.check_ended()?,
@@ -98,27 +94,24 @@ impl Net {
             let (outcome, wanted, confirmations, in_doubt) = self.try_once(&repeated).await;
             repeated.checked = None;
             tries.unknown |= in_doubt;
-            let resent = tries.unknown;
-            let failure = match (outcome, wanted, confirmations) {
-                (CallOutcome::Failed(failure), ..) => failure,
-                (CallOutcome::Replied(reply), None, _) => {
-                    return Ok(Answered {
-                        reply,
-                        resent,
-                        confirmed: Ok(()),
-                    });
-                }
-                (CallOutcome::Replied(reply), Some(wanted), Some(Acknowledged::By(replicas))) => {
-                    return Ok(Answered {
-                        reply,
-                        resent,
-                        confirmed: wanted.check(replicas),
-                    });
-                }
-                (CallOutcome::Replied(_), Some(_), Some(Acknowledged::Refused(error))) => {
-                    return Err(error.in_doubt());
-                }
-                (CallOutcome::Replied(_), Some(_), Some(Acknowledged::Unknown) | None) => {
+            let failure = match outcome {
+                CallOutcome::Failed(failure) => failure,
+                CallOutcome::Replied(reply) => {
+                    let confirmed = match (wanted, confirmations) {
+                        (None, _) => Some(Ok(())),
+                        (Some(wanted), Some(Acknowledged::By(count))) => Some(wanted.check(count)),
+                        (Some(_), Some(Acknowledged::Refused(error))) => {
+                            return Err(error.in_doubt());
+                        }
+                        (Some(_), Some(Acknowledged::Unknown) | None) => None,
+                    };
+                    if let Some(confirmed) = confirmed {
+                        return Ok(Answered {
+                            reply,
+                            resent: tries.unknown,
+                            confirmed,
+                        });
+                    }
                     Failure::Unknown("nobody knows which replicas have confirmed it".to_owned())
                 }
             };
@@ -163,22 +156,15 @@ impl Net {
         &self,
         repeated: &Repeated<'_>,
     ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>, bool) {
+        let failed = |failure| (CallOutcome::Failed(failure), None, None, false);
         let (call, timeout) = (repeated.call, repeated.timeout);
         if repeated.fails_fast
             && let Err(error) = self.check_away(call.slot())
         {
-            return (
-                CallOutcome::Failed(Failure::Fatal(error)),
-                None,
-                None,
-                false,
-            );
+            return failed(Failure::Fatal(error));
         }
         let mut checked = repeated.checked;
-        let class = match repeated.needs {
-            Some(_) => LinkClass::Durable,
-            None => LinkClass::Command,
-        };
+        let class = LinkClass::of(repeated.needs.is_some());
         let now = checked.unwrap_or_else(|| self.world.now());
         let session = match self.up(call.slot(), class) {
             Some(session) => session,
@@ -187,10 +173,7 @@ impl Net {
                 let until = repeated.deadline.min(now + timeout);
                 match Box::pin(self.session(call.slot(), class, until)).await {
                     Ok(session) => session,
-                    Err(error) => {
-                        let failure = Failure::of_session(error);
-                        return (CallOutcome::Failed(failure), None, None, false);
-                    }
+                    Err(error) => return failed(Failure::of_session(error)),
                 }
             }
         };
@@ -216,6 +199,56 @@ impl Net {
     }
 }
 
+/// One idempotent call that is repeated until its script has replied.
+#[derive(Clone, Copy)]
+pub(crate) struct Repeated<'a> {
+    pub(crate) call: &'a ScriptCall,
+    /// How long each try waits for its answer, and then for replicas.
+    pub(crate) timeout: Duration,
+    /// When the last try ends.
+    pub(crate) deadline: Moment,
+    /// For the first try.
+    pub(crate) checked: Checked,
+    /// Returns how many of the given number of replicas must confirm. `None` asks for no
+    /// confirmation.
+    pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
+    /// After how many errors of the script itself there is no further try; zero for any number.
+    pub(crate) script_errors: u8,
+    /// Whether it is refused while the server has been away for the client's `fail_fast`.
+    pub(crate) fails_fast: bool,
+}
+
+impl<'a> Repeated<'a> {
+    /// Creates a repeated `call` that asks for no confirmation by replicas.
+    pub(crate) const fn new(call: &'a ScriptCall, timeout: Duration, deadline: Moment) -> Self {
+        Self {
+            call,
+            timeout,
+            deadline,
+            checked: None,
+            needs: None,
+            script_errors: 0,
+            fails_fast: false,
+        }
+    }
+
+    /// Gives up when the script has failed a few times on what it found.
+    pub(crate) const fn unless_broken(mut self) -> Self {
+        self.script_errors = SCRIPT_ERRORS;
+        self
+    }
+}
+
+/// The reply to a [`Repeated`] call.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) reply: Value,
+    /// Whether the server may have executed an earlier copy of the call.
+    pub(crate) resent: bool,
+    /// An error if fewer replicas have confirmed the call than it needs.
+    pub(crate) confirmed: Result<(), Error>,
+}
+
 /// Returns whether an outcome is neither a redirection nor a refusal.
 pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
     !matches!(
@@ -236,15 +269,6 @@ struct Tries {
 }
 
 impl Tries {
-    const fn until(deadline: Moment) -> Self {
-        Self {
-            deadline,
-            failures: 0,
-            script_errors: 0,
-            unknown: false,
-        }
-    }
-
     /// Waits until the next try. Fails if no further try is possible.
     async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
         // A forked process sends nothing, and its alarms never fire.
@@ -277,3 +301,6 @@ impl Tries {
         Ok(())
     }
 }
+
+/// How often a script fails on what it found before its caller is told. Somebody may be writing.
+const SCRIPT_ERRORS: u8 = 3;

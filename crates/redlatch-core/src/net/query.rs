@@ -12,7 +12,7 @@ use crate::{
         classify::{Class, classify},
         rights,
     },
-    runtime::{Address, Command, Outcome, Purpose, Value},
+    runtime::{Address, Command, Conn, Outcome, Purpose, Reply, Value},
 };
 
 /// Sends `commands` over a new connection, which closes afterwards. Returns one answer for each.
@@ -38,6 +38,23 @@ pub(super) async fn send(
         }
     };
     Ok(values(address, outcomes, count))
+}
+
+/// Sends one command on a connection for pub/sub. The error is `late` without an answer in time.
+pub(super) async fn on_pubsub(
+    world: &World,
+    conn: &dyn Conn,
+    command: Command,
+    late: &str,
+) -> Result<Reply, Error> {
+    let outcomes = select! {
+        biased;
+        outcomes = conn.send(vec![command]) => outcomes,
+        () = world.runtime.sleep_until(world.now() + timeouts::PUBSUB_ANSWER) => {
+            return Err(Error::unavailable(late));
+        }
+    };
+    Outcome::first_reply(outcomes).map_err(Error::unavailable)
 }
 
 /// Returns the replies to `count` commands, whatever number of outcomes a transport gives.

@@ -6,8 +6,7 @@ use futures_util::future::join_all;
 
 use super::{
     Acknowledged, Limit, LinkClass, Router, Session,
-    request::{Request, Response},
-    sender::{self, Asking},
+    sender::{self, Asking, Request, Response},
 };
 use crate::{
     Error,
@@ -26,7 +25,7 @@ use crate::{
 /// The next target of a call.
 type Place = (Address, Asking);
 
-/// Continues the calls of `request`, of which `outcomes` came from `session`.
+/// Continues the calls of `request`, to which `session` has responded with `response`.
 ///
 /// A redirected call goes to the named node, with `ASKING` if the server says so. During a slot
 /// migration a node refuses a call with `TRYAGAIN` if some of its keys have moved. Such a call is
@@ -43,14 +42,14 @@ pub(super) async fn follow(
     router: &Router,
     session: &Session,
     request: &Request<'_>,
-    mut outcomes: Vec<CallOutcome>,
+    mut response: Response,
 ) -> Response {
-    let (mut acknowledged, mut before) = (None::<Acknowledged>, Effect::Nothing);
+    let mut before = Effect::Nothing;
     let mut calls: Vec<ScriptCall> = request.calls.iter().map(|&call| call.clone()).collect();
     for _ in 0..MAX_HOPS {
         // Each round sends the redirected calls, grouped by target.
         let mut again: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
-        for (at, outcome) in outcomes.iter().enumerate() {
+        for (at, outcome) in response.outcomes.iter().enumerate() {
             if let Some(place) = next_place(router, session, &mut calls[at], outcome) {
                 again.entry(place).or_default().push(at);
             }
@@ -71,25 +70,25 @@ pub(super) async fn follow(
                 (which, sent)
             }
         }));
-        for (which, response) in sent.await {
-            let confirmations = acknowledged.into_iter().chain(response.acknowledged);
-            acknowledged = confirmations.reduce(Acknowledged::or_fewer);
-            if response.before != Effect::Nothing {
-                before = response.before;
+        for (which, there) in sent.await {
+            let known = response.acknowledged.into_iter();
+            let known = known.chain(there.acknowledged);
+            response.acknowledged = known.reduce(Acknowledged::or_fewer);
+            if there.before != Effect::Nothing {
+                before = there.before;
             }
-            for (at, answer) in which.into_iter().zip(response.outcomes) {
-                outcomes[at] = answer;
+            for (at, answer) in which.into_iter().zip(there.outcomes) {
+                response.outcomes[at] = answer;
             }
         }
     }
-    for outcome in &mut outcomes {
+    for outcome in &mut response.outcomes {
         conclude(router, session, outcome);
     }
-    Response {
-        acknowledged,
-        before,
-        ..Response::unconfirmed(outcomes)
+    if response.before == Effect::Nothing {
+        response.before = before;
     }
+    response
 }
 
 /// Sends one plain command that may be repeated, and follows redirections.
@@ -106,14 +105,12 @@ pub(super) async fn ask(
             deadline: until,
         };
         let batch = vec![command.clone()];
-        let outcome = sender::pipeline(&session, batch, limit, asking, None).await;
-        let reply = session.reply(outcome.into_iter().next())?;
-        let redirect = match &reply {
-            Err(error) => match classify(&error.code, &error.message) {
-                Class::Redirect(redirect) => redirect,
-                _ => return session.value(reply),
-            },
-            Ok(_) => return session.value(reply),
+        let outcomes = sender::pipeline(&session, batch, limit, asking, None).await;
+        let reply = session.reply(outcomes)?;
+        let error = reply.as_ref().err();
+        let class = error.map(|error| classify(&error.code, &error.message));
+        let Some(Class::Redirect(redirect)) = class else {
+            return session.value(reply);
         };
         let Some(address) = router.redirected(&session, &redirect) else {
             return session.value(reply);
@@ -158,10 +155,7 @@ fn asking_for(router: &Router, redirect: &Redirect) -> Asking {
 async fn send_to(router: &Router, (address, asking): &Place, request: &Request<'_>) -> Response {
     let limit = request.whole_limit();
     let until = limit.deadline.min(router.world.now() + limit.silence);
-    let class = match request.replication {
-        Some(_) => LinkClass::Durable,
-        None => LinkClass::Command,
-    };
+    let class = LinkClass::of(request.replication.is_some());
     let session = match router.session_at(address, class, until).await {
         Ok(session) => session,
         Err(error) => {
@@ -170,10 +164,10 @@ async fn send_to(router: &Router, (address, asking): &Place, request: &Request<'
         }
     };
     let mut response = sender::send(&session, request, *asking).await;
-    if let Some(replication) = request.replication {
-        let confirmations = response.acknowledged;
-        response.acknowledged = confirmations
-            .map(|confirmations| replication.confirmed_elsewhere(&session, confirmations));
+    let replication = request.replication;
+    if replication.is_some_and(|wanted| session.replicas() > wanted.of) {
+        // The required share of more replicas is a larger number.
+        response.acknowledged = response.acknowledged.map(|_| Acknowledged::Unknown);
     }
     response
 }

@@ -131,7 +131,7 @@ pub(super) fn is_about(payload: &[u8], service: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::{
         collection::{btree_set, vec},
         prelude::*,
@@ -144,7 +144,7 @@ mod tests {
         Value::Bulk(text.into())
     }
 
-    fn list(items: &[&str]) -> Value {
+    pub(in crate::net) fn list(items: &[&str]) -> Value {
         Value::Array(items.iter().map(|item| bulk(item)).collect())
     }
 
@@ -262,7 +262,7 @@ mod tests {
         list(&[&address[..], &rest].concat())
     }
 
-    const WORDS: &[&str] = &[
+    pub(in crate::net) const WORDS: &[&str] = &[
         "",
         "a",
         "a b",

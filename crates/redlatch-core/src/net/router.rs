@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{
-    select,
-    sync::{Notify, watch},
-};
+use tokio::{select, sync::Notify};
 
 use super::{
     Access, Link, LinkClass, Servers, Session, Topology, World,
@@ -16,9 +13,8 @@ use super::{
     servers::{host_port, is_possible},
 };
 use crate::{
-    Error, ErrorKind,
+    Error,
     base::{
-        merge::Slots,
         observe,
         rules::Rule,
         sync::{Mutex, MutexGuard, Watch, lock},
@@ -43,24 +39,14 @@ pub(crate) struct Router {
     pub(super) access: Access,
     pub(crate) connect_timeout: Duration,
     routes: Mutex<Routes>,
-    news: Watch<News>,
+    /// Why the last look found nothing. A change of the routes counts as a change of it.
+    news: Watch<Option<Error>>,
     /// The looks for the servers.
     pub(super) looks: Arc<Looks>,
-    /// The servers that may take over from the present masters.
-    others: Mutex<Vec<Address>>,
-    /// Notified when `others` has changed.
+    /// Notified when the servers have changed that may take over from the present masters.
     pub(super) others_changed: Notify,
-    /// The node that the last redirection named, which is asked first.
-    hint: Mutex<Option<Address>>,
     /// When the servers were needed first; `None` before a lazy client's first call.
-    pub(super) wanted: watch::Sender<Option<Moment>>,
-}
-
-/// The state that waiters for a route watch. A change of the routes counts as a change of it.
-#[derive(Debug, Default)]
-struct News {
-    /// Why the last look found nothing.
-    trouble: Option<Error>,
+    wanted: Watch<Option<Moment>>,
 }
 
 impl Router {
@@ -82,18 +68,16 @@ impl Router {
             servers,
             connect_timeout,
             routes: Mutex::new(routes),
-            news: Watch::new(News::default()),
+            news: Watch::new(None),
             looks: Arc::new(Looks::new()),
-            others: Mutex::default(),
             others_changed: Notify::new(),
-            hint: Mutex::default(),
-            wanted: watch::Sender::new(None),
+            wanted: Watch::new(None),
         })
     }
 
     /// Records that the servers are needed, so that the client looks for them.
     pub(crate) fn want(&self) {
-        self.wanted.send_if_modified(|wanted| {
+        self.wanted.change(|wanted| {
             let first = wanted.is_none();
             wanted.get_or_insert_with(|| self.world.now());
             first
@@ -102,14 +86,17 @@ impl Router {
 
     /// Resolves when the servers are needed.
     pub(crate) async fn wanted(&self) {
-        let mut wanted = self.wanted.subscribe();
-        // The sender lives as long as `self`.
-        let _ = wanted.wait_for(Option::is_some).await;
+        self.wanted.watch().find(|&first| first.map(|_| ())).await;
+    }
+
+    /// Returns when the servers were needed first.
+    pub(super) fn first_wanted(&self) -> Option<Moment> {
+        self.wanted.look(|&first| first)
     }
 
     /// Returns whether the one server is configured and never looked for.
     pub(crate) const fn is_fixed(&self) -> bool {
-        matches!(self.servers.topology, Topology::Single(_))
+        self.only_address().is_some()
     }
 
     /// Returns the address of the one server, if it is configured.
@@ -156,22 +143,20 @@ impl Router {
             },
             class => class,
         };
-        if let Some(link) = self.link(slot, class) {
-            if let Some(session) = link.up() {
-                return Ok(session);
-            }
-            self.want();
-            if self.is_fixed() {
-                return Box::pin(link.session(deadline)).await;
-            }
+        let link = self.link(slot, class);
+        if let Some(session) = link.as_ref().and_then(|link| link.up()) {
+            return Ok(session);
         }
         self.want();
-        Box::pin(self.await_session(slot, class, deadline)).await
+        match link {
+            Some(link) if self.is_fixed() => Box::pin(link.session(deadline)).await,
+            _ => Box::pin(self.await_session(slot, class, deadline)).await,
+        }
     }
 
     /// Returns why the last look for servers found nothing.
     pub(super) fn trouble(&self) -> Option<Error> {
-        self.news.look(|news| news.trouble.clone())
+        self.news.look(Clone::clone)
     }
 
     /// Waits for a route as well as for a link, because another node may replace one that is gone.
@@ -183,7 +168,7 @@ impl Router {
     ) -> Result<Arc<Session>, Error> {
         let mut news = self.news.watch();
         loop {
-            let trouble = news.look(|news| news.trouble.clone());
+            let trouble = news.look(Clone::clone);
             let link = self.link(slot, class);
             let session = async {
                 match &link {
@@ -218,12 +203,11 @@ impl Router {
             () = self.world.alarm(deadline) => {}
         }
         let trouble = self.access.missing().or(trouble);
-        let trouble = trouble.or_else(|| self.news.look(|news| news.trouble.clone()));
+        let trouble = trouble.or_else(|| self.trouble());
         trouble.unwrap_or_else(|| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("no server of the cluster is in charge of slot {slot}"),
-            )
+            Error::unavailable(format!(
+                "no server of the cluster is in charge of slot {slot}"
+            ))
         })
     }
 
@@ -253,11 +237,7 @@ impl Router {
     fn link_of(&self, node: &Arc<Node>, class: LinkClass) -> Arc<Link> {
         let link = node.link(class, |address| {
             let settings = LinkSettings {
-                slots: if self.is_cluster() {
-                    Slots::Same
-                } else {
-                    Slots::Any
-                },
+                by_slot: self.is_cluster(),
                 world: self.world.clone(),
                 access: self.access.clone(),
                 connect_timeout: self.connect_timeout,
@@ -269,7 +249,7 @@ impl Router {
                 is_only: self.is_fixed(),
                 looks: Arc::clone(&self.looks),
             };
-            Link::start(settings, address, class, Arc::clone(node.replicas()))
+            Link::start(settings, address, class, Arc::clone(&node.replicas))
         });
         Arc::clone(link)
     }
@@ -277,7 +257,7 @@ impl Router {
     /// Returns the address of the node that serves `slot`, if known. Calls to one node may share a
     /// pipeline.
     pub(crate) fn node(&self, slot: u16) -> Option<Address> {
-        self.routes().node(slot).map(|node| node.address().clone())
+        self.routes().node(slot).map(|node| node.address.clone())
     }
 
     /// Returns one slot of every node.
@@ -290,10 +270,14 @@ impl Router {
         self.routes().masters()
     }
 
-    /// Returns all sessions that are up.
-    pub(super) fn sessions(&self) -> Vec<Arc<Session>> {
+    /// Returns the sessions that are up, with the node at `address` or with all nodes.
+    pub(super) fn sessions(&self, address: Option<&Address>) -> Vec<Arc<Session>> {
         let routes = self.routes();
-        let links = routes.nodes().flat_map(|node| node.links());
+        let is_there = |node: &&Arc<Node>| address.is_none_or(|address| node.address == *address);
+        let links = routes
+            .nodes()
+            .filter(is_there)
+            .flat_map(|node| node.links());
         links.filter_map(|link| link.up()).collect()
     }
 
@@ -311,7 +295,7 @@ impl Router {
         let mut news = self.news.watch();
         let patient_until = deadline.min(self.world.now() + self.connect_timeout / 3);
         loop {
-            let trouble = news.look(|news| news.trouble.clone());
+            let trouble = news.look(Clone::clone);
             let is_patient = self.world.now() < patient_until;
             let (complete, some) = {
                 let routes = self.routes();
@@ -320,16 +304,10 @@ impl Router {
             if complete || (some && !is_patient) {
                 return Ok(());
             }
-            let enough = async {
-                match is_patient {
-                    true => self.world.alarm(patient_until).await,
-                    false => std::future::pending().await,
-                }
-            };
             select! {
                 biased;
                 error = self.no_route(0, trouble, deadline) => return Err(error),
-                () = enough => {}
+                () = self.world.alarm(patient_until), if is_patient => {}
                 () = news.changed() => {}
             }
         }
@@ -381,26 +359,41 @@ impl Router {
         if self.is_fixed() {
             return std::future::pending().await;
         }
-        let mut news = self.news.watch();
-        loop {
-            news.look(|_| ());
-            let routes = self.masters();
-            if !routes.is_empty() && !routes.contains(address) {
-                return;
-            }
-            news.changed().await;
-        }
+        let left = || {
+            let masters = self.masters();
+            (!masters.is_empty() && !masters.contains(address)).then_some(())
+        };
+        self.found_in_routes(left).await;
     }
 
     /// Waits until there is a master, and returns a different one for each `round`.
     pub(super) async fn any_master(&self, round: u32) -> Address {
+        let any = || {
+            let mut masters = self.masters();
+            let at = (round as usize).checked_rem(masters.len())?;
+            Some(masters.swap_remove(at))
+        };
+        self.found_in_routes(any).await
+    }
+
+    /// Waits until a node serves `slot`, and returns its address.
+    pub(super) async fn master_of(&self, slot: u16) -> Address {
+        self.found_in_routes(|| self.node(slot)).await
+    }
+
+    /// Resolves when a node other than `address` serves `slot`.
+    pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
+        let other = || self.node(slot).filter(|master| master != address);
+        self.found_in_routes(other).await;
+    }
+
+    /// Waits until `find` returns a result for the routes.
+    async fn found_in_routes<T>(&self, find: impl Fn() -> Option<T>) -> T {
         let mut news = self.news.watch();
         loop {
             news.look(|_| ());
-            let mut masters = self.masters();
-            if !masters.is_empty() {
-                let at = round as usize % masters.len();
-                return masters.swap_remove(at);
+            if let Some(found) = find() {
+                return found;
             }
             news.changed().await;
         }
@@ -420,30 +413,6 @@ impl Router {
         let routes = self.routes();
         let node = routes.node(slot)?;
         others.position(|other| routes.node(other).is_some_and(|own| Arc::ptr_eq(own, node)))
-    }
-
-    /// Waits until a node serves `slot`, and returns its address.
-    pub(super) async fn master_of(&self, slot: u16) -> Address {
-        let mut news = self.news.watch();
-        loop {
-            news.look(|_| ());
-            if let Some(address) = self.node(slot) {
-                return address;
-            }
-            news.changed().await;
-        }
-    }
-
-    /// Resolves when a node other than `address` serves `slot`.
-    pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
-        let mut news = self.news.watch();
-        loop {
-            news.look(|_| ());
-            if self.node(slot).is_some_and(|master| master != *address) {
-                return;
-            }
-            news.changed().await;
-        }
     }
 
     /// Changes the credentials for all connections.
@@ -468,11 +437,8 @@ impl Router {
         }
         if obstacle == Obstacle::ReadOnly {
             // The server is no master any more. Its address may lead to another server by now.
-            let sessions = self.sessions();
-            let beside = sessions
-                .iter()
-                .filter(|other| other.address() == session.address());
-            beside.for_each(|other| other.condemn());
+            let beside = self.sessions(Some(session.address()));
+            beside.iter().for_each(|other| other.condemn());
             session.condemn();
         } else {
             session.suspect(timeouts::SUSPECTED_SILENCE);
@@ -485,11 +451,9 @@ impl Router {
     /// Reports that the server at `address`, or the only one, seems dead. Each connection to it is
     /// checked.
     pub(crate) fn suspect(&self, address: Option<&Address>) {
-        let sessions = self.sessions();
-        let there = sessions
-            .iter()
-            .filter(|there| address.is_none_or(|address| there.address() == address));
-        there.for_each(|session| session.suspect(timeouts::SUSPECTED_SILENCE));
+        for session in self.sessions(address) {
+            session.suspect(timeouts::SUSPECTED_SILENCE);
+        }
     }
 
     /// Returns the target of a redirection by the server behind `session`, if there is one. A
@@ -504,16 +468,14 @@ impl Router {
         }
         let announced = host_port(&redirect.address);
         let (host, port) = announced.filter(|&(host, port)| is_possible(host, port))?;
-        let asked = session.address();
-        let host = match (host, asked) {
-            ("" | "?", Address::Tcp { host, .. } | Address::Tls { host, .. }) => host,
-            (host, _) => host,
-        };
-        let address = self.servers.address(asked, host, port)?;
+        let address = self.servers.address(session.address(), host, port)?;
         if !redirect.once {
             tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
-            *lock(&self.hint) = Some(address.clone());
-            let changed = self.routes().assign(redirect.slot, &address);
+            let changed = {
+                let mut routes = self.routes();
+                routes.hint = Some(address.clone());
+                routes.assign(redirect.slot, &address)
+            };
             if changed {
                 self.news.change(|_| true);
                 self.looks.want();
@@ -522,31 +484,21 @@ impl Router {
         Some(address)
     }
 
-    /// Returns the node that the last redirection named, once.
-    pub(super) fn take_hint(&self) -> Option<Address> {
-        lock(&self.hint).take()
-    }
-
     /// Records the servers that may take over from the present masters.
     pub(super) fn may_take_over(&self, others: Vec<Address>) {
-        let mut known = lock(&self.others);
-        if *known != others {
-            *known = others;
+        let mut routes = self.routes();
+        if routes.others != others {
+            routes.others = others;
             self.others_changed.notify_one();
         }
-    }
-
-    /// Returns the servers that may take over from the present masters.
-    pub(super) fn others(&self) -> Vec<Address> {
-        lock(&self.others).clone()
     }
 
     /// Records the result of a look.
     pub(super) fn found(&self, shards: &[Shard]) {
         let (changed, gone) = self.routes().replace(shards);
-        self.news.change(|news| {
-            let told = news.trouble.take().is_some();
-            changed || told
+        self.news.change(|trouble| {
+            let is_over = trouble.take().is_some();
+            changed || is_over
         });
         if changed {
             observe::in_charge(&self.masters());
@@ -559,10 +511,7 @@ impl Router {
     /// Records why a look has found nothing. The earlier routes stay valid.
     pub(super) fn found_nothing(&self, why: Error) {
         tracing::debug!(target: "redlatch", error = %why, "nobody tells who is in charge");
-        self.news.change(|news| {
-            news.trouble = Some(why);
-            true
-        });
+        self.news.set(Some(why));
     }
 
     pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {

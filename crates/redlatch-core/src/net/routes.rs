@@ -14,12 +14,11 @@ use crate::{protocol::slot::SLOTS, runtime::Address};
 /// A server that serves slots, and the links to it.
 #[derive(Debug)]
 pub(super) struct Node {
-    address: Address,
-    command: OnceLock<Arc<Link>>,
-    durable: OnceLock<Arc<Link>>,
-    renewal: OnceLock<Arc<Link>>,
-    /// The largest number of replicas that the server ever had.
-    replicas: Arc<AtomicU32>,
+    pub(super) address: Address,
+    /// The links for commands, for replicas, and for renewals.
+    links: [OnceLock<Arc<Link>>; 3],
+    /// The largest number of replicas that the server ever had. Each observer may raise it.
+    pub(super) replicas: Arc<AtomicU32>,
 }
 
 /// A range of slots and its master, as a server reported them.
@@ -40,21 +39,19 @@ pub(super) struct Routes {
     ranges: BTreeMap<u16, Option<Arc<Node>>>,
     /// All nodes that serve slots or were named in a redirection.
     nodes: BTreeMap<Address, Arc<Node>>,
+    /// The node that the last redirection named, which is asked first.
+    pub(super) hint: Option<Address>,
+    /// The servers that may take over from the present masters.
+    pub(super) others: Vec<Address>,
 }
 
 impl Node {
     fn new(address: Address) -> Arc<Self> {
         Arc::new(Self {
             address,
-            command: OnceLock::new(),
-            durable: OnceLock::new(),
-            renewal: OnceLock::new(),
+            links: Default::default(),
             replicas: Arc::default(),
         })
-    }
-
-    pub(super) const fn address(&self) -> &Address {
-        &self.address
     }
 
     /// Returns the link of `class`, which `start` creates at the first use.
@@ -63,27 +60,32 @@ impl Node {
         class: LinkClass,
         start: impl FnOnce(&Address) -> Arc<Link>,
     ) -> &Arc<Link> {
-        let link = match class {
-            LinkClass::Command => &self.command,
-            LinkClass::Durable => &self.durable,
-            LinkClass::Renewal => &self.renewal,
-        };
-        link.get_or_init(|| start(&self.address))
-    }
-
-    /// Returns the largest number of replicas that the server ever had. Each observer may raise it.
-    pub(super) const fn replicas(&self) -> &Arc<AtomicU32> {
-        &self.replicas
+        self.links[class as usize].get_or_init(|| start(&self.address))
     }
 
     /// Returns the existing links.
     pub(super) fn links(&self) -> impl Iterator<Item = &Arc<Link>> {
-        self.needed_links().chain(self.renewal.get())
+        self.links.iter().filter_map(OnceLock::get)
     }
 
     /// Returns the existing links that no other link can replace.
     pub(super) fn needed_links(&self) -> impl Iterator<Item = &Arc<Link>> {
-        self.command.get().into_iter().chain(self.durable.get())
+        // A command link replaces a renewal link.
+        self.links[..LinkClass::Renewal as usize]
+            .iter()
+            .filter_map(OnceLock::get)
+    }
+}
+
+impl Shard {
+    /// Creates a range of all slots.
+    pub(super) const fn whole(master: Address, replicas: u32) -> Self {
+        Self {
+            first: 0,
+            last: SLOTS - 1,
+            master,
+            replicas,
+        }
     }
 }
 
@@ -91,13 +93,7 @@ impl Routes {
     /// Creates routes from every slot to `address`.
     pub(super) fn whole(address: Address) -> Self {
         let mut routes = Self::default();
-        let shard = Shard {
-            first: 0,
-            last: SLOTS - 1,
-            master: address,
-            replicas: 0,
-        };
-        routes.replace(&[shard]);
+        routes.replace(&[Shard::whole(address, 0)]);
         routes
     }
 
@@ -158,14 +154,10 @@ impl Routes {
             .any(|slot| address_of(&ranges, slot) != address_of(&self.ranges, slot));
         self.ranges = ranges;
         let masters: BTreeSet<Address> = self.masters().into_iter().collect();
-        let gone = self
-            .nodes
-            .iter()
-            .filter(|(address, _)| !masters.contains(*address))
-            .map(|(_, node)| Arc::clone(node))
-            .collect();
-        self.nodes.retain(|address, _| masters.contains(address));
-        (changed, gone)
+        let nodes = std::mem::take(&mut self.nodes).into_iter();
+        let gone: BTreeMap<_, _>;
+        (self.nodes, gone) = nodes.partition(|(address, _)| masters.contains(address));
+        (changed, gone.into_values().collect())
     }
 
     /// Returns the addresses of all nodes that serve slots, in order.
@@ -241,7 +233,7 @@ mod tests {
     }
 
     fn port(routes: &Routes, slot: u16) -> Option<u16> {
-        match routes.node(slot)?.address() {
+        match &routes.node(slot)?.address {
             Address::Tcp { port, .. } => Some(*port),
             _ => None,
         }
@@ -279,7 +271,7 @@ mod tests {
         let (changed, gone) = routes.replace(&[shard(0, 8191, 1), shard(8192, 16383, 3)]);
         assert!(changed && Arc::ptr_eq(routes.node(0).unwrap(), &first));
         assert_eq!(gone.len(), 1);
-        assert_eq!(gone[0].address(), &at(2));
+        assert_eq!(gone[0].address, at(2));
         assert_eq!(routes.masters(), [at(1), at(3)]);
         assert_eq!(routes.one_slot_per_node(), [0, 8192]);
     }
@@ -291,7 +283,7 @@ mod tests {
             replicas,
             ..shard(0, 16383, port)
         };
-        let seen = |routes: &Routes| routes.node(0).unwrap().replicas().load(Ordering::Relaxed);
+        let seen = |routes: &Routes| routes.node(0).unwrap().replicas.load(Ordering::Relaxed);
         routes.replace(&[with(2, 1)]);
         routes.replace(&[with(1, 1)]);
         assert_eq!(seen(&routes), 2);

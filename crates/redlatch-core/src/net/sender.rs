@@ -1,9 +1,9 @@
-//! The only place that sends scripts.
+//! Requests to a node and their responses. This is the only place that sends scripts.
 
 use super::{
-    Checked, Dispatch, Limit, Session,
+    Checked, Limit, Session,
+    batcher::is_noscript,
     durable::{Acknowledged, Replication},
-    request::{Request, Response},
 };
 use crate::{
     base::{
@@ -11,9 +11,72 @@ use crate::{
         merge::{MergedCall, Part},
         script::{CallOutcome, Script, ScriptCall},
     },
-    protocol::{classify::refuses_all, remains::Effect},
+    protocol::remains::Effect,
     runtime::{Command, Outcome},
 };
+
+/// Calls that one node serves, sent as one pipeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) calls: &'a [&'a ScriptCall],
+    /// The last server time at which the calls may act, in milliseconds since the epoch.
+    pub(crate) act_before: u64,
+    /// How long the request waits for its answers.
+    pub(crate) limit: Limit,
+    /// The confirmations that the server waits for behind the calls.
+    pub(crate) replication: Option<Replication>,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) checked: Checked,
+}
+
+/// When a request leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dispatch {
+    /// It leaves when its future is polled first, so that no later request overtakes it.
+    AtOnce,
+    /// It may wait for calls of other tasks that are ready at the same time.
+    Together,
+}
+
+impl Request<'_> {
+    /// Returns how long the request waits for its answers, including the wait for replicas.
+    /// Requests on one connection wait for replicas one after the other.
+    pub(super) fn whole_limit(&self) -> Limit {
+        let waits = self.replication.map(|wanted| wanted.timeout);
+        Limit {
+            silence: self.limit.silence + waits.unwrap_or_default(),
+            ..self.limit
+        }
+    }
+}
+
+/// The response to a [`Request`].
+#[derive(Debug)]
+pub(crate) struct Response {
+    /// One outcome per call, in order.
+    pub(crate) outcomes: Vec<CallOutcome>,
+    /// The answer about replicas. `None` if the request asks for no confirmation, or if no call was
+    /// executed.
+    pub(crate) acknowledged: Option<Acknowledged>,
+    /// The effect on its call of a list that was refused before the call went by itself.
+    pub(crate) before: Effect,
+}
+
+impl Response {
+    /// Returns the response to a request that has no answer about replicas.
+    pub(super) const fn unconfirmed(outcomes: Vec<CallOutcome>) -> Self {
+        Self {
+            outcomes,
+            acknowledged: None,
+            before: Effect::Nothing,
+        }
+    }
+
+    /// Returns the outcome of a request with one call, and the answer about replicas.
+    pub(crate) fn into_single(mut self) -> (CallOutcome, Option<Acknowledged>) {
+        (self.outcomes.swap_remove(0), self.acknowledged)
+    }
+}
 
 /// Whether `ASKING` precedes the commands, as an `ASK` redirection demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,12 +98,12 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         && request.replication.is_none()
         && asking == Asking::No
         && call.list().is_some();
-    let under_way = joins.then(|| session.begin_call());
+    let under_way = joins.then(|| session.batcher.begin());
     let (mut checked, mut before) = (request.checked, Effect::Nothing);
     if let Some(under_way) = &under_way
         && under_way.has_company()
-        && session.merges(call, checked.unwrap_or_else(|| session.now()))
-        && let Some(joined) = session.join(call, request.act_before)
+        && session.merges(call, checked.unwrap_or_else(|| session.world.now()))
+        && let Some(joined) = session.batcher.join(call, request.act_before)
     {
         match session.joined(joined, request.limit, checked).await {
             Ok(outcome) => return Response::unconfirmed(vec![outcome]),
@@ -53,19 +116,12 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
     let mut outcomes = pipeline(session, batch, request.whole_limit(), asking, checked).await;
     let mut waited = outcomes.pop_if(|_| request.replication.is_some());
     if outcomes.iter().any(is_noscript) {
-        let again = async {
-            let units = [Unit::One(call)];
-            send_missing(session, request, asking, &units, &mut outcomes).await
-        };
+        let again =
+            async { send_missing(session, request, asking, &[Unit::One(0)], &mut outcomes).await };
         waited = Box::pin(again).await.or(waited);
     }
     if before != Effect::Nothing {
-        // The list may have acted, so "not sent" would promise too much.
-        for outcome in &mut outcomes {
-            if let Outcome::NotSent(why) = outcome {
-                *outcome = Outcome::Unknown(std::mem::take(why));
-            }
-        }
+        outcomes = outcomes.into_iter().map(in_doubt).collect();
     }
     if under_way.is_some() && outcomes.iter().any(is_refusal) {
         session.keep_apart(call);
@@ -80,151 +136,92 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
 /// again.
 async fn send_many(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let units = units(session, request, asking);
-    if units.len() == request.calls.len() {
-        let (outcomes, waited) = exchange(session, request, asking, &units).await;
-        return respond(session, request, outcomes, waited);
-    }
-    send_merged(session, request, asking, &units).await
-}
-
-/// The content of one command of a pipeline: one call, or several joined calls.
-enum Unit<'a> {
-    One(&'a ScriptCall),
-    /// A list, and the places of its calls in the request.
-    Many(Box<MergedCall>, Vec<usize>),
-}
-
-impl Unit<'_> {
-    const fn script(&self) -> &'static Script {
-        match self {
-            Self::One(call) => call.script(),
-            Self::Many(merged, _) => merged.script(),
-        }
-    }
-
-    fn evalsha(&self, act_before: u64) -> Command {
-        match self {
-            Self::One(call) => call.evalsha(act_before),
-            Self::Many(merged, _) => merged.evalsha(),
-        }
-    }
-
-    fn eval(&self, act_before: u64) -> Command {
-        match self {
-            Self::One(call) => call.eval(act_before),
-            Self::Many(merged, _) => merged.eval(),
-        }
-    }
-}
-
-/// Merges the calls of `request` as far as possible.
-fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Unit<'a>> {
-    let mut units = Vec::with_capacity(request.calls.len());
-    let merges = request.calls.len() > 1 && asking == Asking::No;
-    let (slots, now) = (session.slots(), session.now());
-    for (at, &call) in request.calls.iter().enumerate() {
-        let merges = merges && session.merges(call, now);
-        let part = merges.then(|| Part::of(call, request.act_before, slots));
-        let Some(part) = part.flatten() else {
-            units.push(Unit::One(call));
-            continue;
-        };
-        let added = units.iter_mut().any(|unit| match unit {
-            Unit::Many(merged, places) => {
-                let added = merged.add(&part);
-                if added {
-                    places.push(at);
-                }
-                added
-            }
-            Unit::One(_) => false,
-        });
-        if !added {
-            let merged = Box::new(MergedCall::of(&part));
-            units.push(Unit::Many(merged, vec![at]));
-        }
-    }
-    for unit in &mut units {
-        if let Unit::Many(_, places) = unit
-            && let [at] = places[..]
-        {
-            *unit = Unit::One(request.calls[at]);
-        }
-    }
-    units
-}
-
-/// Sends `units`, some of which are lists. Then sends the calls of refused common calls
-/// again.
-async fn send_merged(
-    session: &Session,
-    request: &Request<'_>,
-    asking: Asking,
-    units: &[Unit<'_>],
-) -> Response {
-    let (replies, mut waited) = exchange(session, request, asking, units).await;
+    let (replies, mut waited) = exchange(session, request, asking, &units).await;
     let mut outcomes: Vec<Option<Outcome>> = vec![None; request.calls.len()];
-    let mut ones = request.calls.iter().enumerate();
     for (unit, outcome) in units.iter().zip(replies) {
         match unit {
-            Unit::One(call) => {
-                let same = |&(_, one): &(usize, &&ScriptCall)| std::ptr::eq(*one, *call);
-                if let Some((at, _)) = ones.find(same) {
-                    outcomes[at] = Some(outcome);
-                }
-            }
+            Unit::One(at) => outcomes[*at] = Some(outcome),
             Unit::Many(merged, places) => {
-                for (&at, outcome) in places.iter().zip(split(session, merged, outcome)) {
-                    outcomes[at] = outcome;
+                let each = session.batcher.split(&session.world, merged, outcome);
+                for (&at, outcome) in places.iter().zip(each) {
+                    outcomes[at] = outcome.ok();
                 }
             }
         }
     }
-    let alone: Vec<_> = (0..outcomes.len())
-        .filter(|&at| outcomes[at].is_none())
-        .collect();
+    let alone = (0..outcomes.len()).filter(|&at| outcomes[at].is_none());
+    let alone: Vec<_> = alone.collect();
     if !alone.is_empty() {
-        let units: Vec<_> = alone
-            .iter()
-            .map(|&at| Unit::One(request.calls[at]))
-            .collect();
+        let units: Vec<_> = alone.iter().copied().map(Unit::One).collect();
         let (again, last) = exchange(session, request, asking, &units).await;
         waited = last.or(waited);
         for (at, outcome) in alone.into_iter().zip(again) {
             if is_refusal(&outcome) {
                 session.keep_apart(request.calls[at]);
             }
-            // The list may have executed the call.
-            outcomes[at] = Some(match outcome {
-                Outcome::NotSent(why) => Outcome::Unknown(why),
-                outcome => outcome,
-            });
+            outcomes[at] = Some(in_doubt(outcome));
         }
     }
-    respond(
-        session,
-        request,
-        outcomes.into_iter().flatten().collect(),
-        waited,
-    )
+    let outcomes = outcomes.into_iter().flatten().collect();
+    respond(session, request, outcomes, waited)
 }
 
-/// Returns the outcome of each call of a list; `None` for a call to be sent by itself.
-fn split(session: &Session, merged: &MergedCall, outcome: Outcome) -> Vec<Option<Outcome>> {
-    let replies = match &outcome {
-        Outcome::Replied(Ok(value)) => merged.replies(value),
-        Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
-            session.refused_together(Some(error), merged);
-            return vec![None; merged.len()];
+/// The content of one command of a pipeline: one call, or several joined calls.
+enum Unit {
+    /// The place of the call in the request.
+    One(usize),
+    /// A list, and the places of its calls in the request.
+    Many(Box<MergedCall>, Vec<usize>),
+}
+
+impl Unit {
+    fn script(&self, request: &Request<'_>) -> &'static Script {
+        match self {
+            Self::One(at) => request.calls[*at].script(),
+            Self::Many(merged, _) => merged.script(),
         }
-        failed => return vec![Some(failed.clone()); merged.len()],
-    };
-    let Some(replies) = replies else {
-        session.refused_together(None, merged);
-        return vec![None; merged.len()];
-    };
-    let replies = replies.into_iter();
-    replies.map(|reply| Some(Outcome::Replied(reply))).collect()
+    }
+
+    /// Returns its command, with the text of the script if the server lacks it.
+    fn command(&self, request: &Request<'_>, lacks_script: bool) -> Command {
+        match self {
+            Self::One(at) if lacks_script => request.calls[*at].eval(request.act_before),
+            Self::One(at) => request.calls[*at].evalsha(request.act_before),
+            Self::Many(merged, _) if lacks_script => merged.eval(),
+            Self::Many(merged, _) => merged.evalsha(),
+        }
+    }
+}
+
+/// Merges the calls of `request` as far as possible.
+fn units(session: &Session, request: &Request<'_>, asking: Asking) -> Vec<Unit> {
+    let mut units = Vec::with_capacity(request.calls.len());
+    let merges = request.calls.len() > 1 && asking == Asking::No;
+    let (slots, now) = (session.batcher.slots(), session.world.now());
+    for (at, &call) in request.calls.iter().enumerate() {
+        let merges = merges && session.merges(call, now);
+        let part = merges.then(|| Part::of(call, request.act_before, slots));
+        let Some(part) = part.flatten() else {
+            units.push(Unit::One(at));
+            continue;
+        };
+        let list = units.iter_mut().find_map(|unit| match unit {
+            Unit::Many(merged, places) => merged.add(&part).then_some(places),
+            Unit::One(_) => None,
+        });
+        match list {
+            Some(places) => places.push(at),
+            None => units.push(Unit::Many(Box::new(MergedCall::of(&part)), vec![at])),
+        }
+    }
+    for unit in &mut units {
+        if let Unit::Many(_, places) = unit
+            && let [at] = places[..]
+        {
+            *unit = Unit::One(at);
+        }
+    }
+    units
 }
 
 /// Sends `units` as one pipeline of `EVALSHA`, followed by the `WAIT` of `request`. If the server
@@ -235,9 +232,9 @@ async fn exchange(
     session: &Session,
     request: &Request<'_>,
     asking: Asking,
-    units: &[Unit<'_>],
+    units: &[Unit],
 ) -> (Vec<Outcome>, Option<Outcome>) {
-    let batch = units.iter().map(|unit| unit.evalsha(request.act_before));
+    let batch = units.iter().map(|unit| unit.command(request, false));
     let batch = batch.chain(wait(request)).collect();
     let mut outcomes = pipeline(session, batch, request.whole_limit(), asking, None).await;
     let mut waited = outcomes.pop_if(|_| request.replication.is_some());
@@ -254,7 +251,7 @@ async fn send_missing(
     session: &Session,
     request: &Request<'_>,
     asking: Asking,
-    units: &[Unit<'_>],
+    units: &[Unit],
     outcomes: &mut [Outcome],
 ) -> Option<Outcome> {
     let missing: Vec<_> = (0..outcomes.len())
@@ -262,12 +259,12 @@ async fn send_missing(
         .collect();
     let mut loaded: Vec<&str> = Vec::new();
     let batch = missing.iter().map(|&at| {
-        let unit = &units[at];
-        if loaded.contains(&unit.script().name) {
-            return unit.evalsha(request.act_before);
+        let script = units[at].script(request).name;
+        let is_first = !loaded.contains(&script);
+        if is_first {
+            loaded.push(script);
         }
-        loaded.push(unit.script().name);
-        unit.eval(request.act_before)
+        units[at].command(request, is_first)
     });
     let batch = batch.chain(wait(request)).collect();
     let mut again = pipeline(session, batch, request.whole_limit(), asking, None).await;
@@ -282,14 +279,31 @@ fn wait(request: &Request<'_>) -> Option<Command> {
     request.replication.map(Replication::command)
 }
 
-/// Makes the response to `request` of the outcomes of its calls, and that of the `WAIT`.
+/// Returns the outcome of a call that a list may have executed before. "Not sent" would promise too
+/// much.
+fn in_doubt(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::NotSent(why) => Outcome::Unknown(why),
+        outcome => outcome,
+    }
+}
+
+/// Makes the response to `request` of the outcomes of its calls, and that of the `WAIT`. Records
+/// the last reported time of the server.
 fn respond(
     session: &Session,
     request: &Request<'_>,
     outcomes: Vec<Outcome>,
     waited: Option<Outcome>,
 ) -> Response {
-    let outcomes = classified(session, outcomes);
+    let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
+    let millis = outcomes.iter().rev().find_map(|outcome| match outcome {
+        CallOutcome::Replied(reply) => server_millis(reply),
+        CallOutcome::Failed(_) => None,
+    });
+    if let Some(millis) = millis {
+        session.observe(millis);
+    }
     let replied = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Replied(_));
     let executed = outcomes.iter().any(replied);
     let acknowledged =
@@ -298,15 +312,6 @@ fn respond(
         acknowledged,
         ..Response::unconfirmed(outcomes)
     }
-}
-
-/// Classifies outcomes, and records the last reported time of the server.
-fn classified(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
-    let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
-    if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
-        session.observe(millis);
-    }
-    outcomes
 }
 
 /// Sends `batch` as one pipeline, with an `ASKING` before each command if necessary. Both are in
@@ -329,18 +334,7 @@ pub(super) async fn pipeline(
     outcomes.into_iter().skip(1).step_by(2).collect()
 }
 
-fn is_noscript(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
-}
-
 /// Tells whether the server has answered with an error.
 const fn is_refusal(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(_)))
-}
-
-fn replied_millis(outcome: &CallOutcome) -> Option<u64> {
-    match outcome {
-        CallOutcome::Replied(reply) => server_millis(reply),
-        CallOutcome::Failed(_) => None,
-    }
 }

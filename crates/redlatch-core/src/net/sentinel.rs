@@ -1,12 +1,12 @@
 //! Sentinels: asks them for the master, and listens for their failover messages.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, future::ready, sync::Arc};
 
 use tokio::select;
 
 use super::{
     Access, Router,
-    dialer::{Dialer, Target},
+    dialer::Dialer,
     query,
     replies::{self, Watched},
     servers::Sentinels,
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     base::{observe, timeouts},
-    runtime::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
+    runtime::{Address, Command, Conn, Dialed, Purpose, Push, Value},
 };
 
 /// Asks one sentinel for the master.
@@ -24,14 +24,10 @@ pub(super) async fn ask(
     address: &Address,
 ) -> Result<Watched, Error> {
     let sentinel = |what: &str| Command::new("SENTINEL").arg(what).arg(&sentinels.service);
-    let commands = vec![
-        sentinel("GET-MASTER-ADDR-BY-NAME"),
-        sentinel("MASTER"),
-        sentinel("REPLICAS"),
-    ];
+    let commands = ["GET-MASTER-ADDR-BY-NAME", "MASTER", "REPLICAS"].map(sentinel);
     let (world, timeout) = (&router.world, router.connect_timeout);
     let access = Access::new(sentinels.login.clone(), None);
-    let replies = query::send(world, address, &access, commands, timeout).await?;
+    let replies = query::send(world, address, &access, commands.into(), timeout).await?;
     read(sentinels, address, replies)
 }
 
@@ -48,13 +44,11 @@ fn read(
     let master = master.map_err(|error| no_sentinel(address, error))?;
     let master = master.unwrap_or(Value::Nil);
     if master == Value::Nil {
-        return Err(Error::new(
-            ErrorKind::UnsupportedServer,
-            format!(
-                "the sentinel at {address} knows no master called {:?}; the address is redis+sentinel://host/name",
-                sentinels.service
-            ),
-        ));
+        let service = &sentinels.service;
+        let message = format!(
+            "the sentinel at {address} knows no master called {service:?}; the address is redis+sentinel://host/name"
+        );
+        return Err(Error::new(ErrorKind::UnsupportedServer, message));
     }
     replies::watched(&master, &state?.unwrap_or(Value::Nil))
         .map(|watched| Watched {
@@ -71,53 +65,39 @@ fn no_sentinel(address: &Address, error: Error) -> Error {
     if !reason.contains("unknown command") {
         return error;
     }
-    Error::new(
-        ErrorKind::UnsupportedServer,
-        format!(
-            "{address} is no sentinel; write {} for a plain server, or name the port of a sentinel, 26379 by default",
-            address.written("")
-        ),
-    )
+    let plain = address.written("");
+    let message = format!(
+        "{address} is no sentinel; write {plain} for a plain server, or name the port of a sentinel, 26379 by default"
+    );
+    Error::new(ErrorKind::UnsupportedServer, message)
 }
 
-/// Listens to one sentinel until shutdown. Makes the router look for the master after each failover
+/// Listens to one sentinel until dropped. Makes the router look for the master after each failover
 /// message, and after each new connection.
 pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Address) {
-    let world = router.world.clone();
-    let mut dialer = Dialer::new(
-        world.clone(),
-        Target::Fixed(address.clone()),
-        Purpose::PubSub,
-        Access::new(sentinels.login.clone(), None),
-        router.connect_timeout,
-    );
-    while let Some(result) = dialer.next().await {
-        let error = match result {
-            Ok(dialed) => select! {
-                biased;
-                () = world.ended() => return,
-                Err(error) = live(&router, &sentinels.service, dialed) => error,
-            },
-            Err(error) => error,
+    let access = Access::new(sentinels.login.clone(), None);
+    let (world, timeout) = (router.world.clone(), router.connect_timeout);
+    let mut dialer = Dialer::new(world, Purpose::PubSub, access, timeout);
+    while let Some(result) = dialer.next(ready(address.clone())).await {
+        let Err(error) = match result {
+            Ok(dialed) => live(&router, &sentinels.service, dialed).await,
+            Err(error) => Err(error),
         };
         // The loss of this sentinel does not invalidate its earlier information.
         tracing::debug!(target: "redlatch", sentinel = %address, %error, "a sentinel is not heard");
     }
 }
 
-async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallible, Error> {
-    let Dialed {
-        conn, mut pushes, ..
-    } = dialed;
-    let world = &router.world;
-    send(router, conn.as_ref(), Command::new("SUBSCRIBE").arg(SWITCH)).await?;
+async fn live(router: &Router, service: &str, mut dialed: Dialed) -> Result<Infallible, Error> {
+    let (world, conn) = (&router.world, dialed.conn.as_ref());
+    send(router, conn, Command::new("SUBSCRIBE").arg(SWITCH)).await?;
     // Messages before the subscription are lost.
     router.looks.want();
     let mut ping_at = world.now() + timeouts::HEALTH_CHECK;
     loop {
         select! {
             biased;
-            push = pushes.next() => match push {
+            push = dialed.pushes.next() => match push {
                 None => return Err(Error::unavailable("it closed the connection")),
                 Some(Push::Message { payload, .. }) if replies::is_about(&payload, service) => {
                     observe::switched(service);
@@ -126,7 +106,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
                 Some(_) => {}
             },
             () = world.runtime.sleep_until(ping_at) => {
-                send(router, conn.as_ref(), Command::new("PING")).await?;
+                send(router, conn, Command::new("PING")).await?;
                 ping_at = world.now() + timeouts::HEALTH_CHECK;
             }
         }
@@ -134,19 +114,10 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
 }
 
 async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), Error> {
-    let world = &router.world;
-    let outcomes = select! {
-        biased;
-        outcomes = conn.send(vec![command]) => outcomes,
-        () = world.runtime.sleep_until(world.now() + timeouts::PUBSUB_ANSWER) => {
-            return Err(Error::unavailable("it does not answer"));
-        }
-    };
-    match outcomes.into_iter().next() {
-        Some(Outcome::Replied(Ok(_))) => Ok(()),
-        Some(Outcome::Replied(Err(error))) => Err(Error::unavailable(error.to_string())),
-        Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(Error::unavailable(why)),
-        None => Err(Error::unavailable("no outcome")),
+    let reply = query::on_pubsub(&router.world, conn, command, "it does not answer").await?;
+    match reply {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::unavailable(error.to_string())),
     }
 }
 
@@ -156,27 +127,17 @@ const SWITCH: &str = "+switch-master";
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::servers::is_possible, *};
+    use super::{
+        super::{
+            replies::tests::{WORDS, list},
+            servers::is_possible,
+        },
+        *,
+    };
     use crate::runtime::{
         Login,
         values::{any_value, damaged, many_cases},
     };
-
-    const WORDS: &[&str] = &[
-        "",
-        "a",
-        "0",
-        "7",
-        "ip",
-        "port",
-        "config-epoch",
-        "num-slaves",
-    ];
-
-    fn list(items: &[&str]) -> Value {
-        let items = items.iter().map(|item| Value::Bulk((*item).into()));
-        Value::Array(items.collect())
-    }
 
     /// Returns answers like `valid`, and refusals.
     fn answer(valid: Value) -> impl Strategy<Value = Option<Value>> {

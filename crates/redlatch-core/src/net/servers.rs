@@ -63,30 +63,33 @@ impl fmt::Display for Topology {
 }
 
 impl Servers {
-    /// Returns the address of the server that announces itself as `host` and `port`, with the
-    /// protocol of `like`.
-    pub(super) fn address(&self, like: &Address, host: &str, port: u16) -> Option<Address> {
-        let (host, port) = self.reached(host, port);
-        match like {
-            Address::Tcp { .. } => Some(Address::Tcp { host, port }),
-            Address::Tls { options, .. } => Some(Address::Tls {
-                host,
-                port,
-                options: options.clone(),
-            }),
-            Address::Unix(_) | Address::Embedded(_) => None,
-        }
+    /// Returns the address of the server that `asked` announces as `host` and `port`, with the
+    /// protocol of `asked`. A server that does not know its own host leaves it out.
+    pub(super) fn address(&self, asked: &Address, host: &str, port: u16) -> Option<Address> {
+        let (own, tls) = match asked {
+            Address::Tcp { host, .. } => (host.as_str(), None),
+            Address::Tls { host, options, .. } => (host.as_str(), Some(options)),
+            Address::Unix(_) | Address::Embedded(_) => return None,
+        };
+        let host = if ["", "?"].contains(&host) { own } else { host };
+        Some(self.reached(tls, host, port))
     }
 
     /// Returns the address of a server that a sentinel names.
     pub(super) fn watched(&self, sentinels: &Sentinels, host: &str, port: u16) -> Address {
-        let (host, port) = self.reached(host, port);
-        match &sentinels.server_tls {
+        self.reached(sentinels.server_tls.as_ref(), host, port)
+    }
+
+    fn reached(&self, tls: Option<&TlsOptions>, host: &str, port: u16) -> Address {
+        let mut aliases = self.aliases.iter();
+        let alias = aliases.find(|((announced, at), _)| announced == host && *at == port);
+        let (host, port) = alias.map_or_else(|| (host.to_owned(), port), |(_, here)| here.clone());
+        match tls.cloned() {
             None => Address::Tcp { host, port },
             Some(options) => Address::Tls {
                 host,
                 port,
-                options: options.clone(),
+                options,
             },
         }
     }
@@ -102,14 +105,6 @@ impl Servers {
             Address::Tls { options, .. } => Some(options),
             _ => None,
         })
-    }
-
-    fn reached(&self, host: &str, port: u16) -> HostPort {
-        let alias = self
-            .aliases
-            .iter()
-            .find(|((announced, at), _)| announced == host && *at == port);
-        alias.map_or_else(|| (host.to_owned(), port), |(_, here)| here.clone())
     }
 }
 
@@ -160,29 +155,23 @@ mod tests {
             host: host.into(),
             port,
         };
-        let like = tcp("seed", 1);
-        assert_eq!(
-            servers.address(&like, "10.0.0.1", 7000),
-            Some(tcp("localhost", 17000))
-        );
-        assert_eq!(
-            servers.address(&like, "10.0.0.1", 7001),
-            Some(tcp("10.0.0.1", 7001))
-        );
-        let options = TlsOptions {
-            insecure: true,
-            ..TlsOptions::default()
+        let tls = |host: &str, port| Address::Tls {
+            host: host.into(),
+            port,
+            options: TlsOptions {
+                insecure: true,
+                ..TlsOptions::default()
+            },
         };
-        let like = Address::Tls {
-            host: "seed".into(),
-            port: 1,
-            options: options.clone(),
-        };
-        let expected = Address::Tls {
-            host: "h".into(),
-            port: 2,
-            options,
-        };
-        assert_eq!(servers.address(&like, "h", 2), Some(expected));
+        for (asked, host, port, expected) in [
+            (tcp("seed", 1), "10.0.0.1", 7000, tcp("localhost", 17000)),
+            (tcp("seed", 1), "10.0.0.1", 7001, tcp("10.0.0.1", 7001)),
+            (tcp("seed", 1), "", 7000, tcp("seed", 7000)),
+            (tcp("seed", 1), "?", 7000, tcp("seed", 7000)),
+            (tls("seed", 1), "h", 2, tls("h", 2)),
+        ] {
+            let address = servers.address(&asked, host, port);
+            assert_eq!(address, Some(expected), "{host}:{port} of {asked}");
+        }
     }
 }

@@ -1,11 +1,9 @@
 //! One connection to one server, from its first answer to its end.
 
 mod health;
-mod joined;
-mod login;
-mod progress;
 
 use std::{
+    convert::Infallible,
     future::Future,
     pin::pin,
     sync::{
@@ -19,32 +17,30 @@ use futures_util::FutureExt;
 use tokio::{select, sync::Notify};
 
 pub(super) use self::health::{replicas_of_master, time_millis};
-use self::progress::{Progress, Silence};
-use super::{World, batcher::Batcher};
+use super::{
+    Access, World,
+    batcher::{Batcher, Joined, JoinedReply},
+};
 use crate::{
     Error, ErrorKind,
     base::{
-        merge::Slots,
         rules::Rule,
-        script::Script,
+        script::{CallOutcome, Script, ScriptCall},
         sync::{AtomicBool, Mutex, lock},
         timeouts,
     },
-    protocol::{grant::Dated, rights, server_clock::ServerClock, time::Moment},
-    runtime::{Address, Command, Conn, Outcome, Reply, Value},
+    protocol::{grant::Dated, remains::Effect, rights, server_clock::ServerClock, time::Moment},
+    runtime::{Address, Command, Conn, Login, Outcome, Reply, Value},
 };
 
 /// One connection of a link, from its first answer to its end.
 #[derive(Debug)]
 pub(crate) struct Session {
-    world: World,
+    pub(super) world: World,
     address: Address,
     replicas: Arc<AtomicU32>,
     conn: Arc<dyn Conn>,
-    batcher: Batcher,
-    clock: Mutex<ServerClock>,
-    /// The server's time in the reply to the request that was sent last.
-    dated: Mutex<Option<Dated>>,
+    pub(super) batcher: Batcher,
     progress: Mutex<Progress>,
     /// The shortest meaningful silence: two round trips, as measured at the beginning of the
     /// connection.
@@ -69,7 +65,7 @@ impl Session {
         address: &Address,
         replicas: &Arc<AtomicU32>,
         conn: Arc<dyn Conn>,
-        slots: Slots,
+        by_slot: bool,
     ) -> Result<Self, Error> {
         world.life.leap();
         let now = world.now();
@@ -79,9 +75,7 @@ impl Session {
             usual: Duration::ZERO,
             replicas: Arc::clone(replicas),
             conn,
-            batcher: Batcher::new(slots),
-            clock: Mutex::new(ServerClock::new(now, 0)),
-            dated: Mutex::default(),
+            batcher: Batcher::new(by_slot),
             progress: Mutex::new(Progress::new(now)),
             bearable: Mutex::new(timeouts::HEALTH_ANSWER),
             suspect: Notify::new(),
@@ -107,11 +101,8 @@ impl Session {
         }
         let address = &self.address;
         let role = self.ask(Command::new("ROLE"), self.world.now() + timeouts::HANDSHAKE);
-        let role = role.await.ok();
-        let role = role
-            .as_ref()
-            .and_then(Value::as_array)
-            .and_then(<[Value]>::first);
+        let role = role.await.unwrap_or(Value::Nil);
+        let role = role.as_array().and_then(<[Value]>::first);
         if role.and_then(Value::as_str) == Some("sentinel") {
             let message = format!(
                 "{address} is a sentinel; the address of sentinels is {}/name",
@@ -174,37 +165,32 @@ impl Session {
 
     /// Returns the last server time at which a request sent at `now` may act.
     pub(crate) fn act_before(&self, now: Moment) -> u64 {
-        lock(&self.clock).act_before(now)
+        lock(&self.progress).clock.act_before(now)
     }
 
     /// Returns the server's time at `now` in milliseconds since the epoch, as estimated from its
     /// replies.
     pub(crate) fn millis(&self, now: Moment) -> u64 {
-        lock(&self.clock).millis(now)
+        lock(&self.progress).clock.millis(now)
     }
 
     /// Updates the estimate of the server's time from a reply just received. The reply is dated by
     /// the latest answer, so that the estimate may be behind the server but never ahead.
     pub(crate) fn observe(&self, millis: u64) {
-        let heard = lock(&self.progress).heard;
-        lock(&self.clock).observe(heard, millis);
+        let mut progress = lock(&self.progress);
+        let heard = progress.heard;
+        progress.clock.observe(heard, millis);
     }
 
     /// Records the server's time in the reply to a request.
     pub(crate) fn date(&self, dated: Dated) {
-        let mut last = lock(&self.dated);
+        let last = &mut lock(&self.progress).dated;
         *last = Some(last.map_or(dated, |last| last.later(dated)));
     }
 
     /// Returns the record of the request that was sent last; see [`date`](Self::date).
     pub(crate) fn dated(&self) -> Option<Dated> {
-        *lock(&self.dated)
-    }
-
-    /// Updates the estimate of the server's time from a reply that has arrived at `now`.
-    fn observe_at(&self, now: Moment, millis: u64) {
-        lock(&self.progress).heard_at(now);
-        lock(&self.clock).observe(now, millis);
+        lock(&self.progress).dated
     }
 
     /// Sends `batch` as one pipeline and waits within `limit`. A command without an answer by then
@@ -287,31 +273,94 @@ impl Session {
         Err(Outcome::Unknown(why))
     }
 
+    /// Sends the calls of tasks that have joined, until dropped.
+    pub(super) async fn send_joined(&self) -> Infallible {
+        let observe = |now, millis| {
+            let mut progress = lock(&self.progress);
+            progress.heard_at(now);
+            progress.clock.observe(now, millis);
+        };
+        let sending = self.batcher.run(self.conn.as_ref(), &self.world, observe);
+        sending.await
+    }
+
+    /// Waits for the outcome of a call that has joined others. The error is the effect of the
+    /// list on a call that has to be sent by itself.
+    pub(super) async fn joined(
+        &self,
+        joined: Joined,
+        limit: Limit,
+        checked: Checked,
+    ) -> Result<CallOutcome, Effect> {
+        let replied = |(reply, at): &(JoinedReply, Moment)| {
+            let replied = matches!(reply, Ok(Outcome::Replied(Ok(_))) | Err(_));
+            replied.then_some(*at)
+        };
+        match self.within(limit, checked, joined, replied).await {
+            Ok((reply, _)) => reply.map(CallOutcome::of),
+            Err(outcome) => Ok(CallOutcome::of(outcome)),
+        }
+    }
+
+    /// Tells whether `call` merges with others now.
+    pub(super) fn merges(&self, call: &ScriptCall, now: Moment) -> bool {
+        call.list().is_some() && !self.world.apart.contains(first_key(call), now)
+    }
+
+    /// Keeps calls about the object of `call` apart for a while.
+    pub(super) fn keep_apart(&self, call: &ScriptCall) {
+        self.world.apart.add(first_key(call), self.world.now());
+    }
+
     /// Sends one plain command and returns the value of its reply.
     pub(crate) async fn ask(&self, command: Command, deadline: Moment) -> Result<Value, Error> {
         let limit = Limit {
             silence: deadline - self.world.now(),
             deadline,
         };
-        let outcome = self.send(vec![command], limit, None).await.swap_remove(0);
-        self.value(self.reply(Some(outcome))?)
+        let outcomes = self.send(vec![command], limit, None).await;
+        self.value(self.reply(outcomes)?)
     }
 
-    /// Returns the reply of `outcome`, or an error if there is none.
-    pub(super) fn reply(&self, outcome: Option<Outcome>) -> Result<Reply, Error> {
-        let why = match outcome {
-            Some(Outcome::Replied(reply)) => return Ok(reply),
-            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => why,
-            None => "no outcome".to_owned(),
-        };
-        let message = format!("no answer from {}: {why}", self.address);
-        Err(Error::new(ErrorKind::Unavailable, message))
+    /// Logs in again after each change of the credentials, until dropped. The connection is logged
+    /// in with `login`, and stays so if the server refuses another one.
+    pub(super) async fn stay_logged_in(&self, access: &Access, mut login: Login) -> Infallible {
+        loop {
+            let other = access.other_than(&login).await;
+            let Some(auth) = other.auth() else {
+                login = other;
+                continue;
+            };
+            let deadline = self.world.now() + timeouts::HANDSHAKE;
+            match self.ask(auth, deadline).await {
+                // The health check judges silence. `AUTH` may be repeated.
+                Err(error) if error.reason().is_none() => {
+                    let next = self.world.now() + timeouts::HANDSHAKE;
+                    self.world.runtime.sleep_until(next).await;
+                    continue;
+                }
+                Err(error) => access.refused_again(&self.address, &other, &error),
+                Ok(_) => {}
+            }
+            login = other;
+        }
+    }
+
+    /// Returns the reply to one command, or an error if there is none.
+    pub(super) fn reply(&self, outcomes: Vec<Outcome>) -> Result<Reply, Error> {
+        let late = |why| Error::unavailable(format!("no answer from {}: {why}", self.address));
+        Outcome::first_reply(outcomes).map_err(late)
     }
 
     /// Returns the value of the reply to a plain command.
     pub(super) fn value(&self, reply: Reply) -> Result<Value, Error> {
         reply.map_err(|error| Error::plain(&self.address, error))
     }
+}
+
+/// Returns the key of the object that `call` is about.
+fn first_key(call: &ScriptCall) -> &[u8] {
+    call.all_keys().next().unwrap_or_default()
 }
 
 /// When the caller has checked that this is the process that created the client, if it has not
@@ -328,4 +377,67 @@ pub(crate) struct Limit {
     pub(crate) silence: Duration,
     /// When to give up in any case.
     pub(crate) deadline: Moment,
+}
+
+/// Which requests of a connection have been answered, and what the answers say of the time.
+#[derive(Debug)]
+struct Progress {
+    sent: u64,
+    /// The latest answered request.
+    answered: u64,
+    /// The time of the last answer.
+    heard: Moment,
+    clock: ServerClock,
+    /// The server's time in the reply to the request that was sent last.
+    dated: Option<Dated>,
+}
+
+/// The verdict about a request without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// The server is answering earlier requests.
+    Slow,
+    /// The server has answered a later request, so this answer will not come.
+    Swallowed,
+    /// The server answers nothing.
+    Dead,
+}
+
+impl Progress {
+    const fn new(now: Moment) -> Self {
+        Self {
+            sent: 0,
+            answered: 0,
+            heard: now,
+            clock: ServerClock::new(now, 0),
+            dated: None,
+        }
+    }
+
+    /// Counts a request that is about to be sent. Returns its number.
+    const fn sent(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent
+    }
+
+    fn answered(&mut self, place: u64, now: Moment) {
+        self.answered = self.answered.max(place);
+        self.heard_at(now);
+    }
+
+    /// Records that the server has answered a request at `now`.
+    fn heard_at(&mut self, now: Moment) {
+        self.heard = self.heard.max(now);
+    }
+
+    /// Returns why the request `place` has no answer, after a silence since `quiet_since`.
+    fn verdict(&self, place: u64, quiet_since: Moment) -> Silence {
+        if self.answered > place {
+            Silence::Swallowed
+        } else if self.heard > quiet_since {
+            Silence::Slow
+        } else {
+            Silence::Dead
+        }
+    }
 }

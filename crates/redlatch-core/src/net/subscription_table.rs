@@ -1,8 +1,8 @@
 //! The listeners of each channel, and the confirmations of the server. This module never awaits.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, atomic::Ordering},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
 };
 
 use tokio::sync::Notify;
@@ -11,7 +11,7 @@ use crate::{
     Error,
     base::{
         rules::{Rule, Rules},
-        sync::{AtomicBool, Mutex, MutexGuard, lock},
+        sync::{Mutex, lock},
     },
     protocol::grant::Notice,
     runtime::Push,
@@ -30,43 +30,51 @@ pub(crate) enum MessageFilter {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     /// Notified when a message came, or may have been missed.
-    pub(crate) wake: Notify,
-    /// Whether a message came.
-    pub(crate) called: AtomicBool,
-    /// The number of the last message, for listeners that take any message.
-    said: Mutex<Option<u64>>,
-    /// The last message about a grant.
-    grant: Mutex<Option<Notice>>,
+    pub(super) wake: Notify,
+    said: Mutex<Said>,
     /// Notified when the standing of the channel changes.
-    pub(crate) settled: Notify,
+    pub(super) settled: Notify,
+}
+
+/// What messages said that the listener has not read.
+#[derive(Debug, Default)]
+struct Said {
+    /// Whether a message came.
+    called: bool,
+    /// The number of the last message, for listeners that take any message.
+    number: Option<u64>,
+    /// The last message about a grant.
+    grant: Option<Notice>,
 }
 
 impl Inbox {
+    /// Returns whether a message came since the last call.
+    pub(crate) fn take_called(&self) -> bool {
+        std::mem::take(&mut lock(&self.said).called)
+    }
+
     /// Takes the number of the last message. Returns `None` if it was taken before, or if no
     /// message came.
-    pub(super) fn take(&self) -> Option<u64> {
-        self.called.store(false, Ordering::Relaxed);
-        self.said().take()
+    pub(super) fn take_number(&self) -> Option<u64> {
+        let mut said = lock(&self.said);
+        said.called = false;
+        said.number.take()
     }
 
     /// Takes the last message about a grant.
     pub(crate) fn take_grant(&self) -> Option<Notice> {
-        lock(&self.grant).take()
+        lock(&self.said).grant.take()
     }
 
     fn call(&self, number: Option<u64>, grant: Option<Notice>) {
-        if number.is_some() {
-            *self.said() = number;
-        }
-        if grant.is_some() {
-            *lock(&self.grant) = grant;
-        }
-        self.called.store(true, Ordering::Relaxed);
+        let mut said = lock(&self.said);
+        *said = Said {
+            called: true,
+            number: number.or(said.number),
+            grant: grant.or(said.grant),
+        };
+        drop(said);
         self.wake.notify_one();
-    }
-
-    fn said(&self) -> MutexGuard<'_, Option<u64>> {
-        lock(&self.said)
     }
 }
 
@@ -104,6 +112,8 @@ pub(crate) struct SubscriptionTable {
     started: bool,
     rules: Rules,
     phase: Phase,
+    /// Why the last connection ended, or could not be made.
+    pub(super) trouble: Option<Error>,
     /// Messages without a listener.
     strays: Vec<Arc<str>>,
 }
@@ -137,11 +147,15 @@ enum Stage {
 }
 
 impl Subscription {
+    fn inboxes_of(&self, filter: MessageFilter) -> impl Iterator<Item = &Arc<Inbox>> {
+        let listeners = self.inboxes.range((filter.clone(), 0)..=(filter, u64::MAX));
+        listeners.map(|(_, inbox)| inbox)
+    }
+
     /// Tells whether a listener waits for exactly this message.
     fn has_listener(&self, message: &Arc<str>) -> bool {
-        let filter = MessageFilter::Exact(Arc::clone(message));
-        let mut listeners = self.inboxes.range((filter.clone(), 0)..=(filter, u64::MAX));
-        listeners.next().is_some()
+        let exact = MessageFilter::Exact(Arc::clone(message));
+        self.inboxes_of(exact).next().is_some()
     }
 }
 
@@ -160,11 +174,8 @@ impl SubscriptionTable {
 
     /// Keeps `channel` subscribed without listeners. Returns whether the channel is new.
     pub(super) fn pin(&mut self, channel: &Arc<str>) -> bool {
-        let fresh = self.open(channel);
-        self.unused.remove(channel);
-        if let Some(entry) = self.channels.get_mut(channel) {
-            entry.pinned = true;
-        }
+        let (entry, fresh) = self.open(channel);
+        entry.pinned = true;
         fresh
     }
 
@@ -174,15 +185,24 @@ impl SubscriptionTable {
         channel: &Arc<str>,
         filter: MessageFilter,
     ) -> (u64, Arc<Inbox>, bool) {
-        let fresh = self.open(channel);
-        self.unused.remove(channel);
         let id = self.next_id;
         self.next_id += 1;
         let inbox = Arc::new(Inbox::default());
-        if let Some(entry) = self.channels.get_mut(channel) {
-            entry.inboxes.insert((filter, id), Arc::clone(&inbox));
-        }
+        let (entry, fresh) = self.open(channel);
+        entry.inboxes.insert((filter, id), Arc::clone(&inbox));
         (id, inbox, fresh)
+    }
+
+    /// Returns the entry of a channel that is used, and whether it is new.
+    fn open(&mut self, channel: &Arc<str>) -> (&mut Subscription, bool) {
+        self.unused.remove(channel);
+        match self.channels.entry(Arc::clone(channel)) {
+            Entry::Occupied(entry) => (entry.into_mut(), false),
+            Entry::Vacant(entry) => {
+                let fresh = self.wanted.insert(Arc::clone(channel));
+                (entry.insert(Subscription::default()), fresh)
+            }
+        }
     }
 
     /// Removes a listener. Returns whether the channel is to be unsubscribed.
@@ -212,10 +232,8 @@ impl SubscriptionTable {
     }
 
     pub(super) fn standing(&self, channel: &str) -> Standing {
-        match (
-            &self.phase,
-            self.channels.get(channel).map(|channel| &channel.stage),
-        ) {
+        let stage = self.channels.get(channel).map(|channel| &channel.stage);
+        match (&self.phase, stage) {
             (Phase::Down, _) | (_, None | Some(Stage::Refused(_))) => Standing::Unsubscribed,
             (Phase::Up { .. }, Some(Stage::Confirmed)) => Standing::Heard,
             _ => Standing::Pending,
@@ -231,10 +249,8 @@ impl SubscriptionTable {
     }
 
     pub(super) fn listeners(&self) -> usize {
-        self.channels
-            .values()
-            .map(|channel| channel.inboxes.len())
-            .sum()
+        let channels = self.channels.values();
+        channels.map(|channel| channel.inboxes.len()).sum()
     }
 
     /// Records a new connection, which has no subscriptions yet.
@@ -316,15 +332,6 @@ impl SubscriptionTable {
         self.asked == 0
     }
 
-    fn open(&mut self, channel: &Arc<str>) -> bool {
-        if self.channels.contains_key(channel) {
-            return false;
-        }
-        self.channels
-            .insert(Arc::clone(channel), Subscription::default());
-        self.wanted.insert(Arc::clone(channel))
-    }
-
     fn settle(&mut self, channel: &Arc<str>, stage: Stage) {
         let Some(entry) = self.channels.get_mut(channel) else {
             return;
@@ -387,10 +394,7 @@ impl SubscriptionTable {
             MessageFilter::Any,
         ] {
             let number = (filter == MessageFilter::Any).then_some(self.messages);
-            for (_, inbox) in entry
-                .inboxes
-                .range((filter.clone(), 0)..=(filter, u64::MAX))
-            {
+            for inbox in entry.inboxes_of(filter) {
                 inbox.call(number, grant);
                 heard = true;
             }
@@ -414,11 +418,8 @@ impl SubscriptionTable {
 
     fn wake_all(&self) {
         let wake = self.rules.keeps(Rule::WakeAfterGap);
-        for inbox in self
-            .channels
-            .values()
-            .flat_map(|channel| channel.inboxes.values())
-        {
+        let channels = self.channels.values();
+        for inbox in channels.flat_map(|channel| channel.inboxes.values()) {
             inbox.settled.notify_one();
             if wake {
                 inbox.wake.notify_one();

@@ -2,23 +2,23 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    future::join_all,
+    stream::{FuturesUnordered, StreamExt},
+};
 use tokio::select;
 
 use super::{
-    Access, Router, Servers, Topology, World, query,
-    replies::{self, Watched},
+    Access, Router, Servers, Topology, World, query, replies,
     routes::Shard,
     sentinel,
-    servers::Sentinels,
-    session::replicas_of_master,
-    survey,
+    servers::{HostPort, Sentinels},
+    session::{replicas_of_master, time_millis},
 };
 use crate::{
     Error,
     base::timeouts,
-    protocol::slot::SLOTS,
-    runtime::{Address, Command},
+    runtime::{Address, Command, Value},
 };
 
 /// Creates the router of a client, and starts to look for the servers unless the one server is
@@ -40,35 +40,45 @@ pub(crate) fn start_router(
     router
 }
 
-/// Starts the tasks that look for the servers until shutdown.
+/// Starts the tasks that look for the servers.
 fn start(router: &Arc<Router>) {
-    let life = &router.world.life;
-    let run = run(Arc::clone(router));
-    life.spawn("discovery", when_wanted(Arc::clone(router), run));
-    let survey = survey::run(Arc::clone(router));
-    life.spawn("clocks", when_wanted(Arc::clone(router), survey));
+    let this = || Arc::clone(router);
+    begin(router, "discovery", run(this()));
+    begin(router, "clocks", compare_clocks(this()));
     if let Topology::Sentinel(sentinels) = &router.servers.topology {
         for address in &sentinels.addresses {
-            let watch = sentinel::watch(Arc::clone(router), sentinels.clone(), address.clone());
-            life.spawn("sentinel", when_wanted(Arc::clone(router), watch));
+            let watch = sentinel::watch(this(), sentinels.clone(), address.clone());
+            begin(router, "sentinel", watch);
         }
     }
 }
 
-/// Runs `task` from the first use of the servers on. A lazy client has not used them yet.
-async fn when_wanted(router: Arc<Router>, task: impl Future<Output = ()> + Send) {
-    select! {
-        biased;
-        () = router.world.ended() => return,
-        () = router.wanted() => {}
-    }
-    task.await;
+/// Runs `task` from the first use of the servers until shutdown. A lazy client has not used them
+/// yet.
+fn begin(
+    router: &Arc<Router>,
+    name: &'static str,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
+    let this = Arc::clone(router);
+    let running = async move {
+        let task = async {
+            this.wanted().await;
+            task.await;
+        };
+        select! {
+            biased;
+            () = this.world.ended() => {}
+            () = task => {}
+        }
+    };
+    router.world.life.spawn(name, running);
 }
 
 /// Looks for the servers once, and again at each sign of a change; without a sign too, while not
 /// all servers are connected. Pauses for about a tenth of a second between two looks.
 async fn run(router: Arc<Router>) {
-    let world = router.world.clone();
+    let world = &router.world;
     let mut discovery = Discovery {
         router: Arc::clone(&router),
         round: world.runtime.random(),
@@ -77,12 +87,7 @@ async fn run(router: Arc<Router>) {
     let mut failures = 0;
     loop {
         router.looks.begin();
-        let found = select! {
-            biased;
-            () = world.ended() => return,
-            found = discovery.look() => found,
-        };
-        match found {
+        match discovery.look().await {
             Ok(shards) => router.found(&shards),
             Err(error) => router.found_nothing(error),
         }
@@ -92,19 +97,12 @@ async fn run(router: Arc<Router>) {
             let pause = timeouts::TOPOLOGY_LOOK.delay(failures, world.runtime.random());
             world.runtime.sleep_until(world.now() + pause).await;
         };
-        let next = async {
-            pause(1).await;
-            let sound = router.is_sound();
-            select! {
-                biased;
-                () = router.looks.wanted() => {}
-                () = pause(failures), if !sound => {}
-            }
-        };
+        pause(1).await;
+        let sound = router.is_sound();
         select! {
             biased;
-            () = world.ended() => return,
-            () = next => {}
+            () = router.looks.wanted() => {}
+            () = pause(failures), if !sound => {}
         }
     }
 }
@@ -121,7 +119,7 @@ impl Discovery {
     async fn look(&mut self) -> Result<Vec<Shard>, Error> {
         self.round = self.round.wrapping_add(1);
         match self.router.servers.topology.clone() {
-            Topology::Single(address) => Ok(vec![all_slots(address, 0)]),
+            Topology::Single(address) => Ok(vec![Shard::whole(address, 0)]),
             Topology::Cluster(seeds) => self.ask_cluster(&seeds).await,
             Topology::Sentinel(sentinels) => self.ask_sentinels(&sentinels).await,
             Topology::Replicas(addresses) => self.ask_roles(&addresses).await,
@@ -151,8 +149,9 @@ impl Discovery {
     /// Returns the nodes to ask, without duplicates: the node of the last redirection, connected
     /// nodes, present masters, and configured nodes.
     fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
-        let mut candidates: Vec<Address> = self.router.take_hint().into_iter().collect();
-        let up = self.router.sessions();
+        let hint = self.router.routes().hint.take();
+        let mut candidates: Vec<Address> = hint.into_iter().collect();
+        let up = self.router.sessions(None);
         let up: Vec<_> = up.iter().map(|session| session.address().clone()).collect();
         for mut group in [up, self.router.masters(), seeds.to_vec()] {
             if !group.is_empty() {
@@ -171,48 +170,29 @@ impl Discovery {
     /// Asks one node for its shards and their replicas. Uses the link if that is up.
     async fn slots(&self, address: &Address) -> Result<(Vec<Shard>, Vec<Address>), Error> {
         let command = Command::new("CLUSTER").arg("SLOTS");
-        let world = &self.router.world;
-        let sessions = self.router.sessions();
-        let session = sessions.iter().find(|session| session.address() == address);
-        let reply = match session {
-            Some(session) => {
-                session
-                    .ask(command, world.now() + timeouts::TOPOLOGY_QUERY)
-                    .await?
-            }
-            None => query::send(
-                world,
-                address,
-                &self.router.access,
-                vec![command],
-                self.router.connect_timeout,
-            )
-            .await?
-            .swap_remove(0)?,
+        let (world, access) = (&self.router.world, &self.router.access);
+        let reply = if let Some(session) = self.router.sessions(Some(address)).first() {
+            let deadline = world.now() + timeouts::TOPOLOGY_QUERY;
+            session.ask(command, deadline).await?
+        } else {
+            let timeout = self.router.connect_timeout;
+            let asked = query::send(world, address, access, vec![command], timeout);
+            asked.await?.swap_remove(0)?
         };
-        let address_of = |host: &str, port| {
-            let asked = match address {
-                Address::Tcp { host, .. } | Address::Tls { host, .. } => host.as_str(),
-                Address::Unix(_) | Address::Embedded(_) => return None,
-            };
-            let host = match host {
-                "" | "?" => asked,
-                host => host,
-            };
-            self.router.servers.address(address, host, port)
-        };
+        let servers = &self.router.servers;
+        let address_of = |host: &str, port| servers.address(address, host, port);
         let shards = replies::slots(&reply, address_of).filter(|shards| !shards.is_empty());
         let shards =
             shards.ok_or_else(|| Error::unavailable(format!("{address} knows of no slots")))?;
         Ok((shards, replies::replicas(&reply, address_of)))
     }
 
-    /// Waits for the answers of all servers. Once more than half have answered, the others have
-    /// [`timeouts::LAST_ANSWERS`].
+    /// Returns the answers of all servers, and the most informative error. Once more than half have
+    /// answered, the others have [`timeouts::LAST_ANSWERS`].
     async fn most<T>(
         &self,
         asked: impl ExactSizeIterator<Item = impl Future<Output = Result<T, Error>>>,
-    ) -> Vec<Result<T, Error>> {
+    ) -> (Vec<T>, Option<Error>) {
         let half = asked.len() / 2;
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut all = Vec::new();
@@ -227,7 +207,14 @@ impl Discovery {
         let end = world.now() + timeouts::LAST_ANSWERS;
         let others = asked.take_until(world.runtime.sleep_until(end));
         all.extend(others.collect::<Vec<_>>().await);
-        all
+        let (mut answers, mut trouble) = (Vec::new(), None);
+        for answer in all {
+            match answer {
+                Ok(answer) => answers.push(answer),
+                Err(error) => prefer(&mut trouble, error),
+            }
+        }
+        (answers, trouble)
     }
 
     /// Asks the sentinels and uses the answer with the latest failover.
@@ -236,53 +223,38 @@ impl Discovery {
             .addresses
             .iter()
             .map(|address| sentinel::ask(&self.router, sentinels, address));
-        let mut best: Option<Watched> = None;
-        let mut trouble = None;
-        let mut answers = 0;
-        for answer in self.most(asked).await {
-            match answer {
-                Ok(watched) => {
-                    answers += 1;
-                    if best.as_ref().is_none_or(|best| watched.epoch > best.epoch) {
-                        best = Some(watched);
-                    }
-                }
-                Err(error) => prefer(&mut trouble, error),
-            }
-        }
+        let (answers, trouble) = self.most(asked).await;
+        let most = answers.len() > sentinels.addresses.len() / 2;
+        // The first of several with the latest epoch counts.
+        let best = answers
+            .into_iter()
+            .rev()
+            .max_by_key(|watched| watched.epoch);
         let Some(watched) = best else {
             return Err(trouble.unwrap_or_else(|| Error::unavailable("no sentinel is named")));
         };
         // The epoch falls if sentinels are set up anew. A lower epoch counts only if more than half
         // of them have answered.
-        if watched.epoch < self.epoch && answers <= sentinels.addresses.len() / 2 {
+        if watched.epoch < self.epoch && !most {
             // The better informed sentinels do not answer. Their earlier answer stays valid.
             return Err(Error::unavailable(
                 "the sentinels that answer have not heard of the latest failover",
             ));
         }
         self.epoch = watched.epoch;
-        let (host, port) = &watched.master;
-        let master = self.router.servers.watched(sentinels, host, *port);
-        let replicas = watched.followers.iter();
         let servers = &self.router.servers;
-        let replicas = replicas.map(|(host, port)| servers.watched(sentinels, host, *port));
-        self.router.may_take_over(replicas.collect());
-        Ok(vec![all_slots(master, watched.replicas)])
+        let address = |(host, port): &HostPort| servers.watched(sentinels, host, *port);
+        let followers = watched.followers.iter().map(address);
+        self.router.may_take_over(followers.collect());
+        let master = address(&watched.master);
+        Ok(vec![Shard::whole(master, watched.replicas)])
     }
 
     /// Asks the servers for their role. Exactly one of them has to be a master.
     async fn ask_roles(&self, addresses: &[Address]) -> Result<Vec<Shard>, Error> {
         let asked = addresses.iter().map(|address| self.role(address));
-        let mut masters = Vec::new();
-        let mut trouble = None;
-        for answer in self.most(asked).await {
-            match answer {
-                Ok(Some(master)) => masters.push(master),
-                Ok(None) => {}
-                Err(error) => prefer(&mut trouble, error),
-            }
-        }
+        let (answers, trouble) = self.most(asked).await;
+        let mut masters: Vec<_> = answers.into_iter().flatten().collect();
         // A former master that has restarted has no replicas, because they follow another master by
         // now.
         if masters.len() > 1 {
@@ -292,10 +264,8 @@ impl Discovery {
             [(master, _)] => {
                 let others = addresses.iter().filter(|&address| address != master);
                 self.router.may_take_over(others.cloned().collect());
-                Ok(vec![all_slots(
-                    master.clone(),
-                    u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX),
-                )])
+                let replicas = u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX);
+                Ok(vec![Shard::whole(master.clone(), replicas)])
             }
             [] => {
                 Err(trouble
@@ -310,9 +280,8 @@ impl Discovery {
     /// Returns a master with the number of its replicas, or `None` for any other server.
     async fn role(&self, address: &Address) -> Result<Option<(Address, u32)>, Error> {
         let ask = vec![Command::new("ROLE")];
-        let reply = survey::ask_and_read_clock(&self.router, address, ask)
-            .await?
-            .swap_remove(0)?;
+        let mut answers = ask_and_read_clock(&self.router, address, ask).await?;
+        let reply = answers.swap_remove(0)?;
         Ok(replicas_of_master(&reply).map(|replicas| (address.clone(), replicas)))
     }
 }
@@ -324,14 +293,53 @@ fn prefer(kept: &mut Option<Error>, error: Error) {
     }
 }
 
-const fn all_slots(master: Address, replicas: u32) -> Shard {
-    Shard {
-        first: 0,
-        last: SLOTS - 1,
-        master,
-        replicas,
+/// Compares the clocks of servers that may replace each other, before a failover: when the servers
+/// are known, after changes, and at regular intervals.
+async fn compare_clocks(router: Arc<Router>) {
+    let world = &router.world;
+    let pause = |span: Duration| world.runtime.sleep_until(world.now() + span);
+    loop {
+        select! {
+            biased;
+            () = router.others_changed.notified() => {}
+            () = pause(timeouts::CLOCK_COMPARISON) => {}
+        }
+        read_clocks(&router).await;
+        pause(timeouts::CLOCK_COMPARISON_MIN).await;
     }
 }
+
+/// Reads the clocks of all servers at about the same time. Ignores a server that does not answer.
+async fn read_clocks(router: &Router) {
+    let deadline = router.world.now() + timeouts::CLOCK_READING;
+    let sessions = router.sessions(None);
+    join_all(sessions.iter().map(|session| session.time(deadline))).await;
+    let others = router.routes().others.clone();
+    for few in others.chunks(CLOCKS_AT_A_TIME) {
+        let asked = few.iter();
+        let asked = asked.map(|address| ask_and_read_clock(router, address, Vec::new()));
+        join_all(asked).await;
+    }
+}
+
+/// Sends commands over a new connection, and records the server's clock. Returns the answers.
+async fn ask_and_read_clock(
+    router: &Router,
+    address: &Address,
+    mut commands: Vec<Command>,
+) -> Result<Vec<Result<Value, Error>>, Error> {
+    let (world, timeout) = (&router.world, router.connect_timeout);
+    commands.push(Command::new("TIME"));
+    let sent = world.now();
+    let mut answers = query::send(world, address, &router.access, commands, timeout).await?;
+    if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
+        world.clocks.read(address, sent, world.now(), millis);
+    }
+    Ok(answers)
+}
+
+/// Maximum number of servers that are dialled at the same time for their clocks.
+const CLOCKS_AT_A_TIME: usize = 4;
 
 /// Maximum number of nodes that are asked at the same time.
 const AT_A_TIME: usize = 3;

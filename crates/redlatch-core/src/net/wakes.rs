@@ -11,7 +11,7 @@ use crate::{
     base::{
         owner::ClientId,
         rules::Rules,
-        sync::{AtomicBool, Mutex, MutexGuard, lock},
+        sync::{AtomicBool, Mutex, lock},
     },
     protocol::{grant::Order, name::Prefix, slot::tag_in, time::Moment},
 };
@@ -124,7 +124,7 @@ pub(crate) struct WakeRoutes {
 impl WakeRoutes {
     pub(crate) fn new(hub: &Arc<Hub>, prefix: &Prefix, client: &ClientId, rules: Rules) -> Self {
         Self {
-            router: Arc::clone(hub.router()),
+            router: Arc::clone(&hub.router),
             rules,
             everywhere: Arc::new(Wakes {
                 hub: Arc::clone(hub),
@@ -142,7 +142,7 @@ impl WakeRoutes {
         if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_served(slot) {
             return Arc::clone(&self.everywhere);
         }
-        let mut shards = self.shards();
+        let mut shards = lock(&self.shards);
         let slots = shards.iter().filter_map(|wakes| wakes.slot);
         if let Some(at) = self.router.first_beside(slot, slots) {
             return Arc::clone(&shards[at]);
@@ -163,7 +163,7 @@ impl WakeRoutes {
     pub(crate) fn go_by_shard(&self, by_shard: bool) {
         self.by_shard.store(by_shard, Ordering::Relaxed);
         if !by_shard {
-            let shards = std::mem::take(&mut *self.shards());
+            let shards = std::mem::take(&mut *lock(&self.shards));
             shards.iter().for_each(|wakes| wakes.hub.retire());
         }
     }
@@ -181,10 +181,8 @@ impl WakeRoutes {
 
     /// Returns the number of listeners on channels of shards.
     pub(crate) fn listeners(&self) -> usize {
-        self.shards()
-            .iter()
-            .map(|wakes| wakes.hub.listeners())
-            .sum()
+        let shards = lock(&self.shards);
+        shards.iter().map(|wakes| wakes.hub.listeners()).sum()
     }
 
     /// Retires unused channels whose shard has another channel by now.
@@ -204,9 +202,5 @@ impl WakeRoutes {
             }
         }
         *shards = kept;
-    }
-
-    fn shards(&self) -> MutexGuard<'_, Vec<Arc<Wakes>>> {
-        lock(&self.shards)
     }
 }

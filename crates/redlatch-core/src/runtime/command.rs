@@ -1,8 +1,6 @@
 //! Commands to a server and their replies.
 
-use std::{error, fmt};
-
-use super::Strings;
+use std::{error, fmt, io::Write as _};
 
 /// One command to a server, with binary-safe arguments in one buffer.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,6 +67,76 @@ impl fmt::Debug for Command {
         self.args.fmt(f)
     }
 }
+
+/// A sequence of byte strings, each preceded by its length. One allocation holds any number of
+/// them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Strings {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Strings {
+    /// Creates an empty sequence with room for `count` strings of `bytes` bytes in total.
+    pub(crate) fn with_capacity(count: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes + count * HEAD),
+            count: 0,
+        }
+    }
+
+    /// Appends one string.
+    pub(crate) fn push(&mut self, string: &[u8]) {
+        self.bytes.extend_from_slice(&string.len().to_ne_bytes());
+        self.bytes.extend_from_slice(string);
+        self.count += 1;
+    }
+
+    /// Appends the `Display` text of one string.
+    pub(crate) fn write(&mut self, string: impl fmt::Display) {
+        let head = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; HEAD]);
+        // Writing to a vector cannot fail.
+        let _ = write!(self.bytes, "{string}");
+        let start = head + HEAD;
+        let len = self.bytes.len() - start;
+        self.bytes[head..start].copy_from_slice(&len.to_ne_bytes());
+        self.count += 1;
+    }
+
+    /// Returns the number of strings.
+    pub(crate) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the total length of all strings in bytes.
+    pub(crate) const fn payload_len(&self) -> usize {
+        self.bytes.len() - self.count * HEAD
+    }
+
+    /// Returns an iterator over the strings.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut rest = &*self.bytes;
+        (0..self.count).map(move |_| {
+            let (string, later) = match rest.split_first_chunk() {
+                Some((len, rest)) => rest.split_at(usize::from_ne_bytes(*len)),
+                None => (rest, rest),
+            };
+            rest = later;
+            string
+        })
+    }
+}
+
+impl fmt::Debug for Strings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lossy = self.iter().map(String::from_utf8_lossy);
+        f.debug_list().entries(lossy).finish()
+    }
+}
+
+/// Length of a length field in bytes.
+const HEAD: usize = size_of::<usize>();
 
 /// The value of a reply. It has the types of RESP2, and the types of RESP3 are mapped to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,4 +275,36 @@ pub enum Outcome {
     NotSent(String),
     /// The command may or may not have run, or may still run. The text says what went wrong.
     Unknown(String),
+}
+
+impl Outcome {
+    /// Returns the reply to the first of several commands. The error says why there is none.
+    pub(crate) fn first_reply(outcomes: Vec<Self>) -> Result<Reply, String> {
+        match outcomes.into_iter().next() {
+            Some(Self::Replied(reply)) => Ok(reply),
+            Some(Self::NotSent(why) | Self::Unknown(why)) => Err(why),
+            None => Err("no outcome".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_strings_are_read_back() {
+        let mut strings = Strings::with_capacity(0, 0);
+        assert_eq!((strings.iter().next(), strings.len()), (None, 0));
+        strings.push(b"");
+        strings.push(&[0, 255]);
+        strings.write(12);
+        strings.write("");
+        let all: Vec<&[u8]> = strings.iter().collect();
+        assert_eq!(all, [&b""[..], &[0, 255], b"12", b""]);
+        assert_eq!((strings.len(), strings.payload_len()), (4, 4));
+        let mut iter = strings.iter();
+        iter.next();
+        assert_eq!(iter.len(), 3);
+    }
 }

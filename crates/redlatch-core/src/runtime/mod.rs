@@ -6,7 +6,6 @@
 //! project's simulator implement them. Everything else is the same with each of them.
 
 mod command;
-mod strings;
 mod tokio_runtime;
 mod transport;
 #[cfg(test)]
@@ -14,8 +13,8 @@ pub(crate) mod values;
 
 #[doc(hidden)]
 pub use command::Outcome;
+pub(crate) use command::Strings;
 pub use command::{Command, Reply, ServerError, Value};
-pub(crate) use strings::Strings;
 pub use tokio_runtime::{BoxFuture, Runtime, TokioRuntime};
 // Only a transport needs these types, and only crates of this family have one.
 #[doc(hidden)]

@@ -6,7 +6,7 @@
     reason = "a value that a law needs is a part of the law"
 )]
 
-use std::{iter, net::Ipv6Addr, str, sync::atomic::Ordering};
+use std::{iter, net::Ipv6Addr, str};
 
 use redlatch_lua::REENTRANT;
 
@@ -24,10 +24,7 @@ use crate::{
         Withdrawals,
         withdrawals::{Cause, Stray},
     },
-    net::{
-        MessageFilter, Topology, replies as servers,
-        subscription_table::{Inbox, SubscriptionTable},
-    },
+    net::{MessageFilter, Topology, replies as servers, subscription_table::SubscriptionTable},
     protocol::{
         classify::{Class, classify},
         glob::matches,
@@ -208,13 +205,12 @@ pub fn messages(bytes: &[u8]) {
         });
         (inbox, table.take_strays())
     };
-    let called = |inbox: &Inbox| inbox.called.load(Ordering::Relaxed);
     for (payload, given) in [(text, None), (&*grant, Some(notice))] {
         let (inbox, strays) = take(text, payload);
-        assert!(called(&inbox) && strays.is_empty());
+        assert!(inbox.take_called() && strays.is_empty());
         assert_eq!(inbox.take_grant(), given);
         let (inbox, strays) = take("another waiter", payload);
-        assert!(called(&inbox) == (text == "another waiter") || strays.is_empty());
+        assert!(inbox.take_called() == (text == "another waiter") || strays.is_empty());
     }
     let prefix = Prefix::default();
     for Stray { key, .. } in Withdrawals::read(&prefix, text) {

@@ -60,11 +60,11 @@ impl Queue {
         let last = class.calls.back_mut();
         let joined = last.and_then(|last| {
             let fits = last.call.add(part);
-            fits.then(|| Joined::new(&last.replies))
+            fits.then(|| Joined::new(&last.answer))
         });
         let joined = joined.unwrap_or_else(|| {
             let joint = Joint::new(part, id);
-            let joined = Joined::new(&joint.replies);
+            let joined = Joined::new(&joint.answer);
             class.calls.push_back(joint);
             joined
         });
@@ -96,17 +96,13 @@ impl Queue {
 
     /// Records that a call has an outcome.
     pub(super) fn answered(&mut self, answered: Answered) {
-        let Answered {
-            class: id,
-            tasks,
-            took,
-        } = answered;
-        self.far = took >= timeouts::FAR_SERVER;
+        let id = answered.class;
+        self.far = answered.took >= timeouts::FAR_SERVER;
         let Some(class) = self.classes.get_mut(&id) else {
             return;
         };
         class.under_way = class.under_way.saturating_sub(1);
-        class.tasks = class.tasks.saturating_sub(tasks);
+        class.tasks = class.tasks.saturating_sub(answered.tasks);
         if class.under_way == 0 && class.calls.is_empty() {
             self.classes.remove(&id);
         } else {

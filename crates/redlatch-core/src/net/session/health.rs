@@ -24,10 +24,10 @@ impl Session {
                         self.changed(&push);
                         continue;
                     }
-                    return Error::new(ErrorKind::Unavailable, format!("{} closed the connection", self.address));
+                    return Error::unavailable(format!("{} closed the connection", self.address));
                 }
                 () = self.condemned.notified() => {
-                    return Error::new(ErrorKind::Unavailable, format!("{} takes no writes any more", self.address));
+                    return Error::unavailable(format!("{} takes no writes any more", self.address));
                 }
                 () = self.suspect.notified() => true,
                 () = self.world.runtime.sleep_until(idle_until) => false,
@@ -39,10 +39,7 @@ impl Session {
             // Asking for the time also keeps the estimate of the server's clock fresh.
             let bearable = std::mem::replace(&mut *lock(&self.bearable), timeouts::HEALTH_ANSWER);
             if self.time(now + bearable).await.is_err() && lock(&self.progress).heard < now {
-                return Error::new(
-                    ErrorKind::Unavailable,
-                    format!("{} does not answer", self.address),
-                );
+                return Error::unavailable(format!("{} does not answer", self.address));
             }
         }
     }
@@ -86,11 +83,8 @@ impl Session {
 
     /// Fails if the server says that it is no master.
     pub(in crate::net) async fn check_role(&self) -> Result<(), Error> {
-        if self.is_master().await? {
-            Ok(())
-        } else {
-            Err(self.no_master())
-        }
+        let is_master = self.is_master().await?;
+        is_master.then_some(()).ok_or_else(|| self.no_master())
     }
 
     /// Watches a server that another one may replace. Returns when the server is no master any
@@ -104,9 +98,8 @@ impl Session {
         let (mut asked, mut round) = (0, 0_u32);
         loop {
             let runtime = &self.world.runtime;
-            runtime
-                .sleep_until(runtime.now() + timeouts::ROLE_CHECK)
-                .await;
+            let next = runtime.now() + timeouts::ROLE_CHECK;
+            runtime.sleep_until(next).await;
             if lock(&self.progress).sent == asked {
                 continue;
             }
@@ -140,7 +133,7 @@ impl Session {
 
     fn no_master(&self) -> Error {
         let why = format!("{} is no master", self.address);
-        Error::new(ErrorKind::Unavailable, why)
+        Error::unavailable(why)
     }
 
     /// Asks for the server's time and updates the clock estimates.
@@ -164,9 +157,8 @@ impl Session {
             Some(known) => *known,
             None => {
                 let asked = self.world.now();
-                let info = self
-                    .ask(Command::new("INFO").arg("server"), deadline)
-                    .await?;
+                let info = Command::new("INFO").arg("server");
+                let info = self.ask(info, deadline).await?;
                 let uptime = uptime(info.as_str().unwrap_or_default());
                 let uptime = uptime.ok_or_else(|| Error::bad_reply("INFO", &info))?;
                 *self.age.get_or_init(|| (uptime, asked))
@@ -219,16 +211,14 @@ mod tests {
 
     #[test]
     fn time_that_no_clock_shows_is_refused() {
-        assert_eq!(
-            time_millis(&time(1_700_000_000, 5_999)),
-            Some(1_700_000_000_005)
-        );
-        for (seconds, micros) in [(i64::MAX, 0), (-1, 0), (0, -1)] {
-            assert_eq!(
-                time_millis(&time(seconds, micros)),
-                None,
-                "{seconds} {micros}"
-            );
+        for (seconds, micros, millis) in [
+            (1_700_000_000, 5_999, Some(1_700_000_000_005)),
+            (i64::MAX, 0, None),
+            (-1, 0, None),
+            (0, -1, None),
+        ] {
+            let read = time_millis(&time(seconds, micros));
+            assert_eq!(read, millis, "{seconds} {micros}");
         }
     }
 

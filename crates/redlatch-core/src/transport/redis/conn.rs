@@ -27,13 +27,13 @@ use tokio::{
 
 use super::{
     error::{self, Step},
-    resp::{self, Decoder, Item, Malformed, Told},
+    resp::{self, Decoder, Item, Malformed},
     stream::Stream,
 };
 use crate::{
     base::sync::{Mutex, lock},
     runtime::{
-        Command, DialError, DialErrorKind, Outcome, Purpose, Push, Pushes, Reply, ServerError,
+        Command, DialError, DialErrorKind, INVALIDATED, Outcome, Purpose, Push, Pushes, Reply,
         Value,
     },
 };
@@ -69,11 +69,13 @@ struct Queue {
     under_way: VecDeque<Call>,
     /// Where pushes go; absent once the connection is closed.
     pushes: Option<UnboundedSender<Push>>,
-    closed: Option<Closed>,
+    /// Why the connection is closed, once it is.
+    closed: Option<DialError>,
     /// Wakes the task of the connection.
     task: Waker,
 }
 
+#[derive(Default)]
 struct Socket {
     /// Absent once the connection is closed.
     stream: Option<Box<dyn Stream>>,
@@ -87,13 +89,6 @@ struct Socket {
     yielded: bool,
     /// Why the task has to end the connection.
     failed: Option<io::Error>,
-}
-
-/// Why a connection is closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Closed {
-    pub(super) kind: DialErrorKind,
-    pub(super) why: String,
 }
 
 /// A call with replies to come.
@@ -110,8 +105,8 @@ struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Awaited {
     Reply,
-    /// A push that begins with this word and names this channel, or an error.
-    Confirmation(&'static [u8], Vec<u8>),
+    /// This push, or an error.
+    Confirmation(Push),
 }
 
 impl Connection {
@@ -144,12 +139,7 @@ impl Connection {
             }),
             socket: Mutex::new(Socket {
                 stream: Some(stream),
-                decoder: Decoder::default(),
-                writing: Vec::new(),
-                sent: 0,
-                written: 0,
-                yielded: false,
-                failed: None,
+                ..Socket::default()
             }),
         });
         let end = End(Arc::clone(&shared));
@@ -162,7 +152,7 @@ impl Connection {
     }
 
     /// Returns why the connection is closed, if it is.
-    pub(super) fn closed(&self) -> Option<Closed> {
+    pub(super) fn closed(&self) -> Option<DialError> {
         lock(&self.shared.queue).closed.clone()
     }
 
@@ -188,7 +178,7 @@ impl Connection {
         {
             let mut queue = lock(&self.shared.queue);
             if let Some(closed) = &queue.closed {
-                return vec![Outcome::NotSent(closed.why.clone()); count];
+                return vec![Outcome::NotSent(closed.message.clone()); count];
             }
             let begins = queue.bytes;
             let before = queue.out.len();
@@ -219,14 +209,14 @@ impl Connection {
             }
         }
         // Each call is answered when the connection ends, at the latest.
-        let lost = || vec![Outcome::Unknown(Closed::ended().why); count];
+        let lost = || vec![Outcome::Unknown(NO_ANSWER.to_owned()); count];
         answered.await.unwrap_or_else(|_| lost())
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.close(Closed::ended());
+        self.shared.close(ended(NO_ANSWER));
     }
 }
 
@@ -257,8 +247,8 @@ impl Shared {
     }
 
     /// Closes the connection, unless it is closed.
-    fn close(&self, closed: Closed) {
-        let why = closed.why.clone();
+    fn close(&self, closed: DialError) {
+        let why = closed.message.clone();
         let (stream, pushes, calls, written) = {
             let mut socket = lock(&self.socket);
             let mut queue = lock(&self.queue);
@@ -287,18 +277,18 @@ impl Socket {
         shared: &Shared,
         cx: &mut Context<'_>,
         answered: &mut Vec<Call>,
-    ) -> Poll<Closed> {
+    ) -> Poll<DialError> {
         loop {
             let Some(stream) = &mut self.stream else {
-                return Poll::Ready(Closed::ended());
+                return Poll::Ready(ended(NO_ANSWER));
             };
             match pin!(stream.read_buf(self.decoder.room(PORTION))).poll(cx) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Closed::ended()),
+                Poll::Ready(Ok(0)) => return Poll::Ready(ended(NO_ANSWER)),
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(failed)) => return Poll::Ready(Closed::of(&failed)),
+                Poll::Ready(Err(failed)) => return Poll::Ready(error::failure(failed)),
                 // All bytes that arrived before a write failed have been read. They may say why.
-                Poll::Pending => match &self.failed {
-                    Some(failed) => return Poll::Ready(Closed::of(failed)),
+                Poll::Pending => match self.failed.take() {
+                    Some(failed) => return Poll::Ready(error::failure(failed)),
                     None => return Poll::Pending,
                 },
             }
@@ -309,13 +299,13 @@ impl Socket {
     }
 
     /// Gives the items that have arrived to the queue.
-    fn hand_over(&mut self, shared: &Shared, answered: &mut Vec<Call>) -> Result<(), Closed> {
+    fn hand_over(&mut self, shared: &Shared, answered: &mut Vec<Call>) -> Result<(), DialError> {
         let mut queue = lock(&shared.queue);
         loop {
             match self.decoder.next() {
                 Ok(Some(item)) => queue.take(item, shared.purpose, answered)?,
                 Ok(None) => return Ok(()),
-                Err(Malformed(why)) => return Err(Closed::foreign(&why)),
+                Err(Malformed(why)) => return Err(foreign(&why)),
             }
         }
     }
@@ -367,23 +357,25 @@ impl Queue {
         item: Item,
         purpose: Purpose,
         answered: &mut Vec<Call>,
-    ) -> Result<(), Closed> {
-        let told = match (&item, purpose) {
+    ) -> Result<(), DialError> {
+        let push = match (&item, purpose) {
             (Item::Push(items), _) => resp::told(items),
             // RESP2 has no pushes.
             (Item::Reply(Ok(Value::Array(items))), Purpose::PubSub) => resp::told(items),
             _ => None,
         };
-        let reply = match (told, item) {
-            (Some(told), _) => {
-                let confirmed = self
-                    .under_way
-                    .front()
-                    .is_some_and(|call| call.awaits(&told));
-                let wanted = purpose == Purpose::PubSub || told.word == b"invalidate";
+        let reply = match (push, item) {
+            (Some(push), _) => {
+                let call = self.under_way.front();
+                let confirmed = call.is_some_and(|call| call.awaits(&push));
+                let wanted = match &push {
+                    _ if purpose == Purpose::PubSub => true,
+                    Push::Message { channel, .. } => channel == INVALIDATED.as_bytes(),
+                    _ => false,
+                };
                 if let Some(pushes) = self.pushes.as_ref().filter(|_| wanted) {
                     // A missing receiver is no failure of the connection.
-                    let _ = pushes.send(told.push);
+                    let _ = pushes.send(push);
                 }
                 if !confirmed {
                     return Ok(());
@@ -396,8 +388,8 @@ impl Queue {
         let Some(call) = self.under_way.front_mut() else {
             return Err(match reply {
                 // A server says so to a connection that it does not accept.
-                Err(refused) => Closed::refused(&refused),
-                Ok(_) => Closed::foreign("a reply without a command"),
+                Err(refused) => error::of_server(&refused, Step::Login),
+                Ok(_) => foreign("a reply without a command"),
             });
         };
         call.awaited.pop();
@@ -409,41 +401,19 @@ impl Queue {
     }
 }
 
-impl Closed {
-    fn ended() -> Self {
-        Self {
-            kind: DialErrorKind::Unreachable,
-            why: "the connection closed before the answer".to_owned(),
-        }
-    }
+/// Returns why a connection is closed whose end is not the failure of the socket.
+fn ended(why: &str) -> DialError {
+    error::dial(DialErrorKind::Unreachable, why.to_owned())
+}
 
-    fn of(failed: &io::Error) -> Self {
-        Self {
-            kind: error::kind_of(failed),
-            why: failed.to_string(),
-        }
-    }
-
-    fn refused(refused: &ServerError) -> Self {
-        let DialError { kind, message } = error::of_server(refused, Step::Login);
-        Self { kind, why: message }
-    }
-
-    fn foreign(why: &str) -> Self {
-        Self {
-            kind: DialErrorKind::Foreign,
-            why: format!("the answer is outside of the protocol: {why}"),
-        }
-    }
+fn foreign(why: &str) -> DialError {
+    let message = format!("the answer is outside of the protocol: {why}");
+    error::dial(DialErrorKind::Foreign, message)
 }
 
 impl Call {
-    fn awaits(&self, told: &Told) -> bool {
-        let (Push::Subscribed(named) | Push::Unsubscribed(named)) = &told.push else {
-            return false;
-        };
-        let confirms = |word: &[u8], channel: &[u8]| told.word == word && named == channel;
-        matches!(self.awaited.last(), Some(Awaited::Confirmation(word, channel)) if confirms(word, channel))
+    fn awaits(&self, push: &Push) -> bool {
+        matches!(self.awaited.last(), Some(Awaited::Confirmation(awaited)) if awaited == push)
     }
 
     /// Gives the caller its replies, if it still waits.
@@ -470,10 +440,8 @@ struct End(Arc<Shared>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.close(Closed {
-            kind: DialErrorKind::Unreachable,
-            why: "the runtime of the connection has ended".to_owned(),
-        });
+        self.0
+            .close(ended("the runtime of the connection has ended"));
     }
 }
 
@@ -500,6 +468,9 @@ impl Pushes for QueuedPushes {
     }
 }
 
+/// Why a connection without another cause is closed.
+const NO_ANSWER: &str = "the connection closed before the answer";
+
 /// Number of calls under way from which another call is likely to be ready.
 const MANY: usize = 4;
 
@@ -511,7 +482,7 @@ const PORTION: usize = 16 * 1024;
 mod tests {
     use futures_util::{
         FutureExt,
-        future::{join, join_all},
+        future::{BoxFuture, join, join_all},
     };
     use tokio::{
         io::{AsyncWriteExt, DuplexStream, duplex},
@@ -520,11 +491,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        runtime::{Command, Conn as _},
+        runtime::{Command, Conn as _, ServerError},
         transport::redis::resp,
     };
 
-    type Calls<'a> = Vec<Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>>;
+    type Calls<'a> = Vec<BoxFuture<'a, Outcome>>;
 
     fn connection() -> (Connection, DuplexStream) {
         let (ours, theirs) = duplex(1 << 16);
@@ -581,9 +552,8 @@ mod tests {
 
     /// The calls `0..count`, each polled once.
     fn begun<'a>(conn: &'a Connection, verb: &'static str, count: usize) -> Calls<'a> {
-        let call =
-            |n| -> Pin<Box<dyn Future<Output = Outcome> + Send>> { Box::pin(call(conn, verb, n)) };
-        let mut calls: Calls<'a> = (0..count).map(call).collect();
+        let calls = (0..count).map(|n| call(conn, verb, n).boxed());
+        let mut calls: Calls<'a> = calls.collect();
         for call in &mut calls {
             assert_eq!(call.now_or_never(), None);
         }
@@ -744,33 +714,26 @@ mod tests {
 
     /// A server that has too many clients says so without having been asked.
     #[tokio::test]
-    async fn a_refusal_before_the_first_command_has_its_kind() {
-        let (conn, mut theirs) = connection();
-        let refused = b"-ERR max number of clients reached\r\n";
-        theirs.write_all(refused).await.unwrap();
-        let mut rest = Vec::new();
-        theirs.read_to_end(&mut rest).await.unwrap();
-        let closed = conn.closed().unwrap();
-        assert_eq!(closed.kind, DialErrorKind::Busy);
-        assert!(closed.why.contains("max number of clients"), "{closed:?}");
-        let late = call(&conn, "SAY", 1).await;
-        assert!(matches!(late, Outcome::NotSent(_)), "{late:?}");
-    }
-
-    #[tokio::test]
-    async fn an_answer_outside_of_the_protocol_ends_the_connection() {
-        for foreign in [
-            "+OK\r\n",
-            "+OK\r\n>2\r\n+invalidate\r\n_\r\n",
-            "HTTP/1.1 400 Bad Request\r\n",
-            ">2\r\n+invalidate\r\n_\r\n:x\r\n",
+    async fn a_reply_without_a_command_ends_the_connection_and_has_a_kind() {
+        use DialErrorKind::{Busy, Foreign};
+        let full = "max number of clients";
+        let outside = "outside of the protocol";
+        for (bytes, kind, why) in [
+            ("-ERR max number of clients reached\r\n", Busy, full),
+            ("+OK\r\n", Foreign, outside),
+            ("+OK\r\n>2\r\n+invalidate\r\n_\r\n", Foreign, outside),
+            ("HTTP/1.1 400 Bad Request\r\n", Foreign, outside),
+            (">2\r\n+invalidate\r\n_\r\n:x\r\n", Foreign, outside),
         ] {
             let (conn, mut theirs) = connection();
-            theirs.write_all(foreign.as_bytes()).await.unwrap();
+            theirs.write_all(bytes.as_bytes()).await.unwrap();
             let mut rest = Vec::new();
             theirs.read_to_end(&mut rest).await.unwrap();
-            let closed = conn.closed().map(|closed| closed.kind);
-            assert_eq!(closed, Some(DialErrorKind::Foreign), "{foreign}");
+            let closed = conn.closed().unwrap();
+            assert_eq!(closed.kind, kind, "{bytes}");
+            assert!(closed.message.contains(why), "{bytes}: {closed:?}");
+            let late = call(&conn, "SAY", 1).await;
+            assert!(matches!(late, Outcome::NotSent(_)), "{bytes}: {late:?}");
         }
     }
 

@@ -15,23 +15,20 @@ pub(super) fn dial(kind: DialErrorKind, message: String) -> DialError {
     DialError { kind, message }
 }
 
-/// Returns the error of a failure to connect.
-pub(super) fn failure(failed: &io::Error) -> DialError {
-    dial(kind_of(failed), failed.to_string())
-}
-
-/// Classifies a failure of a socket, or of the TLS over it.
-pub(super) fn kind_of(failed: &io::Error) -> DialErrorKind {
+/// Returns the error of a failure of a socket, or of the TLS over it.
+pub(super) fn failure(failed: io::Error) -> DialError {
     #[cfg(feature = "tls")]
-    if failed
+    let is_tls = failed
         .get_ref()
-        .is_some_and(|inner| inner.is::<rustls::Error>())
-    {
-        return DialErrorKind::Tls;
-    }
+        .is_some_and(|inner| inner.is::<rustls::Error>());
     #[cfg(not(feature = "tls"))]
-    let _ = failed;
-    DialErrorKind::Unreachable
+    let is_tls = false;
+    let kind = if is_tls {
+        DialErrorKind::Tls
+    } else {
+        DialErrorKind::Unreachable
+    };
+    dial(kind, failed.to_string())
 }
 
 /// Returns whether the refusal of `HELLO 3`, sent with the credentials of `login`, allows a try
@@ -83,54 +80,36 @@ mod tests {
     #[test]
     fn servers_refusals_are_classified_by_code() {
         use DialErrorKind::{Auth, Busy, Refused};
-        let cases = [
-            (
-                "WRONGPASS invalid username-password pair or user is disabled.",
-                Auth,
-            ),
-            ("NOAUTH Authentication required.", Auth),
-            (
-                "NOAUTH HELLO must be called with the client already authenticated",
-                Auth,
-            ),
-            ("ERR invalid password", Auth),
-            ("ERR Client sent AUTH, but no password is set", Auth),
-            (
-                "ERR AUTH <password> called without any password configured for the default user.",
-                Auth,
-            ),
-            ("ERR wrong number of arguments for 'auth' command", Auth),
-            ("ERR max number of clients reached", Busy),
-            ("LOADING Redis is loading the dataset in memory", Busy),
-            ("MASTERDOWN Link with MASTER is down", Busy),
-            (
-                "MISCONF Errors writing to the AOF file: No space left",
-                Busy,
-            ),
-            ("CLUSTERDOWN The cluster is down", Busy),
-            (
-                "READONLY You can't write against a read only replica.",
-                Busy,
-            ),
-            ("NOREPLICAS Not enough good replicas to write.", Busy),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                Busy,
-            ),
-            ("BUSY Redis is busy running a script.", Busy),
-            ("ERR DB index is out of range", Refused),
-            (
-                "NOPERM User bob has no permissions to run the 'select' command",
-                Refused,
-            ),
-            ("DENIED Redis is running in protected mode", Refused),
+        let auth = [
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            "NOAUTH Authentication required.",
+            "NOAUTH HELLO must be called with the client already authenticated",
+            "ERR invalid password",
+            "ERR Client sent AUTH, but no password is set",
+            "ERR AUTH <password> called without any password configured for the default user.",
+            "ERR wrong number of arguments for 'auth' command",
         ];
-        for (line, kind) in cases {
-            assert_eq!(
-                of_server(&ServerError::parse(line), Step::Login).kind,
-                kind,
-                "{line}"
-            );
+        let busy = [
+            "ERR max number of clients reached",
+            "LOADING Redis is loading the dataset in memory",
+            "MASTERDOWN Link with MASTER is down",
+            "MISCONF Errors writing to the AOF file: No space left",
+            "CLUSTERDOWN The cluster is down",
+            "READONLY You can't write against a read only replica.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "BUSY Redis is busy running a script.",
+        ];
+        let refused = [
+            "ERR DB index is out of range",
+            "NOPERM User bob has no permissions to run the 'select' command",
+            "DENIED Redis is running in protected mode",
+        ];
+        for (kind, lines) in [(Auth, &auth[..]), (Busy, &busy), (Refused, &refused)] {
+            for line in lines {
+                let failed = of_server(&ServerError::parse(line), Step::Login);
+                assert_eq!(failed.kind, kind, "{line}");
+            }
         }
         let later = ServerError::parse("ERR something about AUTH");
         assert_eq!(of_server(&later, Step::Setup).kind, Refused);
@@ -183,13 +162,13 @@ mod tests {
     fn only_failures_of_tls_itself_are_about_tls() {
         for kind in [io::ErrorKind::ConnectionRefused, io::ErrorKind::InvalidData] {
             let failed = io::Error::new(kind, "x");
-            assert_eq!(kind_of(&failed), DialErrorKind::Unreachable);
+            assert_eq!(failure(failed).kind, DialErrorKind::Unreachable);
         }
         #[cfg(feature = "tls")]
         {
             let refused = rustls::Error::NoCertificatesPresented;
             let failed = io::Error::new(io::ErrorKind::InvalidData, refused);
-            assert_eq!(kind_of(&failed), DialErrorKind::Tls);
+            assert_eq!(failure(failed).kind, DialErrorKind::Tls);
         }
     }
 }

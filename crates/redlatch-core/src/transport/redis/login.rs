@@ -8,24 +8,15 @@ use crate::runtime::{
     Command, DialError, DialErrorKind, Login, Outcome, Protocol, Reply, ServerError,
 };
 
-/// Whether the server already has the credentials.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Auth {
-    /// `HELLO` contained the credentials.
-    Done,
-    /// The rest of the handshake sends the credentials.
-    Pending,
-}
-
 /// Agrees on RESP3, or on RESP2 if the server refuses RESP3. Logs in, selects the database, names
 /// the connection and sends `PING`. Two round trips.
 pub(super) async fn log_in(conn: &Connection, login: &Login) -> Result<Protocol, DialError> {
-    let (protocol, auth) = match replies(conn, &[hello(login)]).await?.swap_remove(0) {
-        Ok(_) => (Protocol::Resp3, Auth::Done),
-        Err(refused) if error::refuses_resp3(&refused, login) => (Protocol::Resp2, Auth::Pending),
+    let protocol = match replies(conn, &[hello(login)]).await?.swap_remove(0) {
+        Ok(_) => Protocol::Resp3,
+        Err(refused) if error::refuses_resp3(&refused, login) => Protocol::Resp2,
         Err(refused) => return Err(error::of_server(&refused, Step::Login)),
     };
-    let (steps, commands): (Vec<_>, Vec<_>) = handshake(login, auth).into_iter().unzip();
+    let (steps, commands): (Vec<_>, Vec<_>) = handshake(login, protocol).into_iter().unzip();
     let replies = replies(conn, &commands).await?;
     for (step, reply) in steps.into_iter().zip(replies) {
         reply.map_or_else(|refused| step.check(&refused), |_| Ok(()))?;
@@ -86,9 +77,10 @@ impl Handshake {
     }
 }
 
-fn handshake(login: &Login, auth: Auth) -> Vec<(Handshake, Command)> {
+fn handshake(login: &Login, protocol: Protocol) -> Vec<(Handshake, Command)> {
     let mut steps = Vec::with_capacity(6);
-    if auth == Auth::Pending {
+    // With RESP3, `HELLO` contained the credentials.
+    if protocol == Protocol::Resp2 {
         steps.extend(login.auth().map(|command| (Handshake::Auth, command)));
     }
     if login.database != 0 {
@@ -98,13 +90,13 @@ fn handshake(login: &Login, auth: Auth) -> Vec<(Handshake, Command)> {
     if let Some(name) = &login.client_name {
         steps.push((Handshake::Courtesy, client("SETNAME").arg(name)));
     }
-    let set_info = || client("SETINFO");
-    steps.push((
-        Handshake::Courtesy,
-        set_info().arg("LIB-NAME").arg("redlatch"),
-    ));
-    let version = env!("CARGO_PKG_VERSION");
-    steps.push((Handshake::Courtesy, set_info().arg("LIB-VER").arg(version)));
+    for (what, value) in [
+        ("LIB-NAME", "redlatch"),
+        ("LIB-VER", env!("CARGO_PKG_VERSION")),
+    ] {
+        let set_info = client("SETINFO").arg(what).arg(value);
+        steps.push((Handshake::Courtesy, set_info));
+    }
     steps.push((Handshake::Ping, Command::new("PING")));
     steps
 }
@@ -117,8 +109,8 @@ fn client(subcommand: &str) -> Command {
 mod tests {
     use super::*;
 
-    fn lines(login: &Login, auth: Auth) -> Vec<String> {
-        let commands = handshake(login, auth).into_iter();
+    fn lines(login: &Login, protocol: Protocol) -> Vec<String> {
+        let commands = handshake(login, protocol).into_iter();
         commands
             .map(|(_, command)| command.words().join(" "))
             .collect()
@@ -128,7 +120,7 @@ mod tests {
     fn the_handshake_says_only_what_is_needed() {
         let version = concat!("CLIENT SETINFO LIB-VER ", env!("CARGO_PKG_VERSION"));
         let tail = ["CLIENT SETINFO LIB-NAME redlatch", version, "PING"];
-        assert_eq!(lines(&Login::default(), Auth::Pending), tail);
+        assert_eq!(lines(&Login::default(), Protocol::Resp2), tail);
 
         let login = Login {
             username: Some("bob".into()),
@@ -137,40 +129,37 @@ mod tests {
             client_name: Some("app".into()),
         };
         let head = ["SELECT 2", "CLIENT SETNAME app"];
-        assert_eq!(lines(&login, Auth::Done), [&head[..], &tail].concat());
+        assert_eq!(lines(&login, Protocol::Resp3), [&head[..], &tail].concat());
         let head = ["AUTH bob pw", "SELECT 2", "CLIENT SETNAME app"];
-        assert_eq!(lines(&login, Auth::Pending), [&head[..], &tail].concat());
+        assert_eq!(lines(&login, Protocol::Resp2), [&head[..], &tail].concat());
     }
 
     #[test]
     fn a_refusal_means_what_its_command_was_for() {
-        let kind = |step: Handshake, line: &str| {
-            step.check(&ServerError::parse(line))
-                .map_err(|failed| failed.kind)
-        };
+        use DialErrorKind::{Auth, Busy, Refused};
         let noperm = "NOPERM this user has no permissions to run this command";
-        assert_eq!(kind(Handshake::Courtesy, noperm), Ok(()));
-        assert_eq!(
-            kind(Handshake::Courtesy, "ERR unknown subcommand 'SETINFO'"),
-            Ok(())
-        );
-        for refusal in [
-            noperm,
-            "ERR unknown command 'PING'",
-            "ERR not supported",
-            "MISCONF no disk",
+        for (step, line, failure) in [
+            (Handshake::Courtesy, noperm, None),
+            (
+                Handshake::Courtesy,
+                "ERR unknown subcommand 'SETINFO'",
+                None,
+            ),
+            (Handshake::Ping, noperm, None),
+            (Handshake::Ping, "ERR unknown command 'PING'", None),
+            (Handshake::Ping, "ERR not supported", None),
+            (Handshake::Ping, "MISCONF no disk", None),
+            (Handshake::Ping, "LOADING wait", Some(Busy)),
+            (Handshake::Ping, "NOAUTH no", Some(Auth)),
+            (Handshake::Select, noperm, Some(Refused)),
+            (Handshake::Auth, "ERR invalid password", Some(Auth)),
         ] {
-            assert_eq!(kind(Handshake::Ping, refusal), Ok(()), "{refusal}");
+            let checked = step.check(&ServerError::parse(line));
+            assert_eq!(
+                checked.err().map(|failed| failed.kind),
+                failure,
+                "{step:?}: {line}"
+            );
         }
-        assert_eq!(
-            kind(Handshake::Ping, "LOADING wait"),
-            Err(DialErrorKind::Busy)
-        );
-        assert_eq!(kind(Handshake::Ping, "NOAUTH no"), Err(DialErrorKind::Auth));
-        assert_eq!(kind(Handshake::Select, noperm), Err(DialErrorKind::Refused));
-        assert_eq!(
-            kind(Handshake::Auth, "ERR invalid password"),
-            Err(DialErrorKind::Auth)
-        );
     }
 }

@@ -58,7 +58,8 @@ struct Open {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    List,
+    /// Also a list.
+    Value,
     Push,
     /// Precedes a value, and is no element of the list around it.
     Attribute,
@@ -85,7 +86,7 @@ impl Decoder {
         loop {
             let mut done = match self.element()? {
                 None => return Ok(None),
-                Some(Element::Value(value)) => Some(Done::Value(value)),
+                Some(Element::Value(value)) => Some((Kind::Value, value)),
                 Some(Element::Open(open)) => {
                     if self.open.len() >= DEPTH {
                         return Err(Malformed("lists too deep in lists".to_owned()));
@@ -95,35 +96,28 @@ impl Decoder {
                 }
             };
             // A value may complete the list around it, and that the next one.
-            while let Some(value) = done {
-                let Some(around) = self.open.last_mut() else {
-                    match value {
-                        Done::Value(Value::Error(error)) => {
-                            return Ok(Some(Item::Reply(Err(error))));
-                        }
-                        Done::Value(value) => return Ok(Some(Item::Reply(Ok(value)))),
-                        Done::Push(items) => return Ok(Some(Item::Push(items))),
-                        Done::Attribute => break,
+            while let Some((kind, value)) = done {
+                if let Some(around) = self.open.last_mut() {
+                    if kind != Kind::Attribute {
+                        around.add(value);
                     }
-                };
-                match value {
-                    Done::Value(value) => around.add(value),
-                    Done::Push(items) => around.add(Value::Array(items)),
-                    Done::Attribute => {}
+                    done = self.close();
+                    continue;
                 }
-                done = self.close();
+                return Ok(Some(match (kind, value) {
+                    (Kind::Attribute, _) => break,
+                    (Kind::Push, Value::Array(items)) => Item::Push(items),
+                    (_, Value::Error(error)) => Item::Reply(Err(error)),
+                    (_, value) => Item::Reply(Ok(value)),
+                }));
             }
         }
     }
 
     /// Ends the innermost list if it is complete.
-    fn close(&mut self) -> Option<Done> {
+    fn close(&mut self) -> Option<(Kind, Value)> {
         let open = self.open.pop_if(|open| open.left == 0)?;
-        Some(match open.kind {
-            Kind::List => Done::Value(Value::Array(open.items)),
-            Kind::Push => Done::Push(open.items),
-            Kind::Attribute => Done::Attribute,
-        })
+        Some((open.kind, Value::Array(open.items)))
     }
 
     /// Reads one value, or the head of a list, if its bytes are there.
@@ -153,23 +147,21 @@ impl Decoder {
             b'#' => Value::Int(i64::from(line == b"t")),
             b',' | b'(' => Value::Bulk(line.to_vec()),
             b'$' | b'*' if line == b"-1" => Value::Nil,
-            b'$' | b'!' | b'=' => match count(line)? {
-                length if length > LONGEST_STRING => {
+            b'$' | b'!' | b'=' => {
+                let length = count(line)?;
+                if length > LONGEST_STRING {
                     return Err(Malformed(format!("a string of {length} bytes")));
                 }
-                length => {
-                    let Some(string) = rest.get(next..next + length + 2) else {
-                        return Ok(None);
-                    };
-                    let Some(string) = string.strip_suffix(b"\r\n") else {
-                        return Err(Malformed(format!(
-                            "a string longer than its {length} bytes"
-                        )));
-                    };
-                    next += length + 2;
-                    string_value(kind, string)
-                }
-            },
+                let Some(string) = rest.get(next..next + length + 2) else {
+                    return Ok(None);
+                };
+                let Some(string) = string.strip_suffix(b"\r\n") else {
+                    let why = format!("a string longer than its {length} bytes");
+                    return Err(Malformed(why));
+                };
+                next += length + 2;
+                string_value(kind, string)
+            }
             _ => {
                 let open = Open::new(kind, count(line)?)?;
                 self.at += next;
@@ -187,20 +179,13 @@ enum Element {
     Open(Open),
 }
 
-/// A complete value, push or attribute.
-enum Done {
-    Value(Value),
-    Push(Vec<Value>),
-    Attribute,
-}
-
 impl Open {
     fn new(kind: u8, count: usize) -> Result<Self, Malformed> {
         let (kind, width) = match kind {
             b'>' => (Kind::Push, 1),
             b'|' => (Kind::Attribute, 2),
-            b'%' => (Kind::List, 2),
-            _ => (Kind::List, 1),
+            b'%' => (Kind::Value, 2),
+            _ => (Kind::Value, 1),
         };
         let left = count.checked_mul(width);
         let left = left.ok_or_else(|| Malformed(format!("a map of {count} entries")))?;
@@ -235,19 +220,12 @@ fn number(line: &[u8]) -> Result<i64, Malformed> {
     number.ok_or_else(|| Malformed(format!("no number: {:?}", String::from_utf8_lossy(line))))
 }
 
-/// A push about a subscription, and the word that begins it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(super) word: Vec<u8>,
-    pub(crate) push: Push,
-}
-
 /// Reads the items of a push. Returns `None` if it is about neither a subscription nor a changed
 /// key. RESP2 sends the same items as a list.
 ///
 /// A changed key is a message on the channel that RESP2 has for it. The payload is empty if all
 /// keys are gone. Only batches for prefixes, which are not used, have more than one key.
-pub(crate) fn told(items: &[Value]) -> Option<Told> {
+pub(crate) fn told(items: &[Value]) -> Option<Push> {
     if let [Value::Bulk(word), changed] = items
         && word == b"invalidate"
     {
@@ -256,9 +234,8 @@ pub(crate) fn told(items: &[Value]) -> Option<Told> {
             Value::Array(keys) => keys.first()?.as_str()?.into(),
             _ => return None,
         };
-        let (word, channel) = (word.clone(), INVALIDATED.into());
-        let push = Push::Message { channel, payload };
-        return Some(Told { word, push });
+        let channel = INVALIDATED.into();
+        return Some(Push::Message { channel, payload });
     }
     let bytes = |at: usize| match items.get(at)? {
         Value::Bulk(bytes) => Some(bytes.clone()),
@@ -266,16 +243,15 @@ pub(crate) fn told(items: &[Value]) -> Option<Told> {
         _ => None,
     };
     let (word, channel) = (bytes(0)?, bytes(1)?);
-    let push = match word.as_slice() {
+    match word.as_slice() {
         b"message" | b"smessage" => {
             let payload = bytes(2)?;
-            Push::Message { channel, payload }
+            Some(Push::Message { channel, payload })
         }
-        b"subscribe" | b"ssubscribe" => Push::Subscribed(channel),
-        b"unsubscribe" | b"sunsubscribe" => Push::Unsubscribed(channel),
-        _ => return None,
-    };
-    Some(Told { word, push })
+        b"subscribe" | b"ssubscribe" => Some(Push::Subscribed(channel)),
+        b"unsubscribe" | b"sunsubscribe" => Some(Push::Unsubscribed(channel)),
+        _ => None,
+    }
 }
 
 /// The deepest nesting of lists.
@@ -400,49 +376,39 @@ mod tests {
         assert_eq!(packed, wire);
     }
 
+    /// A changed key is a message of its channel.
     #[test]
-    fn pushes_about_subscriptions_are_told_and_others_dropped() {
-        let parse = |wire: &str| match item(wire.as_bytes()) {
-            Item::Push(items) => told(&items).map(|told| told.push),
-            other => panic!("not a push: {other:?}"),
+    fn pushes_about_subscriptions_and_keys_are_told_and_others_dropped() {
+        let message = |channel: &str, payload: &str| Push::Message {
+            channel: channel.into(),
+            payload: payload.into(),
         };
-        let c = || b"c".to_vec();
-        let message = Some(Push::Message {
-            channel: c(),
-            payload: b"hi".to_vec(),
-        });
         for (words, expected) in [
-            ("subscribe c :1", Some(Push::Subscribed(c()))),
-            ("ssubscribe c :1", Some(Push::Subscribed(c()))),
-            ("unsubscribe c :0", Some(Push::Unsubscribed(c()))),
-            ("sunsubscribe c :0", Some(Push::Unsubscribed(c()))),
+            ("subscribe c :1", Some(Push::Subscribed(b"c".to_vec()))),
+            ("ssubscribe c :1", Some(Push::Subscribed(b"c".to_vec()))),
+            ("unsubscribe c :0", Some(Push::Unsubscribed(b"c".to_vec()))),
+            ("sunsubscribe c :0", Some(Push::Unsubscribed(b"c".to_vec()))),
             ("unsubscribe _ :0", None),
-            ("message c hi", message.clone()),
-            ("smessage c hi", message),
+            ("message c hi", Some(message("c", "hi"))),
+            ("smessage c hi", Some(message("c", "hi"))),
             ("invalidate k", None),
+            ("invalidate *0", None),
+            ("invalidate *1\r\n$1\r\nk", Some(message(INVALIDATED, "k"))),
+            // All keys are gone.
+            ("invalidate _", Some(message(INVALIDATED, ""))),
             ("pmessage * c hi", None),
         ] {
-            let items = words.split(' ').map(|word| match word {
-                "_" | ":0" | ":1" => format!("{word}\r\n"),
-                text => format!("${}\r\n{text}\r\n", text.len()),
+            let items = words.split(' ').map(|word| match word.as_bytes() {
+                [b'_'] | [b':' | b'*', _, ..] => format!("{word}\r\n"),
+                text => format!("${}\r\n{word}\r\n", text.len()),
             });
             let items: Vec<_> = items.collect();
             let wire = format!(">{}\r\n{}", items.len(), items.concat());
-            assert_eq!(parse(&wire), expected, "{words}");
+            let Item::Push(items) = item(wire.as_bytes()) else {
+                panic!("not a push: {words}");
+            };
+            assert_eq!(told(&items), expected, "{words}");
         }
-    }
-
-    #[test]
-    fn changed_keys_are_messages_of_their_channel() {
-        let invalidate = || Value::Bulk(b"invalidate".to_vec());
-        let told_key = |changed: Value| match told(&[invalidate(), changed])?.push {
-            Push::Message { payload, .. } => String::from_utf8(payload).ok(),
-            _ => None,
-        };
-        let key = Value::Bulk(b"redlatch:{x}".to_vec());
-        assert_eq!(told_key(Value::Array(vec![key])).unwrap(), "redlatch:{x}");
-        assert_eq!(told_key(Value::Nil).unwrap(), "", "all keys are gone");
-        assert_eq!(told_key(Value::Array(Vec::new())), None);
     }
 
     /// Returns `value` as a server writes it with RESP2.

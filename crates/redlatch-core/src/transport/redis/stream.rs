@@ -37,9 +37,7 @@ pub(super) async fn connect(address: &Address) -> Result<Box<dyn Stream>, DialEr
         #[cfg(unix)]
         Address::Unix(path) => {
             let connected = tokio::net::UnixStream::connect(path).await;
-            Ok(Box::new(
-                connected.map_err(|failed| error::failure(&failed))?,
-            ))
+            Ok(Box::new(connected.map_err(error::failure)?))
         }
         #[cfg(not(unix))]
         Address::Unix(_) => Err(unsupported("no unix sockets on this platform")),
@@ -52,14 +50,14 @@ pub(super) async fn connect(address: &Address) -> Result<Box<dyn Stream>, DialEr
 /// Connects to all addresses of a host at the same time, and uses the first that answers.
 async fn tcp(host: &str, port: u16) -> Result<TcpStream, DialError> {
     let found = lookup_host((host, port)).await;
-    let found: Vec<_> = found.map_err(|failed| error::failure(&failed))?.collect();
+    let found: Vec<_> = found.map_err(error::failure)?.collect();
     if found.is_empty() {
         let why = format!("no address found for {host}");
         return Err(error::dial(DialErrorKind::Unreachable, why));
     }
     let connected = select_ok(found.into_iter().map(|at| Box::pin(TcpStream::connect(at)))).await;
     let set_up = connected.and_then(|(stream, _)| set_up(&stream).map(|()| stream));
-    set_up.map_err(|failed| error::failure(&failed))
+    set_up.map_err(error::failure)
 }
 
 fn set_up(stream: &TcpStream) -> io::Result<()> {
@@ -91,9 +89,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_embedded_address_is_unsupported() {
-        let (kind, message) = kind(Address::Embedded("x".into())).await;
-        assert_eq!(kind, DialErrorKind::Unsupported, "{message}");
+    async fn addresses_without_a_socket_are_refused() {
+        use DialErrorKind::{Unreachable, Unsupported};
+        let tcp = |host: &str| Address::Tcp {
+            host: host.into(),
+            port: 1,
+        };
+        for (address, expected) in [
+            (Address::Embedded("x".into()), Unsupported),
+            (tcp(""), Unreachable),
+            (tcp("no such host"), Unreachable),
+            (tcp("\0"), Unreachable),
+        ] {
+            let (kind, message) = kind(address.clone()).await;
+            assert_eq!(kind, expected, "{address:?}: {message}");
+        }
     }
 
     #[cfg(not(feature = "tls"))]
@@ -107,18 +117,6 @@ mod tests {
         let (kind, message) = kind(address).await;
         assert_eq!(kind, DialErrorKind::Unsupported);
         assert!(message.contains("`tls-ring`"), "{message}");
-    }
-
-    #[tokio::test]
-    async fn a_host_without_an_address_is_unreachable() {
-        for host in ["", "no such host", "\0"] {
-            let address = Address::Tcp {
-                host: host.into(),
-                port: 1,
-            };
-            let (kind, message) = kind(address).await;
-            assert_eq!(kind, DialErrorKind::Unreachable, "{host:?}: {message}");
-        }
     }
 
     #[tokio::test]

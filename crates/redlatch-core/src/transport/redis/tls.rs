@@ -41,7 +41,7 @@ impl Setup {
     /// Agrees on keys, and checks that the server's certificate is valid for the host.
     pub(super) async fn secure(self, socket: TcpStream) -> Result<TlsStream<TcpStream>, DialError> {
         let secured = self.connector.connect(self.name, socket).await;
-        secured.map_err(|failed| error::failure(&failed))
+        secured.map_err(error::failure)
     }
 }
 
@@ -49,7 +49,7 @@ fn config(provider: Arc<CryptoProvider>, options: &TlsOptions) -> Result<ClientC
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder
         .with_safe_default_protocol_versions()
-        .map_err(text)?;
+        .map_err(|why| why.to_string())?;
     let builder = if options.insecure {
         let verifier = Arc::new(AcceptAll(provider));
         builder
@@ -126,10 +126,6 @@ fn roots(pem: Option<&[u8]>) -> Result<RootCertStore, String> {
         return Err("the root certificates: none in the text".to_owned());
     }
     Ok(roots)
-}
-
-fn text(error: Error) -> String {
-    error.to_string()
 }
 
 fn failed(why: impl ToString) -> DialError {

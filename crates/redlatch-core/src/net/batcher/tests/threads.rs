@@ -6,10 +6,9 @@ use async_trait::async_trait;
 use redlatch_lua::List;
 use tokio::{select, sync::Notify};
 
-use super::{Batcher, JoinedReply};
+use super::Batcher;
 use crate::{
     base::{
-        merge::Slots,
         script::{Script, ScriptCall},
         sync::{Mutex, lock},
     },
@@ -52,7 +51,7 @@ static CALL: Script = Script {
 fn each_call_has_one_outcome_when_the_connection_ends() {
     explore(|| {
         let world = world().0.net().world.clone();
-        let batcher = Arc::new(Batcher::new(Slots::Any));
+        let batcher = Arc::new(Batcher::new(false));
         let (conn, end) = (Arc::new(Echo::default()), Arc::new(Notify::new()));
         let driver = begin({
             let (batcher, conn, end) = (batcher.clone(), conn.clone(), end.clone());
@@ -75,11 +74,11 @@ fn each_call_has_one_outcome_when_the_connection_ends() {
                     };
                     let sent = || lock(&conn.0).contains(key.as_str());
                     match joined.await.0 {
-                        JoinedReply::Replied(reply) => {
+                        Ok(Outcome::Replied(Ok(reply))) => {
                             assert_eq!(reply.as_str(), Some(key.as_str()))
                         }
-                        JoinedReply::Failed(Outcome::NotSent(_)) => assert!(!sent()),
-                        JoinedReply::Failed(Outcome::Unknown(_)) => {}
+                        Ok(Outcome::NotSent(_)) => assert!(!sent()),
+                        Ok(Outcome::Unknown(_)) => {}
                         other => panic!("{other:?}"),
                     }
                 })

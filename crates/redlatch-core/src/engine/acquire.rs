@@ -286,6 +286,8 @@ impl<'a> Run<'a> {
     /// came first.
     fn renumber(&mut self) {
         if self.attempt.renumber() {
+            self.subscriptions
+                .forget_attempt(self.primitive.discipline());
             self.asks_with_attempt();
         }
     }

@@ -1,5 +1,6 @@
 //! Grants to a waiter of another client, which learns of them from a message.
 
+use redlatch::runtime::ServerError;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_tests::backend::assert_tables_empty;
 use tokio::time::Instant;
@@ -24,6 +25,22 @@ async fn hand_over_costs_no_request_of_the_next_holder() {
         backend.pass(2 * SECOND).await;
         assert_eq!(backend.script_calls() - before, 2, "{kind:?}");
         assert_tables_empty(&clients[1]).await;
+    }
+}
+
+/// An attempt that no server has executed gets another number, which the message then names.
+#[tokio::test(start_paused = true)]
+async fn grant_reaches_a_waiter_whose_first_request_was_refused() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 2).await;
+        let loading = ServerError::parse("LOADING the server is loading its data");
+        let acquire = calls::of_script(kind.acquire_script());
+        backend.embedded_server().fail_next(acquire, loading);
+        let waiter = queued(&backend, &clients[1], kind).await;
+        let before = backend.script_calls();
+        guard.release().await.unwrap();
+        waiter.await.unwrap().release().await.unwrap();
+        assert_eq!(backend.script_calls() - before, 2, "{kind:?}");
     }
 }
 

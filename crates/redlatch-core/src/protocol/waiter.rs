@@ -355,10 +355,8 @@ impl Waiter {
     /// in a row. Each of the first leads to a fresh attempt at once, since requests of several
     /// threads may overtake each other. A further one counts as a failure.
     pub(crate) const fn on_void(&mut self, now: Moment) -> u32 {
+        self.useless(now);
         self.voids += 1;
-        if self.voids <= VOIDS_AT_ONCE {
-            self.heard = now;
-        }
         self.state = State::GivenUp(Restart::AttemptVoid);
         self.voids
     }
@@ -367,12 +365,20 @@ impl Waiter {
     /// time. The first such answer leads to another request at once, and a further one counts as a
     /// failure.
     pub(crate) const fn on_late(&mut self, now: Moment) {
+        self.useless(now);
         self.lates += 1;
         if self.lates > 1 {
             self.on_failed();
         } else {
-            self.heard = now;
             self.state = State::Active(Phase::Asking);
+        }
+    }
+
+    /// Records an answer that neither grants nor refuses. Only the first in a row extends the
+    /// patience, so such answers keep no caller for longer than twice the patience.
+    const fn useless(&mut self, now: Moment) {
+        if self.voids == 0 && self.lates == 0 {
+            self.heard = now;
         }
     }
 

@@ -411,8 +411,12 @@ impl World<Limiter> {
     fn begin_one(&mut self) {
         let number = self.number().into();
         let what = if self.rng.u8(..4) == 0 {
-            let mark = self.rng.usize(..self.kind.marks.len());
-            What::Settle(self.rng.i64(-4..4), self.kind.marks[mark].clone())
+            // The last pass may be given back whole, even if it was taken ahead.
+            let (tokens, mark) = match self.rng.bool() {
+                true => (-COST, self.kind.marks.len() - 1),
+                false => (self.rng.i64(-4..4), self.rng.usize(..self.kind.marks.len())),
+            };
+            What::Settle(tokens, self.kind.marks[mark].clone())
         } else {
             What::Take(Take {
                 cost: self.rng.u64(1..4),

@@ -146,8 +146,11 @@ fn one(outcomes: &mut impl Iterator<Item = Outcome>, count: usize) -> Outcome {
     })
 }
 
-/// The commands for subscriptions, and what confirms them for a channel.
-const WORDS: [(&str, fn(Vec<u8>) -> Push); 4] = [
+/// The push that confirms a command for this channel.
+type Confirmation = fn(Vec<u8>) -> Push;
+
+/// The commands for subscriptions, and what confirms them.
+const WORDS: [(&str, Confirmation); 4] = [
     ("subscribe", Push::Subscribed),
     ("unsubscribe", Push::Unsubscribed),
     ("ssubscribe", Push::Subscribed),

@@ -135,25 +135,12 @@ const OVERHEAD: usize = 48;
 mod tests {
     use super::*;
 
-    fn entry(expires: Option<u64>) -> Entry {
-        let object = Object::String(Vec::new());
-        Entry { object, expires }
-    }
-
-    #[test]
-    fn a_key_exists_up_to_and_with_its_last_millisecond() {
-        let mut keys = Keyspace::default();
-        keys.insert(b"k", entry(Some(10)));
-        assert!(keys.live(b"k", 10).is_some());
-        assert!(keys.live(b"k", 11).is_none());
-        assert!(keys.get(b"k").is_none());
-    }
-
     #[test]
     fn sweep_visits_every_key() {
         let mut keys = Keyspace::default();
         for (key, expires) in [("a", None), ("b", Some(1)), ("c", Some(1)), ("d", None)] {
-            keys.insert(key.as_bytes(), entry(expires));
+            let object = Object::String(Vec::new());
+            keys.insert(key.as_bytes(), Entry { object, expires });
         }
         (0..8).for_each(|_| keys.sweep(5));
         assert_eq!(keys.entries.len(), 2);

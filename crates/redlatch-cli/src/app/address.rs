@@ -142,10 +142,29 @@ mod tests {
 
     #[test]
     fn what_may_be_secret_is_not_shown() {
-        let url = "redis://app:pw@h/1?db=2&pass=abc&SeCrEt";
-        assert_eq!(
-            without_password(url),
-            "redis://app:***@h/1?db=2&pass=***&***"
-        );
+        for (url, shown) in [
+            ("redis://app:a@b:c@h:1/0", "redis://app:***@h:1/0"),
+            ("rediss://:secret@h", "rediss://:***@h"),
+            ("redis://app@h", "redis://app@h"),
+            ("redis://h/x", "redis://h/x"),
+            ("redis://app:secret/x@h", "redis://app:***@h"),
+            ("redis://app:secret?x@h", "redis://app:***@h"),
+            ("redis://h?lease=5s", "redis://h?lease=5s"),
+            ("redis://h?token=secret&db=1", "redis://h?token=***&db=1"),
+            (
+                "redis+sentinel://h/svc?sentinel_password=secret&db=1",
+                "redis+sentinel://h/svc?sentinel_password=***&db=1",
+            ),
+            (
+                "redis://app:pw@h/1?db=2&pass=abc&SeCrEt",
+                "redis://app:***@h/1?db=2&pass=***&***",
+            ),
+            (
+                "unix:///run/r.sock?pass=secret",
+                "unix:///run/r.sock?pass=***",
+            ),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
     }
 }

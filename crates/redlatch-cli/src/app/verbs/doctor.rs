@@ -413,28 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_not_shown() {
-        for (url, shown) in [
-            ("redis://app:a@b:c@h:1/0", "redis://app:***@h:1/0"),
-            ("rediss://:secret@h", "rediss://:***@h"),
-            ("redis://app@h", "redis://app@h"),
-            ("redis://h/x", "redis://h/x"),
-            ("redis://app:secret/x@h", "redis://app:***@h"),
-            ("redis://app:secret?x@h", "redis://app:***@h"),
-            ("redis://h?lease=5s", "redis://h?lease=5s"),
-            ("redis://h?token=secret&db=1", "redis://h?token=***&db=1"),
-            (
-                "redis+sentinel://h/svc?sentinel_password=secret&db=1",
-                "redis+sentinel://h/svc?sentinel_password=***&db=1",
-            ),
-            (
-                "unix:///run/r.sock?pass=secret",
-                "unix:///run/r.sock?pass=***",
-            ),
-        ] {
-            assert_eq!(address::without_password(url), shown);
-            assert!(!address::without_password(url).contains("secret"));
-        }
+    fn the_user_is_that_of_the_login() {
         assert_eq!(user("redis://app:x@h"), "app");
         assert_eq!(user("redis://:x@h"), "default");
     }

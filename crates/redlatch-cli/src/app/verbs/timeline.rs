@@ -16,7 +16,8 @@ const PAGE: &str = include_str!("timeline.html");
 /// Runs the verb.
 pub(crate) fn run(args: &TimelineArgs) -> Result<u8, Failure> {
     let wrong = |error: io::Error| {
-        let shown = args.file.as_deref().unwrap_or(Path::new("-")).display();
+        let file = args.file.as_deref().unwrap_or_else(|| Path::new("-"));
+        let shown = file.display();
         Failure::usage(format!("the recording {shown} cannot be read: {error}"))
     };
     let source: Box<dyn Read> = match &args.file {

@@ -4,7 +4,6 @@
 
 pub mod engine;
 
-mod conn;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -3,17 +3,17 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redlatch_core::runtime::{Command, Outcome, Runtime, ServerError};
-use tokio::sync::{Notify, oneshot};
+use redlatch_core::runtime::{Command, Reply, Runtime, ServerError};
+use tokio::sync::Notify;
 
 use crate::{
     engine::{Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind, Snapshot},
     shared::{Pusher, ServerClock, State},
-    trouble::{Failure, Loss, LostReply, calls},
+    trouble::{LostReply, Order, calls},
 };
 
 /// A server inside this process: a cloneable handle to inspect it, to step its clock and to cause
@@ -98,7 +98,7 @@ impl EmbeddedServer {
         let server = Arc::downgrade(&self.inner);
         let wake = Box::pin(async move {
             over.await;
-            if let Some(server) = upgrade(&server)
+            if let Some(server) = server.upgrade().map(|inner| Self { inner })
                 && server.state().stops == stops
             {
                 server.resume();
@@ -132,10 +132,8 @@ impl EmbeddedServer {
     ///
     /// Several orders may be pending. Each applies once, the oldest first.
     pub fn drop_reply(&self, when: impl Fn(&Command) -> bool + Send + 'static, how: LostReply) {
-        self.state().losses.push(Loss {
-            when: Box::new(when),
-            how,
-        });
+        let (when, what) = (Box::new(when), how);
+        self.state().losses.push(Order { when, what });
     }
 
     /// Loses the next `count` messages to subscribers. Replaces an earlier order.
@@ -148,10 +146,8 @@ impl EmbeddedServer {
     /// Several orders may be pending. Each applies once, the oldest first. See [`calls`] for
     /// predicates.
     pub fn fail_next(&self, when: impl Fn(&Command) -> bool + Send + 'static, error: ServerError) {
-        self.state().failures.push(Failure {
-            when: Box::new(when),
-            error,
-        });
+        let (when, what) = (Box::new(when), error);
+        self.state().failures.push(Order { when, what });
     }
 
     /// Withdraws all pending orders for failures and losses.
@@ -233,10 +229,8 @@ impl EmbeddedServer {
     /// Returns how often clients have sent the command `name` and it was admitted.
     pub fn command_count(&self, name: &str) -> u64 {
         let counts = self.command_counts();
-        counts
-            .get(name.to_ascii_lowercase().as_str())
-            .copied()
-            .unwrap_or(0)
+        let count = counts.get(name.to_ascii_lowercase().as_str());
+        count.copied().unwrap_or(0)
     }
 
     /// Returns the number of open connections.
@@ -277,7 +271,7 @@ impl EmbeddedServer {
     /// # Errors
     ///
     /// Returns the error reply of the server.
-    pub fn execute(&self, command: &Command) -> redlatch_core::runtime::Reply {
+    pub fn execute(&self, command: &Command) -> Reply {
         let mut state = self.state();
         let session = state.engine.open(SessionKind::Command);
         let now = state.now();
@@ -294,30 +288,29 @@ impl EmbeddedServer {
         name: Option<&str>,
         pusher: Pusher,
     ) -> Option<SessionId> {
-        loop {
-            let mut resumed = std::pin::pin!(self.inner.resumed.notified());
-            resumed.as_mut().enable();
-            {
-                let mut state = self.state();
-                if state.refuses {
-                    return None;
-                }
-                if !state.stopped {
-                    return Some(state.open(kind, name, pusher));
-                }
-            }
-            resumed.await;
-        }
+        let mut pusher = Some(pusher);
+        let opened = |state: &mut State| match (state.refuses, state.stopped) {
+            (true, _) => Some(None),
+            (false, true) => None,
+            (false, false) => Some(Some(state.open(kind, name, pusher.take()?))),
+        };
+        self.resumed_until(opened).await
     }
 
     /// Waits while the server is stopped.
     #[cfg(feature = "listen")]
     pub(crate) async fn running(&self) {
+        self.resumed_until(|state| (!state.stopped).then_some(()))
+            .await;
+    }
+
+    /// Looks now and after each resumption, until `look` returns something.
+    async fn resumed_until<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
         loop {
             let mut resumed = std::pin::pin!(self.inner.resumed.notified());
             resumed.as_mut().enable();
-            if !self.state().stopped {
-                return;
+            if let Some(found) = look(&mut self.state()) {
+                return found;
             }
             resumed.await;
         }
@@ -328,28 +321,10 @@ impl EmbeddedServer {
         self.state().clock.runtime()
     }
 
-    pub(crate) fn submit(
-        &self,
-        session: SessionId,
-        batch: Vec<Command>,
-    ) -> Option<oneshot::Receiver<Vec<Outcome>>> {
-        self.state().submit(session, batch)
-    }
-
-    pub(crate) fn disconnect(&self, session: SessionId) {
-        self.state().cut(session);
-    }
-
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.inner
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let state = self.inner.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn upgrade(server: &Weak<Inner>) -> Option<EmbeddedServer> {
-    server.upgrade().map(|inner| EmbeddedServer { inner })
 }
 
 /// Reads the system's clock once, for where a new server's clock starts.
@@ -358,8 +333,6 @@ fn upgrade(server: &Weak<Inner>) -> Option<EmbeddedServer> {
     reason = "the runtime has no wall clock, and a server's begins near the true time so that fences rise over restarts"
 )]
 fn wall_clock() -> ServerTime {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    ServerTime::default().after(since_epoch)
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    ServerTime::default().after(since_epoch.unwrap_or_default())
 }

@@ -8,7 +8,7 @@ use std::{
 
 use redlatch_core::{
     Moment,
-    runtime::{Command, Outcome, Push, Reply, Runtime},
+    runtime::{Command, Outcome, Push, Reply, Runtime, ServerError},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::listen::Outlet;
 use crate::{
     engine::{Engine, ServerTime, SessionId, SessionKind},
-    trouble::{Failure, Loss, LostReply},
+    trouble::{LostReply, Order},
 };
 
 /// The state of a server that its lock protects. No method waits.
@@ -25,8 +25,8 @@ pub(crate) struct State {
     pub(crate) engine: Engine,
     pub(crate) clock: ServerClock,
     pub(crate) links: BTreeMap<SessionId, Link>,
-    pub(crate) failures: Vec<Failure>,
-    pub(crate) losses: Vec<Loss>,
+    pub(crate) failures: Vec<Order<ServerError>>,
+    pub(crate) losses: Vec<Order<LostReply>>,
     /// The number of messages that are still to be lost.
     pub(crate) lost_messages: usize,
     pub(crate) refuses: bool,
@@ -63,15 +63,13 @@ impl State {
         if let Some(name) = name {
             self.engine.set_name(session, name);
         }
-        self.links.insert(
-            session,
-            Link {
-                pusher,
-                takes_commands: kind == SessionKind::Command,
-                hangs: false,
-                hanging: Vec::new(),
-            },
-        );
+        let link = Link {
+            pusher,
+            takes_commands: kind == SessionKind::Command,
+            hangs: false,
+            hanging: Vec::new(),
+        };
+        self.links.insert(session, link);
         session
     }
 
@@ -88,12 +86,10 @@ impl State {
     pub(crate) fn cut(&mut self, session: SessionId) {
         self.links.remove(&session);
         self.engine.close(session);
-        for request in self
-            .backlog
-            .iter_mut()
-            .filter(|request| request.session == session)
-        {
-            request.answer = Answer::Nobody;
+        for request in &mut self.backlog {
+            if request.session == session {
+                request.answer = Answer::Nobody;
+            }
         }
     }
 
@@ -118,16 +114,18 @@ impl State {
         self.links.get(&session)?;
         let (answer, receiver) = oneshot::channel();
         self.enqueue(session, batch, Answer::Whole(answer));
-        self.run_backlog();
         Some(receiver)
     }
 
+    /// Takes a request, and runs it unless the server is stopped.
     pub(crate) fn enqueue(&mut self, session: SessionId, batch: Vec<Command>, answer: Answer) {
-        self.backlog.push_back(Request {
+        let request = Request {
             session,
             batch,
             answer,
-        });
+        };
+        self.backlog.push_back(request);
+        self.run_backlog();
     }
 
     /// Runs the pending requests in order, unless the server is stopped.
@@ -145,11 +143,7 @@ impl State {
     }
 
     fn run(&mut self, request: Request) {
-        let Request {
-            session,
-            batch,
-            answer,
-        } = request;
+        let (session, batch, answer) = (request.session, request.batch, request.answer);
         #[cfg(feature = "listen")]
         if matches!(answer, Answer::InOrder) {
             return batch
@@ -191,12 +185,8 @@ impl State {
     }
 
     pub(crate) fn execute(&mut self, session: SessionId, command: &Command) -> Reply {
-        let failing = self
-            .failures
-            .iter()
-            .position(|failure| (failure.when)(command));
-        if let Some(failing) = failing {
-            return Err(self.failures.remove(failing).error);
+        if let Some(error) = Order::take(&mut self.failures, command) {
+            return Err(error);
         }
         let now = self.now();
         self.engine.execute(session, command, now)
@@ -225,8 +215,10 @@ impl State {
         if link.hangs {
             return Some(LostReply::Hangs);
         }
-        let lost = self.losses.iter().position(|loss| (loss.when)(command))?;
-        link.takes_commands.then(|| self.losses.remove(lost).how)
+        match link.takes_commands {
+            true => Order::take(&mut self.losses, command),
+            false => None,
+        }
     }
 }
 

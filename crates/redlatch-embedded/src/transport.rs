@@ -1,18 +1,18 @@
-//! The transport to servers in this process.
+//! The transport to servers in this process, and its connections.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, future::poll_fn, sync::Arc, task::Poll};
 
 use async_trait::async_trait;
 use redlatch_core::runtime::{
-    Address, Dial, DialError, DialErrorKind, Dialed, Protocol, Purpose, Transport,
+    Address, Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Protocol, Purpose,
+    Push, Pushes, Transport, Value,
 };
 use tokio::sync::mpsc;
 
 use crate::{
     EmbeddedServer,
-    conn::{EmbeddedConn, EmbeddedPushes},
-    engine::SessionKind,
-    shared::Pusher,
+    engine::{SessionId, SessionKind},
+    shared::{self, Pusher},
 };
 
 /// Connects to servers in this process by the names that they have in this transport.
@@ -35,35 +35,24 @@ impl EmbeddedTransport {
         self.servers.insert(name.into(), server);
         self
     }
-
-    fn server(&self, address: &Address) -> Result<EmbeddedServer, DialError> {
-        let Address::Embedded(name) = address else {
-            let message = format!("{address} is not the address of an embedded server");
-            return Err(DialError {
-                kind: DialErrorKind::Unsupported,
-                message,
-            });
-        };
-        self.servers.get(name).cloned().ok_or_else(|| {
-            let message = format!("there is no embedded server called {name}");
-            DialError {
-                kind: DialErrorKind::Unreachable,
-                message,
-            }
-        })
-    }
 }
 
 #[async_trait]
 impl Transport for EmbeddedTransport {
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
-        let server = self.server(&dial.address)?;
+        let address = &dial.address;
+        let error = |kind, message| DialError { kind, message };
+        let Address::Embedded(name) = address else {
+            let message = format!("{address} is not the address of an embedded server");
+            return Err(error(DialErrorKind::Unsupported, message));
+        };
+        let Some(server) = self.servers.get(name).cloned() else {
+            let message = format!("there is no embedded server called {name}");
+            return Err(error(DialErrorKind::Unreachable, message));
+        };
         if dial.login.database != 0 {
             let message = "an embedded server has database 0 only".to_owned();
-            return Err(DialError {
-                kind: DialErrorKind::Refused,
-                message,
-            });
+            return Err(error(DialErrorKind::Refused, message));
         }
         let kind = match dial.purpose {
             Purpose::Command => SessionKind::Command,
@@ -73,17 +62,75 @@ impl Transport for EmbeddedTransport {
         let name = dial.login.client_name.as_deref();
         let connected = server.connect(kind, name, Pusher::Queue(pusher)).await;
         let Some(session) = connected else {
-            let message = format!("{} refuses connections", dial.address);
-            return Err(DialError {
-                kind: DialErrorKind::Unreachable,
-                message,
-            });
+            let message = format!("{address} refuses connections");
+            return Err(error(DialErrorKind::Unreachable, message));
         };
         Ok(Dialed {
-            conn: Arc::new(EmbeddedConn::new(server, session)),
+            conn: Arc::new(EmbeddedConn { server, session }),
             pushes: Box::new(EmbeddedPushes(pushes)),
             // Replies have the types of RESP2.
             protocol: Protocol::Resp2,
         })
     }
+}
+
+/// The client's end of a connection. Dropping it closes the connection.
+#[derive(Debug)]
+struct EmbeddedConn {
+    server: EmbeddedServer,
+    session: SessionId,
+}
+
+#[async_trait]
+impl Conn for EmbeddedConn {
+    async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
+        let len = batch.len();
+        // The transport ignores user and password, and so does a later login.
+        if let [command] = &*batch
+            && command.args().next() == Some(b"AUTH")
+        {
+            return vec![Outcome::Replied(Ok(Value::Status("OK".to_owned())))];
+        }
+        let submitted = self.server.state().submit(self.session, batch);
+        let Some(answer) = submitted else {
+            let closed = "the connection to the embedded server is closed";
+            return vec![Outcome::NotSent(closed.to_owned()); len];
+        };
+        breathe().await;
+        let answer = answer.await;
+        answer.unwrap_or_else(|_| vec![shared::unknown(); len])
+    }
+}
+
+impl Drop for EmbeddedConn {
+    fn drop(&mut self) {
+        self.server.state().cut(self.session);
+    }
+}
+
+/// The pushes of the server over one connection.
+#[derive(Debug)]
+struct EmbeddedPushes(mpsc::UnboundedReceiver<Push>);
+
+#[async_trait]
+impl Pushes for EmbeddedPushes {
+    async fn next(&mut self) -> Option<Push> {
+        self.0.recv().await
+    }
+}
+
+/// Yields once to the runtime.
+///
+/// A task that only talks to embedded servers can then not starve other tasks. A call can also be
+/// dropped after its command was handed over, as over a network.
+async fn breathe() {
+    let mut again = true;
+    poll_fn(|context| {
+        if std::mem::take(&mut again) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redlatch_core::runtime::{Command, ServerError};
+use redlatch_core::runtime::Command;
 
 /// The fate of a connection on which a reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,30 +17,25 @@ pub enum LostReply {
 
 type When = Box<dyn Fn(&Command) -> bool + Send>;
 
-/// A call whose reply is to be lost after it ran.
-pub(crate) struct Loss {
+/// An order for the next call for which `when` is true: an error in place of its run, or the loss
+/// of its reply.
+pub(crate) struct Order<T> {
     pub(crate) when: When,
-    pub(crate) how: LostReply,
+    pub(crate) what: T,
 }
 
-impl fmt::Debug for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loss")
-            .field("how", &self.how)
-            .finish_non_exhaustive()
+impl<T> Order<T> {
+    /// Takes the oldest order for a call.
+    pub(crate) fn take(orders: &mut Vec<Self>, command: &Command) -> Option<T> {
+        let at = orders.iter().position(|order| (order.when)(command))?;
+        Some(orders.remove(at).what)
     }
 }
 
-/// A call that is to fail without having run.
-pub(crate) struct Failure {
-    pub(crate) when: When,
-    pub(crate) error: ServerError,
-}
-
-impl fmt::Debug for Failure {
+impl<T: fmt::Debug> fmt::Debug for Order<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failure")
-            .field("error", &self.error)
+        f.debug_struct("Order")
+            .field("what", &self.what)
             .finish_non_exhaustive()
     }
 }
@@ -79,11 +74,9 @@ pub mod calls {
     }
 
     fn is_named(command: &Command, name: &str) -> bool {
-        command
-            .args()
-            .next()
-            .is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
+        let first = command.args().next();
+        first.is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
     }
 
-    const SCRIPT_CALLS: [&str; 4] = ["EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO"];
+    const SCRIPT_CALLS: [&str; 2] = ["EVAL", "EVALSHA"];
 }

@@ -37,10 +37,9 @@ impl<B: Body> HeldBody<B> {
         let hold = hold.filter(|_| !inner.is_end_stream());
         let lost = hold.as_ref().filter(|_| stops).map(Hold::lost);
         Self {
-            inner: Some(inner),
-            refusal: None,
             hold,
             lost,
+            ..Self::free(inner)
         }
     }
 }
@@ -93,15 +92,9 @@ impl<B: Body<Data: From<&'static [u8]>, Error: Into<BoxError>>> Body for HeldBod
             }
         }
         let frame = ready!(inner.poll_frame(context));
-        let ended = match &frame {
-            Some(Ok(_)) => this
-                .inner
-                .as_ref()
-                .as_pin_ref()
-                .is_none_or(|b| b.is_end_stream()),
-            Some(Err(_)) | None => true,
-        };
-        if ended {
+        let inner = this.inner.as_ref().as_pin_ref();
+        let has_ended = inner.is_none_or(|inner| inner.is_end_stream());
+        if has_ended || !matches!(frame, Some(Ok(_))) {
             *this.lost = None;
             *this.hold = None;
         }

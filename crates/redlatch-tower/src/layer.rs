@@ -47,25 +47,37 @@ pub(crate) struct Settings {
     pub(crate) until: Until,
 }
 
+impl Settings {
+    /// Creates the default settings, which answer with `busy` if others have what a request needs.
+    fn new(source: Arc<Source>, busy: StatusCode) -> Self {
+        Self {
+            source,
+            wait: Duration::ZERO,
+            busy,
+            until: Until::default(),
+        }
+    }
+}
+
 /// Lets at most n requests at a time through, over all replicas that use the same semaphore.
 ///
 /// A request takes a permit in `call`, and gives it back after the response. See the crate's page.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a layer has no effect before it is added to a service"]
 pub struct LimitLayer<D = Undecided> {
     settings: Settings,
-    decided: D,
+    on_unavailable: D,
 }
 
 /// Lets one request per name through at a time, over all replicas.
 ///
 /// A request takes its lock in `call`, and gives it back after the response. The extensions of the
 /// request have the [`Token`](redlatch::Token) of its hold. See the crate's page.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a layer has no effect before it is added to a service"]
 pub struct LockLayer<D = Undecided> {
     settings: Settings,
-    decided: D,
+    on_unavailable: D,
 }
 
 impl LimitLayer {
@@ -126,14 +138,10 @@ impl LimitLayer {
     /// # }
     /// ```
     pub fn by(semaphore: impl Fn(&Parts) -> Option<Semaphore> + Send + Sync + 'static) -> Self {
+        let source = Arc::new(move |request: &Parts| semaphore(request).map(Object::Permit));
         Self {
-            settings: Settings {
-                source: Arc::new(move |request| semaphore(request).map(Object::Permit)),
-                wait: Duration::ZERO,
-                busy: StatusCode::SERVICE_UNAVAILABLE,
-                until: Until::default(),
-            },
-            decided: Undecided(()),
+            settings: Settings::new(source, StatusCode::SERVICE_UNAVAILABLE),
+            on_unavailable: Undecided(()),
         }
     }
 }
@@ -171,14 +179,10 @@ impl LockLayer {
     /// # }
     /// ```
     pub fn new(lock: impl Fn(&Parts) -> Option<Lock> + Send + Sync + 'static) -> Self {
+        let source = Arc::new(move |request: &Parts| lock(request).map(Object::Lock));
         Self {
-            settings: Settings {
-                source: Arc::new(move |request| lock(request).map(Object::Lock)),
-                wait: Duration::ZERO,
-                busy: StatusCode::CONFLICT,
-                until: Until::default(),
-            },
-            decided: Undecided(()),
+            settings: Settings::new(source, StatusCode::CONFLICT),
+            on_unavailable: Undecided(()),
         }
     }
 }
@@ -304,7 +308,7 @@ macro_rules! settings {
             pub fn on_unavailable(self, unavailable: Unavailable) -> $layer<Decided> {
                 $layer {
                     settings: self.settings,
-                    decided: Decided(unavailable),
+                    on_unavailable: Decided(unavailable),
                 }
             }
         }
@@ -313,16 +317,7 @@ macro_rules! settings {
             type Service = Held<S>;
 
             fn layer(&self, inner: S) -> Held<S> {
-                Held::new(inner, self.settings.clone(), self.decided.0)
-            }
-        }
-
-        impl<D: fmt::Debug> fmt::Debug for $layer<D> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($layer))
-                    .field("settings", &self.settings)
-                    .field("on_unavailable", &self.decided)
-                    .finish()
+                Held::new(inner, self.settings.clone(), self.on_unavailable.0)
             }
         }
     };

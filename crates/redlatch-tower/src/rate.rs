@@ -207,7 +207,7 @@ impl<S> Layer<S> for RateLimitLayer<Decided> {
 /// A service that takes a token of a rate limiter before the inner service works on a request.
 ///
 /// It is ready when the inner service is. Readiness costs nothing and takes nothing.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RateLimited<S> {
     inner: S,
     layer: RateLimitLayer<Decided>,
@@ -297,14 +297,5 @@ impl<D: fmt::Debug> fmt::Debug for RateLimitLayer<D> {
             .field("policy", &self.policy)
             .field("fail", &self.decided)
             .finish_non_exhaustive()
-    }
-}
-
-impl<S: fmt::Debug> fmt::Debug for RateLimited<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimited")
-            .field("inner", &self.inner)
-            .field("layer", &self.layer)
-            .finish()
     }
 }

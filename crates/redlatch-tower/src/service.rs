@@ -1,7 +1,6 @@
 //! The service that both layers make.
 
 use std::{
-    fmt,
     future::Future,
     mem,
     pin::Pin,
@@ -23,11 +22,11 @@ use crate::{
 /// A service that holds a lock or a permit while the inner service works on a request.
 ///
 /// It is ready when the inner service is. Readiness costs nothing and holds nothing.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Held<S> {
     inner: S,
     settings: Settings,
-    unavailable: Unavailable,
+    on_unavailable: Unavailable,
 }
 
 /// The future of a response. If it is dropped, as when a client hangs up, the lock or permit is
@@ -36,11 +35,11 @@ pub type ResponseFuture<B, E> =
     Pin<Box<dyn Future<Output = Result<Response<HeldBody<B>>, E>> + Send>>;
 
 impl<S> Held<S> {
-    pub(crate) const fn new(inner: S, settings: Settings, unavailable: Unavailable) -> Self {
+    pub(crate) const fn new(inner: S, settings: Settings, on_unavailable: Unavailable) -> Self {
         Self {
             inner,
             settings,
-            unavailable,
+            on_unavailable,
         }
     }
 }
@@ -65,7 +64,7 @@ where
         let mut inner = mem::replace(&mut self.inner, clone);
         let (mut parts, body) = request.into_parts();
         let object = (self.settings.source)(&parts);
-        let (unavailable, busy) = (self.unavailable, self.settings.busy);
+        let (unavailable, busy) = (self.on_unavailable, self.settings.busy);
         let (wait, until) = (self.settings.wait, self.settings.until);
         Box::pin(async move {
             let hold = match object {
@@ -96,15 +95,5 @@ where
                 Until::Body => response.map(|body| HeldBody::held(body, hold, stops)),
             })
         })
-    }
-}
-
-impl<S: fmt::Debug> fmt::Debug for Held<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
-            .field("inner", &self.inner)
-            .field("settings", &self.settings)
-            .field("on_unavailable", &self.unavailable)
-            .finish()
     }
 }

@@ -53,14 +53,14 @@ fn from_file(file: &Path) -> Result<String, Failure> {
 /// The library checks the rest, but a second line would be a part of the address for it.
 fn check(url: &str, place: &str) -> Result<String, Failure> {
     let url = url.trim();
-    if !url.is_empty() && !url.contains(char::is_whitespace) && !url.contains("://") {
-        return Err(wrong(format!(
-            "redis:// is missing at the beginning of the address in {place}; it is like redis://host:port"
-        )));
-    }
     if url.is_empty() || url.contains(char::is_whitespace) {
         return Err(wrong(format!(
             "{place} has no address of one line like redis://host:port"
+        )));
+    }
+    if !url.contains("://") {
+        return Err(wrong(format!(
+            "redis:// is missing at the beginning of the address in {place}; it is like redis://host:port"
         )));
     }
     Ok(url.to_owned())
@@ -96,21 +96,17 @@ pub(super) fn without_password(url: &str) -> String {
     };
     let rest = head.split_once("://").map_or(head, |(_, rest)| rest);
     let scheme = &head[..head.len() - rest.len()];
-    let mut shown = match rest.rsplit_once('@') {
-        Some((login, host)) => match login.split_once(':') {
-            Some((user, _)) => format!("{scheme}{user}:***@{host}"),
-            None => head.to_owned(),
-        },
+    let login = rest.rsplit_once('@');
+    let user = login.and_then(|(login, host)| Some((login.split_once(':')?.0, host)));
+    let mut shown = match user {
+        Some((user, host)) => format!("{scheme}{user}:***@{host}"),
         None => head.to_owned(),
     };
     for (number, parameter) in query.iter().flat_map(|query| query.split('&')).enumerate() {
         shown.push(if number == 0 { '?' } else { '&' });
         match parameter.split_once('=') {
             Some((name, _)) if SHOWN.contains(&name) => shown.push_str(parameter),
-            Some((name, _)) => {
-                shown.push_str(name);
-                shown.push_str("=***");
-            }
+            Some((name, _)) => shown.push_str(&format!("{name}=***")),
             // Perhaps the end of a password with an ampersand.
             None => shown.push_str("***"),
         }
@@ -146,10 +142,29 @@ mod tests {
 
     #[test]
     fn what_may_be_secret_is_not_shown() {
-        let url = "redis://app:pw@h/1?db=2&pass=abc&SeCrEt";
-        assert_eq!(
-            without_password(url),
-            "redis://app:***@h/1?db=2&pass=***&***"
-        );
+        for (url, shown) in [
+            ("redis://app:a@b:c@h:1/0", "redis://app:***@h:1/0"),
+            ("rediss://:secret@h", "rediss://:***@h"),
+            ("redis://app@h", "redis://app@h"),
+            ("redis://h/x", "redis://h/x"),
+            ("redis://app:secret/x@h", "redis://app:***@h"),
+            ("redis://app:secret?x@h", "redis://app:***@h"),
+            ("redis://h?lease=5s", "redis://h?lease=5s"),
+            ("redis://h?token=secret&db=1", "redis://h?token=***&db=1"),
+            (
+                "redis+sentinel://h/svc?sentinel_password=secret&db=1",
+                "redis+sentinel://h/svc?sentinel_password=***&db=1",
+            ),
+            (
+                "redis://app:pw@h/1?db=2&pass=abc&SeCrEt",
+                "redis://app:***@h/1?db=2&pass=***&***",
+            ),
+            (
+                "unix:///run/r.sock?pass=secret",
+                "unix:///run/r.sock?pass=***",
+            ),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
     }
 }

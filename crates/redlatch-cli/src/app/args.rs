@@ -102,7 +102,6 @@ pub(crate) enum Verb {
     /// Show it with: redlatch man | man -l -
     Man {
         /// The verb.
-        #[arg(value_name = "VERB")]
         verb: Option<String>,
     },
     /// Print a script that completes the command line in a shell.

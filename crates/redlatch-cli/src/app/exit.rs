@@ -1,6 +1,6 @@
 //! Exit codes, and errors with what to do about them.
 
-use std::{error::Error as _, process::ExitCode};
+use std::{error::Error as _, io::Write, process::ExitCode};
 
 use redlatch::{Error, ErrorKind, runtime::ServerError};
 
@@ -73,11 +73,9 @@ impl Failure {
 
 /// Prints a message for whoever runs the command.
 pub(crate) fn warn(message: &str) {
+    let line = format!("redlatch: {message}\n");
     // `eprintln!` panics if nobody reads any more.
-    let _ = std::io::Write::write_all(
-        &mut std::io::stderr(),
-        format!("redlatch: {message}\n").as_bytes(),
-    );
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// What the library advises a program, and what that is for whoever runs the command.
@@ -115,6 +113,8 @@ pub(crate) const NO_RENAME: &str =
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        let reason = error.reason();
+        let is_answer = reason.is_some_and(|reason| reason.is::<ServerError>());
         let (code, advice) = match error.kind() {
             ErrorKind::InvalidName | ErrorKind::InvalidLease | ErrorKind::InvalidOption => {
                 (USAGE, "see redlatch help")
@@ -136,18 +136,13 @@ impl From<Error> for Failure {
             ),
             ErrorKind::TooManyAttempts => (BUSY, "try again"),
             ErrorKind::Lost(_) => (LOST, ""),
-            // The server has answered, and the text itself says what to do.
-            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
-                if error
-                    .reason()
-                    .is_some_and(|reason| reason.is::<ServerError>()) =>
-            {
-                (NO_SERVER, "")
-            }
-            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => {
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if !is_answer => {
                 (NO_SERVER, "check address and network")
             }
-            ErrorKind::UnsupportedServer
+            // The server has answered, and the text itself says what to do.
+            ErrorKind::Unavailable
+            | ErrorKind::OutcomeUnknown
+            | ErrorKind::UnsupportedServer
             | ErrorKind::ServerFull
             | ErrorKind::NotEnoughReplicas
             | ErrorKind::Protocol => (NO_SERVER, ""),

@@ -62,10 +62,9 @@ pub(crate) async fn ask(question: &str) -> Result<bool, Failure> {
         io::stdin().lock().read_line(&mut line)?;
         Ok::<_, io::Error>(line)
     });
-    let answer = answer
-        .await
-        .map_err(|error| Failure::own(format!("the question failed: {error}")))?
-        .map_err(|error| Failure::own(format!("no answer from the terminal: {error}")))?;
+    let failed = |error| Failure::own(format!("the question failed: {error}"));
+    let unanswered = |error| Failure::own(format!("no answer from the terminal: {error}"));
+    let answer = answer.await.map_err(failed)?.map_err(unanswered)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

@@ -12,14 +12,14 @@ use tracing_subscriber::{
     registry,
 };
 
-use super::exit::{Failure, USAGE};
+use super::exit::Failure;
 
 /// Begins to show events, the more the higher `verbose` is, and to append those of holds to `path`,
 /// if there is one. `application` is what others see as the holder.
 pub(crate) fn begin(verbose: u8, path: Option<&Path>, application: &str) -> Result<(), Failure> {
     let filter = match env::var("RUST_LOG") {
         Ok(chosen) if verbose == 0 && !chosen.is_empty() => EnvFilter::try_new(chosen)
-            .map_err(|error| Failure::new(USAGE, format!("RUST_LOG cannot be read: {error}")))?,
+            .map_err(|error| Failure::usage(format!("RUST_LOG cannot be read: {error}")))?,
         _ => {
             EnvFilter::new(["off", "redlatch=info", "redlatch=debug"][usize::from(verbose.min(2))])
         }
@@ -28,10 +28,7 @@ pub(crate) fn begin(verbose: u8, path: Option<&Path>, application: &str) -> Resu
         let file = File::options().append(true).create(true).open(path);
         let file = file.map_err(|error| {
             let shown = path.display();
-            Failure::new(
-                USAGE,
-                format!("the recording {shown} cannot be written: {error}"),
-            )
+            Failure::usage(format!("the recording {shown} cannot be written: {error}"))
         })?;
         let only = Targets::new().with_target(TARGET, tracing::Level::TRACE);
         let recorder = Recorder::new(file).application(application);

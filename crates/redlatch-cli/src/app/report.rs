@@ -5,7 +5,7 @@ use std::{fs::File, io::Write, path::Path, time::Duration};
 use serde::Serialize;
 
 use super::{
-    exit::{Failure, USAGE, warn},
+    exit::{Failure, warn},
     job::{Cut, Ended, Outcome},
 };
 
@@ -65,32 +65,41 @@ impl Report {
     }
 }
 
-/// The file of the report. It is opened before anything is acquired.
-#[derive(Debug)]
-pub(crate) struct ReportFile(Option<File>);
-
-impl ReportFile {
-    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let open = |path: &Path| {
-            File::create(path).map_err(|error| {
-                let shown = path.display();
-                Failure::new(
-                    USAGE,
-                    format!("the report {shown} cannot be written: {error}"),
-                )
-            })
-        };
-        path.map(open).transpose().map(Self)
+/// Runs `attempt`, and writes the report of it. The file is opened before anything is acquired.
+pub(crate) async fn reported(
+    path: Option<&Path>,
+    names: Vec<String>,
+    attempt: impl AsyncFnOnce(&mut Report) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let open = |path: &Path| {
+        File::create(path).map_err(|error| {
+            let shown = path.display();
+            Failure::usage(format!("the report {shown} cannot be written: {error}"))
+        })
+    };
+    let file = path.map(open).transpose()?;
+    let mut report = Report {
+        names,
+        outcome: "failed",
+        ..Report::default()
+    };
+    let ended = attempt(&mut report).await;
+    match &ended {
+        Ok(code) => report.code = *code,
+        Err(failure) => {
+            report.code = failure.code;
+            let message = Some(failure.message.clone());
+            report.message = message.filter(|message| !message.is_empty());
+        }
     }
-
-    /// Writes the report. The command has ended, so a failure changes no exit code.
-    pub(crate) fn write(self, report: &Report) {
-        let Some(mut file) = self.0 else { return };
-        let text = serde_json::to_string(report).unwrap_or_default();
+    if let Some(mut file) = file {
+        let text = serde_json::to_string(&report).unwrap_or_default();
+        // The command has ended, so a failure changes no exit code.
         if let Err(error) = writeln!(file, "{text}") {
             warn(&format!("the report cannot be written: {error}"));
         }
     }
+    ended
 }
 
 /// Returns whole milliseconds.

@@ -13,7 +13,7 @@ use super::{
     address,
     args::ServerArgs,
     exit::{ADDRESS, Failure, NO_SERVER, USAGE, warn},
-    out::clean,
+    out::{self, clean},
     span::short,
 };
 
@@ -79,6 +79,17 @@ pub(crate) async fn look_by(builder: ClientBuilder) -> Result<Client, Failure> {
     }
 }
 
+/// Works with a client, and closes it. Prints the result.
+pub(crate) async fn answer(
+    client: Client,
+    work: impl AsyncFnOnce(&Client) -> Result<String, Failure>,
+) -> Result<u8, Failure> {
+    let answer = work(&client).await;
+    close(&client).await;
+    out::print(&answer?)?;
+    Ok(0)
+}
+
 /// Resolves after a moment if the port of the only server refuses a connection.
 pub(crate) fn refused(builder: &ClientBuilder) -> impl Future<Output = Failure> + use<> {
     let host = builder.host().map(|(host, port)| (host.to_owned(), port));
@@ -88,10 +99,9 @@ pub(crate) fn refused(builder: &ClientBuilder) -> impl Future<Output = Failure> 
             && let Err(error) = TcpStream::connect((host.as_str(), port)).await
             && error.kind() == io::ErrorKind::ConnectionRefused
         {
-            let host = if host.contains(':') {
-                format!("[{host}]")
-            } else {
-                host
+            let host = match host.contains(':') {
+                true => format!("[{host}]"),
+                false => host,
             };
             let message = format!("nothing listens at {host}:{port}; check address and network");
             return Failure::new(NO_SERVER, message);
@@ -104,11 +114,9 @@ pub(crate) fn refused(builder: &ClientBuilder) -> impl Future<Output = Failure> 
 /// try, whose answer is awaited.
 pub(crate) fn left(end: Instant) -> Duration {
     let left = end.saturating_duration_since(Instant::now());
-    if left < AN_ANSWER {
-        Duration::ZERO
-    } else {
-        left
-    }
+    Some(left)
+        .filter(|left| *left >= AN_ANSWER)
+        .unwrap_or_default()
 }
 
 /// A server that is well may take so long on a busy machine.
@@ -124,16 +132,12 @@ pub(crate) async fn connect_within(
     };
     // A shorter bound would make a server that is well look dead.
     let wait = wait.max(SHORTEST);
-    match tokio::time::timeout(wait, connect(builder)).await {
-        Ok(connected) => connected,
-        Err(_) => Err(Failure::new(
-            NO_SERVER,
-            format!(
-                "no server answers within {}; check address and network",
-                short(wait)
-            ),
-        )),
-    }
+    let connected = tokio::time::timeout(wait, connect(builder)).await;
+    connected.unwrap_or_else(|_| {
+        let span = short(wait);
+        let message = format!("no server answers within {span}; check address and network");
+        Err(Failure::new(NO_SERVER, message))
+    })
 }
 
 /// Returns the failure of a client whose options are wrong. Here only the address or an option of
@@ -153,9 +157,8 @@ fn tls(args: &ServerArgs, url: &str) -> Result<Option<TlsOptions>, Failure> {
     let is_tls = url.starts_with("rediss") || url.starts_with("valkeys");
     let read = |option: &Option<PathBuf>, variable: &str| {
         let of_environment = || env::var_os(variable).filter(|file| is_tls && !file.is_empty());
-        let file = option
-            .clone()
-            .or_else(|| of_environment().map(PathBuf::from));
+        let of_environment = || of_environment().map(PathBuf::from);
+        let file = option.clone().or_else(of_environment);
         let read = |file: PathBuf| {
             fs::read(&file).map_err(|error| {
                 let shown = file.display();
@@ -166,14 +169,12 @@ fn tls(args: &ServerArgs, url: &str) -> Result<Option<TlsOptions>, Failure> {
     };
     let mut tls = TlsOptions::default();
     tls.root_pem = read(&args.cacert, "REDLATCH_CACERT")?;
-    tls.client_pem = match (
-        read(&args.cert, "REDLATCH_CERT")?,
-        read(&args.key, "REDLATCH_KEY")?,
-    ) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => return Err(Failure::usage("--cert and --key go together")),
-    };
+    let certificate = read(&args.cert, "REDLATCH_CERT")?;
+    let key = read(&args.key, "REDLATCH_KEY")?;
+    if certificate.is_some() != key.is_some() {
+        return Err(Failure::usage("--cert and --key go together"));
+    }
+    tls.client_pem = certificate.zip(key);
     Ok((tls != TlsOptions::default()).then_some(tls))
 }
 

@@ -15,7 +15,7 @@ use super::{
 pub(crate) const VERSION: u32 = 1;
 
 /// One object as JSON.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ObjectView {
     v: u32,
     name: String,
@@ -108,13 +108,7 @@ impl ObjectView {
             kind: object.kind.to_string(),
             holders: object.holders.iter().map(HolderView::of).collect(),
             waiters: object.waiters,
-            permits: None,
-            latch: None,
-            limit: None,
-            value: None,
-            slot: None,
-            last: None,
-            unreadable: None,
+            ..Self::default()
         };
         match &object.state {
             ObjectState::Permits { total, available } => {
@@ -241,11 +235,8 @@ pub(crate) fn rows(object: &Object, long: bool) -> Vec<Vec<String>> {
     if object.holders.is_empty() {
         return vec![row(None)];
     }
-    object
-        .holders
-        .iter()
-        .map(|holder| row(Some(holder)))
-        .collect()
+    let holders = object.holders.iter();
+    holders.map(|holder| row(Some(holder))).collect()
 }
 
 /// Says who a holder is: application, process and host, or else its owner; and why it holds.
@@ -283,15 +274,13 @@ fn state(object: &Object, holder: Option<&ObjectHolder>, long: bool) -> String {
             running: Some(slot),
             ..
         } => Some(format!("runs slot {}", clean(&slot.to_string()))),
-        ObjectState::Job {
-            last: Some(last), ..
-        } if long => Some(clean(&last.to_string())),
-        ObjectState::Job {
-            last: Some(last), ..
-        } => {
-            let slot = clean(&last.slot.to_string());
-            Some(format!("slot {slot} {}", last.outcome.as_str()))
-        }
+        ObjectState::Job { last, .. } => last.as_ref().map(|last| match long {
+            true => clean(&last.to_string()),
+            false => {
+                let slot = clean(&last.slot.to_string());
+                format!("slot {slot} {}", last.outcome.as_str())
+            }
+        }),
         _ => None,
     };
     let broken = holder.and_then(|holder| holder.broken.as_deref());
@@ -300,10 +289,9 @@ fn state(object: &Object, holder: Option<&ObjectHolder>, long: bool) -> String {
         by => format!("not renewed any more, by {}", clean(by)),
     });
     let parts: Vec<_> = broken.into_iter().chain(own).chain(common).collect();
-    if parts.is_empty() {
-        none()
-    } else {
-        parts.join(", ")
+    match parts[..] {
+        [] => none(),
+        _ => parts.join(", "),
     }
 }
 

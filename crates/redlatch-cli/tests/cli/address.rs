@@ -138,8 +138,7 @@ async fn wrong_usage_is_64() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_of_another_kind_is_a_usage_error_that_says_so() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.fair_lock("a").lock().await.unwrap();
+    let _held = world.client().await.fair_lock("a").lock().await.unwrap();
     world.ends(64, "run a -- true").await.says("fair");
 }
 

@@ -2,13 +2,15 @@
 
 use redlatch::runtime::Command;
 
-use crate::support::{World, eventually, finished, json};
+use crate::{
+    support::{World, finished, json},
+    world::until,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.lock("a").lock().await.unwrap();
+    let _held = world.client().await.lock("a").lock().await.unwrap();
     let foreign = Command::new("SET").arg("redlatch:{b}").arg("text");
     world.server.execute(&foreign).unwrap();
     let listed = world.ends(0, "ls").await;
@@ -34,10 +36,8 @@ async fn a_latch_that_is_not_set_is_not_open() {
     let looks = world.server.command_count("EVALSHA");
     let mut child = world.start("wait --latch ready");
     let server = world.server.clone();
-    eventually("a look at the latch", || {
-        (server.command_count("EVALSHA") > looks + 1).then_some(())
-    })
-    .await;
+    let has_looked = || server.command_count("EVALSHA") > looks + 1;
+    until("a look at the latch", has_looked).await;
     let client = world.client().await;
     let latch = client.count_down_latch("ready");
     latch.try_set_count(1).await.unwrap();
@@ -49,8 +49,7 @@ async fn a_latch_that_is_not_set_is_not_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_asks_for_the_kind_and_the_holders_once() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.fair_lock("a").lock().await.unwrap();
+    let _held = world.client().await.fair_lock("a").lock().await.unwrap();
     let before = world.server.command_count("HMGET");
     world.ends(75, "wait a -w 2s").await;
     // The first look, and that for the message.

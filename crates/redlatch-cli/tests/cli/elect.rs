@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use crate::{
-    support::{World, finished, json, pid_of, read_lines, sh, signal},
+    support::{World, finished, pid_of, read_lines, sh, signal},
     verbs::LEADS,
     world::is_alive,
 };
@@ -58,41 +58,6 @@ async fn a_signal_ends_the_wait_or_the_command_and_gives_the_name_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_term_that_is_ended_by_force_ends_the_command() {
-    let world = World::new().await;
-    let args = sh("elect boss --lease 1s --pause 10ms", LEADS);
-    let child = world.start(&args);
-    let first = world.lines("started", 1).await.remove(0);
-    let client = world.client().await;
-    assert!(client.election("boss").force_release().await.unwrap());
-    // It leads again, and the first command is dead by then.
-    world.lines("started", 2).await;
-    assert!(!is_alive(&first));
-    world.stop();
-    finished(child).await.ends(0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_forbidden_renewal_gives_the_leader_time_to_end() {
-    let world = World::new().await;
-    let polite = "trap 'echo told >> told; sleep 0.2; echo over >> told; exit 0' TERM; \
-         echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
-    let args = sh("elect boss --lease 12s --pause 10ms --note reindex", polite);
-    let child = world.start(&args);
-    world.lines("started", 1).await;
-    let shown = json(&world.redlatch("show boss --json").await.stdout);
-    let holder = &shown["holders"][0];
-    assert_eq!(holder["note"], "reindex");
-    let token = holder["token"].to_string();
-    world.ends(0, &["break", "boss", "--token", &token]).await;
-    // It leads again once the command has ended.
-    world.lines("started", 2).await;
-    assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
-    world.stop();
-    finished(child).await.ends(0).says("exit code 0");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
     let world = World::new().await;
     let stubborn = "trap '' TERM; while :; do echo $$ $(date +%s%N) >> beats; done";
@@ -105,10 +70,8 @@ async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
     let taken: u64 = next.await.stdout.trim().parse().unwrap();
     // The first candidate may lead again by now, with another process.
     let beats = read_lines(&world.file("beats"));
-    let beats: Vec<_> = beats
-        .iter()
-        .map(|beat| beat.split_once(' ').unwrap())
-        .collect();
+    let beats = beats.iter().map(|beat| beat.split_once(' ').unwrap());
+    let beats: Vec<_> = beats.collect();
     let of_first = beats.iter().filter(|(pid, _)| *pid == beats[0].0);
     let last = of_first.map(|(_, at)| at.parse::<u64>().unwrap()).max();
     assert!(last < Some(taken), "alive at {last:?}, after {taken}");

@@ -6,9 +6,9 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    support::{GENEROUS, World, eventually, finished, has, pid_of, read_lines, sh, signal},
+    support::{GENEROUS, World, finished, has, pid_of, read_lines, sh, signal},
     wire::Wire,
-    world::{is_alive, suspend},
+    world::{is_alive, suspend, until},
 };
 
 /// Ignores TERM, and writes the time, in ns, all the time. `date` is a process of its own, so it is
@@ -21,7 +21,7 @@ const FAMILY: &str =
 
 /// Notes TERM, and ends with it.
 const POLITE: &str =
-    "trap 'echo told > told; exit 0' TERM; echo up >> started; while :; do sleep 0.1; done";
+    "trap 'echo told > told; exit 0' TERM; echo $$ >> started; while :; do sleep 0.1; done";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_kills_the_command_before_anybody_else_has_the_name() {
@@ -64,15 +64,14 @@ async fn a_forced_end_ends_the_command_at_once() {
     let is_told = async |verb: &str, by: &str| {
         let world = World::new().await;
         let child = world.start(&sh(&format!("{verb} --lease 1h"), POLITE));
-        world.lines("started", 1).await;
-        let client = world.client().await;
-        let holder = client.object("a").await.unwrap().unwrap().holders.remove(0);
-        let token = holder.token.unwrap().to_string();
-        world
-            .ends(0, &format!("break a --token {token} {by}"))
-            .await;
+        let first = world.lines("started", 1).await.remove(0);
+        let token = world.token("a").await;
+        let end = format!("break a --token {token} {by}");
+        world.ends(0, &end).await;
         if verb == "elect a" {
+            // It leads again, and the first command is dead by then.
             world.lines("started", 2).await;
+            assert!(!is_alive(&first));
             signal(pid_of(&child), "TERM");
         }
         finished(child).await
@@ -129,18 +128,27 @@ async fn a_hold_ended_by_force_kills_the_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forbidden_renewal_gives_the_command_time_to_end() {
-    let world = World::new().await;
-    let polite = "trap 'echo told > told; sleep 0.2; echo over >> told; exit 0' TERM; \
-         echo up >> started; while :; do sleep 0.1; done";
-    let run = sh("run --lease 12s --kill-after 5s a", polite);
-    let child = world.start(&run);
-    world.lines("started", 1).await;
-    let token = world.client().await.lock("a").info().await.unwrap();
-    let token = token.unwrap().token.to_string();
-    world.ends(0, &["break", "a", "--token", &token]).await;
-    finished(child).await.ends(76).says("exit code 0");
-    assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
+async fn a_forbidden_renewal_gives_command_and_leader_time_to_end() {
+    let is_told = async |verb: &str, code: i32| {
+        let world = World::new().await;
+        let polite = "trap 'echo told >> told; sleep 0.2; echo over >> told; exit 0' TERM; \
+             echo $$ >> started; while [ ! -e stop ]; do sleep 0.05; done";
+        let line = format!("{verb} --lease 12s --kill-after 5s --note reindex a");
+        let child = world.start(&sh(&line, polite));
+        world.lines("started", 1).await;
+        let holder = world.holder("a").await;
+        assert_eq!(holder.note.as_deref(), Some("reindex"));
+        let token = holder.token.unwrap().to_string();
+        world.ends(0, &["break", "a", "--token", &token]).await;
+        if verb.starts_with("elect") {
+            // It leads again once the command has ended.
+            world.lines("started", 2).await;
+            world.stop();
+        }
+        finished(child).await.ends(code).says("exit code 0");
+        assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
+    };
+    tokio::join!(is_told("run", 76), is_told("elect --pause 10ms", 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,10 +258,8 @@ async fn a_command_that_was_suspended_beyond_the_deadline_does_nothing_more() {
     let beats = read_lines(&world.file("beats")).len();
     for pid in [&wrapper, &guardian, &command] {
         // The command may be dead already.
-        let _ = std::process::Command::new("kill")
-            .arg("-CONT")
-            .arg(pid)
-            .status();
+        let mut kill = std::process::Command::new("kill");
+        let _ = kill.arg("-CONT").arg(pid).status();
     }
     finished(child).await.ends(76).says("signal 9");
     assert!(!world.file("told").exists(), "KILL comes first");
@@ -268,10 +274,8 @@ async fn a_killed_guardian_is_replaced() {
     let pids = world.lines("pids", 3).await;
     let first = guardian_of(&pid_of(&child)).unwrap();
     signal(&first, "KILL");
-    eventually("another guardian", || {
-        guardian_of(&pid_of(&child)).filter(|second| *second != first)
-    })
-    .await;
+    let is_another = || guardian_of(&pid_of(&child)).is_some_and(|second| second != first);
+    until("another guardian", is_another).await;
     signal(pid_of(&child), "KILL");
     all_dead(&pids).await;
 }
@@ -307,10 +311,8 @@ async fn the_guardian_outlives_signals_to_everything() {
 }
 
 async fn all_dead(pids: &[String]) {
-    eventually("the group to be dead", || {
-        (!pids.iter().any(|pid| is_alive(pid))).then_some(())
-    })
-    .await;
+    let is_dead = || !pids.iter().any(|pid| is_alive(pid));
+    until("the group to be dead", is_dead).await;
 }
 
 /// Returns the live process that guards for `pid`.
@@ -320,8 +322,6 @@ fn guardian_of(pid: &str) -> Option<String> {
         let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
         line.contains("__guardian") && is_alive(child)
     };
-    children
-        .split_whitespace()
-        .find(is_guardian)
-        .map(str::to_owned)
+    let found = children.split_whitespace().find(is_guardian);
+    found.map(str::to_owned)
 }

@@ -26,10 +26,8 @@ async fn the_command_runs_while_the_rate_lets_it_through() {
     let busy = world.ends(75, &print).await;
     busy.says("busy: the rate of a is used up; the command may pass in 59m");
     assert_eq!(busy.stdout, "");
-    world
-        .ends(75, &[&["-q"], &print[..]].concat())
-        .await
-        .prints("");
+    let quiet = [&["-q"], &print[..]].concat();
+    world.ends(75, &quiet).await.prints("");
     let named = ["limit", "--rate", "1/h", "--", "-x", "--", "true"];
     world.ends(0, &named).await;
     owes(&world, "-x", 1).await;
@@ -57,9 +55,8 @@ async fn a_wait_ends_when_the_pass_counts_or_at_once_if_it_is_too_short() {
 async fn a_signal_ends_the_wait_and_gives_the_tokens_back() {
     let world = World::new().await;
     let call = "limit a --rate 6/h --burst 3 --cost 3 -- touch ran";
-    world
-        .ends(0, "limit a --rate 6/h --burst 3 --cost 2 -- true")
-        .await;
+    let before = "limit a --rate 6/h --burst 3 --cost 2 -- true";
+    world.ends(0, before).await;
     owes(&world, "a", 2).await;
     let child = world.start(call);
     owes(&world, "a", 5).await;
@@ -72,12 +69,10 @@ async fn a_signal_ends_the_wait_and_gives_the_tokens_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_input_is_refused_with_what_to_write() {
     let world = World::new().await;
+    let no_rate = "\"10\" is no rate; write it as 10/s, 100/m or 1/90s";
     for (options, says) in [
         ("", "--rate <N/SPAN>"),
-        (
-            "--rate 10",
-            "\"10\" is no rate; write it as 10/s, 100/m or 1/90s",
-        ),
+        ("--rate 10", no_rate),
         ("--rate 0/s", "is no rate"),
         ("--rate 1/x", "is no rate"),
         ("--rate 1/s --burst 0", "--burst <N>"),
@@ -102,9 +97,8 @@ async fn wrong_input_is_refused_with_what_to_write() {
     let _held = world.client().await.lock("lock").lock().await.unwrap();
     let wrong = world.ends(64, "limit lock --rate 1/s -- touch ran").await;
     wrong.says("belongs to a lock, not to a rate limiter");
-    world
-        .ends(127, "limit a --rate 1/s -- no-such-command")
-        .await;
+    let missing = "limit a --rate 1/s -- no-such-command";
+    world.ends(127, missing).await;
     assert!(!world.file("ran").exists());
     assert_eq!(world.client().await.object("a").await.unwrap(), None);
 }

@@ -44,11 +44,8 @@ async fn bash_completes_verbs_and_options() {
         String::from_utf8(bash.output().unwrap().stdout).unwrap()
     };
     for (words, completed) in [("br", "break"), ("ls --wa", "--watch"), ("__", "")] {
-        assert_eq!(
-            ask(&format!("redlatch {words}")).trim(),
-            completed,
-            "{words}"
-        );
+        let told = ask(&format!("redlatch {words}"));
+        assert_eq!(told.trim(), completed, "{words}");
     }
     for shell in ["zsh", "fish"] {
         let script = world.redlatch(&["completions", shell]).await.stdout;

@@ -14,9 +14,8 @@ async fn a_slot_runs_once_and_the_command_is_told_about_it() {
     }
     world.ends(0, &job("w48")).await;
     assert_eq!(read_lines(&world.file("runs")), ["job w47 1", "job w48 1"]);
-    world
-        .ends(3, "once job --slot w48 --skipped 3 -- true")
-        .await;
+    let skips = "once job --slot w48 --skipped 3 -- true";
+    world.ends(3, skips).await;
     assert_eq!(world.last_run().await.unwrap().slot.key(), Some("w48"));
 }
 
@@ -27,25 +26,20 @@ async fn a_failure_leaves_the_slot_open_while_retries_remain() {
     world.ends(3, &job("exit 3")).await;
     world.ends(128 + 10, &job("kill -USR1 $$")).await;
     let used_up = world.ends(70, &job("echo ran > runs")).await;
-    used_up
-        .says("has used up its attempts")
-        .says("signal 10 ended the command");
+    used_up.says("has used up its attempts");
+    used_up.says("signal 10 ended the command");
     assert!(!world.file("runs").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_run_is_not_waited_for_and_the_report_tells_it() {
     let world = World::new().await;
-    std::process::Command::new("mkfifo")
-        .arg(world.file("gate"))
-        .status()
-        .unwrap();
+    world.pipe("gate");
     let script = "echo $$ > started; read line < gate";
     let child = world.start(&sh("once job --slot a", script));
     world.lines("started", 1).await;
-    world
-        .ends(0, "once job --slot a --report report -- true")
-        .await;
+    let other = "once job --slot a --report report -- true";
+    world.ends(0, other).await;
     has(&world.report(), json!({"outcome": "under_way", "code": 0}));
     std::fs::write(world.file("gate"), "done\n").unwrap();
     finished(child).await.ends(0);
@@ -75,8 +69,7 @@ async fn wrong_schedules_are_refused() {
     ] {
         world.ends(64, &[wrong, &["--", "true"]].concat()).await;
     }
-    world
-        .ends(127, "once job --slot a -- no-such-command")
-        .await;
+    let missing = "once job --slot a -- no-such-command";
+    world.ends(127, missing).await;
     assert!(world.last_run().await.is_none());
 }

@@ -23,10 +23,8 @@ async fn a_note_of_run_is_shown_by_all_who_look() {
     }
     let json = world.redlatch("ls --json").await.stdout;
     assert!(json.contains("\"note\":\"release 7\""), "{json}");
-    world
-        .ends(75, "run -n a -- true")
-        .await
-        .says("): release 7");
+    let busy = world.ends(75, "run -n a -- true").await;
+    busy.says("): release 7");
     let long = world.ends(75, "run -w 1s --long-wait 10ms a -- true").await;
     long.says("waiting for 0.0s already; a is held by sh (pid ");
     world.stop();
@@ -116,9 +114,8 @@ async fn nothing_is_broken_without_a_token_or_a_terminal() {
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
     let refused = world.ends(64, "break a").await;
-    refused
-        .says("without a terminal")
-        .says(&held.token().to_string());
+    refused.says("without a terminal");
+    refused.says(&held.token().to_string());
     let free = world.ends(66, "break nix").await;
     free.says("nobody holds nix: nothing to break\n");
     let latch = client.count_down_latch("latch");
@@ -180,10 +177,8 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
         let held = client.object(&name).await.unwrap().unwrap();
         let owner = &held.holders[0].owner;
         let mut broken = world.command(&["break", &name, "--owner", owner, "--note", "release 7"]);
-        broken
-            .env_remove("SUDO_USER")
-            .env("USER", "me")
-            .args(how.args());
+        broken.env_remove("SUDO_USER").env("USER", "me");
+        broken.args(how.args());
         output(&mut broken).await.ends(0);
         if how.is_empty() {
             for look in ["ls", "show"] {

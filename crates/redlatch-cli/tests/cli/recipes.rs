@@ -1,12 +1,11 @@
 //! The recipes of the documents, run as they are written. Only the address, the folder of programs
 //! and a token are replaced.
 
-use std::{fs, time::Duration};
+use std::fs;
 
-use tokio::time::{Instant, sleep};
-
-use crate::support::{
-    GENEROUS, Output, World, eventually, finished, output, pid_of, read_lines, signal,
+use crate::{
+    support::{Output, World, finished, output, pid_of, read_lines, signal},
+    world::until,
 };
 
 const PAGE: &str = include_str!("../../../../docs/book/src/operate/recipes.md");
@@ -65,21 +64,6 @@ fn go(world: &World) {
 
 fn log(world: &World) -> Vec<String> {
     read_lines(&world.file("log"))
-}
-
-/// Returns the token of the holder of `name`.
-async fn token(world: &World, name: &str) -> String {
-    let client = world.client().await;
-    let end = Instant::now() + GENEROUS;
-    loop {
-        if let Some(object) = client.object(name).await.unwrap()
-            && let Some(holder) = object.holders.first()
-        {
-            return holder.token.unwrap().to_string();
-        }
-        assert!(Instant::now() < end, "nobody holds {name}");
-        sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Returns what cron gives to the shell.
@@ -158,8 +142,7 @@ async fn deployments_of_one_environment_run_one_after_the_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_sees_who_holds_a_name_up() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.lock("orders:42").lock().await.unwrap();
+    let _held = world.client().await.lock("orders:42").lock().await.unwrap();
     let seen = succeeds(&world, &block(&world, "See the holder")).await;
     assert!(seen.stdout.matches("orders:42").count() > 1, "{seen:?}");
     seen.shows("other");
@@ -195,7 +178,7 @@ async fn test_waits_until_a_deployment_is_over() {
 async fn operator_takes_a_lock_from_a_process_that_hangs() {
     let world = World::new().await;
     let hangs = world.start("run --lease 3s nightly-import -- sleep 600");
-    let token = token(&world, "nightly-import").await;
+    let token = world.token("nightly-import").await;
     let script = block(&world, "Take a lock from a process that hangs");
     let ours = script.replace("1795536759021873", &token);
     assert_ne!(ours, script);
@@ -210,24 +193,18 @@ async fn recording_of_a_test_becomes_a_page() {
     let script = block(&world, "Record holds during a test");
     let (watch, draw) = script.split_once('\n').unwrap();
     let watch = world.shell(&format!("exec {watch}")).spawn().unwrap();
-    let client = world.client().await;
-    let held = client.lock("orders:42").lock().await.unwrap();
+    let held = world.client().await.lock("orders:42").lock().await.unwrap();
     let token = held.token().to_string();
-    eventually("a record of the hold", || {
-        let text = fs::read_to_string(world.file("holds.jsonl")).ok()?;
-        text.contains(&token).then_some(())
-    })
-    .await;
+    let text = || fs::read_to_string(world.file("holds.jsonl")).unwrap_or_default();
+    until("a record of the hold", || text().contains(&token)).await;
     signal(pid_of(&watch), "INT");
     finished(watch).await;
     succeeds(&world, draw).await;
     let page = fs::read_to_string(world.file("holds.html")).unwrap();
     assert!(page.contains(&format!("\"token\":\"{token}\"")) && page.contains("orders:42"));
     for foreign in ["src=", "href=", "url(", "fetch(", "import "] {
-        assert!(
-            !page.contains(foreign),
-            "the page needs another file: {foreign}"
-        );
+        let needs = page.contains(foreign);
+        assert!(!needs, "the page needs another file: {foreign}");
     }
 }
 
@@ -239,10 +216,8 @@ async fn note_says_why_a_name_is_held() {
     let mut shell = world.shell(&script);
     let deployment = shell.env("CI_COMMIT_SHA", "3f9c1d").spawn().unwrap();
     world.lines("log", 1).await;
-    world
-        .redlatch("show deploy-production")
-        .await
-        .shows("release 3f9c1d");
+    let shown = world.redlatch("show deploy-production").await;
+    shown.shows("release 3f9c1d");
     go(&world);
     finished(deployment).await.ends(0);
 }

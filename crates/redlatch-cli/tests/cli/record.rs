@@ -9,7 +9,10 @@ use tracing_subscriber::{
     registry,
 };
 
-use crate::support::{Args, World, eventually, finished, pid_of, read_lines, sh, signal};
+use crate::{
+    support::{Args, World, finished, pid_of, read_lines, sh, signal},
+    world::until,
+};
 
 /// One thread: what the client does in the background is then recorded as well.
 #[tokio::test]
@@ -90,7 +93,7 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
         // it takes too long.
         let breaks = verb[0] != "once";
         if breaks {
-            let broken = ["break", &name, "--token", &token(&world, &name).await];
+            let broken = ["break", &name, "--token", &world.token(&name).await];
             world.ends(0, &broken).await;
         }
         recorded(&has, "KILL").await;
@@ -121,12 +124,5 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
 
 /// Waits until there is a line with `event`.
 async fn recorded(has: &impl Fn(&str) -> bool, event: &str) {
-    eventually(event, || has(event).then_some(())).await;
-}
-
-/// Returns the token of the holder of `name`.
-async fn token(world: &World, name: &str) -> String {
-    let client = world.client().await;
-    let object = client.object(name).await.unwrap().unwrap();
-    object.holders[0].token.unwrap().to_string()
+    until(event, || has(event)).await;
 }

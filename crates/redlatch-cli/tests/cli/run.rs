@@ -13,10 +13,7 @@ use crate::{
 async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
     let world = World::new().await;
     let script = "echo $$ > started; read line < gate; echo $line";
-    std::process::Command::new("mkfifo")
-        .arg(world.file("gate"))
-        .status()
-        .unwrap();
+    world.pipe("gate");
     let child = world.start(&sh("run a", script));
     world.lines("started", 1).await;
     let client = world.client().await;
@@ -98,8 +95,7 @@ async fn the_report_tells_what_happened() {
         json!({"outcome": "ended", "code": 7, "exit": 7, "names": ["a"]}),
     );
     assert!(told["tokens"][0].as_u64().unwrap() > 0);
-    let client = world.client().await;
-    let _held = client.lock("a").lock().await.unwrap();
+    let _held = world.client().await.lock("a").lock().await.unwrap();
     world.redlatch("run --report report -n a -- true").await;
     has(&world.report(), json!({"outcome": "busy", "code": 75}));
 }
@@ -150,8 +146,7 @@ async fn what_the_command_leaves_in_its_group_ends_before_the_name_is_given_back
 #[tokio::test(flavor = "multi_thread")]
 async fn a_taken_name_is_told_unless_it_is_quiet() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.lock("a").lock().await.unwrap();
+    let _held = world.client().await.lock("a").lock().await.unwrap();
     for (line, code) in [
         ("run -n -E 0 a -- true", 0),
         ("run -w 10ms a -- true", 75),

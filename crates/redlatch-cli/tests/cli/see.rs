@@ -29,8 +29,7 @@ async fn names_and_applications_cannot_steer_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_goes_away_is_no_failure() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.lock("a").lock().await.unwrap();
+    let _held = world.client().await.lock("a").lock().await.unwrap();
     let mut child = world.command("ls --json");
     let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -41,8 +40,7 @@ async fn a_reader_that_goes_away_is_no_failure() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_watches_ends_when_its_reader_goes_away() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.lock("a").lock().await.unwrap();
+    let _held = world.client().await.lock("a").lock().await.unwrap();
     for line in ["elect boss --observe", "ls --watch --json --every 1h"] {
         let mut child = world.start(line);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -5,10 +5,8 @@ use std::{fs, process::Stdio};
 use tokio::process::Command;
 
 use crate::{
-    support::{
-        Args, REDLATCH, World, eventually, finished, output, passes, read_lines, sh, signal,
-    },
-    world::is_alive,
+    support::{Args, REDLATCH, World, finished, output, passes, read_lines, sh, signal},
+    world::{is_alive, until},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,10 +35,8 @@ async fn a_command_line_that_becomes_too_long_is_told_and_the_name_is_free() {
             Err(error) => panic!("{error}"),
         }
     };
-    let words = (1..100)
-        .take_while(|&words| starts(words, 0))
-        .last()
-        .unwrap();
+    let words = (1..100).take_while(|&words| starts(words, 0));
+    let words = words.last().unwrap();
     let (mut fits, mut is_too_long) = (0, 100_000);
     while is_too_long - fits > 1 {
         let middle = usize::midpoint(fits, is_too_long);
@@ -51,10 +47,8 @@ async fn a_command_line_that_becomes_too_long_is_told_and_the_name_is_free() {
         }
     }
     // The command itself gets more: the name of the hold in its environment, for instance.
-    output(&mut run(words, fits - 30))
-        .await
-        .ends(126)
-        .says("list too long");
+    let refused = output(&mut run(words, fits - 30)).await;
+    refused.ends(126).says("list too long");
     output(&mut run(words - 1, 0)).await.ends(0);
 }
 
@@ -74,10 +68,8 @@ async fn a_full_output_does_not_change_the_code() {
     let world = World::new().await;
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     let run = sh("run --report /dev/full a", "exit 7");
-    output(&mut world.command(&run))
-        .await
-        .ends(7)
-        .says("the report cannot be written");
+    let told = world.ends(7, &run).await;
+    told.says("the report cannot be written");
     let mut command = world.command(&run);
     output(command.stdout(full()).stderr(full())).await.ends(7);
     for report in ["/", "/nowhere/report", ""] {
@@ -153,10 +145,8 @@ async fn as_process_1_it_forwards_signals_and_reaps_orphans() {
     world.lines("up", 1).await;
     // The orphans end within 0.1 s, and are reaped soon after.
     let zombies = || fs::read_to_string(world.file("zombies")).unwrap_or_default();
-    eventually("no zombies", || {
-        (read_lines(&world.file("looks")).len() > 8 && zombies().is_empty()).then_some(())
-    })
-    .await;
+    let looks = || read_lines(&world.file("looks")).len();
+    until("no zombies", || looks() > 8 && zombies().is_empty()).await;
     let outer = child.id().unwrap();
     let inner = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
     signal(inner.trim(), "TERM");

@@ -194,8 +194,7 @@ async fn a_stop_key_stops_the_command_and_fg_continues_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_on_a_terminal_says_who_has_the_name() {
     let world = World::new().await;
-    let client = world.client().await;
-    let _held = client.lock("a").lock().await.unwrap();
+    let _held = world.client().await.lock("a").lock().await.unwrap();
     for line in [
         "run -w 3s a -- true",
         "wait -w 3s a",

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use redlatch::once::JobRecord;
+use redlatch::{ObjectHolder, once::JobRecord};
 use serde_json::Value;
 use tokio::{
     process::Command,
@@ -34,6 +34,12 @@ impl World {
     /// Lets the command end that waits for the file `stop`.
     pub(crate) fn stop(&self) {
         fs::write(self.file("stop"), "").unwrap();
+    }
+
+    /// Creates a named pipe.
+    pub(crate) fn pipe(&self, name: &str) {
+        let mut mkfifo = std::process::Command::new("mkfifo");
+        mkfifo.arg(self.file(name)).status().unwrap();
     }
 
     /// Returns the record of the last run of `job`.
@@ -72,6 +78,25 @@ impl World {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// Returns the first holder of `name`, once there is one.
+    pub(crate) async fn holder(&self, name: &str) -> ObjectHolder {
+        let client = self.client().await;
+        let end = Instant::now() + GENEROUS;
+        loop {
+            let object = client.object(name).await.unwrap();
+            if let Some(holder) = object.and_then(|object| object.holders.into_iter().next()) {
+                return holder;
+            }
+            assert!(Instant::now() < end, "nobody holds {name}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Returns the token of the first holder of `name`, once there is one.
+    pub(crate) async fn token(&self, name: &str) -> String {
+        self.holder(name).await.token.unwrap().to_string()
+    }
+
     /// Waits until the plain lock `name` is free.
     pub(crate) async fn free(&self, name: &str) {
         let client = self.client().await;
@@ -83,14 +108,16 @@ impl World {
     }
 }
 
+/// Waits until `is_so` returns true.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    eventually(what, || is_so().then_some(())).await;
+}
+
 /// Stops a process, and waits until it stands still.
 pub(crate) async fn suspend(pid: &str) {
     signal(pid, "STOP");
     let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    eventually("the process to be stopped", || {
-        state().contains(") T ").then_some(())
-    })
-    .await;
+    until("the process to be stopped", || state().contains(") T ")).await;
 }
 
 /// Tells whether a process is there and no zombie.

@@ -33,9 +33,8 @@ async fn a_full_server_is_looked_at_by_a_user_who_may_take_nothing() {
     let rights = |number: usize| {
         let line = lines[number].split("```").next().unwrap();
         let words = line.split_whitespace().filter(|word| *word != "\\");
-        words
-            .map(|word| word.trim_matches('\''))
-            .collect::<Vec<_>>()
+        let words = words.map(|word| word.trim_matches('\''));
+        words.collect::<Vec<_>>()
     };
     for binary in ServerBinary::all() {
         let world = Server::start(binary, ServerOptions::new()).await;

@@ -1,6 +1,7 @@
 //! `redlatch doctor` against real servers with a fault each, with every server.
 
 use std::{
+    ffi::OsStr,
     path::Path,
     process::{Command, Stdio},
 };
@@ -14,29 +15,36 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What doctor has printed, and its exit code.
-pub(crate) fn doctor(url: &str) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_redlatch"))
-        .arg("doctor")
-        .env("REDLATCH_URL", url)
-        .env_remove("REDIS_URL")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
-    let told = String::from_utf8(output.stdout).unwrap();
-    (output.status.code().unwrap(), told)
+/// Runs the command to its end. Returns its exit code and its two outputs.
+fn redlatch(
+    url: &str,
+    args: impl IntoIterator<Item: AsRef<OsStr>>,
+    variables: &[(&str, &Path)],
+) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
+    command.args(args).env_remove("REDIS_URL");
+    command.env("REDLATCH_URL", url).stdin(Stdio::null());
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let code = output.status.code().unwrap();
+    let [told, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (code, told, errors)
+}
+
+/// Returns the exit code of doctor, and what it has printed.
+fn doctor(url: &str) -> (i32, String) {
+    let (code, told, errors) = redlatch(url, ["doctor"], &[]);
+    assert_eq!(errors, "");
+    (code, told)
 }
 
 /// Asserts that doctor names this fault or warning, and what to do.
-fn assert_told(url: &str, code: i32, found: &str, advice: &str) {
+pub(crate) fn assert_told(url: &str, code: i32, found: &str, advice: &str) {
     let (ended, told) = doctor(url);
     assert_eq!(ended, code, "{told}");
     let mut lines = told.lines();
-    assert!(
-        lines.any(|line| line.contains(found)),
-        "{found:?} is not in\n{told}"
-    );
+    let is_told = lines.any(|line| line.contains(found));
+    assert!(is_told, "{found:?} is not in\n{told}");
     let after = lines.next().unwrap_or_default();
     assert!(after.contains(advice), "{advice:?} is not in {after:?}");
 }
@@ -140,18 +148,12 @@ fn a_replica_is_told_with_its_master() {
     for binary in ServerBinary::all() {
         let pair = Replicated::start(&binary, 1, &ServerOptions::new());
         let master = pair.master().address();
-        let replica = pair
-            .servers()
-            .iter()
-            .find(|server| server.address() != master);
+        let mut servers = pair.servers().iter();
+        let replica = servers.find(|server| server.address() != master);
         let url = format!("redis://{}", replica.unwrap().address());
-        let port = master.port();
         assert_told(&url, 69, "FAULT    role", "connect to the master");
-        assert!(
-            doctor(&url)
-                .1
-                .contains(&format!(":{port} and takes no writes"))
-        );
+        let of = format!(":{} and takes no writes", master.port());
+        assert!(doctor(&url).1.contains(&of));
     }
 }
 
@@ -193,10 +195,8 @@ async fn age(near: TcpStream, far: TcpStream) {
     tokio::spawn(async move { copy(&mut near_reader, &mut far_writer).await });
     let mut bytes = vec![0; 1 << 16];
     while let Ok(n @ 1..) = far_reader.read(&mut bytes).await {
-        let found = bytes[..n]
-            .windows(FIELD.len())
-            .position(|part| part == FIELD);
-        if let Some(at) = found {
+        let mut parts = bytes[..n].windows(FIELD.len());
+        if let Some(at) = parts.position(|part| part == FIELD) {
             bytes[at + FIELD.len()] = b'5';
         }
         if near_writer.write_all(&bytes[..n]).await.is_err() {
@@ -208,10 +208,8 @@ async fn age(near: TcpStream, far: TcpStream) {
 /// The advice for a certificate that nobody knows is an option of the command, and works.
 #[test]
 fn certificates_come_from_options_and_variables() {
-    let with_tls = ServerBinary::every()
-        .into_iter()
-        .filter(ServerBinary::supports_tls);
-    let with_tls: Vec<_> = with_tls.collect();
+    let mut with_tls = ServerBinary::every();
+    with_tls.retain(ServerBinary::supports_tls);
     assert!(!with_tls.is_empty(), "no server to test against has TLS");
     for binary in with_tls {
         let server = Server::start(&binary, ServerOptions::new().tls());
@@ -219,23 +217,13 @@ fn certificates_come_from_options_and_variables() {
         let (url, plain) = (format!("rediss://{address}"), server.address().to_string());
         assert_told(&url, 69, "FAULT    tls", "--cacert FILE or REDLATCH_CACERT");
         let ls = |url: &str, options: &[&Path], variables: &[(&str, &Path)]| {
-            let output = Command::new(env!("CARGO_BIN_EXE_redlatch"))
-                .args(["ls", "--url", url])
-                .args(options)
-                .envs(variables.iter().copied())
-                .stdin(Stdio::null())
-                .output()
-                .unwrap();
-            (
-                output.status.code().unwrap(),
-                String::from_utf8(output.stderr).unwrap(),
-            )
+            let (code, _, told) =
+                redlatch(url, [&[Path::new("ls")][..], options].concat(), variables);
+            (code, told)
         };
         let (code, told) = ls(&url, &[], &[]);
-        assert!(
-            code == 69 && told.contains("SSL_CERT_FILE") && !told.contains('`'),
-            "{told}"
-        );
+        let advises = told.contains("SSL_CERT_FILE") && !told.contains('`');
+        assert!(code == 69 && advises, "{told}");
         let option = |name| Path::new(name);
         let authority = certificates.authority.as_path();
         let (certificate, key) = (&certificates.client_certificate, &certificates.client_key);
@@ -252,12 +240,8 @@ fn certificates_come_from_options_and_variables() {
             (&plain, &[], &[("REDLATCH_CACERT", authority)], 0),
             (&plain, &[option("--cacert"), authority], &[], 78),
         ] {
-            let ended = ls(url, options, variables);
-            assert_eq!(
-                ended.0, code,
-                "{url} {options:?} {variables:?}: {}",
-                ended.1
-            );
+            let (ended, told) = ls(url, options, variables);
+            assert_eq!(ended, code, "{url} {options:?} {variables:?}: {told}");
         }
     }
 }
@@ -271,14 +255,11 @@ fn dead_master_hides_its_own_names_only() {
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start(&binary, &options);
-        let redlatch = |args: &[&str]| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
-            let command = command.args(args).env("REDLATCH_URL", cluster.url());
-            command.stdin(Stdio::null()).output().unwrap()
-        };
+        let url = cluster.url();
+        let redlatch = |args: &[&str]| redlatch(&url, args, &[]);
         let names: Vec<_> = (0..9).map(|n| format!("n{n}")).collect();
         for name in &names {
-            assert!(redlatch(&["hold", name, "--for", "1h"]).status.success());
+            assert_eq!(redlatch(&["hold", name, "--for", "1h"]).0, 0);
         }
         let dead = cluster.masters()[2];
         let (there, here): (Vec<_>, Vec<_>) = names
@@ -286,19 +267,15 @@ fn dead_master_hides_its_own_names_only() {
             .partition(|name| cluster.owner(&key(name)).port() == dead.port());
         assert!(!there.is_empty() && !here.is_empty());
         dead.kill();
-        let listed = redlatch(&["ls"]);
-        let told = String::from_utf8(listed.stderr).unwrap();
-        assert_eq!(listed.status.code(), Some(69), "{told}");
+        let (code, table, told) = redlatch(&["ls"]);
+        assert_eq!(code, 69, "{told}");
         assert!(told.contains(&dead.address().to_string()), "{told}");
-        let table = String::from_utf8(listed.stdout).unwrap();
-        let shown = table
-            .lines()
-            .skip(1)
-            .filter_map(|line| line.split(' ').next());
+        let lines = table.lines().skip(1);
+        let shown = lines.filter_map(|line| line.split(' ').next());
         assert!(shown.eq(here.iter().copied()), "{table}");
         let found = format!("WARNING  reach        {}", dead.address());
-        assert_told(&cluster.url(), 0, &found, "the names there cannot be used");
-        assert!(redlatch(&["show", here[0]]).status.success());
-        assert_eq!(redlatch(&["show", there[0]]).status.code(), Some(69));
+        assert_told(&url, 0, &found, "the names there cannot be used");
+        assert_eq!(redlatch(&["show", here[0]]).0, 0);
+        assert_eq!(redlatch(&["show", there[0]]).0, 69);
     }
 }

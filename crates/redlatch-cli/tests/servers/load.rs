@@ -70,12 +70,7 @@ async fn some_rounds(world: World, names: Vec<usize>, stopped: Duration) {
             signal(pid_of(&holder), "KILL");
         }
         let (ended, next) = (finished(holder).await, finished(waiting).await);
-        assert!(
-            [76, -1].contains(&ended.code),
-            "{n}: {}, {}",
-            ended.code,
-            ended.stderr
-        );
+        assert!([76, -1].contains(&ended.code), "{n}: {ended:?}");
         assert_eq!(next.code, 0, "{n}: {}", next.stderr);
         let taken: u64 = next.stdout.trim().parse().unwrap();
         let beats = read_lines(&world.file(&format!("{n}.beats")));
@@ -84,10 +79,8 @@ async fn some_rounds(world: World, names: Vec<usize>, stopped: Duration) {
         let told = world.file(&format!("{n}.told")).exists();
         assert!(told || ended.code != 76, "{n}: killed without TERM before");
         let between = (taken - last) / 1_000_000;
-        println!(
-            "{n}: stopped {stopped:?}, code {}, {between} ms between",
-            ended.code
-        );
+        let code = ended.code;
+        println!("{n}: stopped {stopped:?}, code {code}, {between} ms between");
     }
 }
 
@@ -114,9 +107,8 @@ async fn objects_are_listed(world: World) {
         let lock = client.lock(format!("orders:{at}"));
         held.push(lock.lock().lease(lease).await.unwrap());
     }
-    world
-        .server
-        .command(&["CONFIG", "SET", "slowlog-log-slower-than", "1000"]);
+    let slow = ["CONFIG", "SET", "slowlog-log-slower-than", "1000"];
+    world.server.command(&slow);
     world.server.command(&["SLOWLOG", "RESET"]);
     let began = Instant::now();
     let mut child = world.start("ls --json orders:*");

@@ -160,11 +160,8 @@ impl World {
 
     /// Connects a client of the library, as another user of the same names.
     pub(crate) async fn client(&self) -> Client {
-        Client::builder(&self.url())
-            .application("other")
-            .connect()
-            .await
-            .unwrap()
+        let builder = Client::builder(&self.url()).application("other");
+        builder.connect().await.unwrap()
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -236,10 +233,8 @@ pub(crate) async fn output(command: &mut Command) -> Output {
 
 /// Waits for the end of a process.
 pub(crate) async fn finished(child: Child) -> Output {
-    let output = timeout(GENEROUS, child.wait_with_output())
-        .await
-        .expect("it ends")
-        .unwrap();
+    let output = timeout(GENEROUS, child.wait_with_output()).await;
+    let output = output.expect("it ends").unwrap();
     Output {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -316,10 +311,8 @@ pub(crate) fn read_lines(file: &Path) -> Vec<String> {
 }
 
 pub(crate) fn signal(pid: impl AsRef<OsStr>, name: &str) {
-    let status = std::process::Command::new("kill")
-        .arg(format!("-{name}"))
-        .arg(pid)
-        .status();
+    let mut kill = std::process::Command::new("kill");
+    let status = kill.arg(format!("-{name}")).arg(pid).status();
     assert!(status.unwrap().success());
 }
 

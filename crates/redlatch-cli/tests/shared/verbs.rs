@@ -70,9 +70,8 @@ pub(crate) async fn all_schedules_run_their_present_slot_once(world: World) {
     ] {
         let script = sh("", "echo ran >> runs");
         for _ in 0..2 {
-            world
-                .ends(0, &[&["once"], schedule, &script].concat())
-                .await;
+            let once = [&["once"], schedule, &script].concat();
+            world.ends(0, &once).await;
         }
     }
     assert_eq!(read_lines(&world.file("runs")).len(), 3);
@@ -89,10 +88,8 @@ pub(crate) async fn observers_see_who_leads(world: World) {
         seen = event(&mut lines).await;
     }
     has(&seen, json!({"leads": true, "value": "h:9"}));
-    assert!(
-        seen["token"].is_u64() && seen["since_ms"].is_u64(),
-        "{seen}"
-    );
+    let is_whole = seen["token"].is_u64() && seen["since_ms"].is_u64();
+    assert!(is_whole, "{seen}");
     world.lines("started", 1).await;
     std::fs::write(world.file("stop"), "").unwrap();
     finished(leader).await.ends(0);
@@ -171,10 +168,8 @@ pub(crate) async fn json_has_what_the_page_says(world: World) {
     assert_eq!(of("pool")["permits"], permits);
     assert_eq!(of("latch")["latch"]["count"], 2);
     assert_eq!(of("limit")["limit"]["owed"], 2);
-    has(
-        &of("job")["last"],
-        json!({"slot": "w47", "outcome": "done"}),
-    );
+    let last = json!({"slot": "w47", "outcome": "done"});
+    has(&of("job")["last"], last);
 
     let shown = json(&world.redlatch("show a --json").await.stdout);
     assert_eq!(shown["holders"][0]["token"], held.token().as_u64());
@@ -209,10 +204,8 @@ pub(crate) async fn watching_tells_each_change(world: World) {
     assert_eq!(seen["holder"]["token"], token);
     first.release().await.unwrap();
     let seen = event(&mut lines).await;
-    assert_eq!(
-        (&seen["event"], &seen["holder"]["token"]),
-        (&json!("gone"), &json!(token))
-    );
+    has(&seen, json!({"event": "gone"}));
+    assert_eq!(seen["holder"]["token"], token);
     let short = Duration::from_secs(5);
     let second = client.lock("a").lock().lease(short).await.unwrap();
     has(&event(&mut lines).await, json!({"event": "held", "v": 1}));
@@ -224,10 +217,8 @@ pub(crate) async fn watching_tells_each_change(world: World) {
 pub(crate) async fn waiting_takes_nothing_and_ends_when_the_name_is_free(world: World) {
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
-    world
-        .ends(75, "wait free a -w 1s")
-        .await
-        .says("busy: a is held by other (pid");
+    let busy = world.ends(75, "wait free a -w 1s").await;
+    busy.says("busy: a is held by other (pid");
     let child = world.start("wait a");
     held.release().await.unwrap();
     finished(child).await.ends(0).prints("");
@@ -235,10 +226,8 @@ pub(crate) async fn waiting_takes_nothing_and_ends_when_the_name_is_free(world: 
 
     let latch = client.count_down_latch("latch");
     latch.try_set_count(1).await.unwrap();
-    world
-        .ends(75, "wait latch -w 0s")
-        .await
-        .says("latch has 1 of 1 to go");
+    let closed = world.ends(75, "wait latch -w 0s").await;
+    closed.says("latch has 1 of 1 to go");
     let child = world.start("wait latch");
     latch.count_down(1).await.unwrap();
     finished(child).await.ends(0);
@@ -294,10 +283,8 @@ pub(crate) async fn a_name_that_changes_its_kind_is_forgotten_once_it_is_free(wo
     let held = client.lock("a").lock().await.unwrap();
     let refused = world.ends(75, "forget a").await;
     let told = "redlatch: a: somebody holds it; redlatch show says who, redlatch break ends it\n";
-    assert_eq!(
-        (refused.stdout.as_str(), refused.stderr.as_str()),
-        ("", told)
-    );
+    let both = (refused.stdout.as_str(), refused.stderr.as_str());
+    assert_eq!(both, ("", told));
     held.release().await.unwrap();
     let fair = ["run", "--fair", "a", "--", "true"];
     let wrong = world.ends(64, &fair).await;

@@ -8,6 +8,7 @@ use super::{
     hash::Hash,
     keyspace::{Entry, Object},
     number,
+    table::Spec,
     time::Clock,
     zset::SortedSet,
 };
@@ -16,11 +17,19 @@ use super::{
 pub(super) struct Call<'a> {
     pub(super) core: &'a mut Core,
     pub(super) session: SessionId,
+    pub(super) spec: &'static Spec,
     pub(super) args: &'a [&'a [u8]],
     pub(super) clock: Clock,
 }
 
 impl<'a> Call<'a> {
+    /// Runs the handler of the command, and counts its effect.
+    pub(super) fn run(mut self, handler: fn(&mut Call<'_>) -> Reply) -> Reply {
+        let reply = handler(&mut self);
+        self.core.effects += u64::from(self.spec.has_effect(&reply));
+        reply
+    }
+
     pub(super) const fn model(&self) -> Model {
         self.core.model
     }
@@ -55,9 +64,7 @@ impl<'a> Call<'a> {
 
     /// Returns the hash under the first key, and creates it if there is none.
     pub(super) fn hash_or_new(&mut self) -> Result<&mut Hash, ServerError> {
-        self.entry(self.args[1]);
-        let new = || Object::Hash(Hash::default());
-        match &mut self.core.data.or_insert(self.args[1], new).object {
+        match self.object_or(|| Object::Hash(Hash::default())) {
             Object::Hash(hash) => Ok(hash),
             _ => Err(wrong_type()),
         }
@@ -74,12 +81,15 @@ impl<'a> Call<'a> {
 
     /// Returns the sorted set under the first key, and creates it if there is none.
     pub(super) fn sorted_set_or_new(&mut self) -> Result<&mut SortedSet, ServerError> {
-        self.entry(self.args[1]);
-        let new = || Object::SortedSet(SortedSet::default());
-        match &mut self.core.data.or_insert(self.args[1], new).object {
+        match self.object_or(|| Object::SortedSet(SortedSet::default())) {
             Object::SortedSet(set) => Ok(set),
             _ => Err(wrong_type()),
         }
+    }
+
+    fn object_or(&mut self, new: fn() -> Object) -> &mut Object {
+        self.entry(self.args[1]);
+        &mut self.core.data.or_insert(self.args[1], new).object
     }
 
     /// Removes the first key if its collection is empty, as Redis does with every collection.
@@ -109,32 +119,14 @@ impl<'a> Call<'a> {
         wrong_arity(&lower(self.args[0]))
     }
 
-    /// Checks the number of arguments of a container command such as `CLIENT`, its name included.
-    pub(super) fn want_sub_args(&self, ok: impl Fn(usize) -> bool) -> Result<(), ServerError> {
-        if ok(self.args.len()) {
-            return Ok(());
-        }
-        if !self.model().is_seven() {
-            return Err(self.unknown_subcommand());
-        }
-        Err(wrong_arity(&format!(
-            "{}|{}",
-            lower(self.args[0]),
-            lower(self.args[1])
-        )))
+    /// Checks the number of arguments of a container command such as `CLIENT`.
+    pub(super) fn want(&self, ok: bool) -> Result<(), ServerError> {
+        want(self.model(), self.args, ok)
     }
 
     /// Returns the error for an unknown subcommand.
     pub(super) fn unknown_subcommand(&self) -> ServerError {
-        let sub = String::from_utf8_lossy(self.args[1]);
-        let command = upper(self.args[0]);
-        error(&if self.model().is_seven() {
-            format!("ERR unknown subcommand '{sub}'. Try {command} HELP.")
-        } else {
-            format!(
-                "ERR Unknown subcommand or wrong number of arguments for '{sub}'. Try {command} HELP."
-            )
-        })
+        unknown_subcommand(self.model(), self.args)
     }
 
     /// Returns the error for an expiry beyond the range of the clock.
@@ -161,6 +153,28 @@ pub(super) fn wrong_arity(command: &str) -> ServerError {
     error(&format!(
         "ERR wrong number of arguments for '{command}' command"
     ))
+}
+
+/// Checks the number of arguments of a container command.
+pub(super) fn want(model: Model, args: &[&[u8]], ok: bool) -> Result<(), ServerError> {
+    match (ok, model) {
+        (true, _) => Ok(()),
+        (false, Model::Redis6_2) => Err(unknown_subcommand(model, args)),
+        (false, _) => {
+            let [command, sub] = [args[0], args[1]].map(lower);
+            Err(wrong_arity(&format!("{command}|{sub}")))
+        }
+    }
+}
+
+pub(super) fn unknown_subcommand(model: Model, args: &[&[u8]]) -> ServerError {
+    let sub = String::from_utf8_lossy(args[1]);
+    let command = lower(args[0]).to_ascii_uppercase();
+    let what = match model {
+        Model::Redis6_2 => "Unknown subcommand or wrong number of arguments for",
+        _ => "unknown subcommand",
+    };
+    error(&format!("ERR {what} '{sub}'. Try {command} HELP."))
 }
 
 pub(super) fn wrong_type() -> ServerError {
@@ -209,8 +223,4 @@ pub(super) fn is(arg: &[u8], word: &str) -> bool {
 
 pub(super) fn lower(arg: &[u8]) -> String {
     String::from_utf8_lossy(arg).to_ascii_lowercase()
-}
-
-fn upper(arg: &[u8]) -> String {
-    String::from_utf8_lossy(arg).to_ascii_uppercase()
 }

@@ -1,17 +1,19 @@
 //! The state that commands read and change: data, sessions, conditions and the running script.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use redlatch_core::runtime::{Command, Reply, ServerError, Value};
+use redlatch_core::runtime::{Command, ServerError, Value};
 
 use super::{
-    Model, ServerTime, SessionId,
+    Condition, Model, ServerTime, SessionId,
     call::Call,
-    conditions::Conditions,
     gate,
     keyspace::Keyspace,
     pubsub::PubSub,
-    table::{self, Run, Spec},
+    table::{self, Run},
     time::Clock,
 };
 
@@ -20,8 +22,9 @@ use super::{
 pub(super) struct Core {
     pub(super) model: Model,
     pub(super) data: Keyspace,
-    pub(super) conditions: Conditions,
-    pub(super) config: BTreeMap<String, String>,
+    /// The conditions that are set now.
+    pub(super) conditions: BTreeSet<Condition>,
+    pub(super) config: BTreeMap<&'static str, String>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) pubsub: PubSub,
     pub(super) counts: BTreeMap<&'static str, u64>,
@@ -39,7 +42,7 @@ impl Core {
         Self {
             model,
             data: Keyspace::default(),
-            conditions: Conditions::default(),
+            conditions: BTreeSet::new(),
             config: super::commands::default_config(),
             sessions: BTreeMap::new(),
             pubsub: PubSub::default(),
@@ -52,6 +55,11 @@ impl Core {
         }
     }
 
+    /// Tells whether a condition is set.
+    pub(super) fn is(&self, condition: Condition) -> bool {
+        self.conditions.contains(&condition)
+    }
+
     /// Runs a command of the running script.
     pub(super) fn execute_in_script(&mut self, command: &Command) -> Result<Value, Refused> {
         let args: Vec<_> = command.args().collect();
@@ -60,46 +68,21 @@ impl Core {
             return Err(Refused::ByGate(gate::no_script()));
         };
         // This command sees the time before the step; the next one sees the time after it.
-        let clock = script.clock;
+        let (session, clock) = (script.session, script.clock);
         if self.model.time_moves_in_scripts() {
-            script.clock.now = script.clock.now.after(self.script_step);
+            script.clock.now = clock.now.after(self.script_step);
         }
-        let session = script.session;
-        match spec.run {
-            Run::Plain(run) => self
-                .run(session, &args, clock, spec, run)
-                .map_err(Refused::ByCommand),
-            Run::Script(_) => Err(Refused::ByGate(table::not_from_scripts(self.model))),
-        }
-    }
-
-    /// Runs a command that needs no Lua.
-    pub(super) fn execute(
-        &mut self,
-        session: SessionId,
-        args: &[&[u8]],
-        now: ServerTime,
-        (spec, run): (&Spec, fn(&mut Call<'_>) -> Reply),
-    ) -> Reply {
-        self.run(session, args, Clock::at(now), spec, run)
-    }
-
-    fn run(
-        &mut self,
-        session: SessionId,
-        args: &[&[u8]],
-        clock: Clock,
-        spec: &Spec,
-        run: fn(&mut Call<'_>) -> Reply,
-    ) -> Reply {
-        let reply = run(&mut Call {
+        let Run::Plain(handler) = spec.run else {
+            return Err(Refused::ByGate(table::not_from_scripts(self.model)));
+        };
+        let call = Call {
             core: self,
             session,
-            args,
+            spec,
+            args: &args,
             clock,
-        });
-        self.effects += u64::from(spec.has_effect(&reply));
-        reply
+        };
+        call.run(handler).map_err(Refused::ByCommand)
     }
 }
 
@@ -127,7 +110,6 @@ pub(super) struct ScriptRun {
     pub(super) session: SessionId,
     pub(super) keys: Vec<Vec<u8>>,
     pub(super) clock: Clock,
-    pub(super) read_only: bool,
     /// Whether a write command was admitted. From then on a full server refuses no command of the
     /// script.
     pub(super) wrote: bool,

@@ -3,11 +3,31 @@
 use redlatch_core::runtime::ServerError;
 
 use super::{
-    Condition, Model, SessionId,
-    call::{error, is, lower, wrong_arity},
+    Model, SessionId,
+    call::{error, is, wrong_arity},
     core::Core,
     table::{self, Spec},
 };
+
+/// A condition under which a server refuses some or all commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Condition {
+    /// The memory is used up. Commands that may need memory are refused with `OOM`. In a script
+    /// they are refused only until the first write that was admitted.
+    Full,
+    /// Fewer replicas are connected than configured. Every write is refused with `NOREPLICAS`.
+    ShortOfReplicas,
+    /// The server is a replica. Every write is refused with `READONLY`.
+    ReadOnly,
+    /// The server is loading its data. Nearly all commands are refused with `LOADING`.
+    Loading,
+    /// A script of another client exceeds its time limit. Nearly all commands are refused with
+    /// `BUSY`.
+    Busy,
+    /// The user has no right to any channel. Messages of scripts are refused with `NOPERM`.
+    NoChannels,
+}
 
 /// Admits a command of a client, or returns the error. The checks run in the order of real servers.
 pub(super) fn admit(
@@ -19,26 +39,32 @@ pub(super) fn admit(
         return Err(error("ERR empty command"));
     };
     let spec = table::find(name, core.model).ok_or_else(|| unknown_command(core.model, args))?;
-    if !spec.takes(core.model, args.len()) {
+    if !spec.takes(args.len()) {
         return Err(wrong_arity(spec.name));
     }
-    if spec.flags & table::DENYOOM != 0 && is_full(core) {
+    if spec.has(table::DENYOOM) && is_full(core) {
         return Err(out_of_memory());
     }
     refuse_write(core, spec)?;
-    let subscribes = core
-        .sessions
-        .get(&session)
-        .is_some_and(|session| session.subscribes);
-    if subscribes != (spec.flags & table::PUBSUB != 0) && spec.name != "ping" {
-        return Err(wrong_purpose(spec));
+    let session = core.sessions.get(&session);
+    let subscribes = session.is_some_and(|session| session.subscribes);
+    if subscribes != spec.has(table::PUBSUB) && spec.name != "ping" {
+        let name = spec.name;
+        return Err(error(&format!(
+            "ERR Can't execute '{name}': subscriptions and commands use connections of their own"
+        )));
     }
-    if core.conditions.has(Condition::Loading) && spec.flags & table::LOADING == 0 {
-        return Err(loading(core.model));
+    let product = core.model.product();
+    if core.is(Condition::Loading) && !spec.has(table::LOADING) {
+        return Err(error(&format!(
+            "LOADING {product} is loading the dataset in memory"
+        )));
     }
     let kills_script = spec.name == "script" && is(args[1], "KILL");
-    if core.conditions.has(Condition::Busy) && !kills_script {
-        return Err(busy(core.model));
+    if core.is(Condition::Busy) && !kills_script {
+        return Err(error(&format!(
+            "BUSY {product} is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+        )));
     }
     Ok(spec)
 }
@@ -51,23 +77,14 @@ pub(super) fn admit_in_script(
     let model = core.model;
     let name = args.first().copied().unwrap_or_default();
     let spec = table::find(name, model).ok_or_else(|| unknown_in_script(model))?;
-    if !spec.takes(model, args.len()) {
+    if !spec.takes(args.len()) {
         return Err(wrong_arity_in_script(model));
     }
-    if spec.flags & table::NOSCRIPT != 0 {
+    if spec.has(table::NOSCRIPT) {
         return Err(table::not_from_scripts(model));
     }
-    let writes = spec.flags & table::WRITE != 0;
-    let Some(script) = &core.script else {
-        return Err(no_script());
-    };
-    if script.read_only && (writes || spec.flags & table::PUBLISHES != 0) {
-        return Err(error(
-            "ERR Write commands are not allowed from read-only scripts.",
-        ));
-    }
     refuse_write(core, spec)?;
-    if core.conditions.has(Condition::NoChannels) && spec.flags & table::PUBLISHES != 0 {
+    if core.is(Condition::NoChannels) && spec.has(table::PUBLISHES) {
         return Err(error(
             "NOPERM User has no permissions to access one of the channels",
         ));
@@ -75,21 +92,23 @@ pub(super) fn admit_in_script(
     let Some(script) = &mut core.script else {
         return Err(no_script());
     };
-    if spec.flags & table::DENYOOM != 0 && script.was_full && !script.wrote {
+    if spec.has(table::DENYOOM) && script.was_full && !script.wrote {
         return Err(out_of_memory());
     }
-    script.wrote |= writes;
-    for key in spec.keys_of(args) {
-        if !script.keys.iter().any(|declared| declared == key) {
-            return Err(undeclared(key));
-        }
+    script.wrote |= spec.has(table::WRITE);
+    let is_undeclared = |key: &&&[u8]| !script.keys.iter().any(|declared| declared == *key);
+    if let Some(key) = spec.keys_of(args).iter().find(is_undeclared) {
+        let key = String::from_utf8_lossy(key);
+        return Err(error(&format!(
+            "ERR Script attempted to access the undeclared key '{key}'"
+        )));
     }
     Ok(spec)
 }
 
 /// Tells whether the server is full, by its condition or by its memory against `maxmemory`.
 pub(super) fn is_full(core: &Core) -> bool {
-    core.conditions.has(Condition::Full) || super::commands::is_over_maxmemory(core)
+    core.is(Condition::Full) || super::commands::is_over_maxmemory(core)
 }
 
 pub(super) fn no_script() -> ServerError {
@@ -97,15 +116,14 @@ pub(super) fn no_script() -> ServerError {
 }
 
 fn refuse_write(core: &Core, spec: &Spec) -> Result<(), ServerError> {
-    if spec.flags & table::WRITE == 0 {
+    if !spec.has(table::WRITE) {
         return Ok(());
     }
-    let wanted = core.config.get("min-replicas-to-write");
-    let wanted: u32 = wanted.and_then(|text| text.parse().ok()).unwrap_or(0);
-    if core.replicas < wanted || core.conditions.has(Condition::ShortOfReplicas) {
+    let wanted: u32 = core.config["min-replicas-to-write"].parse().unwrap_or(0);
+    if core.replicas < wanted || core.is(Condition::ShortOfReplicas) {
         return Err(error("NOREPLICAS Not enough good replicas to write."));
     }
-    if core.conditions.has(Condition::ReadOnly) {
+    if core.is(Condition::ReadOnly) {
         return Err(error(
             "READONLY You can't write against a read only replica.",
         ));
@@ -118,10 +136,9 @@ fn unknown_command(model: Model, args: &[&[u8]]) -> ServerError {
         let text = String::from_utf8_lossy(&text[..text.len().min(room)]).into_owned();
         text.replace(['\r', '\n'], " ")
     };
-    let (open, close, comma) = if model.is_seven() {
-        ("'", "'", "")
-    } else {
-        ("`", "`", ",")
+    let (quote, comma) = match model {
+        Model::Redis6_2 => ("`", ","),
+        _ => ("'", ""),
     };
     let mut tail = String::new();
     for arg in args.iter().skip(1) {
@@ -129,11 +146,11 @@ fn unknown_command(model: Model, args: &[&[u8]]) -> ServerError {
             break;
         }
         let shown = clean(arg, ECHO_LIMIT - tail.len());
-        tail.push_str(&format!("{open}{shown}{close}{comma} "));
+        tail.push_str(&format!("{quote}{shown}{quote}{comma} "));
     }
     let name = clean(args[0], ECHO_LIMIT);
     error(&format!(
-        "ERR unknown command {open}{name}{close}, with args beginning with: {tail}"
+        "ERR unknown command {quote}{name}{quote}, with args beginning with: {tail}"
     ))
 }
 
@@ -155,34 +172,6 @@ fn wrong_arity_in_script(model: Model) -> ServerError {
 
 fn out_of_memory() -> ServerError {
     error("OOM command not allowed when used memory > 'maxmemory'.")
-}
-
-fn loading(model: Model) -> ServerError {
-    error(&format!(
-        "LOADING {} is loading the dataset in memory",
-        model.product()
-    ))
-}
-
-fn busy(model: Model) -> ServerError {
-    let product = model.product();
-    error(&format!(
-        "BUSY {product} is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-    ))
-}
-
-fn undeclared(key: &[u8]) -> ServerError {
-    let key = String::from_utf8_lossy(key);
-    error(&format!(
-        "ERR Script attempted to access the undeclared key '{key}'"
-    ))
-}
-
-fn wrong_purpose(spec: &Spec) -> ServerError {
-    error(&format!(
-        "ERR Can't execute '{}': subscriptions and commands use connections of their own",
-        lower(spec.name.as_bytes())
-    ))
 }
 
 /// The number of bytes of the arguments that the error for an unknown command shows.

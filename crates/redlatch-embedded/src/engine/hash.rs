@@ -46,10 +46,6 @@ impl Hash {
             .map(|(name, value)| (&**name, value.as_slice()))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.fields.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }

@@ -46,23 +46,18 @@ pub struct KeyDump {
 
 impl KeyDump {
     fn of(key: &[u8], entry: &Entry) -> Self {
-        let expires = entry.expires.map(ServerTime::from_millis);
         Self {
             key: key.to_vec(),
             contents: Contents::of(&entry.object),
-            expires,
+            expires: entry.expires.map(ServerTime::from_millis),
         }
     }
 }
 
 impl fmt::Debug for KeyDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} = {:?}",
-            String::from_utf8_lossy(&self.key),
-            self.contents
-        )?;
+        let key = String::from_utf8_lossy(&self.key);
+        write!(f, "{key} = {:?}", self.contents)?;
         match self.expires {
             Some(expires) => write!(f, " until {}", expires.millis()),
             None => Ok(()),
@@ -103,14 +98,14 @@ impl fmt::Debug for Contents {
         let text = String::from_utf8_lossy;
         match self {
             Self::String(value) => write!(f, "{:?}", text(value)),
-            Self::Hash(fields) => f
-                .debug_map()
-                .entries(fields.iter().map(|(name, value)| (text(name), text(value))))
-                .finish(),
-            Self::SortedSet(members) => f
-                .debug_map()
-                .entries(members.iter().map(|(name, score)| (text(name), score)))
-                .finish(),
+            Self::Hash(fields) => {
+                let fields = fields.iter().map(|(name, value)| (text(name), text(value)));
+                f.debug_map().entries(fields).finish()
+            }
+            Self::SortedSet(members) => {
+                let members = members.iter().map(|(name, score)| (text(name), score));
+                f.debug_map().entries(members).finish()
+            }
         }
     }
 }
@@ -118,32 +113,25 @@ impl fmt::Debug for Contents {
 impl Engine {
     /// Returns the keys that exist at `now`, in order.
     pub fn keys(&self, now: ServerTime) -> Vec<Vec<u8>> {
-        self.core()
-            .data
-            .iter(now.millis())
-            .map(|(key, _)| key.to_vec())
-            .collect()
+        let core = self.core();
+        let live = core.data.iter(now.millis());
+        live.map(|(key, _)| key.to_vec()).collect()
     }
 
     /// Returns all data that exists at `now`, in order of the keys.
     pub fn dump(&self, now: ServerTime) -> Vec<KeyDump> {
         let core = self.core();
-        core.data
-            .iter(now.millis())
-            .map(|(key, entry)| KeyDump::of(key, entry))
-            .collect()
+        let live = core.data.iter(now.millis());
+        live.map(|(key, entry)| KeyDump::of(key, entry)).collect()
     }
 
     /// Returns the remaining time of `key`, in whole milliseconds as `PTTL` does. It is `None` for
     /// a missing key and `Some(None)` for a key without expiry.
     pub fn ttl(&self, key: &[u8], now: ServerTime) -> Option<Option<Duration>> {
         let mut core = self.core();
-        let entry = core.data.live(key, now.millis())?;
-        Some(
-            entry
-                .expires
-                .map(|at| Duration::from_millis(at.saturating_sub(now.millis()))),
-        )
+        let expires = core.data.live(key, now.millis())?.expires;
+        let rest = |at: u64| Duration::from_millis(at.saturating_sub(now.millis()));
+        Some(expires.map(rest))
     }
 
     /// Removes `key` as an administrator would. Returns whether it existed at `now`.

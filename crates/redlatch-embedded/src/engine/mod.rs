@@ -5,7 +5,6 @@
 
 mod call;
 mod commands;
-mod conditions;
 mod core;
 mod gate;
 pub(crate) mod glob;
@@ -16,7 +15,6 @@ mod lua;
 mod model;
 mod number;
 mod pubsub;
-mod slot;
 mod table;
 mod time;
 mod zset;
@@ -31,19 +29,20 @@ use std::{
 use redlatch_core::runtime::{Command, Reply};
 
 pub(crate) use self::lua::sha1_hex;
-pub use self::{
-    conditions::Condition,
-    inspect::{Contents, KeyDump, Snapshot},
-    model::Model,
-    pubsub::Delivery,
-    time::ServerTime,
-};
 use self::{
+    call::Call,
     core::{Core, Session},
     lua::ScriptHost,
     pubsub::ChannelKind,
     table::Run,
     time::Clock,
+};
+pub use self::{
+    gate::Condition,
+    inspect::{Contents, KeyDump, Snapshot},
+    model::Model,
+    pubsub::Delivery,
+    time::ServerTime,
 };
 
 /// A Redis-compatible server without a network: commands are its input, replies and pushes its
@@ -131,16 +130,25 @@ impl Engine {
     ///
     /// Returns the error reply of a server, with the same text where texts are stable.
     pub fn execute(&mut self, session: SessionId, command: &Command, now: ServerTime) -> Reply {
-        let args: Vec<_> = command.args().collect();
+        let (args, clock) = (command.args().collect::<Vec<_>>(), Clock::at(now));
         let mut core = self.core();
         core.data.sweep(now.millis());
         let spec = gate::admit(&core, session, &args)?;
         *core.counts.entry(spec.name).or_default() += 1;
         match spec.run {
-            Run::Plain(run) => core.execute(session, &args, now, (spec, run)),
-            Run::Script(run) => {
+            Run::Plain(handler) => {
+                let call = Call {
+                    core: &mut core,
+                    session,
+                    spec,
+                    args: &args,
+                    clock,
+                };
+                call.run(handler)
+            }
+            Run::Script(handler) => {
                 drop(core);
-                run(self, session, &args, Clock::at(now))
+                handler(self, session, &args, clock)
             }
         }
     }
@@ -170,7 +178,11 @@ impl Engine {
 
     /// Sets or clears a condition under which the server refuses commands.
     pub fn set_condition(&mut self, condition: Condition, on: bool) {
-        self.core().conditions.set(condition, on);
+        let mut core = self.core();
+        match on {
+            true => core.conditions.insert(condition),
+            false => core.conditions.remove(&condition),
+        };
     }
 
     /// Sets the number of replicas that acknowledge writes, which `WAIT` returns. The default is 0.

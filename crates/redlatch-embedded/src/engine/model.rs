@@ -30,8 +30,7 @@ impl Model {
         matches!(self, Self::Redis6_2)
     }
 
-    /// Tells whether this server has the additions of Redis 7.0: `SPUBLISH`, `EVAL_RO`, `PEXPIRE …
-    /// NX`.
+    /// Tells whether this server has the additions of Redis 7.0, such as `SPUBLISH`.
     pub const fn is_seven(self) -> bool {
         !matches!(self, Self::Redis6_2)
     }

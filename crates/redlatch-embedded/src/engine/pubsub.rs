@@ -51,15 +51,10 @@ impl PubSub {
         let Some(listeners) = self.channels.get(&(kind, channel.to_vec())) else {
             return 0;
         };
-        for session in listeners {
-            let push = Push::Message {
-                channel: channel.to_vec(),
-                payload: payload.to_vec(),
-            };
-            self.pending.push(Delivery {
-                session: *session,
-                push,
-            });
+        for &session in listeners {
+            let (channel, payload) = (channel.to_vec(), payload.to_vec());
+            let push = Push::Message { channel, payload };
+            self.pending.push(Delivery { session, push });
         }
         listeners.len()
     }
@@ -69,18 +64,20 @@ impl PubSub {
         if !listeners.contains(&session) {
             listeners.push(session);
         }
-        self.pending.push(Delivery {
-            session,
-            push: Push::Subscribed(channel.to_vec()),
-        });
+        let push = Push::Subscribed(channel.to_vec());
+        self.pending.push(Delivery { session, push });
     }
 
     pub(super) fn unsubscribe(&mut self, session: SessionId, kind: ChannelKind, channel: &[u8]) {
-        self.forget(session, &(kind, channel.to_vec()));
-        self.pending.push(Delivery {
-            session,
-            push: Push::Unsubscribed(channel.to_vec()),
-        });
+        let key = (kind, channel.to_vec());
+        if let Some(listeners) = self.channels.get_mut(&key) {
+            listeners.retain(|other| *other != session);
+            if listeners.is_empty() {
+                self.channels.remove(&key);
+            }
+        }
+        let push = Push::Unsubscribed(channel.to_vec());
+        self.pending.push(Delivery { session, push });
     }
 
     /// Returns the channels of this kind to which a session is subscribed.
@@ -88,19 +85,16 @@ impl PubSub {
         let own = self
             .channels
             .iter()
-            .filter(|(_, listeners)| listeners.contains(&session));
-        own.filter(|((other, _), _)| *other == kind)
-            .map(|((_, name), _)| name.clone())
-            .collect()
+            .filter(|((other, _), listeners)| *other == kind && listeners.contains(&session));
+        own.map(|((_, name), _)| name.clone()).collect()
     }
 
     /// Forgets a closed session and the pushes for it.
     pub(super) fn close(&mut self, session: SessionId) {
-        for kind in [ChannelKind::Global, ChannelKind::Sharded] {
-            for channel in self.channels_of(session, kind) {
-                self.forget(session, &(kind, channel));
-            }
-        }
+        self.channels.retain(|_, listeners| {
+            listeners.retain(|other| *other != session);
+            !listeners.is_empty()
+        });
         self.pending.retain(|delivery| delivery.session != session);
     }
 
@@ -115,15 +109,5 @@ impl PubSub {
     /// Takes the waiting pushes.
     pub(super) fn take(&mut self) -> Vec<Delivery> {
         std::mem::take(&mut self.pending)
-    }
-
-    fn forget(&mut self, session: SessionId, channel: &(ChannelKind, Vec<u8>)) {
-        let Some(listeners) = self.channels.get_mut(channel) else {
-            return;
-        };
-        listeners.retain(|other| *other != session);
-        if listeners.is_empty() {
-            self.channels.remove(channel);
-        }
     }
 }

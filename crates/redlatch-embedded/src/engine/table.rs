@@ -5,7 +5,7 @@ use redlatch_core::runtime::{Reply, ServerError, Value};
 use super::{
     Engine, Model, SessionId,
     call::{Call, error},
-    commands::{connection, expiry, hashes, keys, pubsub, scan, scripts, server, strings, zsets},
+    commands::{connection, hashes, keys, pubsub, scan, scripts, server, strings, zsets},
     time::Clock,
 };
 
@@ -14,53 +14,39 @@ pub(super) struct Spec {
     pub(super) name: &'static str,
     /// The number of arguments, the name included; negative for "at least".
     arity: i32,
-    pub(super) flags: u8,
-    keys: Keys,
+    flags: u16,
     pub(super) run: Run,
 }
 
 impl Spec {
+    /// Tells whether the command has one of these flags.
+    pub(super) const fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+
     /// Tells whether this number of arguments, the name included, can be right.
-    pub(super) fn takes(&self, model: Model, args: usize) -> bool {
+    pub(super) fn takes(&self, args: usize) -> bool {
         let args = i32::try_from(args).unwrap_or(i32::MAX);
-        let arity = match (self.name, model) {
-            // On these servers the commands had no options yet.
-            ("expire" | "pexpire" | "pexpireat", Model::Redis6_2) => 3,
-            ("zrank", Model::Redis6_2 | Model::Redis7_0) => 3,
-            _ => self.arity,
-        };
-        if arity < 0 {
-            args >= -arity
-        } else {
-            args == arity
-        }
+        args == self.arity || (self.arity < 0 && args >= -self.arity)
     }
 
     /// Tells whether a command with this reply has an effect that replicas get.
     pub(super) fn has_effect(&self, reply: &Reply) -> bool {
         match reply {
-            Ok(Value::Int(0)) if self.flags & WRITE != 0 => matches!(self.name, "hset" | "zadd"),
+            Ok(Value::Int(0)) if self.has(WRITE) => matches!(self.name, "hset" | "zadd"),
             Ok(Value::Nil) | Err(_) => false,
-            Ok(_) => self.flags & (WRITE | PUBLISHES) != 0,
+            Ok(_) => self.has(WRITE | PUBLISHES),
         }
     }
 
     /// Returns the keys among the arguments.
     pub(super) fn keys_of<'a>(&self, args: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
-        match self.keys {
-            Keys::None => &[],
-            Keys::First => &args[1..2],
-            Keys::All => &args[1..],
+        match (self.has(KEY), self.has(KEYS)) {
+            (true, _) => &args[1..2],
+            (_, true) => &args[1..],
+            _ => &[],
         }
     }
-}
-
-/// The position of the keys in the arguments of a command.
-#[derive(Clone, Copy)]
-enum Keys {
-    None,
-    First,
-    All,
 }
 
 /// The handler of a command.
@@ -79,12 +65,7 @@ pub(super) fn find(name: &[u8], model: Model) -> Option<&'static Spec> {
         known.cmp(name.iter().map(u8::to_ascii_lowercase))
     });
     let spec = &TABLE[at.ok()?];
-    (model.is_seven() || spec.flags & SEVEN == 0).then_some(spec)
-}
-
-/// Returns the number of commands.
-pub(super) const fn len() -> usize {
-    TABLE.len()
+    (model.is_seven() || !spec.has(SHARDED)).then_some(spec)
 }
 
 /// Returns the error for a command that scripts may not call.
@@ -97,35 +78,39 @@ pub(super) fn not_from_scripts(model: Model) -> ServerError {
 }
 
 /// The command changes data.
-pub(super) const WRITE: u8 = 1;
+pub(super) const WRITE: u16 = 1;
 /// The command may need memory.
-pub(super) const DENYOOM: u8 = 2;
+pub(super) const DENYOOM: u16 = 2;
 /// Scripts may not call the command.
-pub(super) const NOSCRIPT: u8 = 4;
+pub(super) const NOSCRIPT: u16 = 4;
 /// The command runs while the server loads its data.
-pub(super) const LOADING: u8 = 8;
+pub(super) const LOADING: u16 = 8;
 /// The command is only for connections with subscriptions.
-pub(super) const PUBSUB: u8 = 16;
+pub(super) const PUBSUB: u16 = 16;
 /// The command publishes messages.
-pub(super) const PUBLISHES: u8 = 32;
-/// The command came with Redis 7.0.
-pub(super) const SEVEN: u8 = 64;
+pub(super) const PUBLISHES: u16 = 32;
+/// The command is about sharded channels, which came with Redis 7.0.
+pub(super) const SHARDED: u16 = 64;
+/// The first argument is a key.
+const KEY: u16 = 128;
+/// All arguments are keys.
+const KEYS: u16 = 256;
 
-const GROWS: u8 = WRITE | DENYOOM;
-const READ: u8 = 0;
+const READS: u16 = KEY;
+const WRITES: u16 = KEY | WRITE;
+const GROWS: u16 = KEY | WRITE | DENYOOM;
+const LISTENS: u16 = PUBSUB | NOSCRIPT | LOADING;
 
 const fn plain(
     name: &'static str,
     arity: i32,
-    flags: u8,
-    keys: Keys,
+    flags: u16,
     run: fn(&mut Call<'_>) -> Reply,
 ) -> Spec {
     Spec {
         name,
         arity,
         flags,
-        keys,
         run: Run::Plain(run),
     }
 }
@@ -133,141 +118,75 @@ const fn plain(
 const fn script(
     name: &'static str,
     arity: i32,
-    flags: u8,
+    flags: u16,
     run: fn(&mut Engine, SessionId, &[&[u8]], Clock) -> Reply,
 ) -> Spec {
     Spec {
         name,
         arity,
         flags: flags | NOSCRIPT,
-        keys: Keys::None,
         run: Run::Script(run),
     }
 }
 
 /// All commands, by name.
-static TABLE: [Spec; 70] = [
-    plain("append", 3, GROWS, Keys::First, strings::append),
-    plain(
-        "client",
-        -2,
-        NOSCRIPT | LOADING,
-        Keys::None,
-        connection::client,
-    ),
-    plain("cluster", -2, LOADING, Keys::None, server::cluster),
-    plain("command", -1, LOADING, Keys::None, server::command),
-    plain("config", -2, NOSCRIPT | LOADING, Keys::None, server::config),
-    plain("dbsize", 1, READ, Keys::None, keys::dbsize),
-    plain("decr", 2, GROWS, Keys::First, strings::decr),
-    plain("decrby", 3, GROWS, Keys::First, strings::decrby),
-    plain("del", -2, WRITE, Keys::All, keys::del),
-    plain("echo", 2, LOADING, Keys::None, connection::echo),
-    script("eval", -3, READ, scripts::eval),
-    script("eval_ro", -3, SEVEN, scripts::eval_ro),
-    script("evalsha", -3, READ, scripts::evalsha),
-    script("evalsha_ro", -3, SEVEN, scripts::evalsha_ro),
-    plain("exists", -2, READ, Keys::All, keys::exists),
-    plain("expire", -3, WRITE, Keys::First, expiry::expire),
-    plain("flushall", -1, WRITE, Keys::None, keys::flush),
-    plain("flushdb", -1, WRITE, Keys::None, keys::flush),
-    plain("get", 2, READ, Keys::First, strings::get),
-    plain("hdel", -3, WRITE, Keys::First, hashes::hdel),
-    plain("hexists", 3, READ, Keys::First, hashes::hexists),
-    plain("hget", 3, READ, Keys::First, hashes::hget),
-    plain("hgetall", 2, READ, Keys::First, hashes::hgetall),
-    plain("hincrby", 4, GROWS, Keys::First, hashes::hincrby),
-    plain("hkeys", 2, READ, Keys::First, hashes::hkeys),
-    plain("hlen", 2, READ, Keys::First, hashes::hlen),
-    plain("hmget", -3, READ, Keys::First, hashes::hmget),
-    plain("hscan", -3, READ, Keys::First, scan::hscan),
-    plain("hset", -4, GROWS, Keys::First, hashes::hset),
-    plain("hsetnx", 4, GROWS, Keys::First, hashes::hsetnx),
-    plain("hstrlen", 3, READ, Keys::First, hashes::hstrlen),
-    plain("hvals", 2, READ, Keys::First, hashes::hvals),
-    plain("incr", 2, GROWS, Keys::First, strings::incr),
-    plain("incrby", 3, GROWS, Keys::First, strings::incrby),
-    plain("info", -1, LOADING, Keys::None, server::info),
-    plain("keys", 2, READ, Keys::None, keys::keys),
-    plain("persist", 2, WRITE, Keys::First, expiry::persist),
-    plain("pexpire", -3, WRITE, Keys::First, expiry::pexpire),
-    plain("pexpireat", -3, WRITE, Keys::First, expiry::pexpireat),
-    plain("ping", -1, READ, Keys::None, connection::ping),
-    plain("pttl", 2, READ, Keys::First, expiry::pttl),
-    plain(
-        "publish",
-        3,
-        LOADING | PUBLISHES,
-        Keys::None,
-        pubsub::publish,
-    ),
-    plain("role", 1, NOSCRIPT | LOADING, Keys::None, server::role),
-    plain("scan", -2, READ, Keys::None, scan::scan),
+static TABLE: &[Spec] = &[
+    plain("client", -2, NOSCRIPT | LOADING, connection::client),
+    plain("cluster", -2, LOADING, server::cluster),
+    plain("config", -2, NOSCRIPT | LOADING, server::config),
+    plain("decr", 2, GROWS, strings::decr),
+    plain("decrby", 3, GROWS, strings::decrby),
+    plain("del", -2, WRITE | KEYS, keys::del),
+    script("eval", -3, 0, scripts::eval),
+    script("evalsha", -3, 0, scripts::evalsha),
+    plain("exists", -2, KEYS, keys::exists),
+    plain("flushall", -1, WRITE, keys::flush),
+    plain("get", 2, READS, strings::get),
+    plain("hdel", -3, WRITES, hashes::hdel),
+    plain("hget", 3, READS, hashes::hget),
+    plain("hgetall", 2, READS, hashes::hgetall),
+    plain("hincrby", 4, GROWS, hashes::hincrby),
+    plain("hmget", -3, READS, hashes::hmget),
+    plain("hscan", -3, READS, scan::hscan),
+    plain("hset", -4, GROWS, hashes::hset),
+    plain("incr", 2, GROWS, strings::incr),
+    plain("incrby", 3, GROWS, strings::incrby),
+    plain("info", -1, LOADING, server::info),
+    plain("keys", 2, 0, keys::keys),
+    plain("persist", 2, WRITES, keys::persist),
+    plain("pexpire", 3, WRITES, keys::pexpire),
+    plain("ping", -1, 0, connection::ping),
+    plain("pttl", 2, READS, keys::pttl),
+    plain("publish", 3, LOADING | PUBLISHES, pubsub::publish),
+    plain("role", 1, NOSCRIPT | LOADING, server::role),
+    plain("scan", -2, 0, scan::scan),
     script("script", -2, LOADING, scripts::script),
-    plain("select", 2, LOADING, Keys::None, connection::select),
-    plain("set", -3, GROWS, Keys::First, strings::set),
+    plain("select", 2, LOADING, connection::select),
+    plain("set", -3, GROWS, strings::set),
     plain(
         "spublish",
         3,
-        LOADING | PUBLISHES | SEVEN,
-        Keys::None,
-        pubsub::spublish,
+        LOADING | PUBLISHES | SHARDED,
+        pubsub::publish,
     ),
-    plain(
-        "ssubscribe",
-        -2,
-        PUBSUB_ONLY | SEVEN,
-        Keys::None,
-        pubsub::ssubscribe,
-    ),
-    plain("strlen", 2, READ, Keys::First, strings::strlen),
-    plain("subscribe", -2, PUBSUB_ONLY, Keys::None, pubsub::subscribe),
-    plain(
-        "sunsubscribe",
-        -1,
-        PUBSUB_ONLY | SEVEN,
-        Keys::None,
-        pubsub::sunsubscribe,
-    ),
-    plain("time", 1, LOADING, Keys::None, server::time),
-    plain("ttl", 2, READ, Keys::First, expiry::ttl),
-    plain("type", 2, READ, Keys::First, keys::type_of),
-    plain("unlink", -2, WRITE, Keys::All, keys::del),
-    plain(
-        "unsubscribe",
-        -1,
-        PUBSUB_ONLY,
-        Keys::None,
-        pubsub::unsubscribe,
-    ),
-    plain("wait", 3, NOSCRIPT, Keys::None, server::wait),
-    plain("zadd", -4, GROWS, Keys::First, zsets::zadd),
-    plain("zcard", 2, READ, Keys::First, zsets::zcard),
-    plain("zcount", 4, READ, Keys::First, zsets::zcount),
-    plain("zincrby", 4, GROWS, Keys::First, zsets::zincrby),
-    plain("zpopmin", -2, WRITE, Keys::First, zsets::zpopmin),
-    plain("zrange", -4, READ, Keys::First, zsets::zrange),
-    plain("zrangebyscore", -4, READ, Keys::First, zsets::zrangebyscore),
-    plain("zrank", -3, READ, Keys::First, zsets::zrank),
-    plain("zrem", -3, WRITE, Keys::First, zsets::zrem),
-    plain(
-        "zremrangebyrank",
-        4,
-        WRITE,
-        Keys::First,
-        zsets::zremrangebyrank,
-    ),
-    plain(
-        "zremrangebyscore",
-        4,
-        WRITE,
-        Keys::First,
-        zsets::zremrangebyscore,
-    ),
-    plain("zscore", 3, READ, Keys::First, zsets::zscore),
+    plain("ssubscribe", -2, LISTENS | SHARDED, pubsub::subscribe),
+    plain("subscribe", -2, LISTENS, pubsub::subscribe),
+    plain("sunsubscribe", -1, LISTENS | SHARDED, pubsub::unsubscribe),
+    plain("time", 1, LOADING, server::time),
+    plain("type", 2, READS, keys::type_of),
+    plain("unsubscribe", -1, LISTENS, pubsub::unsubscribe),
+    plain("wait", 3, NOSCRIPT, server::wait),
+    plain("zadd", -4, GROWS, zsets::zadd),
+    plain("zcard", 2, READS, zsets::zcard),
+    plain("zcount", 4, READS, zsets::zcount),
+    plain("zpopmin", -2, WRITES, zsets::zpopmin),
+    plain("zrange", -4, READS, zsets::zrange),
+    plain("zrangebyscore", -4, READS, zsets::zrangebyscore),
+    plain("zrank", 3, READS, zsets::zrank),
+    plain("zrem", -3, WRITES, zsets::zrem),
+    plain("zremrangebyscore", 4, WRITES, zsets::zremrangebyscore),
+    plain("zscore", 3, READS, zsets::zscore),
 ];
-
-const PUBSUB_ONLY: u8 = PUBSUB | NOSCRIPT | LOADING;
 
 #[cfg(test)]
 mod tests {

@@ -30,25 +30,23 @@ impl ServerTime {
     /// Returns the instant `span` later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(micros_of(span)))
     }
 
     /// Returns the instant `span` earlier, or the epoch if that would be before it.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_sub(micros_of(span)))
     }
 
     /// Returns the time from `earlier` to `self`, or zero if `earlier` is the later one.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
+}
+
+fn micros_of(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The two clocks that a command sees. They differ inside a script on servers whose time moves

@@ -51,32 +51,18 @@ impl SortedSet {
     pub(super) fn within(
         &self,
         range: ScoreRange,
-    ) -> Box<dyn DoubleEndedIterator<Item = (&[u8], f64)> + '_> {
-        if range.is_empty() {
-            return Box::new(std::iter::empty());
-        }
-        // No member sorts before the empty one, so this bound is exact for an inclusive minimum.
-        let from = (Score(range.min), Arc::from(&b""[..]));
-        let items = self.order.range((Bound::Included(from), Bound::Unbounded));
-        if range.max == f64::INFINITY {
-            return Box::new(
-                items
-                    .map(pair)
-                    .filter(move |(_, score)| range.contains(*score)),
-            );
-        }
-        // The next number above the maximum is the upper bound. It allows a walk in both
-        // directions.
-        let end = (Score(range.max.next_up()), Arc::from(&b""[..]));
-        let start = (Score(range.min), Arc::from(&b""[..]));
-        let items = self
-            .order
-            .range((Bound::Included(start), Bound::Excluded(end)));
-        Box::new(
-            items
-                .map(pair)
-                .filter(move |(_, score)| range.contains(*score)),
-        )
+    ) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
+        let (min, max) = (range.min.score, range.max.score);
+        // No member sorts before the empty one, so the bounds are exact for inclusive ends. The
+        // upper bound is the next number above the maximum.
+        let first = |score| (Score(score), Arc::from(&b""[..]));
+        let end = match max {
+            f64::INFINITY => Bound::Unbounded,
+            max => Bound::Excluded(first(max.next_up())),
+        };
+        let items = (min <= max).then(|| self.order.range((Bound::Included(first(min)), end)));
+        let items = items.into_iter().flatten().map(pair);
+        items.filter(move |(_, score)| range.contains(*score))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -95,29 +81,22 @@ fn pair((score, member): &(Score, Arc<[u8]>)) -> (&[u8], f64) {
 /// An interval of scores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScoreRange {
-    pub(super) min: f64,
-    pub(super) max: f64,
-    pub(super) above_min: bool,
-    pub(super) below_max: bool,
+    pub(super) min: End,
+    pub(super) max: End,
+}
+
+/// An end of an interval.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) score: f64,
+    pub(super) excluded: bool,
 }
 
 impl ScoreRange {
     fn contains(&self, score: f64) -> bool {
-        let above = if self.above_min {
-            score > self.min
-        } else {
-            score >= self.min
-        };
-        let below = if self.below_max {
-            score < self.max
-        } else {
-            score <= self.max
-        };
-        above && below
-    }
-
-    fn is_empty(&self) -> bool {
-        self.min > self.max || (self.min == self.max && (self.above_min || self.below_max))
+        let is_excluded = |end: End| end.excluded && score == end.score;
+        let is_between = (self.min.score..=self.max.score).contains(&score);
+        is_between && !is_excluded(self.min) && !is_excluded(self.max)
     }
 }
 
@@ -178,12 +157,9 @@ mod tests {
     fn ranges_keep_their_borders() {
         let set = sample();
         let check = |min, above_min, max, below_max, expected: &str| {
-            let range = ScoreRange {
-                min,
-                max,
-                above_min,
-                below_max,
-            };
+            let end = |score, excluded| End { score, excluded };
+            let (min, max) = (end(min, above_min), end(max, below_max));
+            let range = ScoreRange { min, max };
             assert_eq!(names(set.within(range)), expected, "{range:?}");
             let backwards: String = expected.chars().rev().collect();
             assert_eq!(names(set.within(range).rev()), backwards, "{range:?}");

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    outlet::{self, Next, Outflow},
+    outlet::{self, Outflow},
     request::RequestParser,
     run::Submitted,
 };
@@ -41,7 +41,7 @@ pub(super) async fn serve(server: EmbeddedServer, mut stream: TcpStream) {
         () = read(&session, &outflow, reader) => {}
     }
     // The client will send no more, but it may still read the replies to its requests.
-    session.server.finish(session.session);
+    session.server.state().finish(session.session);
     write.await;
 }
 
@@ -53,7 +53,7 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.server.disconnect(self.session);
+        self.server.state().cut(self.session);
     }
 }
 
@@ -88,7 +88,7 @@ async fn read(session: &Session, outflow: &Outflow, mut reader: ReadHalf<'_>) {
 /// Writes what is queued until the end of the connection. If the server cuts the connection, it
 /// does not wait for the client.
 async fn write(outflow: &Outflow, mut writer: WriteHalf<'_>) {
-    while let Next::Write(bytes) = outflow.next().await {
+    while let Some(bytes) = outflow.next().await {
         select! {
             biased;
             written = writer.write_all(&bytes) => if written.is_err() {

@@ -21,15 +21,6 @@ pub(crate) struct Outlet {
 #[derive(Debug)]
 pub(super) struct Outflow(Arc<Shared>);
 
-/// The next step of the socket.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Write these bytes.
-    Write(Vec<u8>),
-    /// Nothing is left and nothing will follow.
-    End,
-}
-
 #[derive(Debug, Default)]
 struct Shared {
     buffer: Mutex<Buffer>,
@@ -110,11 +101,18 @@ impl Drop for Outlet {
 }
 
 impl Outflow {
-    /// Waits for bytes to write, or for the end.
-    pub(super) async fn next(&self) -> Next {
+    /// Waits for bytes to write. Returns `None` if nothing is left and nothing will follow.
+    pub(super) async fn next(&self) -> Option<Vec<u8>> {
         loop {
-            if let Some(next) = self.take() {
-                return next;
+            {
+                let mut buffer = self.0.buffer();
+                if !buffer.bytes.is_empty() {
+                    self.0.drained.notify_one();
+                    return Some(std::mem::take(&mut buffer.bytes));
+                }
+                if buffer.ended {
+                    return None;
+                }
             }
             self.0.filled.notified().await;
         }
@@ -130,15 +128,6 @@ impl Outflow {
     /// Waits until the server cuts the connection. Such an end does not wait for the client.
     pub(super) async fn cut(&self) {
         self.0.cut.notified().await;
-    }
-
-    fn take(&self) -> Option<Next> {
-        let mut buffer = self.0.buffer();
-        if buffer.bytes.is_empty() {
-            return buffer.ended.then_some(Next::End);
-        }
-        self.0.drained.notify_one();
-        Some(Next::Write(std::mem::take(&mut buffer.bytes)))
     }
 }
 

@@ -110,21 +110,4 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&out), expected);
         }
     }
-
-    #[test]
-    fn pushes_are_arrays() {
-        let mut out = Vec::new();
-        push(&mut out, &Push::Subscribed(b"c".to_vec()), 2);
-        unsubscribed_from_nothing(&mut out);
-        let message = Push::Message {
-            channel: b"c".to_vec(),
-            payload: b"hi".to_vec(),
-        };
-        push(&mut out, &message, 2);
-        assert_eq!(
-            String::from_utf8_lossy(&out),
-            "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:2\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n\
-             *3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n"
-        );
-    }
 }

@@ -11,7 +11,7 @@ use redlatch_core::runtime::Command;
 pub(crate) struct RequestParser {
     bytes: Vec<u8>,
     at: usize,
-    progress: Progress,
+    array: Option<Array>,
     broken: Option<ProtocolError>,
 }
 
@@ -19,19 +19,14 @@ pub(crate) struct RequestParser {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProtocolError(pub(super) &'static str);
 
-/// The progress of the current request.
-#[derive(Debug, Default)]
-enum Progress {
-    /// No part of it has arrived.
-    #[default]
-    Start,
-    /// The number of arguments that are still missing. Without `length`, the length of the next one
-    /// is not known yet.
-    Array {
-        command: Command,
-        missing: usize,
-        length: Option<usize>,
-    },
+/// An array of which a part has arrived.
+#[derive(Debug)]
+struct Array {
+    command: Command,
+    /// The number of arguments that are still missing.
+    missing: usize,
+    /// The length of the next argument, if the length has arrived.
+    length: Option<usize>,
 }
 
 impl RequestParser {
@@ -66,74 +61,49 @@ impl RequestParser {
     /// Advances to the end of the request; `None` if the bytes run out before.
     fn advance(&mut self) -> Result<Option<Command>, ProtocolError> {
         loop {
-            match std::mem::take(&mut self.progress) {
-                Progress::Start => {
-                    let Some(line) = self.line(TOO_BIG_INLINE)? else {
-                        return Ok(None);
-                    };
-                    match line.strip_prefix(b"*") {
-                        None => {
-                            if let Some(command) = words(line)? {
-                                return Ok(Some(command));
-                            }
-                        }
-                        Some(count) => self.progress = start(count)?,
-                    }
+            let Some(mut array) = self.array.take() else {
+                let Some(line) = self.line(TOO_BIG_INLINE)? else {
+                    return Ok(None);
+                };
+                if let Some(count) = line.strip_prefix(b"*") {
+                    self.array = start(count)?;
+                } else if let Some(command) = words(line)? {
+                    return Ok(Some(command));
                 }
-                Progress::Array {
-                    command,
-                    missing: 0,
-                    ..
-                } => return Ok(Some(command)),
-                Progress::Array {
-                    command,
-                    missing,
-                    length,
-                } => match self.argument(command, missing, length)? {
-                    (progress, true) => self.progress = progress,
-                    (progress, false) => {
-                        self.progress = progress;
-                        return Ok(None);
-                    }
-                },
+                continue;
+            };
+            if array.missing == 0 {
+                return Ok(Some(array.command));
+            }
+            let advanced = self.argument(&mut array)?;
+            self.array = Some(array);
+            if !advanced {
+                return Ok(None);
             }
         }
     }
 
-    /// Takes one step within an array. Returns whether the bytes for it were there.
-    fn argument(
-        &mut self,
-        mut command: Command,
-        missing: usize,
-        length: Option<usize>,
-    ) -> Result<(Progress, bool), ProtocolError> {
-        let Some(length) = length else {
-            let length = match self.line(TOO_BIG_COUNT)? {
-                Some(line) => Some(bulk_length(line, command.payload_len())?),
-                None => None,
+    /// Takes the length of the next argument, or the argument. Returns whether it was there.
+    fn argument(&mut self, array: &mut Array) -> Result<bool, ProtocolError> {
+        let Some(length) = array.length else {
+            let Some(line) = self.line(TOO_BIG_COUNT)? else {
+                return Ok(false);
             };
-            let progress = Progress::Array {
-                command,
-                missing,
-                length,
-            };
-            return Ok((progress, length.is_some()));
+            array.length = Some(bulk_length(line, array.command.payload_len())?);
+            return Ok(true);
         };
         let rest = &self.bytes[self.at..];
-        let whole = rest.len() >= length + 2;
-        if whole {
-            if &rest[length..length + 2] != b"\r\n" {
-                return Err(ProtocolError("expected the end of a line after a bulk"));
-            }
-            command.push(&rest[..length]);
-            self.at += length + 2;
+        if rest.len() < length + 2 {
+            return Ok(false);
         }
-        let progress = Progress::Array {
-            command,
-            missing: missing - usize::from(whole),
-            length: (!whole).then_some(length),
-        };
-        Ok((progress, whole))
+        if &rest[length..length + 2] != b"\r\n" {
+            return Err(ProtocolError("expected the end of a line after a bulk"));
+        }
+        array.command.push(&rest[..length]);
+        self.at += length + 2;
+        array.missing -= 1;
+        array.length = None;
+        Ok(true)
     }
 
     /// Takes a complete line without its end; `None` if the line is not complete.
@@ -154,18 +124,16 @@ impl RequestParser {
     }
 }
 
-fn start(count: &[u8]) -> Result<Progress, ProtocolError> {
+/// Reads the number of arguments; `None` for an empty request, which servers ignore.
+fn start(count: &[u8]) -> Result<Option<Array>, ProtocolError> {
     let count = number(count).filter(|count| *count <= MAX_ARGUMENTS);
     let count = count.ok_or(ProtocolError("invalid multibulk length"))?;
-    let Ok(missing @ 1..) = usize::try_from(count) else {
-        // Servers ignore empty requests.
-        return Ok(Progress::Start);
-    };
-    Ok(Progress::Array {
+    let missing = usize::try_from(count).unwrap_or(0);
+    Ok((missing > 0).then(|| Array {
         command: Command::with_capacity(missing.min(16), 64),
         missing,
         length: None,
-    })
+    }))
 }
 
 fn bulk_length(line: &[u8], before: usize) -> Result<usize, ProtocolError> {

@@ -30,7 +30,6 @@ impl EmbeddedServer {
             return Submitted::Closed;
         }
         state.enqueue(session, vec![command], Answer::InOrder);
-        state.run_backlog();
         match (state.stopped, state.links.contains_key(&session)) {
             (true, _) => Submitted::Waits,
             (false, true) => Submitted::Ran,
@@ -45,11 +44,6 @@ impl EmbeddedServer {
             outlet.reply(&fail(&format!("ERR Protocol error: {}", error.0)));
         }
         state.finish(session);
-    }
-
-    /// Ends the connection after the queued bytes are written.
-    pub(super) fn finish(&self, session: SessionId) {
-        self.state().finish(session);
     }
 }
 
@@ -73,7 +67,10 @@ impl State {
             Verb::Courtesy | Verb::Quit => Ok(Value::Status("OK".to_owned())),
             Verb::Sharded => fail("ERR sharded pub/sub is not served over a network"),
             // There is no subscription to end, so no push can be the reply.
-            Verb::Unsubscribe if command.args().len() == 1 && !self.subscribes(session) => {
+            Verb::Unsubscribe
+                if command.args().len() == 1
+                    && !self.outlet(session).is_some_and(Outlet::subscribes) =>
+            {
                 Ok(Value::Nil)
             }
             Verb::Subscribe | Verb::Unsubscribe => {
@@ -109,15 +106,12 @@ impl State {
         }
     }
 
-    fn finish(&mut self, session: SessionId) {
+    /// Ends the connection after the queued bytes are written.
+    pub(super) fn finish(&mut self, session: SessionId) {
         if let Some(outlet) = self.outlet(session) {
             outlet.finish();
         }
         self.cut(session);
-    }
-
-    fn subscribes(&self, session: SessionId) -> bool {
-        self.outlet(session).is_some_and(Outlet::subscribes)
     }
 
     fn outlet(&self, session: SessionId) -> Option<&Outlet> {
@@ -149,15 +143,16 @@ impl Verb {
         let (Some(name), sub) = (args.next(), args.next()) else {
             return Self::Other;
         };
-        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-        match sub {
-            Some(sub) if is("CLIENT") && sub.eq_ignore_ascii_case(b"SETINFO") => Self::Courtesy,
-            _ if is("HELLO") => Self::Hello,
-            _ if is("AUTH") => Self::Auth,
-            _ if is("QUIT") => Self::Quit,
-            _ if is("SUBSCRIBE") => Self::Subscribe,
-            _ if is("UNSUBSCRIBE") => Self::Unsubscribe,
-            _ if is("SSUBSCRIBE") || is("SUNSUBSCRIBE") => Self::Sharded,
+        match &*name.to_ascii_uppercase() {
+            b"CLIENT" if sub.is_some_and(|sub| sub.eq_ignore_ascii_case(b"SETINFO")) => {
+                Self::Courtesy
+            }
+            b"HELLO" => Self::Hello,
+            b"AUTH" => Self::Auth,
+            b"QUIT" => Self::Quit,
+            b"SUBSCRIBE" => Self::Subscribe,
+            b"UNSUBSCRIBE" => Self::Unsubscribe,
+            b"SSUBSCRIBE" | b"SUNSUBSCRIBE" => Self::Sharded,
             _ => Self::Other,
         }
     }

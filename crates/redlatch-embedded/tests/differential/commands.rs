@@ -18,7 +18,7 @@ pub(crate) fn random(model: Model, rng: &mut Rng) -> Command {
     }
     let (name, mut args) = data_command(model, rng);
     if rng.u8(..25) == 0 {
-        spoil(&mut args, rng);
+        spoil(name, &mut args, rng);
     }
     let name = if rng.u8(..10) == 0 {
         name.to_lowercase()
@@ -43,12 +43,12 @@ pub(crate) fn data_command(model: Model, rng: &mut Rng) -> (&'static str, Vec<Ar
 }
 
 /// Changes arguments so that they are probably wrong. Keys stay, and none is added.
-pub(crate) fn spoil(args: &mut Vec<Arg>, rng: &mut Rng) {
+pub(crate) fn spoil(name: &str, args: &mut Vec<Arg>, rng: &mut Rng) {
+    let keys = args.iter().filter(|arg| matches!(arg, Arg::Key(_)));
+    let takes_more = keys.count() == 1 && !WITHOUT_OPTIONS.contains(&name);
     match rng.u8(..4) {
         0 => drop(args.pop()),
-        1 if args.iter().filter(|arg| matches!(arg, Arg::Key(_))).count() == 1 => {
-            args.push(Arg::Text(word(rng)));
-        }
+        1 if takes_more => args.push(Arg::Text(word(rng))),
         _ => {
             let texts = args.iter_mut().filter(|arg| matches!(arg, Arg::Text(_)));
             let mut texts: Vec<_> = texts.collect();
@@ -75,13 +75,8 @@ pub(crate) fn looks() -> Vec<Command> {
         for look in ["TYPE", "PTTL", "GET", "HGETALL"] {
             looks.push(Command::new(look).arg(&key));
         }
-        looks.push(
-            Command::new("ZRANGE")
-                .arg(&key)
-                .arg("0")
-                .arg("-1")
-                .arg("WITHSCORES"),
-        );
+        let range = Command::new("ZRANGE").arg(&key).arg("0").arg("-1");
+        looks.push(range.arg("WITHSCORES"));
     }
     looks
 }
@@ -102,22 +97,16 @@ fn keys() -> impl Iterator<Item = Vec<u8>> {
 
 /// Adds arguments of one kind. A kind in brackets is left out at times, one with a plus repeats.
 fn add(kind: &str, model: Model, rng: &mut Rng, args: &mut Vec<Arg>) {
-    if let Some(inner) = kind.strip_suffix('+') {
-        for _ in 0..rng.usize(1..4) {
-            inner
-                .split('/')
-                .for_each(|kind| add(kind, model, rng, args));
-        }
-        return;
-    }
-    if let Some(inner) = kind
-        .strip_prefix('[')
-        .and_then(|kind| kind.strip_suffix(']'))
-    {
-        if rng.bool() {
-            inner
-                .split('/')
-                .for_each(|kind| add(kind, model, rng, args));
+    let optional = kind.strip_prefix('[');
+    let optional = optional.and_then(|kind| kind.strip_suffix(']'));
+    let repeated = match (kind.strip_suffix('+'), optional) {
+        (Some(inner), _) => Some((inner, rng.usize(1..4))),
+        (_, Some(inner)) => Some((inner, usize::from(rng.bool()))),
+        _ => None,
+    };
+    if let Some((inner, times)) = repeated {
+        for kind in std::iter::repeat_n(inner.split('/'), times).flatten() {
+            add(kind, model, rng, args);
         }
         return;
     }
@@ -125,17 +114,10 @@ fn add(kind: &str, model: Model, rng: &mut Rng, args: &mut Vec<Arg>) {
         return args.push(Arg::Key(key(rng)));
     }
     let options = match kind {
-        "set-options" => some_of(
-            &[
-                "NX", "XX", "GET", "KEEPTTL", "PX #ttl", "EX #sttl", "PXAT #at",
-            ],
-            rng,
-        ),
-        "zadd-options" => some_of(&["NX", "XX", "GT", "LT", "CH", "INCR"], rng),
+        "set-options" => some_of(&["NX", "XX", "PX #ttl", "EX #sttl"], rng),
+        "zadd-options" => some_of(&["NX", "XX"], rng),
         "range-options" => some_of(&["WITHSCORES", "LIMIT #int #int", "REV", "BYSCORE"], rng),
         "by-score-options" => some_of(&["WITHSCORES", "LIMIT #int #int"], rng),
-        "expire-options" if model == Model::Redis6_2 => Vec::new(),
-        "expire-options" => some_of(&["NX", "XX", "GT", "LT"], rng),
         _ => return args.push(Arg::Text(value(kind, model, rng))),
     };
     for option in options {
@@ -165,43 +147,22 @@ fn value(kind: &str, model: Model, rng: &mut Rng) -> Vec<u8> {
         "field" => format!("f{}", rng.u8(..6)).into_bytes(),
         "value" => some_value(rng),
         "int" if rng.u8(..8) > 0 => rng.i32(-3..6).to_string().into_bytes(),
-        "int" => one_of(
-            &[
-                "100",
-                "-100",
-                "9223372036854775807",
-                "-9223372036854775808",
-                "9223372036854775808",
-                "x",
-                "1.5",
-                "-0",
-                "01",
-            ],
-            rng,
-        ),
+        "int" => {
+            let wide = "100 -100 9223372036854775807 -9223372036854775808 9223372036854775808";
+            one_of(wide.split(' ').chain(["x", "1.5", "-0", "01"]), rng)
+        }
         "score" => score(model, rng),
         "min" | "max" => match rng.u8(..4) {
             0 => [b"(", &score(model, rng)[..]].concat(),
-            1 => one_of(&["-inf", "+inf", "inf", "(inf", "(-inf"], rng),
+            1 => one_of("-inf +inf inf (inf (-inf".split(' '), rng),
             _ => score(model, rng),
         },
         "ttl" => lifetime(rng, 1_000_000),
         "sttl" => lifetime(rng, 1000),
-        "at" => match rng.u8(..8) {
-            0 => b"1".to_vec(),
-            1 => b"-5".to_vec(),
-            2 => b"zz".to_vec(),
-            n => (4_102_444_800_000 + u64::from(n % 4) * 1_000_000)
-                .to_string()
-                .into_bytes(),
-        },
-        "pattern" => one_of(
-            &[
-                "*", "key?", "key[1-3]", "key[^1]", "k*", "f*", "?[0-9]", "\\*", "nothing", "f[",
-                "*1",
-            ],
-            rng,
-        ),
+        "pattern" => {
+            let all = "* key? key[1-3] key[^1] k* f* ?[0-9] \\* nothing f[ *1";
+            one_of(all.split(' '), rng)
+        }
         _ => panic!("no such kind of argument: {kind}"),
     }
 }
@@ -212,7 +173,7 @@ fn lifetime(rng: &mut Rng, unit: u64) -> Vec<u8> {
         0 => b"0".to_vec(),
         1 => b"-1".to_vec(),
         2 => one_of(
-            &["x", "9223372036854775807", "-9223372036854775808", ""],
+            "x 9223372036854775807 -9223372036854775808 ".split(' '),
             rng,
         ),
         // Too long in seconds, and near the end of time in milliseconds.
@@ -230,8 +191,8 @@ fn score(model: Model, rng: &mut Rng) -> Vec<u8> {
             format!("{}", (rng.f64() - 0.5) * 10f64.powi(rng.i32(-20..21))).into_bytes()
         }
         4 | 5 => format!("{}", f64::from(rng.i32(-100..100)) / 8.0).into_bytes(),
-        6 => one_of(&WIDE_SCORES, rng),
-        _ => one_of(&["nan", "x", "", " 1", "1 ", "1e", "--1", "1x"], rng),
+        6 => one_of(WIDE_SCORES.split(' '), rng),
+        _ => one_of("nan,x,, 1,1 ,1e,--1,1x".split(','), rng),
     }
 }
 
@@ -255,31 +216,12 @@ fn word(rng: &mut Rng) -> Vec<u8> {
     if rng.u8(..16) == 0 {
         return lifetime(rng, 1_000_000);
     }
-    one_of(
-        &[
-            "",
-            "a",
-            "hello",
-            "NX",
-            "GT",
-            "LIMIT",
-            "WITHSCORES",
-            "0",
-            "-3",
-            "FOO",
-            "1 ",
-            " 2",
-            "+5",
-            "007",
-            "é",
-        ],
-        rng,
-    )
+    one_of(WORDS.split(','), rng)
 }
 
 /// Picks one.
-fn one_of(items: &[&str], rng: &mut Rng) -> Vec<u8> {
-    items[rng.usize(..items.len())].as_bytes().to_vec()
+fn one_of<'a>(items: impl Iterator<Item = &'a str>, rng: &mut Rng) -> Vec<u8> {
+    rng.choice(items.collect::<Vec<_>>()).unwrap().into()
 }
 
 fn cased(word: &str, rng: &mut Rng) -> Vec<u8> {
@@ -292,57 +234,38 @@ fn cased(word: &str, rng: &mut Rng) -> Vec<u8> {
 
 /// A command that is not about data, or none at all.
 fn oddity(rng: &mut Rng) -> Command {
-    let line = ODDITIES[rng.usize(..ODDITIES.len())];
-    line.split(' ')
-        .fold(Command::with_capacity(4, 32), |command, word| {
-            command.arg(word)
-        })
+    let line = rng.choice(ODDITIES.split(',').collect::<Vec<_>>());
+    let words = line.unwrap().split(' ');
+    words.fold(Command::with_capacity(4, 32), Command::arg)
 }
 
-const WIDE_SCORES: [&str; 10] = [
-    "inf",
-    "-inf",
-    "1e3",
-    "-0",
-    "+1",
-    ".5",
-    "5.",
-    "1e400",
-    "1e-400",
-    "1700000000000",
-];
+const WIDE_SCORES: &str = "inf -inf 1e3 -0 +1 .5 5. 1e400 1e-400 1700000000000";
+
+const WORDS: &str = ",a,hello,NX,LIMIT,WITHSCORES,0,-3,FOO,1 , 2,+5,007,é";
+
+/// To these commands a word may be an option, which the engine does not have.
+const WITHOUT_OPTIONS: [&str; 2] = ["PEXPIRE", "ZRANK"];
 
 /// The commands on data and the kinds of their arguments.
-const SHAPES: [(&str, &str); 57] = [
+const SHAPES: &[(&str, &str)] = &[
     ("GET", "key"),
     ("SET", "key value set-options"),
     ("SET", "key value"),
     ("SET", "key int set-options"),
     ("DEL", "key+"),
-    ("UNLINK", "key"),
     ("EXISTS", "key+"),
     ("TYPE", "key"),
-    ("PEXPIRE", "key ttl expire-options"),
     ("PEXPIRE", "key ttl"),
-    ("EXPIRE", "key sttl expire-options"),
-    ("PEXPIREAT", "key at expire-options"),
     ("PTTL", "key"),
-    ("TTL", "key"),
     ("PERSIST", "key"),
     ("HGET", "key field"),
     ("HSET", "key field/value+"),
     ("HSET", "key field int"),
     ("HSET", "key field/value+"),
-    ("HSETNX", "key field value"),
     ("HMGET", "key field+"),
     ("HDEL", "key field+"),
-    ("HEXISTS", "key field"),
     ("HGETALL", "key"),
-    ("HLEN", "key"),
     ("HINCRBY", "key field int"),
-    ("HKEYS", "key"),
-    ("HVALS", "key"),
-    ("HSTRLEN", "key field"),
     ("HSCAN", "key zero [match/pattern]"),
     ("ZADD", "key zadd-options score/field+"),
     ("ZADD", "key score/field+"),
@@ -357,15 +280,11 @@ const SHAPES: [(&str, &str); 57] = [
     ("ZRANGE", "key int int"),
     ("ZRANGEBYSCORE", "key min max by-score-options"),
     ("ZPOPMIN", "key [int]"),
-    ("ZREMRANGEBYRANK", "key int int"),
     ("ZREMRANGEBYSCORE", "key min max"),
-    ("ZINCRBY", "key score field"),
     ("INCR", "key"),
     ("INCRBY", "key int"),
     ("DECR", "key"),
     ("DECRBY", "key int"),
-    ("STRLEN", "key"),
-    ("APPEND", "key value"),
     ("GET", "key"),
     ("HGET", "key field"),
     ("ZSCORE", "key field"),
@@ -373,56 +292,11 @@ const SHAPES: [(&str, &str); 57] = [
     ("DEL", "key"),
 ];
 
-const ODDITIES: [&str; 51] = [
-    "PING",
-    "PING hello",
-    "PING a b",
-    "ECHO x",
-    "ECHO",
-    "SELECT 0",
-    "SELECT 99",
-    "SELECT x",
-    "DBSIZE x",
-    "KEYS *",
-    "KEYS key[1-4]",
-    "SCAN 0 COUNT 1000",
-    "SCAN 0 MATCH key* COUNT 1000",
-    "SCAN 0 COUNT 1000 TYPE hash",
-    "SCAN x",
-    "SCAN 0 COUNT 0",
-    "SCAN 0 COUNT x",
-    "SCAN 0 MATCH",
-    "SCAN 0 FOO 1",
-    "CLIENT SETNAME me",
-    "CLIENT GETNAME",
-    "CLIENT SETNAME",
-    "CLIENT FOO",
-    "CLIENT",
-    "WAIT 0 0",
-    "WAIT x 0",
-    "WAIT 0 x",
-    "WAIT 0 -1",
-    "WAIT 0",
-    "PUBLISH c m",
-    "PUBLISH c",
-    "SPUBLISH c m",
-    "NOPE",
-    "NOPE a b c",
-    "FLUSHALL FOO",
-    "CONFIG GET maxmemory",
-    "CONFIG GET nothing",
-    "CONFIG SET nothing 1",
-    "CONFIG SET maxmemory x",
-    "CONFIG",
-    "CONFIG FOO",
-    "SCRIPT EXISTS abc",
-    "SCRIPT FOO",
-    "SCRIPT LOAD",
-    "SCRIPT FLUSH FOO",
-    "EVALSHA abc 0",
-    "EVALSHA abc x",
-    "EVAL x",
-    "SCRIPT FLUSH",
-    "TIME x",
-    "ROLE x",
-];
+const ODDITIES: &str = "\
+    PING,PING hello,PING a b,SELECT 0,SELECT 99,SELECT x,KEYS *,KEYS key[1-4],SCAN 0 COUNT 1000,\
+    SCAN 0 MATCH key* COUNT 1000,SCAN x,SCAN 0 COUNT 0,SCAN 0 COUNT x,SCAN 0 MATCH,SCAN 0 FOO 1,\
+    CLIENT SETNAME me,CLIENT GETNAME,CLIENT SETNAME,CLIENT FOO,CLIENT,WAIT 0 0,WAIT x 0,\
+    WAIT 0 x,WAIT 0 -1,WAIT 0,PUBLISH c m,PUBLISH c,SPUBLISH c m,NOPE,NOPE a b c,FLUSHALL FOO,\
+    CONFIG GET maxmemory,CONFIG GET nothing,CONFIG SET nothing 1,CONFIG SET maxmemory x,CONFIG,\
+    CONFIG FOO,SCRIPT EXISTS abc,SCRIPT FOO,SCRIPT LOAD,SCRIPT FLUSH FOO,EVALSHA abc 0,\
+    EVALSHA abc x,EVAL x,SCRIPT FLUSH,TIME x,ROLE x";

@@ -37,10 +37,8 @@ pub(crate) fn same(
 /// does not.
 fn clock_slack(command: &Command) -> i64 {
     let mentions = |what: &[u8]| {
-        command.args().any(|arg| {
-            arg.windows(what.len())
-                .any(|window| window.eq_ignore_ascii_case(what))
-        })
+        let mut windows = command.args().flat_map(|arg| arg.windows(what.len()));
+        windows.any(|window| window.eq_ignore_ascii_case(what))
     };
     if mentions(b"ttl") { 5000 } else { 0 }
 }

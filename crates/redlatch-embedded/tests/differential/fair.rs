@@ -17,19 +17,14 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
     let (owner, attempt) = attempt(rng);
     let waiter = pick(
         rng,
-        &[
-            "PUBLISH w:a 1 1",
-            "PUBLISH w:a 2 1",
-            "PUBLISH w:b 3 2",
-            "NONE w:b 4 2",
-        ],
+        "PUBLISH w:a 1 1|PUBLISH w:a 2 1|PUBLISH w:b 3 2|NONE w:b 4 2",
     );
     let lease = [50, 3_000, 8_000][rng.usize(..3)];
     let parts = match rng.u8(..12) {
         0..6 => {
             let (register, waiter) = match rng.u8(..6) {
                 0 => (String::new(), String::new()),
-                _ => (pick(rng, &["60000", "90000"]), waiter),
+                _ => (pick(rng, "60000|90000"), waiter),
             };
             let (lease, ttl) = (lease.to_string(), (lease + RETENTION).to_string());
             let (limit, client, all) = (by(rng, time), String::new(), String::new());
@@ -45,10 +40,7 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
             (&scripts.release, keys(), args)
         }
         10 => {
-            let args = vec![
-                pick(rng, &["", "1700000003000000"]),
-                pick(rng, &["1", "128"]),
-            ];
+            let args = vec![pick(rng, "|1700000003000000"), pick(rng, "1|128")];
             (&FAIR.waiters, keys(), args)
         }
         _ => (&FAIR.position, keys(), vec![waiter]),

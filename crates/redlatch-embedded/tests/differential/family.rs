@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use fastrand::Rng;
-use redlatch_core::runtime::{Command, Value};
+use redlatch_core::runtime::Command;
 use redlatch_lua::Source;
 
 use crate::{commands, lua, pair::Pair};
@@ -17,13 +17,11 @@ pub(crate) fn random_call(family: &[Share], pair: &mut Pair, rng: &mut Rng) -> C
     }
     let random_call = choose(family, rng);
     let ((source, keys, args), time) = random_call(pair, rng);
-    let bytes = |texts: Vec<String>| {
-        texts
-            .into_iter()
-            .map(String::into_bytes)
-            .collect::<Vec<_>>()
-    };
-    lua::eval(&at(source, time), &bytes(keys), &bytes(args))
+    let [keys, args] = [keys, args].map(|texts| {
+        let bytes = texts.into_iter().map(String::into_bytes);
+        bytes.collect::<Vec<_>>()
+    });
+    lua::eval(&at(source, time), &keys, &args)
 }
 
 /// A folder of scripts: its weight among the others, and what draws its calls.
@@ -94,11 +92,8 @@ fn at(source: &Source, time: Time) -> String {
     let text = source.text.replace("redis.call('TIME')", &reply);
     let text = text.replace("call('TIME')", &reply);
     let text = with_long_lives(source, &text);
-    assert!(
-        !text.contains("'TIME'"),
-        "{} asks for the time",
-        source.name
-    );
+    let name = &source.name;
+    assert!(!text.contains("'TIME'"), "{name} asks for the time");
     text
 }
 
@@ -117,7 +112,7 @@ pub(crate) fn by(rng: &mut Rng, time: Time) -> String {
 }
 
 pub(crate) fn attempt(rng: &mut Rng) -> (String, String) {
-    let client = pick(rng, &["a", "b"]);
+    let client = pick(rng, "a|b");
     (format!("{client}:1"), format!("{client}:{}", number(rng)))
 }
 
@@ -132,9 +127,10 @@ pub(crate) fn number(rng: &mut Rng) -> u32 {
 
 /// The token that the engine has for this lock, or one near it.
 pub(crate) fn token(pair: &mut Pair, rng: &mut Rng, lock: usize) -> String {
-    let stored = Command::new("HGET").arg(format!("key{lock}")).arg("t");
-    let stored = pair.ours(&stored).ok();
-    let stored = stored.as_ref().and_then(Value::as_int).unwrap_or_default();
+    let stored = pair.field(&format!("key{lock}"), "t");
+    let stored = stored
+        .and_then(|token| token.parse::<i64>().ok())
+        .unwrap_or_default();
     match rng.u8(..8) {
         0 => "1".to_owned(),
         1 => (stored + 1).to_string(),
@@ -143,12 +139,15 @@ pub(crate) fn token(pair: &mut Pair, rng: &mut Rng, lock: usize) -> String {
     }
 }
 
-pub(crate) fn pick(rng: &mut Rng, items: &[&str]) -> String {
-    items[rng.usize(..items.len())].to_owned()
+/// Picks one of the texts between bars.
+pub(crate) fn pick(rng: &mut Rng, texts: &str) -> String {
+    let texts: Vec<_> = texts.split('|').collect();
+    texts[rng.usize(..texts.len())].to_owned()
 }
 
 /// Seconds at which the small world begins.
 const EPOCH: u64 = 1_700_000_000;
 
-/// Long enough that nothing expires while a test runs, by the real clock that keys end by.
+/// Milliseconds so long that nothing ends while a test runs, by the real clock that keys end by.
 pub(crate) const RETENTION: u64 = 600_000;
+pub(crate) const LONG: &str = "600000";

@@ -1,11 +1,10 @@
 //! The scripts of the latch: random states, random calls. Its keys are the first and the fourth.
 
 use fastrand::Rng;
-use redlatch_core::runtime::{Command, Value};
 use redlatch_lua::{LATCH, Source};
 
 use crate::{
-    family::{Parts, Time, by, pick},
+    family::{LONG, Parts, Time, by, pick},
     pair::Pair,
 };
 
@@ -16,12 +15,12 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
     let keep = LONG.to_owned();
     let parts = match rng.u8(..16) {
         0..4 => {
-            let count = pick(rng, &["0", "1", "3", "4294967295"]);
-            let ttl = pick(rng, &["", "", LONG]);
+            let count = pick(rng, "0|1|3|4294967295");
+            let ttl = pick(rng, &format!("||{LONG}"));
             dated(rng, time, &LATCH.set, vec![count, ttl, keep])
         }
         4..10 => {
-            let mut args = vec![pick(rng, &["1", "2", "4294967295"]), keep];
+            let mut args = vec![pick(rng, "1|2|4294967295"), keep];
             args.extend(channel());
             dated(rng, time, &LATCH.count_down, args)
         }
@@ -47,12 +46,8 @@ fn dated(rng: &mut Rng, time: Time, script: &'static Source, args: Vec<String>) 
 
 /// A generation that there is, or one near it, or one that was deleted.
 fn generation(pair: &mut Pair, rng: &mut Rng) -> String {
-    let mut field = |name: &str| {
-        let stored = Command::new("HGET").arg("key0").arg(name);
-        let stored = pair.ours(&stored).ok();
-        stored.as_ref().and_then(Value::as_str).map(str::to_owned)
-    };
-    let present = field("g").unwrap_or_else(|| "1700000003000000".to_owned());
+    let present = pair.field("key0", "g");
+    let present = present.unwrap_or_else(|| "1700000003000000".to_owned());
     match rng.u8(..4) {
         0 => "1700000003000000".to_owned(),
         1 => match present.parse::<u64>() {
@@ -60,7 +55,7 @@ fn generation(pair: &mut Pair, rng: &mut Rng) -> String {
             Err(_) => present,
         },
         2 => {
-            let deleted = field("d").unwrap_or_default();
+            let deleted = pair.field("key0", "d").unwrap_or_default();
             let all: Vec<_> = deleted.split_whitespace().collect();
             let some = rng.choice(all).and_then(|one| one.split('-').next());
             some.map_or(present, str::to_owned)
@@ -68,6 +63,3 @@ fn generation(pair: &mut Pair, rng: &mut Rng) -> String {
         _ => present,
     }
 }
-
-/// Milliseconds so long that nothing ends while a test runs, by the real clock that keys end by.
-const LONG: &str = "600000";

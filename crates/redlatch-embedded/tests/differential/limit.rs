@@ -1,11 +1,10 @@
 //! The scripts of the rate limiter: random states, random calls.
 
 use fastrand::Rng;
-use redlatch_core::runtime::Command;
 use redlatch_lua::{LIMIT, Source};
 
 use crate::{
-    family::{Parts, Time, by, pick},
+    family::{LONG, Parts, Time, by, pick},
     pair::Pair,
 };
 
@@ -22,15 +21,15 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
     own.extend(rates[rng.usize(..4)].map(str::to_owned));
     let parts = match rng.u8(..8) {
         0..5 => {
-            own.push(pick(rng, &["5", "9", "200"]));
-            own.push(pick(rng, &["1", "2", "5"]));
-            own.push(pick(rng, &["1", "1", "3", "64"]));
-            own.push(pick(rng, &["0", "0", "5000000", "31536000000000"]));
+            own.push(pick(rng, "5|9|200"));
+            own.push(pick(rng, "1|2|5"));
+            own.push(pick(rng, "1|1|3|64"));
+            own.push(pick(rng, "0|0|5000000|31536000000000"));
             dated(rng, time, &LIMIT.acquire, own)
         }
         5 | 6 => {
-            own.push(pick(rng, &["1", "4"]));
-            own.push(pick(rng, &["-1", "-4", "2", "100"]));
+            own.push(pick(rng, "1|4"));
+            own.push(pick(rng, "-1|-4|2|100"));
             own.push(mark(pair, rng));
             dated(rng, time, &LIMIT.settle, own)
         }
@@ -40,7 +39,7 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
 }
 
 fn dated(rng: &mut Rng, time: Time, script: &'static Source, own: Vec<String>) -> Parts {
-    let client = pick(rng, &["a", "b"]);
+    let client = pick(rng, "a|b");
     let shared = [by(rng, time), client, LONG.to_owned()];
     let args = shared.into_iter().chain(own).collect();
     (script, vec!["key0".to_owned()], args)
@@ -48,21 +47,12 @@ fn dated(rng: &mut Rng, time: Time, script: &'static Source, own: Vec<String>) -
 
 /// The mark of the last pass, or one near it, or none.
 fn mark(pair: &mut Pair, rng: &mut Rng) -> String {
-    let state = pair.ours(&Command::new("HGET").arg("key0").arg("d")).ok();
-    let state = state
-        .as_ref()
-        .and_then(|state| state.as_str().map(str::to_owned));
-    let numbers: Vec<u64> = state
-        .iter()
-        .flat_map(|state| state.split(' '))
-        .filter_map(|number| number.parse().ok())
-        .collect();
+    let state = pair.field("key0", "d").unwrap_or_default();
+    let numbers = state.split(' ').filter_map(|number| number.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
     match (&numbers[..], rng.u8(..3)) {
         ([t, debt, _, _, _, shift, _], 0) => (t + debt + shift).to_string(),
         ([t, debt, _, _, _, shift, _], 1) => (t + debt / 2 + shift).to_string(),
         _ => String::new(),
     }
 }
-
-/// Milliseconds so long that nothing ends while a test runs, by the real clock that keys end by.
-const LONG: &str = "600000";

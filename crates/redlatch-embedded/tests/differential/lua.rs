@@ -4,33 +4,28 @@ use fastrand::Rng;
 use redlatch_core::runtime::Command;
 use redlatch_embedded::engine::Model;
 
-use crate::commands::{self, Arg};
-
-fn pick<'a>(rng: &mut Rng, items: &[&'a str]) -> &'a str {
-    items[rng.usize(..items.len())]
-}
+use crate::{
+    commands::{self, Arg},
+    family::pick,
+};
 
 /// A script of one to three random commands that shows their replies in one of several ways.
 pub(crate) fn random_call(model: Model, rng: &mut Rng) -> Command {
     let mut script = Script::default();
     let count = rng.usize(1..4);
     for n in 1..=count {
-        let call = match (rng.u8(..12), script.call(model, rng)) {
-            (0, call) => format!("{{pcall(function() return {call} end)}}"),
-            (1, call) => {
-                format!(
-                    "{{{}",
-                    call.replacen('(', ", ", 1)
-                        .replacen("redis", "pcall(redis", 1)
-                ) + "}"
+        let (how, call) = (rng.u8(..12), script.call(model, rng));
+        let call = match how {
+            0 => format!("{{pcall(function() return {call} end)}}"),
+            1 => {
+                let call = call.replacen('(', ", ", 1);
+                format!("{{{}}}", call.replacen("redis", "pcall(redis", 1))
             }
-            (2, call) => format!("{{xpcall(function() return {call} end, show)}}"),
-            (_, call) => call,
+            2 => format!("{{xpcall(function() return {call} end, show)}}"),
+            _ => call,
         };
-        let separator = pick(rng, &[" ", "\n"]);
-        script
-            .source
-            .push_str(&format!("local r{n} = {call}{separator}"));
+        let separator = pick(rng, " |\n");
+        script.source += &format!("local r{n} = {call}{separator}");
     }
     let form = match rng.u8(..9) {
         0 => format!("return {}", script.call(model, rng)),
@@ -49,25 +44,17 @@ pub(crate) fn random_call(model: Model, rng: &mut Rng) -> Command {
 /// A script without commands: one random expression, at times caught.
 pub(crate) fn random_expression(rng: &mut Rng) -> Command {
     let expression = expression(rng, 4);
+    let body = format!("function() return {expression} end");
     let source = match rng.u8(..6) {
-        0 => format!("return {{pcall(function() return {expression} end)}}"),
-        1 => format!(
-            "{SHOW}local ok, e = pcall(function() return {expression} end) return {{tostring(ok), show(e)}}"
-        ),
+        0 => format!("return {{pcall({body})}}"),
+        1 => format!("{SHOW}local ok, e = pcall({body}) return {{tostring(ok), show(e)}}"),
         2 => format!("\nlocal v = {expression}\nreturn {{v, v, nil, v}}"),
-        4 => format!(
-            "{SHOW}local ok, e = xpcall(function() return {expression} end, show) return {{tostring(ok), show(e)}}"
-        ),
+        4 => format!("{SHOW}local ok, e = xpcall({body}, show) return {{tostring(ok), show(e)}}"),
         3 => format!("local v = {expression} error(type(v) == 'string' and v or {{err='CODE x'}})"),
         _ => format!("return {expression}"),
     };
-    let keys = (0..rng.usize(..3))
-        .map(|_| commands::key(rng))
-        .collect::<Vec<_>>();
-    let argv: Vec<_> = ["12", "x", "-1.5"]
-        .iter()
-        .map(|arg| arg.as_bytes().to_vec())
-        .collect();
+    let keys: Vec<_> = (0..rng.usize(..3)).map(|_| commands::key(rng)).collect();
+    let argv = ["12", "x", "-1.5"].map(Vec::from);
     eval(&source, &keys, &argv)
 }
 
@@ -89,21 +76,20 @@ impl Script {
     fn call(&mut self, model: Model, rng: &mut Rng) -> String {
         let (name, mut args) = commands::data_command(model, rng);
         // One more argument would be one more key to these, and an undeclared one.
-        let is_over_keys = ["DEL", "UNLINK", "EXISTS"].contains(&name);
+        let is_over_keys = ["DEL", "EXISTS"].contains(&name);
         if rng.u8(..25) == 0 && !is_over_keys {
-            commands::spoil(&mut args, rng);
+            commands::spoil(name, &mut args, rng);
         }
         let name = if rng.u8(..60) == 0 {
-            pick(rng, &["NOPE", "EVAL", "SUBSCRIBE"])
+            pick(rng, "NOPE|EVAL|SUBSCRIBE")
         } else {
-            name
+            name.to_owned()
         };
         // A number drawn at random could be a lifetime that ends, or ties with another, while the
         // round runs.
-        let is_about_time = name.contains("EXPIRE") || name == "SET";
-        let args = args
-            .into_iter()
-            .map(|arg| self.arg(model, arg, is_about_time, rng));
+        let is_about_time = ["PEXPIRE", "SET"].contains(&name.as_str());
+        let args = args.into_iter();
+        let args = args.map(|arg| self.arg(model, arg, is_about_time, rng));
         let args: Vec<_> = std::iter::once(format!("'{name}'")).chain(args).collect();
         let how = if rng.u8(..3) == 0 { "call" } else { "pcall" };
         format!("redis.{how}({})", args.join(", "))
@@ -120,7 +106,7 @@ impl Script {
                 1 => "nil".to_owned(),
                 2 if is_about_time => quoted(&text),
                 2 if commands::has_exact_digits(model) => number(rng),
-                2 => pick(rng, &["1/0", "-0.5", "2.125", "1e15", "2^53", "2^62", "-7"]).to_owned(),
+                2 => pick(rng, "1/0|-0.5|2.125|1e15|2^53|2^62|-7"),
                 3..12 => {
                     self.argv.push(text);
                     format!("ARGV[{}]", self.argv.len())
@@ -139,72 +125,40 @@ fn expression(rng: &mut Rng, depth: u8) -> String {
     let mut inner = || expression(rng, depth - 1);
     let (a, b) = (inner(), inner());
     match rng.u8(..30) {
-        0 => format!("({a} + {b})"),
-        1 => format!("({a} - {b})"),
-        2 => format!("({a} * {b})"),
-        3 => format!("({a} / {b})"),
-        4 => format!("({a} % {b})"),
-        5 => format!("({a} .. {b})"),
-        6 => format!("({a} == {b})"),
-        7 => format!("({a} < {b})"),
-        8 => format!("({a} and {b})"),
-        9 => format!("({a} or {b})"),
+        0..10 => {
+            let operator = pick(rng, "+|-|*|/|%|..|==|<|and|or");
+            format!("({a} {operator} {b})")
+        }
         10 => format!("(not {a})"),
         11 => format!("#{a}"),
         12 => format!("-{a}"),
         13 => format!("{{{a}, {b}}}"),
         14 => format!("{{{a}, nil, {b}}}"),
         15 => format!("({{{a}, {b}}})[1]"),
-        16 => format!("tonumber({a})"),
-        17 => format!("type({a})"),
-        18 => format!("string.format('%.0f', {a})"),
-        19 => format!("string.format('%d|%s', {a}, 'x')"),
-        20 => format!("string.sub({a}, 2, 3)"),
-        21 => format!("math.floor({a})"),
-        22 => format!("math.max({a}, {b})"),
-        23 => format!("redis.sha1hex({a})"),
-        24 => format!("redis.error_reply({a})"),
-        25 => format!("redis.status_reply({a})"),
-        26 => format!("select(2, {a}, {b})"),
-        27 => format!("string.find({a}, {b}, 1, true)"),
-        28 => format!("({a}).field"),
-        _ => format!("({a})({b})"),
+        16 => format!("string.format('%.0f', {a})"),
+        17 => format!("string.format('%d|%s', {a}, 'x')"),
+        18 => format!("string.sub({a}, 2, 3)"),
+        19 => format!("math.max({a}, {b})"),
+        20 => format!("select(2, {a}, {b})"),
+        21 => format!("string.find({a}, {b}, 1, true)"),
+        22 => format!("({a}).field"),
+        23 => format!("({a})({b})"),
+        _ => {
+            let replies = "redis.sha1hex|redis.error_reply|redis.status_reply";
+            let function = pick(rng, &format!("tonumber|type|math.floor|{replies}"));
+            format!("{function}({a})")
+        }
     }
 }
 
 fn leaf(rng: &mut Rng) -> String {
-    let leaves = [
-        "nil",
-        "true",
-        "false",
-        "''",
-        "'abc'",
-        "'12'",
-        "'-1.5e3'",
-        "'a b'",
-        "KEYS[1]",
-        "ARGV[1]",
-        "ARGV[2]",
-        "ARGV[3]",
-        "#KEYS",
-        "{}",
-        "{ok='fine'}",
-        "{err='CODE text'}",
-        "{err='NOSPACE'}",
-        "unknown",
-        "redis.LOG_WARNING",
-        "KEYS",
-        "'0x10'",
-        "' 7 '",
-        "'x\\r\\ny'",
-        "1795224006123456",
-        "redis.nothing",
-    ];
     if rng.bool() {
-        number(rng)
-    } else {
-        pick(rng, &leaves).to_owned()
+        return number(rng);
     }
+    let leaves = "nil|true|false|''|'abc'|'12'|'-1.5e3'|'a b'|KEYS[1]|ARGV[1]|ARGV[2]|ARGV[3]|\
+         #KEYS|{}|{ok='fine'}|{err='CODE text'}|{err='NOSPACE'}|unknown|redis.LOG_WARNING|KEYS|\
+         '0x10'|' 7 '|'x\\r\\ny'|1795224006123456|redis.nothing";
+    pick(rng, leaves)
 }
 
 fn number(rng: &mut Rng) -> String {
@@ -212,22 +166,10 @@ fn number(rng: &mut Rng) -> String {
         0 => format!("{}", rng.f64() * 1000.0 - 500.0),
         1 => format!("{}e{}", rng.u8(1..10), rng.i8(-30..31)),
         2 => format!("2^{}", rng.u8(..70)),
-        3 => pick(
-            rng,
-            &[
-                "0.1",
-                "1/3",
-                "-0.5",
-                "3.99",
-                "-3.99",
-                "1/0",
-                "-1/0",
-                "1e15",
-                "1e16",
-                "123456789012345678",
-            ],
-        )
-        .to_owned(),
+        3 => {
+            let some = "0.1|1/3|-0.5|3.99|-3.99|1/0|-1/0|1e15|1e16|123456789012345678";
+            pick(rng, some)
+        }
         _ => rng.i32(-20..20).to_string(),
     }
 }

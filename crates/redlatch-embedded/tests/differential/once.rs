@@ -1,7 +1,6 @@
 //! The scripts of jobs: random states, random calls. A job is the first key.
 
 use fastrand::Rng;
-use redlatch_core::runtime::{Command, Value};
 use redlatch_lua::{ONCE, Source};
 
 use crate::{
@@ -17,20 +16,20 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
     let parts = match rng.u8(..16) {
         0..6 => {
             let slot = slot(rng);
-            let bound = |rng: &mut Rng| pick(rng, &["", "", "1700000005000"]);
+            let bound = |rng: &mut Rng| pick(rng, "||1700000005000");
             let args = vec![
                 by(rng, time),
                 owner,
                 id,
-                pick(rng, &["50", "3000"]),
+                pick(rng, "50|3000"),
                 long,
                 slot,
                 seen(pair, rng),
                 bound(rng),
                 bound(rng),
-                pick(rng, &["1", "3"]),
+                pick(rng, "1|3"),
                 "host:7".to_owned(),
-                pick(rng, &["700", "600000"]),
+                pick(rng, "700|600000"),
             ];
             call(&ONCE.claim, args)
         }
@@ -49,21 +48,21 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
             let args = vec![
                 owner,
                 id,
-                pick(rng, &["", "", "1700000009000"]),
+                pick(rng, "||1700000009000"),
                 long.clone(),
                 long,
-                pick(rng, &["", &token]),
-                pick(rng, &["", "done", "done", "failed", "lost"]),
-                pick(rng, &["", "no luck"]),
-                pick(rng, &["700", "600000"]),
+                pick(rng, &format!("|{token}")),
+                pick(rng, "|done|done|failed|lost"),
+                pick(rng, "|no luck"),
+                pick(rng, "700|600000"),
             ];
             call(&ONCE.release, args)
         }
         12 => {
-            let args = vec![by(rng, time), id, seen(pair, rng), pick(rng, &["", "a:2"])];
+            let args = vec![by(rng, time), id, seen(pair, rng), pick(rng, "|a:2")];
             call(&ONCE.reset, args)
         }
-        _ => call(&ONCE.look, vec![pick(rng, &["", "=a", "=b c"])]),
+        _ => call(&ONCE.look, vec![pick(rng, "|=a|=b c")]),
     };
     (parts, time)
 }
@@ -73,16 +72,7 @@ fn call(script: &'static Source, args: Vec<String>) -> Parts {
 }
 
 fn slot(rng: &mut Rng) -> String {
-    pick(
-        rng,
-        &[
-            "1700000001000",
-            "1700000002000",
-            "1700000003000",
-            "=a",
-            "=b c",
-        ],
-    )
+    pick(rng, "1700000001000|1700000002000|1700000003000|=a|=b c")
 }
 
 /// The state as the engine has it, or another one.
@@ -90,15 +80,7 @@ fn seen(pair: &mut Pair, rng: &mut Rng) -> String {
     if rng.u8(..6) == 0 {
         return " 0".to_owned();
     }
-    let mut field = |name: &str| {
-        let stored = Command::new("HGET").arg("key0").arg(name);
-        let stored = pair.ours(&stored).ok();
-        stored.as_ref().and_then(Value::as_str).map(str::to_owned)
-    };
-    let (token, owner) = (field("t"), field("o"));
-    format!(
-        "{} {}",
-        token.unwrap_or_default(),
-        u8::from(owner.is_some())
-    )
+    let token = pair.field("key0", "t").unwrap_or_default();
+    let is_held = pair.field("key0", "o").is_some();
+    format!("{token} {}", u8::from(is_held))
 }

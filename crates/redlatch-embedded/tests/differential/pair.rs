@@ -25,15 +25,14 @@ impl Pair {
         let mut engine = Engine::new(model, wall_clock());
         let session = engine.open(SessionKind::Command);
         let client = server.client();
-        let (differences, history) = (Vec::new(), Vec::new());
         Self {
             model,
-            differences,
+            differences: Vec::new(),
             exact_texts,
             engine,
             session,
             client,
-            history,
+            history: Vec::new(),
             longest: Duration::ZERO,
         }
     }
@@ -55,9 +54,11 @@ impl Pair {
         }
     }
 
-    /// Asks the engine alone, for something that changes nothing.
-    pub(crate) fn ours(&mut self, look: &Command) -> Reply {
-        self.engine.execute(self.session, look, wall_clock())
+    /// Returns the field of a hash as the engine alone has it.
+    pub(crate) fn field(&mut self, key: &str, field: &str) -> Option<String> {
+        let look = Command::new("HGET").arg(key).arg(field);
+        let found = self.engine.execute(self.session, &look, wall_clock());
+        found.ok()?.as_str().map(str::to_owned)
     }
 
     /// Sends a round while a parameter is set that makes the server refuse commands.
@@ -93,16 +94,10 @@ impl Pair {
     }
 
     fn note(&mut self, command: &Command, ours: &Reply, theirs: &Reply) {
-        let keys: Vec<_> = command
-            .args()
-            .skip(1)
-            .filter(|arg| commands::is_key(arg))
-            .collect();
-        let related = self
-            .history
-            .iter()
-            .filter(|old| old.args().any(|arg| keys.contains(&arg)));
-        let related: Vec<_> = related.collect();
+        let keys = command.args().skip(1).filter(|arg| commands::is_key(arg));
+        let keys: Vec<_> = keys.collect();
+        let is_related = |old: &&Command| old.args().any(|arg| keys.contains(&arg));
+        let related: Vec<_> = self.history.iter().filter(is_related).collect();
         let from = related.len().saturating_sub(8);
         let mut text = String::from("--- difference after\n");
         for old in &related[from..] {
@@ -120,9 +115,8 @@ impl Pair {
         let resets: Vec<_> = resets.chain([Command::new("FLUSHALL")]).collect();
         for (reset, reply) in resets.iter().zip(self.client.pipeline(resets.iter())) {
             reply.unwrap();
-            self.engine
-                .execute(self.session, reset, wall_clock())
-                .unwrap();
+            let ours = self.engine.execute(self.session, reset, wall_clock());
+            ours.unwrap();
         }
         self.history.clear();
         self.longest = Duration::ZERO;

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use redlatch_lua::POOL;
 
 use crate::{
-    family::{Parts, Time, by, number, pick},
+    family::{LONG, Parts, Time, by, number, pick},
     pair::Pair,
 };
 
@@ -19,11 +19,11 @@ pub(crate) fn random_call(_: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
         11..17 => release(rng, time),
         17..20 => change(rng, time),
         20 | 21 => {
-            let size = pick(rng, &["", "5"]);
+            let size = pick(rng, "|5");
             (&POOL.inspect, keys(4), vec![kind(rng), size])
         }
         22 => {
-            let (from, count) = (pick(rng, &["0", "2"]), pick(rng, &["1", "256"]));
+            let (from, count) = (pick(rng, "0|2"), pick(rng, "1|256"));
             (&POOL.holds, keys(2), vec![kind(rng), from, count])
         }
         _ => {
@@ -36,78 +36,69 @@ pub(crate) fn random_call(_: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
 }
 
 fn acquire(rng: &mut Rng, time: Time) -> Parts {
-    let client = pick(rng, &["a", "b"]);
-    let lease = pick(rng, &["50", "3000", "8000", "600000"]);
+    let client = pick(rng, "a|b");
+    let lease = pick(rng, "50|3000|8000|600000");
     let mut args = vec![by(rng, time), client.clone(), kind(rng), lease];
     let entries = [1, 1, 1, 3][rng.usize(..4)];
     for _ in 0..entries {
         let n = number(rng);
-        let need = pick(rng, &["1", "1", "2", "5"]);
+        let need = pick(rng, "1|1|2|5");
         let (alive, address) = if rng.u8(..3) > 0 {
             // One of them sends no messages.
             let verb = if n % 8 == 5 { "NONE" } else { "PUBLISH" };
-            let alive = pick(rng, &["60000", "90000"]);
+            let alive = pick(rng, "60000|90000");
             (alive, format!("{verb} w:{client} {n} {need}"))
         } else {
             (String::new(), String::new())
         };
-        let (size, each) = (pick(rng, &["", "3", "5"]), pick(rng, &["", "", "1"]));
+        let (size, each) = (pick(rng, "|3|5"), pick(rng, "||1"));
         args.extend([format!(":{n}"), need, size, alive, address, each]);
     }
-    (
-        &POOL.acquire,
-        repeat_n(keys(4), entries).flatten().collect(),
-        args,
-    )
+    let keys = repeat_n(keys(4), entries).flatten().collect();
+    (&POOL.acquire, keys, args)
 }
 
 fn renew(rng: &mut Rng, time: Time) -> Parts {
-    let lease = pick(rng, &["50", "3000", "8000"]);
+    let lease = pick(rng, "50|3000|8000");
     let mut args = vec![by(rng, time), String::new(), kind(rng), lease];
     args.extend(holds(rng));
     let entries = args.len() - 4;
-    (
-        &POOL.renew,
-        repeat_n(keys(1), entries).flatten().collect(),
-        args,
-    )
+    let keys = repeat_n(keys(1), entries).flatten().collect();
+    (&POOL.renew, keys, args)
 }
 
 fn release(rng: &mut Rng, time: Time) -> Parts {
-    let client = pick(rng, &["a", "b"]);
+    let client = pick(rng, "a|b");
     let mut args = vec![client.clone(), kind(rng), LONG.to_owned()];
     let entries = [1, 1, 1, 3][rng.usize(..4)];
     for _ in 0..entries {
         let attempt = format!(":{}", number(rng));
-        let attempt = pick(rng, &[&attempt, ""]);
+        let attempt = pick(rng, &format!("{attempt}|"));
         let void = match rng.bool() {
             true if !attempt.is_empty() => by(rng, time),
             _ => String::new(),
         };
         let waiter = if rng.bool() {
-            let need = pick(rng, &["1", "2", "5"]);
+            let need = pick(rng, "1|2|5");
             format!("PUBLISH w:{client} {} {need}", number(rng))
         } else {
             String::new()
         };
-        let (left, forgotten) = (pick(rng, &["0", "0", "1"]), pick(rng, &["0", "0", "1"]));
+        let (left, forgotten) = (pick(rng, "0|0|1"), pick(rng, "0|0|1"));
         let holds = holds(rng).join(" ");
         args.extend([attempt, void, waiter, left, forgotten, holds]);
     }
     let some = if rng.u8(..8) == 0 { 1 } else { 4 };
-    (
-        &POOL.release,
-        repeat_n(keys(some), entries).flatten().collect(),
-        args,
-    )
+    let keys = repeat_n(keys(some), entries).flatten().collect();
+    (&POOL.release, keys, args)
 }
 
 fn change(rng: &mut Rng, time: Time) -> Parts {
-    let verb = pick(rng, &["set", "set", "try", "add", "add", "drain", "delete"]);
+    let verb = pick(rng, "set|set|try|add|add|drain|delete");
     let number = match verb.as_str() {
-        "add" => pick(rng, &["-3", "-1", "1", "4", "4294967295"]),
+        "add" => pick(rng, "-3|-1|1|4|4294967295"),
         "drain" | "delete" => "0".to_owned(),
-        _ => pick(rng, &["0", "2", "5", "4294967295"]),
+        _ => pick(rng, "0|2|5|4294967295"),
     };
     let args = vec![
         by(rng, time),
@@ -116,7 +107,7 @@ fn change(rng: &mut Rng, time: Time) -> Parts {
         LONG.to_owned(),
         verb,
         number,
-        pick(rng, &["", "", "0", LONG]),
+        pick(rng, &format!("||0|{LONG}")),
     ];
     (&POOL.change, keys(6), args)
 }
@@ -127,7 +118,7 @@ fn kind(rng: &mut Rng) -> String {
 }
 
 fn attempt(rng: &mut Rng) -> String {
-    format!("{}:{}", pick(rng, &["a", "b"]), number(rng))
+    format!("{}:{}", pick(rng, "a|b"), number(rng))
 }
 
 /// Holds as acquisitions name them; now and then the same one twice.
@@ -147,6 +138,3 @@ fn holds(rng: &mut Rng) -> Vec<String> {
 fn keys(some: usize) -> Vec<String> {
     (0..some).map(|at| format!("key{at}")).collect()
 }
-
-/// Milliseconds so long that nothing ends while a test runs, by the real clock that keys end by.
-const LONG: &str = "600000";

@@ -39,7 +39,7 @@ fn acquire(rng: &mut Rng, time: Time) -> Parts {
     ];
     for _ in 0..if all { 1 } else { locks.len() } {
         let (owner, attempt) = attempt(rng);
-        let waiter = pick(rng, &["", "60000", "90000"]);
+        let waiter = pick(rng, "|60000|90000");
         args.extend([owner, attempt, waiter, address(rng)]);
     }
     (&REENTRANT.acquire, lock_keys(&locks), args)
@@ -89,23 +89,14 @@ fn force(pair: &mut Pair, rng: &mut Rng) -> Parts {
     let lock = some_lock(rng);
     let args = vec![
         token(pair, rng, lock),
-        pick(rng, &["now", "after"]),
+        pick(rng, "now|after"),
         RETENTION.to_string(),
     ];
     (&REENTRANT.force, lock_keys(&[lock]), args)
 }
 
 fn address(rng: &mut Rng) -> String {
-    pick(
-        rng,
-        &[
-            "",
-            "PUBLISH w:a 1",
-            "PUBLISH w:b 2",
-            "PUBLISH w:b 3",
-            "NOPE w:b 4",
-        ],
-    )
+    pick(rng, "|PUBLISH w:a 1|PUBLISH w:b 2|PUBLISH w:b 3|NOPE w:b 4")
 }
 
 fn some_lock(rng: &mut Rng) -> usize {

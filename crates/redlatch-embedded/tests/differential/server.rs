@@ -17,15 +17,13 @@ use crate::client::Client;
 pub(crate) fn paths() -> Vec<PathBuf> {
     let paths: Vec<_> = match env::var("REDLATCH_TEST_SERVERS") {
         Ok(list) => list.split(',').map(PathBuf::from).collect(),
-        Err(_) => ["redis-server", "valkey-server"]
-            .iter()
-            .filter_map(|name| on_path(name))
-            .collect(),
+        Err(_) => {
+            let names = ["redis-server", "valkey-server"].into_iter();
+            names.filter_map(on_path).collect()
+        }
     };
-    assert!(
-        !paths.is_empty(),
-        "no server: set REDLATCH_TEST_SERVERS or install one"
-    );
+    let advice = "no server: set REDLATCH_TEST_SERVERS or install one";
+    assert!(!paths.is_empty(), "{advice}");
     paths
 }
 
@@ -40,23 +38,17 @@ impl Server {
     pub(crate) fn start(path: &Path) -> Self {
         let version = Command::new(path).arg("--version").output().unwrap();
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
-        let port = TcpListener::bind(("127.0.0.1", 0))
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
         let child = Command::new(path)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
             // Another server may have left its data in the folder.
             .args(["--dbfilename", &format!("differential-{port}.rdb")])
             // Keeps hashes in order of insertion whatever their size.
-            .args([
-                "--hash-max-ziplist-entries",
-                "100000",
-                "--hash-max-ziplist-value",
-                "100000",
-            ])
+            .args(["--hash-max-ziplist-entries", "100000"])
+            .args(["--hash-max-ziplist-value", "100000"])
             .current_dir(env::temp_dir())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -117,7 +109,6 @@ impl Drop for Server {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    let mut files = env::split_paths(&path).map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
 }

@@ -1,7 +1,7 @@
 //! The engine and the transport over it, from outside. No server is needed.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the tests bring a runtime of their own, over tokio's paused clock"
+    reason = "the tests wait by tokio's clocks"
 )]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 

@@ -1,41 +1,9 @@
-//! What the tests share: a runtime in tokio's paused time, a shell for an engine, replies as text.
+//! What the tests share: a shell for an engine, replies as text.
 
 use std::time::Duration;
 
-use redlatch_core::{
-    Moment,
-    runtime::{BoxFuture, Command, Reply, Runtime, Value},
-};
+use redlatch_core::runtime::{Command, Reply, Value};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
-use tokio::time::Instant;
-
-/// A runtime whose clock is tokio's, so that paused time drives it.
-#[derive(Debug)]
-pub(crate) struct TestRuntime(Instant);
-
-impl TestRuntime {
-    pub(crate) fn new() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Runtime for TestRuntime {
-    fn now(&self) -> Moment {
-        Moment::from_origin(self.0.elapsed() + Duration::from_secs(1))
-    }
-
-    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        Box::pin(tokio::time::sleep(until.since(self.now())))
-    }
-
-    fn spawn(&self, _task: &'static str, future: BoxFuture<()>) {
-        tokio::spawn(future);
-    }
-
-    fn random(&self) -> u64 {
-        4
-    }
-}
 
 /// An engine with one session and a clock that the test moves.
 pub(crate) struct Shell {
@@ -80,10 +48,8 @@ impl Shell {
 }
 
 pub(crate) fn command(args: &[&str]) -> Command {
-    args.iter()
-        .fold(Command::with_capacity(args.len(), 64), |command, arg| {
-            command.arg(arg)
-        })
+    let command = Command::with_capacity(args.len(), 64);
+    args.iter().fold(command, Command::arg)
 }
 
 /// Writes a reply as `redis-cli --no-raw` would on one line, about.

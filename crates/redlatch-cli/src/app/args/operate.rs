@@ -14,7 +14,6 @@ use crate::app::span::parse;
 #[command(group = ArgGroup::new("kind").args(["fair", "write"]))]
 pub(crate) struct HoldArgs {
     /// The name.
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Time after which the name is free again; 1s to 30d.
     #[arg(long = "for", value_name = "SPAN", value_parser = parse)]
@@ -39,7 +38,6 @@ pub(crate) struct HoldArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ReleaseArgs {
     /// The handle that hold has printed, TOKEN@NAME.
-    #[arg(value_name = "HANDLE")]
     pub(crate) handle: String,
 }
 
@@ -55,7 +53,6 @@ pub(crate) struct ReleaseArgs {
 #[command(group = ArgGroup::new("which").args(["token", "owner"]))]
 pub(crate) struct BreakArgs {
     /// The name.
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// End the hold with this fencing token only, as ls --long shows it.
     #[arg(long, value_name = "TOKEN")]
@@ -79,7 +76,6 @@ pub(crate) struct BreakArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ForgetArgs {
     /// The name.
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
 
@@ -90,7 +86,6 @@ pub(crate) struct ForgetArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ResizeArgs {
     /// The name of the semaphore.
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The number of permits.
     #[arg(value_name = "M")]

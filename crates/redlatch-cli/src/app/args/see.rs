@@ -58,9 +58,7 @@ impl KindArg {
             Self::Latch => *kind == ObjectKind::CountDownLatch,
             Self::Limit => *kind == ObjectKind::RateLimiter,
             Self::Once => *kind == ObjectKind::Job,
-            Self::Election => {
-                matches!(kind, ObjectKind::Election | ObjectKind::FairElection)
-            }
+            Self::Election => matches!(kind, ObjectKind::Election | ObjectKind::FairElection),
         }
     }
 }
@@ -69,7 +67,6 @@ impl KindArg {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ShowArgs {
     /// The name.
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Write one object of JSON.
     #[arg(long)]
@@ -132,7 +129,6 @@ pub(crate) struct DoctorArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct TimelineArgs {
     /// The recording. Default: the standard input.
-    #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Write the page to FILE instead of the standard output.
     #[arg(short, long, value_name = "FILE")]

@@ -18,10 +18,14 @@ pub(crate) fn send(group: Pid, signal: Signal) {
 /// not tell.
 pub(crate) fn others_alive(group: Pid) -> Option<bool> {
     let leader = group.as_raw_pid();
-    Some(
-        processes()?
-            .any(|process| process.group == leader && process.pid != leader && !process.is_dead),
-    )
+    let mut alive = alive(group)?;
+    Some(alive.any(|process| process.pid != leader))
+}
+
+/// Lists the processes of `group` that are alive.
+fn alive(group: Pid) -> Option<impl Iterator<Item = Process>> {
+    let is_alive = move |process: &Process| process.group == group.as_raw_pid() && !process.is_dead;
+    Some(processes()?.filter(is_alive))
 }
 
 /// Waits until no process of `group` is alive, its leader included. Returns whether that is known
@@ -29,12 +33,9 @@ pub(crate) fn others_alive(group: Pid) -> Option<bool> {
 pub(crate) fn is_dead_within(group: Pid, limit: Duration) -> bool {
     let end = clock::now() + limit;
     loop {
-        let alive = processes().map(|mut all| {
-            all.any(|process| process.group == group.as_raw_pid() && !process.is_dead)
-        });
-        match alive {
-            Some(false) => return true,
-            Some(true) if clock::now() < end => std::thread::sleep(LOOK),
+        match alive(group).map(|mut alive| alive.next()) {
+            Some(None) => return true,
+            Some(Some(_)) if clock::now() < end => std::thread::sleep(LOOK),
             _ => return false,
         }
     }

@@ -8,7 +8,7 @@
 
 use std::{
     io::{self, Write},
-    os::unix::process::CommandExt,
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitCode, Stdio},
     time::Duration,
@@ -42,21 +42,17 @@ impl Guardian {
     pub(super) fn start() -> Result<Self, Failure> {
         // It starts with the signals blocked, so none of them ends it before its first line.
         let before = deaf().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        let process = Command::new(this_program()?)
-            .arg("__guardian")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn();
+        let mut command = Command::new(this_program()?);
+        command.arg("__guardian").process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let process = command.spawn();
         if let Ok(before) = before {
             let _ = before.thread_set_mask();
         }
         let failed = |error| Failure::own(format!("the guardian cannot be started: {error}"));
         let mut process = process.map_err(failed)?;
-        let input = process
-            .stdin
-            .take()
-            .ok_or_else(|| failed(Errno::PIPE.into()))?;
+        let input = process.stdin.take();
+        let input = input.ok_or_else(|| failed(Errno::PIPE.into()))?;
         // A guardian that was stopped reads nothing, and must not stop this process.
         let flags = fcntl_getfl(&input).map_err(|errno| failed(errno.into()))?;
         fcntl_setfl(&input, flags | OFlags::NONBLOCK).map_err(|errno| failed(errno.into()))?;
@@ -68,27 +64,22 @@ impl Guardian {
     }
 
     pub(super) fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.process.id())
-            .ok()
-            .and_then(Pid::from_raw)
+        let number = i32::try_from(self.process.id());
+        number.ok().and_then(Pid::from_raw)
     }
 
     /// Tells the group that it guards, until when, and what is held meanwhile.
     pub(super) fn guard(&mut self, group: Pid, deadline: Duration, held: &str) -> io::Result<()> {
         self.told = Some(deadline);
         let deadline = deadline.as_nanos();
-        writeln!(
-            self.input,
-            "held {held}\ndeadline {deadline}\ngroup {group}"
-        )
+        let lines = format!("held {held}\ndeadline {deadline}\ngroup {group}\n");
+        self.input.write_all(lines.as_bytes())
     }
 
     /// Tells a new deadline.
     pub(super) fn tell(&mut self, deadline: Duration) {
-        if self
-            .told
-            .is_some_and(|told| told.abs_diff(deadline) < JITTER)
-        {
+        let is_near = |told: Duration| told.abs_diff(deadline) < JITTER;
+        if self.told.is_some_and(is_near) {
             return;
         }
         self.told = Some(deadline);
@@ -124,27 +115,22 @@ pub(super) fn this_program() -> Result<PathBuf, Failure> {
 
 /// Returns the signals that do not end a guardian.
 fn deaf() -> SigSet {
-    let mut signals = SigSet::empty();
-    for signal in [
+    let ends = [
         Signal::SIGTERM,
         Signal::SIGINT,
         Signal::SIGHUP,
         Signal::SIGQUIT,
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-        Signal::SIGTSTP,
-        Signal::SIGTTOU,
-    ] {
-        signals.add(signal);
-    }
-    signals
+    ];
+    let users = [Signal::SIGUSR1, Signal::SIGUSR2];
+    let stops = [Signal::SIGTSTP, Signal::SIGTTOU];
+    ends.into_iter().chain(users).chain(stops).collect()
 }
 
 /// Guards until the input ends.
 pub(crate) fn main() -> ExitCode {
     let _ = deaf().thread_block();
     let mut guarded = Guarded::default();
-    let mut alarm = Alarm::new();
+    let alarm = Alarm::new();
     loop {
         if guarded.is_due(clock::now()) {
             guarded.kill();
@@ -152,7 +138,8 @@ pub(crate) fn main() -> ExitCode {
         let input = io::stdin();
         let mut ready = [PollFd::new(&input, PollFlags::IN)].to_vec();
         let limit = alarm.until(guarded.wakes_at());
-        ready.extend(alarm.poll());
+        let timer = alarm.0.as_ref();
+        ready.extend(timer.map(|timer| PollFd::new(timer, PollFlags::IN)));
         match poll(&mut ready, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => break,
@@ -219,11 +206,8 @@ impl Guarded {
 
     /// Returns when to kill, for the first time or again.
     fn wakes_at(&self) -> Option<Duration> {
-        let deadline = self.deadline?;
-        Some(
-            self.killed
-                .map_or(deadline, |killed| deadline.max(killed + AGAIN)),
-        )
+        let again = self.killed.map(|killed| killed + AGAIN);
+        Some(self.deadline?.max(again.unwrap_or_default()))
     }
 
     fn kill(&mut self) {
@@ -240,59 +224,36 @@ const UNTIL_DEAD: Duration = Duration::from_secs(10);
 /// The time between two kills of a group that should be dead.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A timer on [`clock`].
-struct Alarm {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    timer: Option<std::os::fd::OwnedFd>,
-}
+/// A timer on [`clock`], where the system has one.
+struct Alarm(Option<OwnedFd>);
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
 impl Alarm {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     fn new() -> Self {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK);
-        Self { timer: timer.ok() }
+        Self(timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK).ok())
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const fn new() -> Self {
+        Self(None)
     }
 
     /// Sets the timer, which also ends when it came during a suspension. Returns a limit for the
     /// poll if there is no timer.
-    fn until(&mut self, at: Option<Duration>) -> Option<Timespec> {
-        use rustix::time::{Itimerspec, TimerfdTimerFlags, timerfd_settime};
-        let Some(timer) = &self.timer else {
-            return Some(slice(at));
-        };
-        let spec = Itimerspec {
-            it_interval: Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
-            it_value: timespec(at.unwrap_or_default()),
-        };
-        match timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec) {
-            Ok(_) => None,
-            Err(_) => Some(slice(at)),
+    fn until(&self, at: Option<Duration>) -> Option<Timespec> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(timer) = &self.0 {
+            use rustix::time::{Itimerspec, TimerfdTimerFlags, timerfd_settime};
+            let spec = Itimerspec {
+                it_interval: timespec(Duration::ZERO),
+                it_value: timespec(at.unwrap_or_default()),
+            };
+            if timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).is_ok() {
+                return None;
+            }
         }
-    }
-
-    fn poll(&self) -> Option<PollFd<'_>> {
-        self.timer
-            .as_ref()
-            .map(|timer| PollFd::new(timer, PollFlags::IN))
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-impl Alarm {
-    const fn new() -> Self {
-        Self {}
-    }
-
-    fn until(&mut self, at: Option<Duration>) -> Option<Timespec> {
         Some(slice(at))
-    }
-
-    const fn poll(&self) -> Option<PollFd<'_>> {
-        None
     }
 }
 

@@ -14,6 +14,6 @@ mod terminal;
 pub(crate) use self::{
     program::{Program, application},
     rule::Patience,
-    signals::{Signals, code_of},
-    supervise::{Cut, Ended, Job, Lease, Outcome, supervise},
+    signals::Signals,
+    supervise::{Cut, Ended, Job, Lease, Outcome, lease_of_guard, supervise},
 };

@@ -1,6 +1,7 @@
 //! The program of a command, found before anything is acquired.
 
 use std::{
+    borrow::Cow,
     env,
     ffi::{OsStr, OsString},
     os::unix::{ffi::OsStrExt, process::CommandExt},
@@ -13,7 +14,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::app::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, USAGE};
+use crate::app::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
 /// An executable file and the words of its command.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ impl Program {
     /// Finds the program of a command, as a shell does: by `PATH` if it has no slash.
     pub(crate) fn find(words: &[OsString]) -> Result<Self, Failure> {
         let Some(name) = words.first().filter(|name| !name.is_empty()) else {
-            return Err(Failure::new(USAGE, "the command is empty"));
+            return Err(Failure::usage("the command is empty"));
         };
         Ok(Self {
             path: search(name)?,
@@ -46,43 +47,36 @@ impl Program {
             _ => NOT_EXECUTABLE,
         };
         let program = self.path.display();
-        Failure::new(
-            code,
-            format!("the command {program} cannot be executed: {error}"),
-        )
+        let message = format!("the command {program} cannot be executed: {error}");
+        Failure::new(code, message)
     }
 }
 
 /// Returns what others see as the holder: the first word of the command.
 pub(crate) fn application(words: &[OsString]) -> String {
-    let first = words.first();
-    first.map_or_else(
-        || "redlatch elect".into(),
-        |word| word.to_string_lossy().into_owned(),
-    )
+    let first = words.first().map(|word| word.to_string_lossy());
+    first.map_or_else(|| "redlatch elect".into(), Cow::into_owned)
 }
 
 fn search(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = name.display();
     if name.as_bytes().contains(&b'/') {
-        return look(Path::new(name))
-            .map(|()| PathBuf::from(name))
-            .map_err(|errno| match errno {
-                Errno::NOENT | Errno::NOTDIR => {
-                    Failure::new(NOT_FOUND, format!("there is no command {shown}"))
-                }
-                errno => refused(&shown, errno),
-            });
+        return match look(Path::new(name)) {
+            Ok(()) => Ok(PathBuf::from(name)),
+            Err(Errno::NOENT | Errno::NOTDIR) => {
+                let message = format!("there is no command {shown}");
+                Err(Failure::new(NOT_FOUND, message))
+            }
+            Err(errno) => Err(refused(&shown, errno)),
+        };
     }
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut reason = None;
     for folder in env::split_paths(&path) {
-        let folder = if folder.as_os_str().is_empty() {
-            PathBuf::from(".")
-        } else {
-            folder
+        let found = match folder.as_os_str().is_empty() {
+            true => Path::new(".").join(name),
+            false => folder.join(name),
         };
-        let found = folder.join(name);
         match look(&found) {
             Ok(()) => return Ok(found),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -91,21 +85,18 @@ fn search(name: &OsStr) -> Result<PathBuf, Failure> {
     }
     Err(match reason {
         Some(errno) => refused(&shown, errno),
-        None => Failure::new(
-            NOT_FOUND,
-            format!("there is no command {shown} in the PATH; redlatch uses no shell"),
-        ),
+        None => {
+            let message =
+                format!("there is no command {shown} in the PATH; redlatch uses no shell");
+            Failure::new(NOT_FOUND, message)
+        }
     })
 }
 
 fn refused(shown: &impl std::fmt::Display, errno: Errno) -> Failure {
-    Failure::new(
-        NOT_EXECUTABLE,
-        format!(
-            "the command {shown} cannot be executed: {}",
-            std::io::Error::from(errno)
-        ),
-    )
+    let error = std::io::Error::from(errno);
+    let message = format!("the command {shown} cannot be executed: {error}");
+    Failure::new(NOT_EXECUTABLE, message)
 }
 
 /// Fails if `path` is no file that this user may execute.

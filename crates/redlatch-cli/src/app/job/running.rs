@@ -69,33 +69,20 @@ impl Running {
         let (wait, mut go) = io::pipe().map_err(failed)?;
         fcntl_setfd(&wait, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
         let mut launcher = Command::new(this_program()?);
-        launcher
-            .arg("__launch")
-            .arg("--go")
-            .arg(wait.as_raw_fd().to_string());
-        if foreground {
-            launcher.arg("--foreground");
-        }
-        launcher
-            .arg("--program")
-            .arg(&job.program.path)
-            .arg("--")
-            .args(&job.program.words);
+        launcher.args(["__launch", "--go", &wait.as_raw_fd().to_string()]);
+        launcher.args(foreground.then_some("--foreground"));
+        launcher.arg("--program").arg(&job.program.path);
+        launcher.arg("--").args(&job.program.words);
         launcher.envs(job.environment.iter().map(|(name, value)| (name, value)));
         let spawned = launcher.process_group(0).spawn();
         drop(wait);
-        let leader = match spawned {
-            Ok(leader) => leader,
-            Err(error) => {
-                guardian.end();
-                return Err(failed(error));
-            }
-        };
+        let leader = spawned.map_err(|error| {
+            guardian.end();
+            failed(error)
+        })?;
         // Numbers of processes are positive and fit.
-        let group = i32::try_from(leader.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .unwrap_or(Pid::INIT);
+        let group = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
+        let group = group.unwrap_or(Pid::INIT);
         let mut running = Self {
             leader,
             group,
@@ -118,10 +105,9 @@ impl Running {
 
     /// Passes a signal on. A command that is told to end has to run for that.
     pub(super) fn forward(&self, signal: Signal) {
-        if signal == Signal::TERM {
-            self.terminate();
-        } else {
-            self.send(signal);
+        match signal {
+            Signal::TERM => self.terminate(),
+            _ => self.send(signal),
         }
     }
 
@@ -141,14 +127,11 @@ impl Running {
             self.guardian.tell(deadline);
             return;
         }
-        let group = self.group;
-        let replaced = Guardian::start().map(|mut guardian| {
-            let told = guardian.guard(group, deadline, &self.held);
-            (guardian, told)
-        });
-        match replaced {
-            Ok((guardian, Ok(()))) => self.guardian = guardian,
-            Ok((_, Err(error))) => warn(&format!("the guardian was killed: {error}")),
+        match Guardian::start() {
+            Ok(mut guardian) => match guardian.guard(self.group, deadline, &self.held) {
+                Ok(()) => self.guardian = guardian,
+                Err(error) => warn(&format!("the guardian was killed: {error}")),
+            },
             Err(failure) => warn(&failure.message),
         }
     }
@@ -231,9 +214,8 @@ impl Running {
         if let Some(terminal) = &self.terminal {
             terminal.take_from(self.group);
         }
-        let status = self.leader.wait();
-        let status = status
-            .map_err(|error| Failure::own(format!("the end of the command is unknown: {error}")))?;
+        let unknown = |error| Failure::own(format!("the end of the command is unknown: {error}"));
+        let status = self.leader.wait().map_err(unknown)?;
         Ok(match (status.code(), status.signal()) {
             (Some(code), _) => Ended::Exited(code),
             (None, signal) => Ended::Signaled(signal.unwrap_or_default()),

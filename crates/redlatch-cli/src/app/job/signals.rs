@@ -1,10 +1,14 @@
 //! Signals to this process.
 
-use std::{fs, future::poll_fn, io, task::Poll};
+use std::{fs, future::poll_fn, pin::pin, task::Poll};
 
 use rustix::process::Signal;
-use tokio::signal::unix::{self, SignalKind};
+use tokio::{
+    select,
+    signal::unix::{self, SignalKind},
+};
 
+use super::Ended;
 use crate::app::exit::Failure;
 
 /// The signals that are forwarded to a command, and that end a wait.
@@ -57,8 +61,8 @@ impl Signals {
     }
 
     fn add(&mut self, event: Event, signal: Signal) -> Result<(), Failure> {
-        let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))
-            .map_err(|error: io::Error| Failure::own(format!("no signals: {error}")))?;
+        let stream = unix::signal(SignalKind::from_raw(signal.as_raw()));
+        let stream = stream.map_err(|error| Failure::own(format!("no signals: {error}")))?;
         self.streams.push((event, stream));
         Ok(())
     }
@@ -79,26 +83,35 @@ impl Signals {
         .await
     }
 
-    /// Returns the first TERM or INT so far. After that no command is started any more.
-    pub(crate) const fn asked_to_end(&self) -> Option<Signal> {
-        self.asked_to_end
+    /// Waits for `work`. A signal that ends a wait ends the program. If you drop the future, no
+    /// signal is lost.
+    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut work = pin!(work);
+        loop {
+            select! {
+                biased;
+                event = self.next() => match event {
+                    Event::Forward(signal) => return Err(ended_by(signal)),
+                    Event::Stop => super::running::stop_this_process(),
+                    Event::Child => {}
+                },
+                done = &mut work => return Ok(done),
+            }
+        }
     }
 
-    /// Resolves with a signal that ends a wait. Nothing is lost if the future is dropped.
-    pub(crate) async fn end(&mut self) -> Signal {
-        loop {
-            match self.next().await {
-                Event::Forward(signal) => return signal,
-                Event::Stop => super::running::stop_this_process(),
-                Event::Child => {}
-            }
+    /// Fails if a TERM or INT has come so far. After that no command is started any more.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.asked_to_end {
+            Some(signal) => Err(ended_by(signal)),
+            None => Ok(()),
         }
     }
 }
 
-/// Returns the exit code of a program that `signal` has ended.
-pub(crate) fn code_of(signal: Signal) -> u8 {
-    u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
+/// Returns the end of this program by `signal`, which has the code of a program that it has ended.
+fn ended_by(signal: Signal) -> Failure {
+    Failure::new(Ended::Signaled(signal.as_raw()).code(), "")
 }
 
 /// Returns the signals that were ignored when this process started, one bit each. Zero where the
@@ -106,8 +119,8 @@ pub(crate) fn code_of(signal: Signal) -> u8 {
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
+    let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or_default()
 }
 
 fn bit(signal: Signal) -> u64 {

@@ -7,9 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{
-    Client, Held, HoldState, Internals, Lasting, LossCause, MultiGuard, SemaphorePermit, Token,
-};
+use redlatch::{Client, Held, Internals, LossCause, SemaphorePermit, Token};
 use rustix::process::Signal;
 use tokio::{
     select,
@@ -74,28 +72,35 @@ pub(crate) trait Lease {
     }
 }
 
-macro_rules! leases {
-    ($($guard:ty),*) => {$(
-        impl Lease for $guard {
-            fn remaining(&self) -> Duration {
-                Lasting::remaining(self)
-            }
+/// The methods of [`Lease`] for a guard.
+macro_rules! lease_of_guard {
+    () => {
+        fn remaining(&self) -> std::time::Duration {
+            redlatch::Lasting::remaining(self)
+        }
 
-            fn cause(&self) -> Option<LossCause> {
-                match self.state() {
-                    HoldState::Lost(cause) => Some(cause),
-                    _ => None,
-                }
-            }
-
-            async fn over(&self) {
-                self.lost().await;
+        fn cause(&self) -> Option<redlatch::LossCause> {
+            match self.state() {
+                redlatch::HoldState::Lost(cause) => Some(cause),
+                _ => None,
             }
         }
-    )*};
+
+        async fn over(&self) {
+            self.lost().await;
+        }
+    };
 }
 
-leases!(Held, MultiGuard, SemaphorePermit);
+pub(crate) use lease_of_guard;
+
+impl Lease for Held {
+    lease_of_guard!();
+}
+
+impl Lease for SemaphorePermit {
+    lease_of_guard!();
+}
 
 /// The time that is left of a hold, also of one whose renewal is forbidden.
 struct Rest<'a, L> {
@@ -223,63 +228,101 @@ pub(crate) async fn supervise(
     signals: &mut Signals,
 ) -> Result<Outcome, Failure> {
     let started = clock::now();
-    let mut running = Running::start(job, started + lease.remaining(), signals)?;
-    let mut rule = Rule::new(job.patience, started);
-    let mut rest = Rest::new(lease, started);
-    let mut killed_at = None;
+    let mut work = Work {
+        job,
+        running: Running::start(job, started + lease.remaining(), signals)?,
+        rule: Rule::new(job.patience, started),
+        rest: Rest::new(lease, started),
+        killed_at: None,
+    };
     let mut told_to_end = false;
     let mut cut_short = CutShort(Some(job.client));
     let (mut over, mut is_over) = (pin!(lease.over()), false);
-    loop {
-        // The clock is read first: a deadline that is a little too early does no harm.
-        let now = clock::now();
-        let remaining = rest.at(now);
-        if rest.is_forbidden {
-            act(job, &running, rule.forbidden(now, remaining));
-        }
-        act(job, &running, rule.step(now, remaining));
-        running.resume();
-        running.guard(now + remaining);
-        running.reap_strangers();
-        if running.leader_has_ended() {
-            match running.others_alive() {
-                Some(false) => break,
-                // Nothing tells what is left, so nothing may be left.
-                None => {
-                    act(job, &running, Action::Kill);
-                    break;
-                }
-                Some(true) => act(job, &running, rule.left_behind(now, remaining)),
-            }
-        }
-        if rule.is_killed() && now > *killed_at.get_or_insert(now) + UNKILLABLE {
-            killed_at = Some(now);
-            warn("the command was killed and is still there; the name is not given back");
-        }
+    while let Some(pause) = work.step() {
         select! {
             event = signals.next() => match event {
                 Event::Forward(signal) => {
                     told_to_end |= signal != Signal::HUP;
-                    running.forward(signal);
+                    work.running.forward(signal);
                 }
-                Event::Child => running.follow_stops(),
-                Event::Stop => running.stop(),
+                Event::Child => work.running.follow_stops(),
+                Event::Stop => work.running.stop(),
             },
             () = &mut over, if !is_over => is_over = true,
-            () = rest.looked() => {}
-            () = sleep(rule.pause(now, remaining)) => {}
+            () = work.rest.looked() => {}
+            () = sleep(pause) => {}
         }
     }
     cut_short.0 = None;
-    let ran = clock::now() - started;
-    let ended = running.finish()?;
     Ok(Outcome {
-        ended,
-        cut: rule.cut(),
-        ran,
+        ran: clock::now() - started,
+        ended: work.running.finish()?,
+        cut: work.rule.cut(),
         told_to_end,
-        by: broken_by(job, lease, &rule).await,
+        by: broken_by(job, lease, &work.rule).await,
     })
+}
+
+/// A command under its hold.
+struct Work<'a, L> {
+    job: &'a Job<'a>,
+    running: Running,
+    rule: Rule,
+    rest: Rest<'a, L>,
+    /// When KILL was sent, or its lack of effect was last told.
+    killed_at: Option<Duration>,
+}
+
+impl<L: Lease> Work<'_, L> {
+    /// Does what the kill rule asks for. Returns the pause until the next step; `None` if the group
+    /// is dead.
+    fn step(&mut self) -> Option<Duration> {
+        // The clock is read first: a deadline that is a little too early does no harm.
+        let now = clock::now();
+        let remaining = self.rest.at(now);
+        if self.rest.is_forbidden {
+            let action = self.rule.forbidden(now, remaining);
+            self.act(action);
+        }
+        let action = self.rule.step(now, remaining);
+        self.act(action);
+        self.running.resume();
+        self.running.guard(now + remaining);
+        self.running.reap_strangers();
+        if self.running.leader_has_ended() {
+            match self.running.others_alive() {
+                Some(false) => return None,
+                // Nothing tells what is left, so nothing may be left.
+                None => {
+                    self.act(Action::Kill);
+                    return None;
+                }
+                Some(true) => {
+                    let action = self.rule.left_behind(now, remaining);
+                    self.act(action);
+                }
+            }
+        }
+        if self.rule.is_killed() && now > *self.killed_at.get_or_insert(now) + UNKILLABLE {
+            self.killed_at = Some(now);
+            warn("the command was killed and is still there; the name is not given back");
+        }
+        Some(self.rule.pause(now, remaining))
+    }
+
+    fn act(&self, action: Action) {
+        match action {
+            Action::Nothing => {}
+            Action::Term => {
+                self.running.terminate();
+                record::signalled(self.job.client, "TERM");
+            }
+            Action::Kill => {
+                self.running.kill();
+                record::signalled(self.job.client, "KILL");
+            }
+        }
+    }
 }
 
 /// Returns which client has ended a lost hold by force, and why.
@@ -298,20 +341,6 @@ impl Drop for CutShort<'_> {
     fn drop(&mut self) {
         if let Some(client) = self.0 {
             record::signalled(client, "KILL");
-        }
-    }
-}
-
-fn act(job: &Job<'_>, running: &Running, action: Action) {
-    match action {
-        Action::Nothing => {}
-        Action::Term => {
-            running.terminate();
-            record::signalled(job.client, "TERM");
-        }
-        Action::Kill => {
-            running.kill();
-            record::signalled(job.client, "KILL");
         }
     }
 }

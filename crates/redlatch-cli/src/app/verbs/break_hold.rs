@@ -1,6 +1,6 @@
 //! `redlatch break`: the end of somebody else's hold.
 
-use redlatch::{Client, Internals, Object, ObjectHolder, ObjectKind};
+use redlatch::{Client, Internals, Object, ObjectHolder, ObjectKind, permits::PermitRelease};
 
 use super::hold::by_user;
 use crate::app::{
@@ -24,10 +24,7 @@ pub(crate) enum How {
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Failure> {
     let client = session::look(server, &by_user("redlatch break")).await?;
-    let done = attempt(&client, args).await;
-    session::close(&client).await;
-    out::print(&done?)?;
-    Ok(0)
+    session::answer(client, async |client| attempt(client, args).await).await
 }
 
 async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
@@ -43,12 +40,9 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
         let token = holder.token.map(|token| token.as_u64());
         // Readers have the token of the last write, so only their owner names one of them.
         let shared = holder.access == Some(redlatch::Access::Read) && args.owner.is_none();
-        args.token
-            .is_none_or(|wanted| token == Some(wanted) && !shared)
-            && args
-                .owner
-                .as_ref()
-                .is_none_or(|wanted| holder.owner == *wanted)
+        let has_token = |wanted| token == Some(wanted) && !shared;
+        let has_owner = |wanted: &String| holder.owner == *wanted;
+        args.token.is_none_or(has_token) && args.owner.as_ref().is_none_or(has_owner)
     };
     let chosen: Vec<_> = object.holders.iter().filter(is_named).collect();
     if chosen.is_empty() {
@@ -61,38 +55,34 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     let (mut told, mut ended) = (String::new(), 0);
     for holder in chosen {
         let who = who(holder);
-        let note = client.note_end(
-            &holder.owner,
-            &args.name,
-            holder.token,
-            args.note.as_deref(),
-        );
+        let (owner, token, note) = (&holder.owner, holder.token, args.note.as_deref());
         // The hold ends even if nobody can be told why, as on a full server.
-        if let Err(error) = note.await {
+        if let Err(error) = client.note_end(owner, &args.name, token, note).await {
             let error = clean(&error.to_string());
             warn(&format!(
                 "others will not see who breaks it, and why: {error}"
             ));
         }
-        let line = match (end(client, &object, holder, how).await?, how) {
-            (true, How::Now) => format!("{name} was taken from {who}, who may still be at work\n"),
-            (true, How::AfterLease) => format!(
-                "{name} is not renewed any more for {who}, and free in {} at the latest\n",
-                short(holder.remaining)
-            ),
-            (false, _) => format!("the hold of {who}{OVER}"),
+        let has_ended = end(client, &object, holder, how).await?;
+        ended += usize::from(has_ended);
+        let line = match (has_ended, how) {
+            (true, How::Now) => format!("{name} was taken from {who}, who may still be at work"),
+            (true, How::AfterLease) => {
+                let rest = short(holder.remaining);
+                format!(
+                    "{name} is not renewed any more for {who}, and free in {rest} at the latest"
+                )
+            }
+            (false, _) => format!("the hold of {who} was over already"),
         };
-        ended += usize::from(!line.ends_with(OVER));
         told.push_str(&line);
+        told.push('\n');
     }
     if ended == 0 {
         return Err(Failure::new(NO_HOLD, told.trim_end()));
     }
     Ok(told)
 }
-
-/// The end of the line about a hold that was over.
-const OVER: &str = " was over already\n";
 
 /// Shows the holder and asks, if there is one holder and somebody to ask.
 async fn confirmed(object: &Object, how: How) -> Result<bool, Failure> {
@@ -152,7 +142,7 @@ pub(crate) async fn end(
                 return Ok(false);
             };
             let released = client.permit_expirable_semaphore(name).release(&id).await?;
-            return Ok(released == redlatch::permits::PermitRelease::Released);
+            return Ok(released == PermitRelease::Released);
         }
         _ => return Ok(false),
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redlatch::{Object, ObjectState};
 use serde::Serialize;
 
-use crate::app::view::{HolderView, VERSION, line};
+use crate::app::view::{self, HolderView, VERSION};
 
 /// A hold: name, kind, owner, token and access.
 type Key = (String, String, String, Option<u64>, Option<&'static str>);
@@ -26,33 +26,45 @@ struct Known {
     last: u64,
 }
 
+/// A line of the recording.
 #[derive(Serialize)]
-struct Change<'a> {
+struct Line<T> {
     v: u32,
     at_ms: u64,
     event: &'static str,
+    #[serde(flatten)]
+    what: T,
+}
+
+/// A hold that has changed.
+#[derive(Serialize)]
+struct Hold<'a> {
     name: &'a str,
     kind: &'a str,
     holder: &'a HolderView,
 }
 
-/// The first look with an answer after some without.
-#[derive(Serialize)]
-struct Answered {
-    v: u32,
-    at_ms: u64,
-    event: &'static str,
-}
-
 /// A look that the server has not answered. What is known stays so.
 #[derive(Serialize)]
 struct Unanswered<'a> {
-    v: u32,
-    at_ms: u64,
-    event: &'static str,
     /// When the look began.
     began_ms: u64,
     error: &'a str,
+}
+
+/// The first look with an answer after some without.
+#[derive(Serialize)]
+struct Answered {}
+
+fn line(at_ms: u64, event: &'static str, what: impl Serialize) -> String {
+    let v = VERSION;
+    let line = Line {
+        v,
+        at_ms,
+        event,
+        what,
+    };
+    view::line(&line)
 }
 
 impl Changes {
@@ -66,17 +78,11 @@ impl Changes {
     ) -> Vec<String> {
         let mut lines = Vec::new();
         match missing {
-            Some(error) => lines.push(line(&Unanswered {
-                v: VERSION,
-                at_ms,
-                event: "unanswered",
-                began_ms,
-                error,
-            })),
-            None if self.is_silent => {
-                let (v, event) = (VERSION, "answered");
-                lines.push(line(&Answered { v, at_ms, event }));
+            Some(error) => {
+                let what = Unanswered { began_ms, error };
+                lines.push(line(at_ms, "unanswered", what));
             }
+            None if self.is_silent => lines.push(line(at_ms, "answered", Answered {})),
             None => {}
         }
         self.is_silent = missing.is_some();
@@ -97,8 +103,7 @@ impl Changes {
             names.insert(&object.name);
             if matches!(object.state, ObjectState::Unreadable { .. }) {
                 // Nobody knows whether its holds are over.
-                let known = self.known.iter().filter(|(key, _)| key.0 == object.name);
-                now.extend(known.map(|(key, known)| (key.clone(), known.clone())));
+                now.extend(self.known_of(|name| *name == object.name));
             }
             for view in object.holders.iter().map(HolderView::of) {
                 let key = (
@@ -115,23 +120,22 @@ impl Changes {
         }
         if self.is_silent {
             // Nobody knows whether a hold is over whose name was not seen.
-            let known = self.known.iter().filter(|(key, _)| !names.contains(&key.0));
-            now.extend(known.map(|(key, known)| (key.clone(), known.clone())));
+            now.extend(self.known_of(|name| !names.contains(name)));
         }
         now
+    }
+
+    /// Returns the holds of the last look whose names are wanted.
+    fn known_of(&self, is_wanted: impl Fn(&String) -> bool) -> impl Iterator<Item = (Key, Known)> {
+        let known = self.known.iter().filter(move |(key, _)| is_wanted(&key.0));
+        known.map(|(key, known)| (key.clone(), known.clone()))
     }
 
     /// Adds a line for each difference between what was known and what is there `now`.
     fn tell(&self, at_ms: u64, now: &BTreeMap<Key, Known>, lines: &mut Vec<String>) {
         let mut tell = |event, key: &Key, known: &Known| {
-            lines.push(line(&Change {
-                v: VERSION,
-                at_ms,
-                event,
-                name: &key.0,
-                kind: &key.1,
-                holder: &known.view,
-            }));
+            let (name, kind, holder) = (&key.0, &key.1, &known.view);
+            lines.push(line(at_ms, event, Hold { name, kind, holder }));
         };
         for (key, known) in &self.known {
             if !now.contains_key(key) {

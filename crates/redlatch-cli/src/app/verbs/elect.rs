@@ -17,7 +17,7 @@ use super::noted;
 use crate::app::{
     args::{ElectArgs, ServerArgs},
     exit::{Failure, warn},
-    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, code_of, supervise},
+    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, supervise},
     out, session,
     view::{VERSION, line, since_1970},
 };
@@ -36,19 +36,15 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     let application = application(&args.command);
     let builder = session::builder(server, &application)?;
     let patience = Patience::of(&args.kill, builder.chosen().1)?;
-    let program = match args.command.as_slice() {
-        [] => None,
-        words => Some(Program::find(words)?),
-    };
+    let has_command = !args.command.is_empty();
+    let program = has_command.then(|| Program::find(&args.command));
+    let program = program.transpose()?;
     let http = match &args.http {
         Some(address) => Some(Http::listen(address, &args.name).await?),
         None => None,
     };
     let mut signals = Signals::listen()?;
-    let client = select! {
-        client = session::connect(builder) => client?,
-        signal = signals.end() => return Ok(code_of(signal)),
-    };
+    let client = signals.during(session::connect(builder)).await??;
     let candidate = Candidate {
         client: &client,
         server,
@@ -85,7 +81,7 @@ struct Candidate<'a> {
 /// The step after the end of a command.
 enum End {
     /// The program ends.
-    Over(Result<u8, Failure>),
+    Over(u8),
     /// The name is given back, and the command runs again when this process leads again.
     Again(Duration),
 }
@@ -96,20 +92,15 @@ impl Candidate<'_> {
         let signals = Mutex::new(signals);
         loop {
             let ran = match self.lead(&signals).await? {
-                End::Over(code) => return code,
+                End::Over(code) => return Ok(code),
                 End::Again(ran) => ran,
             };
             if ran >= STEADY {
                 pause = self.args.pause;
             }
             let mut signals = signals.lock().await;
-            if let Some(signal) = signals.asked_to_end() {
-                return Ok(code_of(signal));
-            }
-            select! {
-                () = sleep(pause) => {}
-                signal = signals.end() => return Ok(code_of(signal)),
-            }
+            signals.check()?;
+            signals.during(sleep(pause)).await?;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -124,41 +115,34 @@ impl Candidate<'_> {
             // What follows the end of a command is decided here, not by the time of its end.
             term.resign();
             let mut signals = signals.lock().await;
-            end = Some(match signals.asked_to_end() {
-                // An earlier term was lost while its command was ending.
-                Some(signal) => End::Over(Ok(code_of(signal))),
-                // If the term is lost, this future is dropped, and the command is killed with it.
-                None => select! {
-                    end = self.work(term, &mut signals) => end,
-                    () = self.leads.during(term.token().as_u64(), term) => return,
-                },
+            // If the term is lost, this future is dropped, and the command is killed with it.
+            end = Some(select! {
+                end = self.work(term, &mut signals) => end,
+                () = self.leads.during(term.token().as_u64(), term) => return,
             });
         });
         // Signals end a wait; while the work runs, they are for the work.
         let waiting = async {
             loop {
                 let mut signals = signals.lock().await;
-                if let Some(signal) = signals.asked_to_end() {
-                    return signal;
-                }
-                select! {
-                    signal = signals.end() => return signal,
-                    () = started.notified() => {}
-                }
+                signals.check()?;
+                signals.during(started.notified()).await?;
             }
         };
         select! {
             led = led => led?,
-            signal = waiting => return Ok(End::Over(Ok(code_of(signal)))),
+            ended = waiting => return ended,
         }
         // `lead` returns after the work only.
-        Ok(end.unwrap_or(End::Again(Duration::ZERO)))
+        end.unwrap_or(Ok(End::Again(Duration::ZERO)))
     }
 
     /// Runs the command under the term, or waits for a signal if there is none.
-    async fn work(&self, term: &Term, signals: &mut Signals) -> End {
+    async fn work(&self, term: &Term, signals: &mut Signals) -> Result<End, Failure> {
+        // An earlier term may have been lost while its command was ending.
+        signals.check()?;
         let Some(program) = self.program else {
-            return End::Over(Ok(code_of(signals.end().await)));
+            return signals.during(pending()).await;
         };
         let environment = [
             ("REDLATCH_NAME", term.name().to_owned()),
@@ -172,10 +156,8 @@ impl Candidate<'_> {
             server: self.server,
             holds: &[(term.name().to_owned(), Some(term.token()))],
         };
-        match supervise(&job, term, signals).await {
-            Ok(outcome) => after(&outcome, term.cause()),
-            Err(failure) => End::Over(Err(failure)),
-        }
+        let outcome = supervise(&job, term, signals).await?;
+        Ok(after(&outcome, term.cause()))
     }
 }
 
@@ -192,14 +174,14 @@ fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {
 /// Decides what follows the end of a command.
 fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
     if outcome.told_to_end {
-        return End::Over(Ok(outcome.ended.code()));
+        return End::Over(outcome.ended.code());
     }
     match outcome.cut {
         Some(Cut::Lost) => {
             let why = outcome.why(cause);
             warn(&format!("the term was lost: {why}; {}", outcome.ended));
         }
-        _ if outcome.ended.code() == 0 => return End::Over(Ok(0)),
+        _ if outcome.ended.code() == 0 => return End::Over(0),
         _ => warn(&format!("{}; the name is given back", outcome.ended)),
     }
     End::Again(outcome.ran)
@@ -223,13 +205,13 @@ impl Lease for Term {
 }
 
 /// A change of who leads, as JSON.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Change<'a> {
     v: u32,
     name: &'a str,
     leads: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a str>,
+    value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,31 +230,28 @@ async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
             change = changes.next() => change,
             () = &mut closed => None,
         };
-        let Some(change) = change else {
-            return Ok(0);
+        let mut shown = Change {
+            v: VERSION,
+            name: &args.name,
+            ..Change::default()
         };
-        let leader = match change {
-            Ok(leader) => leader,
-            Err(error) if error.is_transient() => {
+        match change {
+            None => return Ok(0),
+            Some(Ok(None)) => {}
+            Some(Ok(Some(leader))) => {
+                shown.leads = true;
+                shown.note = note(&client, args, &leader).await;
+                shown.token = Some(leader.token.as_u64());
+                shown.since_ms = Some(since_1970(leader.since));
+                shown.value = leader.value;
+            }
+            Some(Err(error)) if error.is_transient() => {
                 warn(&error.to_string());
                 continue;
             }
-            Err(error) => return Err(error.into()),
-        };
-        let leader = leader.as_ref();
-        let note = match leader {
-            Some(leader) => note(&client, args, leader).await,
-            None => None,
-        };
-        out::print(&line(&Change {
-            v: VERSION,
-            name: &args.name,
-            leads: leader.is_some(),
-            value: leader.and_then(|leader| leader.value.as_deref()),
-            token: leader.map(|leader| leader.token.as_u64()),
-            since_ms: leader.map(|leader| since_1970(leader.since)),
-            note,
-        }))?;
+            Some(Err(error)) => return Err(error.into()),
+        }
+        out::print(&line(&shown))?;
     }
 }
 

@@ -5,7 +5,7 @@ use redlatch::{Client, Forgotten};
 use crate::app::{
     args::{ForgetArgs, ServerArgs},
     exit::{BUSY, Failure},
-    out::{self, clean},
+    out::clean,
     session,
     span::short,
 };
@@ -13,10 +13,7 @@ use crate::app::{
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &ForgetArgs) -> Result<u8, Failure> {
     let client = session::look(server, "redlatch forget").await?;
-    let done = attempt(&client, &args.name).await;
-    session::close(&client).await;
-    out::print(&done?)?;
-    Ok(0)
+    session::answer(client, async |client| attempt(client, &args.name).await).await
 }
 
 async fn attempt(client: &Client, name: &str) -> Result<String, Failure> {
@@ -35,11 +32,7 @@ async fn attempt(client: &Client, name: &str) -> Result<String, Failure> {
             "it is a latch or a job; the program that uses it has to delete it, or to reset it"
         }
         Forgotten::Early(rest) => {
-            let again = format!(
-                "{shown}: it was used a moment ago; try again in {}",
-                short(rest)
-            );
-            return Err(Failure::new(BUSY, again));
+            &format!("it was used a moment ago; try again in {}", short(rest))
         }
         _ => "it is in use",
     };

@@ -8,12 +8,12 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     break_hold::{How, end},
     noted,
-    show::holders,
+    show::taken,
     telling,
 };
 use crate::app::{
     args::{HoldArgs, ReleaseArgs, ServerArgs},
-    exit::{BUSY, Failure, LOST, NO_HOLD, warn},
+    exit::{Failure, LOST, NO_HOLD, warn},
     out::{self, clean},
     session,
 };
@@ -31,15 +31,11 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     let client = session::connect_within(builder, Some(args.wait)).await?;
     let told = server.quiet.then_some(Duration::MAX);
     let names = std::slice::from_ref(&args.name);
-    let taken = take(&client, args, session::left(end));
-    let Some((token, over)) = telling(&client, names, told, taken).await? else {
-        let name = clean(&args.name);
-        let message = match client.object(&args.name).await? {
-            Some(object) => format!("busy: {name} is held by {}", holders(&object)),
-            None => format!("busy: {name} was held until just now; try again"),
-        };
+    let taking = take(&client, args, session::left(end));
+    let Some((token, over)) = telling(&client, names, told, taking).await? else {
+        let failure = taken(&args.name, client.object(&args.name).await?.as_ref());
         session::close(&client).await;
-        return Err(Failure::busy(BUSY, message));
+        return Err(failure);
     };
     // Nobody could end a hold whose handle was not shown.
     if out::print(&format!("{token}@{}\n", args.name)).is_err() {
@@ -105,11 +101,8 @@ pub(crate) async fn release(server: &ServerArgs, args: &ReleaseArgs) -> Result<u
 
 async fn give_back(client: &Client, name: &str, token: u64) -> Result<u8, Failure> {
     let over = || {
-        let name = clean(name);
-        Failure::new(
-            NO_HOLD,
-            format!("the hold {token} of {name} is over already"),
-        )
+        let message = format!("the hold {token} of {} is over already", clean(name));
+        Failure::new(NO_HOLD, message)
     };
     let object = client.object(name).await?.ok_or_else(over)?;
     // A reader has the token of the last write, and `hold` never reads.
@@ -118,11 +111,8 @@ async fn give_back(client: &Client, name: &str, token: u64) -> Result<u8, Failur
             && holder.token.map(|token| token.as_u64()) == Some(token)
     };
     let holder = object.holders.iter().find(of).ok_or_else(over)?;
-    if end(client, &object, holder, How::Now).await? {
-        Ok(0)
-    } else {
-        Err(over())
-    }
+    let has_ended = end(client, &object, holder, How::Now).await?;
+    has_ended.then_some(0).ok_or_else(over)
 }
 
 /// Adds who is at the keyboard to the name of a verb, as far as the environment tells.

@@ -6,17 +6,13 @@ use redlatch::{
     Client,
     limit::{Admission, Pass, RateLimiter},
 };
-use rustix::process::Signal;
-use tokio::{
-    select,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::telling;
 use crate::app::{
     args::{LimitArgs, ServerArgs},
     exit::{BUSY, Failure},
-    job::{Program, Signals, application, code_of},
+    job::{Program, Signals, application},
     out::clean,
     session,
     span::short,
@@ -29,58 +25,48 @@ pub(crate) async fn run(server: &ServerArgs, args: &LimitArgs) -> Result<u8, Fai
     let builder = session::builder(server, &application(&args.command))?;
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let client = select! {
-        client = session::connect_within(builder, args.wait) => client?,
-        signal = signals.end() => return Ok(code_of(signal)),
-    };
-    let most = if args.now {
-        Some(Duration::ZERO)
-    } else {
-        end.map(session::left)
+    let connected = session::connect_within(builder, args.wait);
+    let client = signals.during(connected).await??;
+    let most = match args.now {
+        true => Some(Duration::ZERO),
+        false => end.map(session::left),
     };
     let quiet = server.quiet.then_some(Duration::MAX);
     let passed = pass(&client, args, most, quiet, &mut signals).await;
     session::close(&client).await;
-    if let Some(signal) = passed? {
-        return Ok(code_of(signal));
-    }
+    passed?;
     // The command must not run after a signal that came in the meantime.
-    select! {
-        biased;
-        signal = signals.end() => Ok(code_of(signal)),
-        () = ready(()) => Err(program.exec(&[("REDLATCH_NAME", args.name.as_str())])),
-    }
+    signals.during(ready(())).await?;
+    Err(program.exec(&[("REDLATCH_NAME", args.name.as_str())]))
 }
 
-/// Takes tokens and waits until they count. Returns the signal that ended the wait; the tokens are
-/// given back then.
+/// Takes tokens and waits until they count. If a signal ends the wait, the tokens are given back.
 async fn pass(
     client: &Client,
     args: &LimitArgs,
     most: Option<Duration>,
     quiet: Option<Duration>,
     signals: &mut Signals,
-) -> Result<Option<Signal>, Failure> {
+) -> Result<(), Failure> {
     let limiter = limiter(client, args);
     let mut taking = pin!(take(&limiter, args.cost, most));
-    let taken = select! {
-        taken = &mut taking => taken?,
-        signal = signals.end() => {
+    let taken = match signals.during(&mut taking).await {
+        Ok(taken) => taken?,
+        Err(ended) => {
             if let Ok(Ok(Ok((pass, _)))) = timeout(LAST_WORD, taking).await {
                 let _ = timeout(LAST_WORD, pass.settle(0)).await;
             }
-            return Ok(Some(signal));
+            return Err(ended);
         }
     };
     let (pass, due) = taken.map_err(|due| busy(&args.name, due))?;
-    select! {
-        () = telling(client, &[], quiet, sleep(due)) => Ok(None),
-        signal = signals.end() => {
-            // Without an answer, the rate pays them.
-            let _ = timeout(LAST_WORD, pass.settle(0)).await;
-            Ok(Some(signal))
-        }
+    let waited = signals.during(telling(client, &[], quiet, sleep(due)));
+    let waited = waited.await;
+    if waited.is_err() {
+        // Without an answer, the rate pays them.
+        let _ = timeout(LAST_WORD, pass.settle(0)).await;
     }
+    waited
 }
 
 /// Takes tokens, now or ahead by `most`. Returns the pass and the time until it counts, or the time
@@ -124,9 +110,8 @@ fn check(args: &LimitArgs) -> Result<(), Failure> {
 }
 
 fn limiter(client: &Client, args: &LimitArgs) -> RateLimiter {
-    let limiter = client
-        .rate_limiter(&args.name)
-        .rate(args.rate.0, args.rate.1);
+    let (count, per) = args.rate;
+    let limiter = client.rate_limiter(&args.name).rate(count, per);
     match args.burst {
         Some(burst) => limiter.burst(burst),
         None => limiter,
@@ -135,10 +120,8 @@ fn limiter(client: &Client, args: &LimitArgs) -> RateLimiter {
 
 fn busy(name: &str, due: Duration) -> Failure {
     let (name, rest) = (clean(name), short(due));
-    Failure::busy(
-        BUSY,
-        format!("busy: the rate of {name} is used up; the command may pass in {rest}"),
-    )
+    let message = format!("busy: the rate of {name} is used up; the command may pass in {rest}");
+    Failure::busy(BUSY, message)
 }
 
 /// How long the end of a wait tries to give the tokens back.

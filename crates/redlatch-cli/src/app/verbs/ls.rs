@@ -27,15 +27,14 @@ pub(crate) async fn run(server: &ServerArgs, args: &LsArgs) -> Result<u8, Failur
     if args.every < Duration::from_millis(100) {
         return Err(Failure::usage("--every is at least 100ms"));
     }
-    let builder = if args.watch {
-        // A look that is not answered is told, and repeated.
-        session::over(server, |builder| {
-            let looker = builder.application("redlatch ls").self_check(false);
-            looker.patience(PATIENCE)
-        })?
-    } else {
-        session::looker(server, "redlatch ls")?
-    };
+    let builder = session::over(server, |builder| {
+        let looker = builder.application("redlatch ls").self_check(false);
+        match args.watch {
+            // A look that is not answered is told, and repeated.
+            true => looker.patience(PATIENCE),
+            false => looker,
+        }
+    })?;
     let prefix = builder.chosen().0.to_owned();
     let client = session::look_by(builder).await?;
     let done = match (args.watch, args.json) {
@@ -84,10 +83,9 @@ async fn list(client: &Client, prefix: &str, args: &LsArgs) -> Result<(), Failur
     if shown.is_empty() && trouble.is_ok() && out::is_terminal() {
         // An empty screen might be a mistake in the pattern, or in the prefix.
         let (pattern, prefix) = (clean(&args.pattern), clean(prefix));
-        let hint = if pattern.contains('*') {
-            ""
-        } else {
-            "; try a * at its end"
+        let hint = match pattern.contains('*') {
+            true => "",
+            false => "; try a * at its end",
         };
         warn(&format!(
             "nothing matches {pattern} (prefix {prefix}){hint}"
@@ -128,10 +126,9 @@ pub(super) async fn all(client: &Client, pattern: &str) -> (Found, Option<redlat
 async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     let mut looks = Looks::every(args.every);
     // Home, and clear to the end.
-    let clear = if out::is_terminal() {
-        "\x1b[H\x1b[J"
-    } else {
-        ""
+    let (clear, end) = match out::is_terminal() {
+        true => ("\x1b[H\x1b[J", ""),
+        false => ("", "\n"),
     };
     loop {
         let look = looks.next(client, args).await?;
@@ -139,12 +136,10 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
             let shown = look.found.values();
             let shown = shown.flat_map(|object| rows(object, args.long));
             let shown = table(shown.collect(), args.long);
-            let shown = if shown.is_empty() {
-                "nothing is held\n"
-            } else {
-                &shown
+            let shown = match shown.as_str() {
+                "" => "nothing is held\n",
+                shown => shown,
             };
-            let end = if clear.is_empty() { "\n" } else { "" };
             out::print(&format!("{clear}{shown}{end}"))?;
         }
         looks.tell(&look);

@@ -6,33 +6,21 @@ use redlatch::{
     Client, LossCause,
     once::{Job, JobError, JobRun, Once},
 };
-use tokio::select;
 
 use crate::app::{
     args::{OnceArgs, ServerArgs},
-    exit::{EXHAUSTED, Failure, LOST, OVERRAN, OWN},
-    job::{self, Cut, Outcome, Patience, Program, Signals, application, code_of, supervise},
+    exit::{EXHAUSTED, Failure, LOST, OVERRAN},
+    job::{self, Cut, Ended, Outcome, Patience, Program, Signals, application, supervise},
     out::clean,
-    report::{Report, ReportFile},
+    report::{Report, reported},
     session,
 };
 
 /// Runs the verb, and writes the report of it.
 pub(crate) async fn run(server: &ServerArgs, args: &OnceArgs) -> Result<u8, Failure> {
-    let file = ReportFile::open(args.report.as_deref())?;
-    let mut report = Report {
-        names: vec![args.name.clone()],
-        outcome: "failed",
-        ..Report::default()
-    };
-    let ended = attempt(server, args, &mut report).await;
-    report.code = match &ended {
-        Ok(code) => *code,
-        Err(failure) => failure.code,
-    };
-    report.message = ended.as_ref().err().map(|failure| failure.message.clone());
-    file.write(&report);
-    ended
+    let names = vec![args.name.clone()];
+    let attempt = async |report: &mut Report| attempt(server, args, report).await;
+    reported(args.report.as_deref(), names, attempt).await
 }
 
 async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> Result<u8, Failure> {
@@ -43,10 +31,7 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
     };
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let client = select! {
-        client = session::connect(builder) => client?,
-        signal = signals.end() => return Ok(code_of(signal)),
-    };
+    let client = signals.during(session::connect(builder)).await??;
     let job = job(&client, args, patience.lease);
     let mut failure = None;
     let once = job.run(async |run| {
@@ -60,25 +45,15 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
             // A claim ends with its lease only.
             holds: &[],
         };
-        let outcome = match supervise(&job, &**run, &mut signals).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                let why = error.message.clone();
-                failure = Some(error);
-                return Err(why);
-            }
-        };
+        let supervised = supervise(&job, &**run, &mut signals).await;
+        let outcome = supervised.map_err(|error| failure.insert(error).message.clone())?;
         report.ended(&outcome);
         if outcome.cut == Some(Cut::Lost) {
             // The claim may be all right again, but the command was told to end.
-            return Err(
-                "the hold could not be renewed in time, and the command was ended".to_owned(),
-            );
+            let why = "the hold could not be renewed in time, and the command was ended";
+            return Err(why.to_owned());
         }
-        match why(&outcome) {
-            None => Ok(outcome),
-            Some(why) => Err(why),
-        }
+        why(&outcome).map_or(Ok(outcome), Err)
     });
     let once = once.await;
     session::close(&client).await;
@@ -139,7 +114,6 @@ fn conclude(
     once: Once<Outcome, String>,
     report: &mut Report,
 ) -> Result<u8, Failure> {
-    let name = clean(&args.name);
     match once {
         Once::Ran(outcome) => Ok(outcome.code()),
         Once::Done(_) => {
@@ -154,12 +128,11 @@ fn conclude(
         Once::Lost(cause) => Err(lost(cause, report)),
         Once::Exhausted(record) => {
             report.outcome = "exhausted";
-            let record = clean(&record.to_string());
+            let (name, record) = (clean(&args.name), clean(&record.to_string()));
             let message = format!("{name} has used up its attempts; the last run: {record}");
             Err(Failure::new(EXHAUSTED, message))
         }
-        _ => Err(Failure::new(
-            OWN,
+        _ => Err(Failure::own(
             "the job has ended in a way that is unknown here",
         )),
     }
@@ -171,8 +144,8 @@ fn failed(error: &JobError<String>, report: &Report) -> Result<u8, Failure> {
         return Err(Failure::new(OVERRAN, error.to_string()));
     }
     match (report.exit, report.signal) {
-        (Some(code), _) => Ok(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-        (None, Some(signal)) => Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+        (Some(code), _) => Ok(Ended::Exited(code).code()),
+        (None, Some(signal)) => Ok(Ended::Signaled(signal).code()),
         (None, None) => Err(Failure::own(error.to_string())),
     }
 }
@@ -180,8 +153,6 @@ fn failed(error: &JobError<String>, report: &Report) -> Result<u8, Failure> {
 fn lost(cause: LossCause, report: &mut Report) -> Failure {
     report.outcome = "lost";
     report.lost = Some(cause.as_str().to_owned());
-    Failure::new(
-        LOST,
-        format!("lost: {cause}; the command was killed if it was not over"),
-    )
+    let message = format!("lost: {cause}; the command was killed if it was not over");
+    Failure::new(LOST, message)
 }

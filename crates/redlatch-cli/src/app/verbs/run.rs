@@ -5,35 +5,26 @@ use std::time::Duration;
 use redlatch::{
     Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, SemaphorePermit, Token,
 };
-use tokio::{select, time::Instant};
+use tokio::time::{Instant, timeout};
 
 use super::{held, noted, telling};
 use crate::app::{
     args::{RunArgs, ServerArgs},
     clock,
     exit::{BUSY, Failure, warn},
-    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, code_of, supervise},
+    job::{
+        Cut, Job, Lease, Outcome, Patience, Program, Signals, application, lease_of_guard,
+        supervise,
+    },
     out::clean,
-    report::{Report, ReportFile, millis},
+    report::{Report, millis, reported},
     session,
 };
 
 /// Runs the verb, and writes the report of it.
 pub(crate) async fn run(server: &ServerArgs, args: &RunArgs) -> Result<u8, Failure> {
-    let file = ReportFile::open(args.report.as_deref())?;
-    let mut report = Report {
-        names: args.names.clone(),
-        outcome: "failed",
-        ..Report::default()
-    };
-    let ended = attempt(server, args, &mut report).await;
-    report.code = match &ended {
-        Ok(code) => *code,
-        Err(failure) => failure.code,
-    };
-    report.message = ended.as_ref().err().map(|failure| failure.message.clone());
-    file.write(&report);
-    ended
+    let attempt = async |report: &mut Report| attempt(server, args, report).await;
+    reported(args.report.as_deref(), args.names.clone(), attempt).await
 }
 
 async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Result<u8, Failure> {
@@ -45,55 +36,50 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     }
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let client = select! {
-        client = session::connect_within(builder, args.wait) => client?,
-        signal = signals.end() => return Ok(code_of(signal)),
-    };
+    let connected = session::connect_within(builder, args.wait);
+    let client = signals.during(connected).await??;
     let began = clock::now();
-    let wait = if args.now {
-        Some(Duration::ZERO)
-    } else {
-        end.map(session::left)
+    let wait = match args.now {
+        true => Some(Duration::ZERO),
+        false => end.map(session::left),
     };
     let acquired = acquire(&client, args, (wait, patience.lease));
     let after = server.quiet.then_some(Duration::MAX).or(args.long_wait);
-    let hold = select! {
-        hold = telling(&client, &args.names, after, acquired) => Ok(hold),
-        signal = signals.end() => Err(signal),
-    };
+    let acquired = telling(&client, &args.names, after, acquired);
+    let acquired = signals.during(acquired).await;
     report.waited_ms = millis(clock::now() - began);
-    let hold = match hold {
-        Ok(Ok(Some(hold))) => hold,
-        Ok(Ok(None)) => {
+    let hold = match acquired.and_then(|acquired| Ok(acquired?)) {
+        Ok(Some(hold)) => hold,
+        Ok(None) => {
             report.outcome = "busy";
             return Err(busy(&client, args).await);
         }
-        Ok(Err(error)) => {
+        Err(failure) => {
             session::close(&client).await;
-            return Err(error.into());
-        }
-        Err(signal) => {
-            session::close(&client).await;
-            return Ok(code_of(signal));
+            return Err(failure);
         }
     };
     if let (Hold::Permits(..), Some(of)) = (&hold, args.of) {
         warn_of_another_number(&client, args, of).await;
     }
-    let holds = hold.names();
+    let environment = hold.environment(report);
     let job = Job {
         program: &program,
-        environment: &[],
+        environment: &environment,
         patience,
         client: &client,
         server,
-        holds: &holds,
+        holds: &hold.names(),
     };
-    match under(&hold, job, &mut signals, report).await {
+    let outcome = match &hold {
+        Hold::Locks(guard) => supervise(&job, guard, &mut signals).await,
+        Hold::Permits(permit, _) => supervise(&job, permit, &mut signals).await,
+    };
+    match outcome {
         Ok(outcome) => finish(hold, outcome, report).await,
         Err(failure) => {
             // The command has not started, and the name need not stay taken for that.
-            let _ = tokio::time::timeout(LAST_WORD, release(hold)).await;
+            let _ = timeout(LAST_WORD, release(hold)).await;
             Err(failure)
         }
     }
@@ -117,13 +103,30 @@ impl Hold {
     fn names(&self) -> Vec<(String, Option<Token>)> {
         match self {
             Self::Locks(guard) => {
-                let members = guard.members().iter();
-                members
-                    .map(|member| (member.name().to_owned(), Some(member.token())))
-                    .collect()
+                let named = |member: &Held| (member.name().to_owned(), Some(member.token()));
+                guard.members().iter().map(named).collect()
             }
             Self::Permits(_, name) => vec![(name.clone(), None)],
         }
+    }
+
+    /// Returns what the command is told about its hold.
+    fn environment(&self, report: &mut Report) -> Vec<(&'static str, String)> {
+        let guard = match self {
+            Self::Locks(guard) => guard,
+            Self::Permits(_, name) => return vec![("REDLATCH_NAME", name.clone())],
+        };
+        // In the order of the command line. A name that was given twice has one member.
+        let token = |name: &String| guard.token(name).map(|token| token.as_u64());
+        report.tokens = report.names.iter().filter_map(token).collect();
+        let first = guard.members().first();
+        report.owner = first.map(|member| member.owner().to_string());
+        let tokens: Vec<_> = report.tokens.iter().map(ToString::to_string).collect();
+        vec![
+            ("REDLATCH_NAME", report.names.join("\n")),
+            ("REDLATCH_TOKEN", tokens.join("\n")),
+            ("REDLATCH_OWNER", report.owner.clone().unwrap_or_default()),
+        ]
     }
 }
 
@@ -153,11 +156,8 @@ async fn acquire(
         };
         return Ok(permit.map(|permit| Hold::Permits(permit, name)));
     }
-    let members: Vec<Box<dyn Lockable>> = args
-        .names
-        .iter()
-        .map(|name| member(client, args, name))
-        .collect();
+    let members = args.names.iter().map(|name| member(client, args, name));
+    let members: Vec<Box<dyn Lockable>> = members.collect();
     let members: Vec<&dyn Lockable> = members.iter().map(|member| &**member).collect();
     let locks = client.multi_lock(&members);
     // One owner for all names, so that the command can be told it.
@@ -202,24 +202,11 @@ async fn warn_of_another_number(client: &Client, args: &RunArgs, of: u32) {
     }
 }
 
-/// Locks, as the kill rule sees them.
-struct Locks<'a>(&'a MultiGuard);
-
-impl Lease for Locks<'_> {
-    fn remaining(&self) -> Duration {
-        self.0.remaining()
-    }
-
-    fn cause(&self) -> Option<LossCause> {
-        self.0.cause()
-    }
-
-    async fn over(&self) {
-        self.0.lost().await;
-    }
+impl Lease for MultiGuard {
+    lease_of_guard!();
 
     async fn is_kept(&self) -> bool {
-        for member in self.0.members() {
+        for member in self.members() {
             match member.state() {
                 HoldState::Held | HoldState::Unknown => {}
                 HoldState::Lost(LossCause::Revoked) => {
@@ -240,49 +227,9 @@ impl Lease for Locks<'_> {
     }
 }
 
-/// Runs the command under what is held.
-async fn under(
-    hold: &Hold,
-    job: Job<'_>,
-    signals: &mut Signals,
-    report: &mut Report,
-) -> Result<Outcome, Failure> {
-    let environment = match hold {
-        Hold::Locks(guard) => of_locks(guard, report),
-        Hold::Permits(_, name) => vec![("REDLATCH_NAME", name.clone())],
-    };
-    let job = Job {
-        environment: &environment,
-        ..job
-    };
-    let outcome = match hold {
-        Hold::Locks(guard) => supervise(&job, &Locks(guard), signals).await?,
-        Hold::Permits(permit, _) => supervise(&job, permit, signals).await?,
-    };
-    report.ended(&outcome);
-    Ok(outcome)
-}
-
-/// Returns what the command is told about its locks.
-fn of_locks(guard: &MultiGuard, report: &mut Report) -> Vec<(&'static str, String)> {
-    // In the order of the command line. A name that was given twice has one member.
-    let token = |name: &String| guard.token(name).map(|token| token.as_u64());
-    report.tokens = report.names.iter().filter_map(token).collect();
-    report.owner = guard
-        .members()
-        .first()
-        .map(Held::owner)
-        .map(ToString::to_string);
-    let tokens: Vec<_> = report.tokens.iter().map(ToString::to_string).collect();
-    vec![
-        ("REDLATCH_NAME", report.names.join("\n")),
-        ("REDLATCH_TOKEN", tokens.join("\n")),
-        ("REDLATCH_OWNER", report.owner.clone().unwrap_or_default()),
-    ]
-}
-
 /// Gives the names back. The command is dead.
 async fn finish(hold: Hold, outcome: Outcome, report: &mut Report) -> Result<u8, Failure> {
+    report.ended(&outcome);
     if outcome.cut == Some(Cut::Lost) {
         let cause = match &hold {
             Hold::Locks(guard) => guard.cause(),
@@ -292,11 +239,9 @@ async fn finish(hold: Hold, outcome: Outcome, report: &mut Report) -> Result<u8,
         report.by.clone_from(&outcome.by);
         let why = outcome.why(cause);
         // What is left of the hold is given back, if the server still answers.
-        let _ = tokio::time::timeout(LAST_WORD, release(hold)).await;
-        return Err(Failure::new(
-            outcome.code(),
-            format!("lost: {why}; {}", outcome.ended),
-        ));
+        let _ = timeout(LAST_WORD, release(hold)).await;
+        let message = format!("lost: {why}; {}", outcome.ended);
+        return Err(Failure::new(outcome.code(), message));
     }
     for problem in release(hold).await {
         warn(&problem);

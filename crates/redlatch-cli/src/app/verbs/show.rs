@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::app::{
     args::{ServerArgs, ShowArgs},
-    exit::Failure,
+    exit::{BUSY, Failure},
     out::{self, clean},
     session,
     span::short,
@@ -32,10 +32,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &ShowArgs) -> Result<u8, Fail
     let builder = session::looker(server, "redlatch show")?;
     let prefix = builder.chosen().0.to_owned();
     let client = session::look_by(builder).await?;
-    let shown = show(&client, &prefix, args).await;
-    session::close(&client).await;
-    out::print(&shown?)?;
-    Ok(0)
+    session::answer(client, async |client| show(client, &prefix, args).await).await
 }
 
 async fn show(client: &Client, prefix: &str, args: &ShowArgs) -> Result<String, Failure> {
@@ -94,6 +91,16 @@ async fn waiters(client: &Client, object: &Object) -> Result<String, Failure> {
         let _ = writeln!(text, "and {rest} more");
     }
     Ok(text)
+}
+
+/// Says that a name is taken. Whoever had it may be gone by now.
+pub(super) fn taken(name: &str, object: Option<&Object>) -> Failure {
+    let name = clean(name);
+    let message = match object.map(holders) {
+        Some(holders) => format!("busy: {name} is held by {holders}"),
+        None => format!("busy: {name} was held until just now; try again"),
+    };
+    Failure::busy(BUSY, message)
 }
 
 /// Says who holds an object, in one line.

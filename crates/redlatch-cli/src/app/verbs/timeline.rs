@@ -5,29 +5,20 @@ mod recording;
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read},
+    path::Path,
 };
 
 use self::recording::{Recording, Timeline};
-use crate::app::{
-    args::TimelineArgs,
-    exit::{Failure, USAGE},
-    out,
-    view::VERSION,
-};
+use crate::app::{args::TimelineArgs, exit::Failure, out, view::VERSION};
 
 const PAGE: &str = include_str!("timeline.html");
 
 /// Runs the verb.
 pub(crate) fn run(args: &TimelineArgs) -> Result<u8, Failure> {
     let wrong = |error: io::Error| {
-        let shown = args
-            .file
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |file| file.display().to_string());
-        Failure::new(
-            USAGE,
-            format!("the recording {shown} cannot be read: {error}"),
-        )
+        let file = args.file.as_deref().unwrap_or_else(|| Path::new("-"));
+        let shown = file.display();
+        Failure::usage(format!("the recording {shown} cannot be read: {error}"))
     };
     let source: Box<dyn Read> = match &args.file {
         Some(file) if file.as_os_str() != "-" => Box::new(fs::File::open(file).map_err(wrong)?),
@@ -40,20 +31,16 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<u8, Failure> {
             continue;
         }
         timeline.add(&line).map_err(|why| {
-            Failure::usage(format!(
-                "line {} is no line of redlatch ls --watch --json: {why}",
-                number + 1
-            ))
+            let number = number + 1;
+            let message = format!("line {number} is no line of redlatch ls --watch --json: {why}");
+            Failure::usage(message)
         })?;
     }
     let page = page(&timeline.end());
     match &args.output {
         Some(file) => fs::write(file, page).map_err(|error| {
             let shown = file.display();
-            Failure::new(
-                USAGE,
-                format!("the page {shown} cannot be written: {error}"),
-            )
+            Failure::usage(format!("the page {shown} cannot be written: {error}"))
         })?,
         None => out::print(&page)?,
     }

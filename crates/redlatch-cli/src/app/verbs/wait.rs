@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch::{Client, Error, ErrorKind, Object, ObjectKind, ObjectState};
+use redlatch::{Client, Error, ErrorKind, ObjectKind, ObjectState};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{show::holders, telling};
+use super::{show::taken, telling};
 use crate::app::{
     args::{ServerArgs, WaitArgs},
     exit::{BUSY, Failure, NO_SERVER},
@@ -97,8 +97,9 @@ async fn opens(client: &Client, name: &str, end: Option<Instant>) -> Result<bool
     let opened = match end {
         None => latch.wait().await.map(|()| true),
         Some(end) => {
-            let left = end.saturating_duration_since(Instant::now());
-            latch.wait_for(left).await
+            latch
+                .wait_for(end.saturating_duration_since(Instant::now()))
+                .await
         }
     };
     match opened {
@@ -117,10 +118,7 @@ enum State {
 
 /// Looks at a name of a known kind. Costs one command.
 async fn look(client: &Client, name: &str, kind: &ObjectKind) -> Result<State, Error> {
-    let held = |remaining: Option<Duration>| match remaining {
-        Some(remaining) => State::Held(Some(remaining)),
-        None => State::Free,
-    };
+    let held = |rest: Option<_>| rest.map_or(State::Free, |rest| State::Held(Some(rest)));
     let lock = match kind {
         ObjectKind::Lock => client.lock(name).info().await?,
         ObjectKind::FairLock => client.fair_lock(name).info().await?,
@@ -129,10 +127,9 @@ async fn look(client: &Client, name: &str, kind: &ObjectKind) -> Result<State, E
         ObjectKind::ReadWriteLock => {
             let info = client.read_write_lock(name).info().await?;
             let is_free = info.readers == 0 && info.writer.is_none() && info.upgradable.is_none();
-            return Ok(if is_free {
-                State::Free
-            } else {
-                State::Held(None)
+            return Ok(match is_free {
+                true => State::Free,
+                false => State::Held(None),
             });
         }
         ObjectKind::Semaphore => {
@@ -166,21 +163,20 @@ fn permits(available: Result<u32, Error>) -> Result<State, Error> {
 /// Says why the wait was in vain.
 async fn busy(client: &Client, name: &str, kind: &ObjectKind) -> Result<Failure, Failure> {
     let object = timeout(MOMENT, client.object(name)).await;
-    let name = clean(name);
+    let shown = clean(name);
     let Ok(object) = object else {
-        return Ok(Failure::busy(BUSY, format!("busy: {name} is held")));
+        return Ok(Failure::busy(BUSY, format!("busy: {shown} is held")));
     };
-    let message = match object? {
-        None if *kind == ObjectKind::CountDownLatch => format!("busy: latch {name} is not set"),
-        None => format!("busy: {name} was held until just now; try again"),
-        Some(Object {
-            state: ObjectState::Latch(latch),
-            ..
-        }) => format!(
-            "busy: {name} has {} of {} to go",
-            latch.count, latch.initial
-        ),
-        Some(object) => format!("busy: {name} is held by {}", holders(&object)),
+    let object = object?;
+    let message = match object.as_ref().map(|object| &object.state) {
+        None if *kind == ObjectKind::CountDownLatch => format!("busy: latch {shown} is not set"),
+        Some(ObjectState::Latch(latch)) => {
+            format!(
+                "busy: {shown} has {} of {} to go",
+                latch.count, latch.initial
+            )
+        }
+        _ => return Ok(taken(name, object.as_ref())),
     };
     Ok(Failure::busy(BUSY, message))
 }

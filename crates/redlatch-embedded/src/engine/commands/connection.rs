@@ -1,8 +1,8 @@
-//! `PING`, `ECHO`, `SELECT`, `CLIENT`.
+//! `PING`, `SELECT`, `CLIENT`.
 
 use redlatch_core::runtime::{Reply, Value};
 
-use crate::engine::call::{self, Call, bulk, error, is, ok};
+use crate::engine::call::{Call, bulk, bulk_or_nil, error, is, ok};
 
 pub(in crate::engine) fn ping(call: &mut Call<'_>) -> Reply {
     match call.args {
@@ -10,10 +10,6 @@ pub(in crate::engine) fn ping(call: &mut Call<'_>) -> Reply {
         [_, text] => Ok(bulk(text)),
         _ => Err(call.wrong_arity()),
     }
-}
-
-pub(in crate::engine) fn echo(call: &mut Call<'_>) -> Reply {
-    Ok(bulk(call.args[1]))
 }
 
 pub(in crate::engine) fn select(call: &mut Call<'_>) -> Reply {
@@ -24,22 +20,18 @@ pub(in crate::engine) fn select(call: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn client(call: &mut Call<'_>) -> Reply {
-    let sub = call.args[1];
+    let (sub, args) = (call.args[1], call.args.len());
     if is(sub, "ID") {
-        call.want_sub_args(|args| args == 2)?;
-        Ok(Value::Int(
-            i64::try_from(call.session.0).unwrap_or(i64::MAX),
-        ))
+        call.want(args == 2)?;
+        let id = i64::try_from(call.session.0).unwrap_or(i64::MAX);
+        Ok(Value::Int(id))
     } else if is(sub, "GETNAME") {
-        call.want_sub_args(|args| args == 2)?;
-        let name = call
-            .core
-            .sessions
-            .get(&call.session)
-            .and_then(|session| session.name.clone());
-        Ok(call::bulk_or_nil(name.as_ref().map(String::as_bytes)))
+        call.want(args == 2)?;
+        let session = call.core.sessions.get(&call.session);
+        let name = session.and_then(|session| session.name.as_deref());
+        Ok(bulk_or_nil(name.map(str::as_bytes)))
     } else if is(sub, "SETNAME") {
-        call.want_sub_args(|args| args == 3)?;
+        call.want(args == 3)?;
         set_name(call)
     } else {
         Err(call.unknown_subcommand())

@@ -3,8 +3,7 @@
 use redlatch_core::runtime::{Reply, Value};
 
 use crate::engine::{
-    call::{Call, bulk, bulk_or_nil, count, error, flag},
-    hash::Hash,
+    call::{Call, bulk, bulk_or_nil, count, error},
     number,
 };
 
@@ -35,16 +34,6 @@ pub(in crate::engine) fn hset(call: &mut Call<'_>) -> Reply {
     Ok(count(new))
 }
 
-pub(in crate::engine) fn hsetnx(call: &mut Call<'_>) -> Reply {
-    let (field, value) = (call.args[2], call.args[3]);
-    let hash = call.hash_or_new()?;
-    let is_new = hash.get(field).is_none();
-    if is_new {
-        hash.set(field, value.to_vec());
-    }
-    Ok(flag(is_new))
-}
-
 pub(in crate::engine) fn hincrby(call: &mut Call<'_>) -> Reply {
     let (field, by) = (call.args[2], call.int(3)?);
     let old = match call.hash()?.and_then(|hash| hash.get(field)) {
@@ -69,45 +58,8 @@ pub(in crate::engine) fn hdel(call: &mut Call<'_>) -> Reply {
     Ok(count(gone))
 }
 
-pub(in crate::engine) fn hexists(call: &mut Call<'_>) -> Reply {
-    let field = call.args[2];
-    Ok(flag(
-        call.hash()?.is_some_and(|hash| hash.get(field).is_some()),
-    ))
-}
-
-pub(in crate::engine) fn hstrlen(call: &mut Call<'_>) -> Reply {
-    let field = call.args[2];
-    Ok(count(
-        call.hash()?
-            .and_then(|hash| hash.get(field))
-            .map_or(0, <[u8]>::len),
-    ))
-}
-
-pub(in crate::engine) fn hlen(call: &mut Call<'_>) -> Reply {
-    Ok(count(call.hash()?.map_or(0, |hash| hash.len())))
-}
-
 pub(in crate::engine) fn hgetall(call: &mut Call<'_>) -> Reply {
-    list(call, |field, value| vec![bulk(field), bulk(value)])
-}
-
-pub(in crate::engine) fn hkeys(call: &mut Call<'_>) -> Reply {
-    list(call, |field, _| vec![bulk(field)])
-}
-
-pub(in crate::engine) fn hvals(call: &mut Call<'_>) -> Reply {
-    list(call, |_, value| vec![bulk(value)])
-}
-
-fn list(call: &mut Call<'_>, show: fn(&[u8], &[u8]) -> Vec<Value>) -> Reply {
-    let items = |hash: &Hash| {
-        hash.iter()
-            .flat_map(|(field, value)| show(field, value))
-            .collect()
-    };
-    Ok(Value::Array(
-        call.hash()?.map_or_else(Vec::new, |hash| items(hash)),
-    ))
+    let fields = call.hash()?.into_iter().flat_map(|hash| hash.iter());
+    let items = fields.flat_map(|(field, value)| [bulk(field), bulk(value)]);
+    Ok(Value::Array(items.collect()))
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::core::Core;
 
 pub(super) mod connection;
-pub(super) mod expiry;
 pub(super) mod hashes;
 pub(super) mod keys;
 pub(super) mod pubsub;
@@ -17,7 +16,7 @@ mod zrange;
 pub(super) mod zsets;
 
 /// Returns the parameters that `CONFIG` knows, with their defaults.
-pub(super) fn default_config() -> BTreeMap<String, String> {
+pub(super) fn default_config() -> BTreeMap<&'static str, String> {
     let pairs = [
         ("appendfsync", "everysec"),
         ("appendonly", "no"),
@@ -29,9 +28,7 @@ pub(super) fn default_config() -> BTreeMap<String, String> {
         ("save", ""),
         ("timeout", "0"),
     ];
-    pairs
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
+    pairs.map(|(name, value)| (name, value.to_owned())).into()
 }
 
 /// Tells whether the data exceed `maxmemory`.

@@ -10,28 +10,25 @@ use crate::engine::{
 
 pub(in crate::engine) fn scan(call: &mut Call<'_>) -> Reply {
     check_cursor(call.model(), call.args[1])?;
-    let options = Options::parse(&call.args[2..], Types::Allowed)?;
-    let all = call.core.data.iter(call.clock.expiry);
-    let hits = all.filter(|(key, entry)| {
-        options.matches(key)
-            && options
-                .kind
-                .is_none_or(|kind| is(kind, entry.object.type_name()))
-    });
-    Ok(page(hits.map(|(key, _)| bulk(key)).collect()))
+    let pattern = pattern(&call.args[2..])?;
+    let all = call.core.data.iter(call.clock.expiry).map(|(key, _)| key);
+    Ok(page(
+        all.filter(|key| glob::matches(pattern, key)).map(bulk),
+    ))
 }
 
 pub(in crate::engine) fn hscan(call: &mut Call<'_>) -> Reply {
     check_cursor(call.model(), call.args[2])?;
     let args = call.args;
     let Some(hash) = call.hash()? else {
-        return Ok(page(Vec::new()));
+        return Ok(page(std::iter::empty()));
     };
-    let options = Options::parse(&args[3..], Types::Refused)?;
-    let hits = hash.iter().filter(|(field, _)| options.matches(field));
+    let pattern = pattern(&args[3..])?;
+    let hits = hash
+        .iter()
+        .filter(|(field, _)| glob::matches(pattern, field));
     Ok(page(
-        hits.flat_map(|(field, value)| [bulk(field), bulk(value)])
-            .collect(),
+        hits.flat_map(|(field, value)| [bulk(field), bulk(value)]),
     ))
 }
 
@@ -41,10 +38,9 @@ pub(in crate::engine) fn hscan(call: &mut Call<'_>) -> Reply {
 fn check_cursor(model: Model, cursor: &[u8]) -> Result<(), ServerError> {
     let is_valkey = model == Model::Valkey9_1;
     let negative = is_valkey && number::parse_int(cursor).is_some_and(|number| number < 0);
-    let digits = if is_valkey {
-        cursor.trim_ascii_start()
-    } else {
-        cursor
+    let digits = match is_valkey {
+        true => cursor.trim_ascii_start(),
+        false => cursor,
     };
     let digits = match digits {
         [b'+' | b'-', digits @ ..] if !digits.is_empty() => digits,
@@ -58,47 +54,23 @@ fn check_cursor(model: Model, cursor: &[u8]) -> Result<(), ServerError> {
     Err(error("ERR invalid cursor"))
 }
 
-fn page(items: Vec<Value>) -> Value {
-    Value::Array(vec![bulk(b"0"), Value::Array(items)])
+fn page(items: impl Iterator<Item = Value>) -> Value {
+    Value::Array(vec![bulk(b"0"), Value::Array(items.collect())])
 }
 
-#[derive(PartialEq)]
-enum Types {
-    Allowed,
-    Refused,
-}
-
-#[derive(Default)]
-struct Options<'a> {
-    pattern: Option<&'a [u8]>,
-    kind: Option<&'a [u8]>,
-}
-
-impl<'a> Options<'a> {
-    fn parse(args: &[&'a [u8]], types: Types) -> Result<Self, ServerError> {
-        let mut options = Self::default();
-        for pair in args.chunks(2) {
-            let [name, value] = *pair else {
-                return Err(syntax());
-            };
-            if is(name, "MATCH") {
-                options.pattern = Some(value);
-            } else if is(name, "COUNT") {
-                let count = number::parse_int(value).ok_or_else(not_an_integer)?;
-                if count < 1 {
+/// Reads the options. Returns the pattern of the names to show.
+fn pattern<'a>(args: &[&'a [u8]]) -> Result<&'a [u8], ServerError> {
+    let mut pattern: &[u8] = b"*";
+    for pair in args.chunks(2) {
+        match *pair {
+            [name, value] if is(name, "MATCH") => pattern = value,
+            [name, value] if is(name, "COUNT") => {
+                if number::parse_int(value).ok_or_else(not_an_integer)? < 1 {
                     return Err(syntax());
                 }
-            } else if is(name, "TYPE") && types == Types::Allowed {
-                options.kind = Some(value);
-            } else {
-                return Err(syntax());
             }
+            _ => return Err(syntax()),
         }
-        Ok(options)
     }
-
-    fn matches(&self, name: &[u8]) -> bool {
-        self.pattern
-            .is_none_or(|pattern| glob::matches(pattern, name))
-    }
+    Ok(pattern)
 }

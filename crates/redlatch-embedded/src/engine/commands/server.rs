@@ -1,12 +1,12 @@
-//! `TIME`, `INFO`, `CONFIG`, `ROLE`, `WAIT`, `COMMAND`, `CLUSTER`.
+//! `TIME`, `INFO`, `CONFIG`, `ROLE`, `WAIT`, `CLUSTER`.
 
 use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Condition,
-    call::{Call, bulk, count, error, is, lower, ok, syntax},
+    call::{Call, bulk, error, is, lower, ok, syntax},
     core::Core,
-    glob, slot, table,
+    glob,
 };
 
 pub(in crate::engine) fn time(call: &mut Call<'_>) -> Reply {
@@ -18,7 +18,7 @@ pub(in crate::engine) fn time(call: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn wait(call: &mut Call<'_>) -> Reply {
-    if call.core.conditions.has(Condition::ReadOnly) {
+    if call.core.is(Condition::ReadOnly) {
         return Err(error(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.",
         ));
@@ -34,47 +34,33 @@ pub(in crate::engine) fn wait(call: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn role(call: &mut Call<'_>) -> Reply {
-    if call.core.conditions.has(Condition::ReadOnly) {
-        let master = [bulk(b"slave"), bulk(b"127.0.0.1"), Value::Int(0)];
-        let link = [bulk(b"connected"), Value::Int(0)];
-        return Ok(Value::Array(master.into_iter().chain(link).collect()));
-    }
-    Ok(Value::Array(vec![
-        bulk(b"master"),
-        Value::Int(0),
-        Value::Array(Vec::new()),
-    ]))
+    let (zero, none) = (Value::Int(0), Value::Array(Vec::new()));
+    Ok(Value::Array(match call.core.is(Condition::ReadOnly) {
+        true => {
+            let (role, host, link) = (bulk(b"slave"), bulk(b"127.0.0.1"), bulk(b"connected"));
+            vec![role, host, zero.clone(), link, zero]
+        }
+        false => vec![bulk(b"master"), zero, none],
+    }))
 }
 
-pub(in crate::engine) fn command(call: &mut Call<'_>) -> Reply {
-    match call.args {
-        [_, sub] if is(sub, "COUNT") => Ok(count(table::len())),
-        [_] => Err(error("ERR only COMMAND COUNT is supported")),
-        _ => Err(call.unknown_subcommand()),
-    }
-}
-
-pub(in crate::engine) fn cluster(call: &mut Call<'_>) -> Reply {
-    if is(call.args[1], "KEYSLOT") {
-        call.want_sub_args(|args| args == 3)?;
-        return Ok(Value::Int(i64::from(slot::of(call.args[2]))));
-    }
+pub(in crate::engine) fn cluster(_: &mut Call<'_>) -> Reply {
     Err(error("ERR This instance has cluster support disabled"))
 }
 
 pub(in crate::engine) fn config(call: &mut Call<'_>) -> Reply {
     if is(call.args[1], "GET") {
-        call.want_sub_args(|args| args >= 3)?;
+        call.want(call.args.len() >= 3)?;
         let patterns: Vec<_> = call.args[2..].iter().map(|arg| lower(arg)).collect();
-        let hits = call.core.config.iter().filter(|(name, _)| {
-            patterns
-                .iter()
-                .any(|pattern| glob::matches(pattern.as_bytes(), name.as_bytes()))
-        });
+        let is_hit = |name: &str| {
+            let mut patterns = patterns.iter().map(String::as_bytes);
+            patterns.any(|pattern| glob::matches(pattern, name.as_bytes()))
+        };
+        let hits = call.core.config.iter().filter(|(name, _)| is_hit(name));
         let pairs = hits.flat_map(|(name, value)| [bulk(name.as_bytes()), bulk(value.as_bytes())]);
         Ok(Value::Array(pairs.collect()))
     } else if is(call.args[1], "SET") {
-        call.want_sub_args(|args| args >= 4)?;
+        call.want(call.args.len() >= 4)?;
         set_config(call)
     } else {
         Err(call.unknown_subcommand())
@@ -85,10 +71,8 @@ pub(in crate::engine) fn info(call: &mut Call<'_>) -> Reply {
     let sections: Vec<_> = call.args[1..].iter().map(|arg| lower(arg)).collect();
     let wanted = |name: &str| {
         let all = ["all", "default", "everything", name];
-        sections.is_empty()
-            || sections
-                .iter()
-                .any(|section| all.contains(&section.as_str()))
+        let mut sections = sections.iter().map(String::as_str);
+        call.args.len() == 1 || sections.any(|section| all.contains(&section))
     };
     let core = &call.core;
     let uptime = call.clock.now.since(core.started).as_secs();
@@ -100,16 +84,11 @@ pub(in crate::engine) fn info(call: &mut Call<'_>) -> Reply {
         ));
     }
     if wanted("clients") {
-        text.push(format!(
-            "# Clients\r\nconnected_clients:{}\r\n",
-            core.sessions.len()
-        ));
+        let clients = core.sessions.len();
+        text.push(format!("# Clients\r\nconnected_clients:{clients}\r\n"));
     }
     if wanted("memory") {
-        let policy = core
-            .config
-            .get("maxmemory-policy")
-            .map_or("", String::as_str);
+        let policy = &core.config["maxmemory-policy"];
         let (used, limit) = (used_memory(core), maxmemory(core));
         text.push(format!(
             "# Memory\r\nused_memory:{used}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
@@ -122,11 +101,11 @@ pub(in crate::engine) fn info(call: &mut Call<'_>) -> Reply {
         ));
     }
     if wanted("replication") {
-        let replica = core.conditions.has(Condition::ReadOnly);
+        let replica = core.is(Condition::ReadOnly);
         let role = if replica { "slave" } else { "master" };
+        let replicas = core.replicas;
         text.push(format!(
-            "# Replication\r\nrole:{role}\r\nconnected_slaves:{}\r\n",
-            core.replicas
+            "# Replication\r\nrole:{role}\r\nconnected_slaves:{replicas}\r\n"
         ));
     }
     if wanted("cluster") {
@@ -137,10 +116,7 @@ pub(in crate::engine) fn info(call: &mut Call<'_>) -> Reply {
 
 /// Returns the parameter `maxmemory`, with zero for no limit.
 pub(in crate::engine) fn maxmemory(core: &Core) -> usize {
-    core.config
-        .get("maxmemory")
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
+    core.config["maxmemory"].parse().unwrap_or(0)
 }
 
 /// Estimates the bytes in use, including a constant for the server itself.
@@ -155,46 +131,26 @@ fn set_config(call: &mut Call<'_>) -> Reply {
     }
     let mut changes = Vec::new();
     for pair in pairs.chunks_exact(2) {
-        let (name, value) = (
-            lower(pair[0]),
-            String::from_utf8_lossy(pair[1]).into_owned(),
-        );
-        if !call.core.config.contains_key(&name) {
+        let (name, value) = (lower(pair[0]), String::from_utf8_lossy(pair[1]));
+        let Some((&name, _)) = call.core.config.get_key_value(&*name) else {
             return Err(unknown_parameter(call, pair[0]));
-        }
-        let value = if name == "maxmemory" {
-            memory(call, &value)?
-        } else {
-            value
         };
-        changes.push((name, value));
+        if name == "maxmemory" && value.parse::<u64>().is_err() {
+            return Err(no_memory_value(call, &value));
+        }
+        changes.push((name, value.into_owned()));
     }
     call.core.config.extend(changes);
     ok()
 }
 
-/// Reads a number of bytes with an optional unit.
-fn memory(call: &Call<'_>, value: &str) -> Result<String, ServerError> {
-    let lowered = value.to_ascii_lowercase();
-    let digits = lowered.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor: Option<u64> = match &lowered[digits.len()..] {
-        "" | "b" => Some(1),
-        "k" => Some(1000),
-        "kb" => Some(1 << 10),
-        "m" => Some(1_000_000),
-        "mb" => Some(1 << 20),
-        "g" => Some(1_000_000_000),
-        "gb" => Some(1 << 30),
-        _ => None,
-    };
-    let bytes = factor.and_then(|factor| digits.parse::<u64>().ok()?.checked_mul(factor));
-    bytes.map(|bytes| bytes.to_string()).ok_or_else(|| {
-        let seven = call.model().is_seven();
-        error(&if seven {
-            "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value".to_owned()
-        } else {
-            format!("ERR Invalid argument '{value}' for CONFIG SET 'maxmemory' - argument must be a memory value")
-        })
+fn no_memory_value(call: &Call<'_>, value: &str) -> ServerError {
+    error(&if call.model().is_seven() {
+        "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value".to_owned()
+    } else {
+        format!(
+            "ERR Invalid argument '{value}' for CONFIG SET 'maxmemory' - argument must be a memory value"
+        )
     })
 }
 

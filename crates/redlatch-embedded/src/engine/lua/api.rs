@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use mlua::{Lua, MultiValue, Table, Value as LuaValue};
 use redlatch_core::runtime::Value;
 
-use super::{convert, errors, errors::Raised, random, sha1_hex};
+use super::{convert, errors, errors::Raised, sha1_hex};
 use crate::engine::{
     Model,
-    core::{Core, Refused},
+    core::{Core, Refused, ScriptRun},
     lock,
 };
 
@@ -24,11 +24,9 @@ pub(super) fn table(lua: &Lua, core: &Arc<Mutex<Core>>, model: Model) -> mlua::R
     table.set("raised_error", lua.create_function(raised)?)?;
     let shared = Arc::clone(core);
     let report = move |lua: &Lua, value: LuaValue| {
-        let sha = lock(&shared)
-            .script
-            .as_ref()
-            .map(|script| script.sha.clone());
-        Ok(errors::report(lua, model, &sha.unwrap_or_default(), &value))
+        let sha_of = |core: &Core| core.script.as_ref().map(|script| script.sha.clone());
+        let sha = sha_of(&lock(&shared)).unwrap_or_default();
+        Ok(errors::report(lua, model, &sha, &value))
     };
     table.set("report", lua.create_function(report)?)?;
     table.set("is_valkey", model == Model::Valkey9_1)?;
@@ -37,18 +35,16 @@ pub(super) fn table(lua: &Lua, core: &Arc<Mutex<Core>>, model: Model) -> mlua::R
 
 /// Adds `redis.call` and `redis.pcall`.
 fn commands(lua: &Lua, table: &Table, core: &Arc<Mutex<Core>>, model: Model) -> mlua::Result<()> {
-    let shared = Arc::clone(core);
-    let call = move |lua: &Lua, args: MultiValue| match execute(lua, &shared, &args, model) {
-        Ok(value) => convert::to_lua(lua, &value),
-        Err(line) => Raised::raise(line),
-    };
-    table.set("call", lua.create_function(call)?)?;
-    let shared = Arc::clone(core);
-    let pcall = move |lua: &Lua, args: MultiValue| match execute(lua, &shared, &args, model) {
-        Ok(value) => convert::to_lua(lua, &value),
-        Err(line) => convert::field(lua, "err", line.as_bytes()),
-    };
-    table.set("pcall", lua.create_function(pcall)?)
+    for (name, raises) in [("call", true), ("pcall", false)] {
+        let shared = Arc::clone(core);
+        let run = move |lua: &Lua, args: MultiValue| match execute(lua, &shared, &args, model) {
+            Ok(value) => convert::to_lua(lua, &value),
+            Err(line) if raises => Raised::raise(line),
+            Err(line) => convert::field(lua, "err", line.as_bytes()),
+        };
+        table.set(name, lua.create_function(run)?)?;
+    }
+    Ok(())
 }
 
 fn execute(
@@ -57,11 +53,8 @@ fn execute(
     args: &MultiValue,
     model: Model,
 ) -> Result<Value, String> {
-    let command = convert::to_command(args, model);
-    let reply = match command {
-        Ok(command) => lock(core).execute_in_script(&command),
-        Err(error) => Err(Refused::ByGate(error)),
-    };
+    let command = convert::to_command(args, model).map_err(Refused::ByGate);
+    let reply = command.and_then(|command| lock(core).execute_in_script(&command));
     reply.map_err(|refused| match refused {
         Refused::ByGate(error) => errors::refusal(lua, model, &error),
         Refused::ByCommand(error) => error.to_string(),
@@ -84,21 +77,14 @@ fn replies(lua: &Lua, table: &Table, model: Model) -> mlua::Result<()> {
         if args.len() != 1 {
             return Raised::raise(own(model, "wrong number of arguments"));
         }
-        let text = args
-            .into_iter()
-            .next()
-            .and_then(|arg| lua.coerce_string(arg).ok().flatten());
-        Ok(sha1_hex(
-            &text
-                .map(|text| text.as_bytes().to_vec())
-                .unwrap_or_default(),
-        ))
+        let text = args.into_iter().next();
+        let text = text.and_then(|arg| lua.coerce_string(arg).ok().flatten());
+        let text = text.map(|text| text.as_bytes().to_vec());
+        Ok(sha1_hex(&text.unwrap_or_default()))
     };
     table.set("sha1hex", lua.create_function(sha1hex)?)?;
-    table.set(
-        "log",
-        lua.create_function(move |_, args: MultiValue| log(model, &args))?,
-    )?;
+    let log = move |_: &Lua, args: MultiValue| log(model, &args);
+    table.set("log", lua.create_function(log)?)?;
     let setresp = move |_: &Lua, args: MultiValue| setresp(model, &args);
     table.set("setresp", lua.create_function(setresp)?)
 }
@@ -106,50 +92,42 @@ fn replies(lua: &Lua, table: &Table, model: Model) -> mlua::Result<()> {
 /// Runs `redis.setresp`, which accepts the current version of the protocol only.
 fn setresp(model: Model, args: &MultiValue) -> mlua::Result<()> {
     let version = args.front().and_then(LuaValue::as_f64);
-    match (args.len(), version.map(f64::trunc)) {
-        (1, Some(2.0)) => Ok(()),
-        (1, Some(3.0)) => Raised::raise(own(model, "the embedded engine speaks RESP2 only")),
-        (1, _) => Raised::raise(own(model, "RESP version must be 2 or 3.")),
-        _ => {
-            let text = format!("{}.setresp() requires one argument.", library(model));
-            Raised::raise(own(model, &text))
-        }
-    }
+    let text = match (args.len(), version.map(f64::trunc)) {
+        (1, Some(2.0)) => return Ok(()),
+        (1, Some(3.0)) => "the embedded engine speaks RESP2 only",
+        (1, _) => "RESP version must be 2 or 3.",
+        _ => &format!("{}.setresp() requires one argument.", library(model)),
+    };
+    Raised::raise(own(model, text))
 }
 
 /// Runs `redis.log`: checks the arguments as servers do, and logs nothing.
 fn log(model: Model, args: &MultiValue) -> mlua::Result<()> {
-    if args.len() < 2 {
-        let text = format!("{}.log() requires two arguments or more.", library(model));
-        return Raised::raise(own(model, &text));
-    }
-    let Some(level) = args.front().and_then(LuaValue::as_f64) else {
-        return Raised::raise(own(model, "First argument must be a number (log level)."));
+    let what = match model {
+        Model::Valkey9_1 => "log",
+        _ => "debug",
     };
-    if !(0.0..4.0).contains(&level) {
-        let what = if model == Model::Valkey9_1 {
-            "log"
-        } else {
-            "debug"
-        };
-        return Raised::raise(own(model, &format!("Invalid {what} level.")));
-    }
-    Ok(())
+    let text = match (args.len(), args.front().and_then(LuaValue::as_f64)) {
+        (..2, _) => format!("{}.log() requires two arguments or more.", library(model)),
+        (_, None) => "First argument must be a number (log level).".to_owned(),
+        (_, Some(level)) if (0.0..4.0).contains(&level) => return Ok(()),
+        (_, Some(_)) => format!("Invalid {what} level."),
+    };
+    Raised::raise(own(model, &text))
 }
 
 /// Returns the name of the library in the errors of this server.
-fn library(model: Model) -> &'static str {
-    if model == Model::Valkey9_1 {
-        "server"
-    } else {
-        "redis"
+const fn library(model: Model) -> &'static str {
+    match model {
+        Model::Valkey9_1 => "server",
+        _ => "redis",
     }
 }
 
 fn randomness(lua: &Lua, table: &Table, core: &Arc<Mutex<Core>>) -> mlua::Result<()> {
     let shared = Arc::clone(core);
-    let draw = move |_: &Lua, (low, high): (Option<f64>, Option<f64>)| {
-        let drawn = lock(&shared).script.as_mut().map_or(0.0, random::draw);
+    let random = move |_: &Lua, (low, high): (Option<f64>, Option<f64>)| {
+        let drawn = lock(&shared).script.as_mut().map_or(0.0, draw);
         let (low, high) = match (low, high) {
             (None, _) => return Ok(drawn),
             (Some(high), None) => (1.0, high),
@@ -160,15 +138,26 @@ fn randomness(lua: &Lua, table: &Table, core: &Arc<Mutex<Core>>) -> mlua::Result
         }
         Ok((drawn * (high.trunc() - low.trunc() + 1.0)).floor() + low.trunc())
     };
-    table.set("random", lua.create_function(draw)?)?;
+    table.set("random", lua.create_function(random)?)?;
     let shared = Arc::clone(core);
     let seed = move |_: &Lua, number: i32| {
         if let Some(script) = &mut lock(&shared).script {
-            random::seed(script, number);
+            let bits = u64::from(u32::from_ne_bytes(number.to_ne_bytes()));
+            script.random = (bits << 16) | 0x330E;
         }
         Ok(())
     };
     table.set("random_seed", lua.create_function(seed)?)
+}
+
+/// Draws a number in 0..1. The generator gives the same numbers in every run, as on servers.
+fn draw(script: &mut ScriptRun) -> f64 {
+    const MAX: u32 = 0x7FFF_FFFF;
+    // This is the recurrence of lrand48, with the two constants of POSIX.
+    let state = script.random.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << 48) - 1);
+    script.random = state;
+    let drawn = u32::try_from(state >> 17).unwrap_or(0) % MAX;
+    f64::from(drawn) / f64::from(MAX)
 }
 
 fn one_string(args: &MultiValue) -> Option<Vec<u8>> {

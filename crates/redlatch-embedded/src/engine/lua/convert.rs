@@ -84,11 +84,8 @@ pub(super) fn to_reply(value: &LuaValue) -> Reply {
 /// Reads an error line that a script has made. The first word is the code, whatever it is.
 pub(super) fn error_line(line: &[u8]) -> ServerError {
     let line = until_nul(line);
-    let end = line
-        .iter()
-        .rposition(|byte| !b"\r\n".contains(byte))
-        .map_or(0, |last| last + 1);
-    error(&one_line(&line[..end]))
+    let last = line.iter().rposition(|byte| !b"\r\n".contains(byte));
+    error(&one_line(&line[..last.map_or(0, |last| last + 1)]))
 }
 
 fn from_lua(value: &LuaValue, depth: usize) -> Reply {

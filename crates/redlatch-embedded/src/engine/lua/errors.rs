@@ -41,9 +41,8 @@ pub(super) fn compile(error: &LuaError) -> ServerError {
         LuaError::SyntaxError { message, .. } => message.clone(),
         other => other.to_string(),
     };
-    call::error(&format!(
-        "ERR Error compiling script (new function): {text}"
-    ))
+    let line = format!("ERR Error compiling script (new function): {text}");
+    call::error(&line)
 }
 
 /// Words an error of the server's own checks as `redis.pcall` returns it.
@@ -110,10 +109,9 @@ pub(super) fn report(lua: &Lua, model: Model, sha: &str, value: &LuaValue) -> St
         LuaValue::Error(error) => host_line(error),
         _ => format!("ERR {}", text(value)),
     };
-    let which = if model == Model::Valkey9_1 {
-        String::new()
-    } else {
-        format!("{sha}, ")
+    let which = match model {
+        Model::Valkey9_1 => String::new(),
+        _ => format!("{sha}, "),
     };
     format!("{error} script: {which}on {source}:{line}.")
 }
@@ -147,22 +145,16 @@ fn caller(lua: &Lua) -> (String, String) {
 fn script_frame(lua: &Lua) -> (String, String) {
     let frames = (1..DEEPEST_FRAME).map_while(|level| frame(lua, level));
     let mut scripts = frames.filter(|(source, _)| source == CHUNK);
-    scripts
-        .next()
-        .unwrap_or_else(|| (CHUNK.to_owned(), "1".to_owned()))
+    let found = scripts.next();
+    found.unwrap_or_else(|| (CHUNK.to_owned(), "1".to_owned()))
 }
 
 fn frame(lua: &Lua, level: usize) -> Option<(String, String)> {
     lua.inspect_stack(level, |frame| {
-        let source = frame
-            .source()
-            .source
-            .map(std::borrow::Cow::into_owned)
-            .unwrap_or_default();
-        let line = frame
-            .current_line()
-            .map_or_else(|| "-1".to_owned(), |line| line.to_string());
-        (source, line)
+        let source = frame.source().source.map(std::borrow::Cow::into_owned);
+        let line = frame.current_line().map(|line| line.to_string());
+        let line = line.unwrap_or_else(|| "-1".to_owned());
+        (source.unwrap_or_default(), line)
     })
 }
 

@@ -3,7 +3,6 @@
 mod api;
 mod convert;
 mod errors;
-mod random;
 
 use std::{
     collections::BTreeMap,
@@ -55,9 +54,8 @@ impl ScriptHost {
             script.known = true;
             return Ok(sha);
         }
-        let place = self
-            .compile(source)
-            .map_err(|error| errors::compile(&error))?;
+        let compiled = self.compile(source);
+        let place = compiled.map_err(|error| errors::compile(&error))?;
         let script = Compiled { place, known: true };
         self.scripts.insert(sha.clone(), script);
         Ok(sha)
@@ -68,9 +66,8 @@ impl ScriptHost {
     }
 
     pub(super) fn flush(&mut self) {
-        self.scripts
-            .values_mut()
-            .for_each(|script| script.known = false);
+        let scripts = self.scripts.values_mut();
+        scripts.for_each(|script| script.known = false);
         if self.scripts.len() > KEPT {
             self.scripts.clear();
             // Clearing a table fails only by a metamethod, and this table has none.
@@ -89,19 +86,13 @@ impl ScriptHost {
         if ok {
             return convert::to_reply(&value);
         }
-        let line = value
-            .as_string()
-            .map(|text| text.as_bytes().to_vec())
-            .unwrap_or_default();
-        Err(convert::error_line(&line))
+        let line = value.as_string().map(|text| text.as_bytes().to_vec());
+        Err(convert::error_line(&line.unwrap_or_default()))
     }
 
     fn compile(&self, source: &[u8]) -> mlua::Result<usize> {
-        let chunk = self
-            .lua
-            .load(source)
-            .set_name(CHUNK)
-            .set_mode(ChunkMode::Text);
+        let chunk = self.lua.load(source).set_name(CHUNK);
+        let chunk = chunk.set_mode(ChunkMode::Text);
         let body = chunk.set_environment(self.env.clone()).into_function()?;
         let place = self.bodies.raw_len() + 1;
         self.bodies.raw_set(place, body)?;
@@ -110,11 +101,8 @@ impl ScriptHost {
 
     fn call(&self, place: usize, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(bool, LuaValue)> {
         let body: Function = self.bodies.raw_get(place)?;
-        self.run.call((
-            body,
-            convert::list(&self.lua, keys)?,
-            convert::list(&self.lua, argv)?,
-        ))
+        let [keys, argv] = [keys, argv].map(|items| convert::list(&self.lua, items));
+        self.run.call((body, keys?, argv?))
     }
 
     fn build(core: Arc<Mutex<Core>>, model: Model) -> mlua::Result<Self> {
@@ -122,9 +110,8 @@ impl ScriptHost {
         let options = LuaOptions::new().catch_rust_panics(false);
         let lua = Lua::new_with(libraries, options)?;
         let host = api::table(&lua, &core, model)?;
-        let prelude = lua
-            .load(include_str!("prelude.lua"))
-            .set_name("=redlatch-embedded");
+        let prelude = lua.load(include_str!("prelude.lua"));
+        let prelude = prelude.set_name("=redlatch-embedded");
         let (env, run) = prelude.call((host,))?;
         let bodies = lua.create_table()?;
         Ok(Self {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::app::{
+    exit::Failure,
     out::clean,
     view::{VERSION, line},
 };
@@ -66,6 +67,11 @@ impl Findings {
         self.add(check, State::Fault, text.into(), Some(advice.to_owned()));
     }
 
+    /// Adds a failure that keeps locks from working, and what to do.
+    pub(super) fn failed(&mut self, check: &'static str, failure: Failure, advice: &str) {
+        self.fault(check, failure.code, failure.message, advice);
+    }
+
     fn add(&mut self, check: &'static str, state: State, text: String, advice: Option<String>) {
         let text = clean(&text);
         self.checks.push(Check {
@@ -79,20 +85,14 @@ impl Findings {
     /// Returns the findings for a person.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        for Check {
-            check,
-            state,
-            text: what,
-            advice,
-        } in &self.checks
-        {
-            let mark = match state {
+        for found in &self.checks {
+            let mark = match found.state {
                 State::Ok => "ok     ",
                 State::Warning => "WARNING",
                 State::Fault => "FAULT  ",
             };
-            let _ = writeln!(text, "{mark}  {check:<11}  {what}");
-            if let Some(advice) = advice {
+            let _ = writeln!(text, "{mark}  {:<11}  {}", found.check, found.text);
+            if let Some(advice) = &found.advice {
                 let _ = writeln!(text, "{:22}do: {advice}", "");
             }
         }

@@ -108,9 +108,9 @@ impl Recording {
     pub(super) fn add(&mut self, text: &str) -> Result<(), String> {
         let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if line.v != VERSION {
+            let version = line.v;
             return Err(format!(
-                "it is of version {}, and this reads {VERSION}",
-                line.v
+                "it is of version {version}, and this reads {VERSION}"
             ));
         }
         self.last = self.last.max(line.at_ms);
@@ -121,10 +121,11 @@ impl Recording {
                 Ok(())
             }
             Event::Answered => {
-                let silent = self.silent_since.take();
-                self.timeline
-                    .silences
-                    .extend(silent.map(|since| span(since, line.at_ms)));
+                let silent = self
+                    .silent_since
+                    .take()
+                    .map(|since| span(since, line.at_ms));
+                self.timeline.silences.extend(silent);
                 Ok(())
             }
             Event::Signalled => {
@@ -141,12 +142,8 @@ impl Recording {
     /// Adds an event of a hold.
     fn add_to_hold(&mut self, line: Line) -> Result<(), String> {
         let holder = line.holder.ok_or("it has no holder")?;
-        let key = (
-            line.name.clone(),
-            holder.owner.clone(),
-            holder.token,
-            holder.access.clone(),
-        );
+        let (name, owner, access) = (&line.name, &holder.owner, &holder.access);
+        let key = (name.clone(), owner.clone(), holder.token, access.clone());
         match (line.event, self.open.get(&key).copied()) {
             (Event::Gone, Some(at)) => {
                 let hold = &mut self.timeline.holds[at];
@@ -291,12 +288,8 @@ pub(crate) fn law(bytes: &[u8]) {
         assert!(from < until && names[0] == names[1]);
     }
     assert!(drawn.silences.iter().all(|(from, to)| from <= to));
-    assert!(
-        drawn
-            .signals
-            .iter()
-            .all(|(lane, ..)| *lane < drawn.lanes.len())
-    );
+    let lanes = drawn.lanes.len();
+    assert!(drawn.signals.iter().all(|(lane, ..)| *lane < lanes));
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::{
 use crate::app::{
     args::{ServerArgs, TopArgs},
     exit::Failure,
-    job::{Signals, code_of},
+    job::Signals,
     out, session,
 };
 
@@ -44,13 +44,10 @@ pub(crate) async fn run(server: &ServerArgs, args: &TopArgs) -> Result<u8, Failu
     let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init()
         .map_err(|error| Failure::own(format!("the terminal cannot be used: {error}")))?;
-    let shown = select! {
-        shown = show(&client, args, &mut terminal) => shown.map(|()| 0),
-        signal = signals.end() => Ok(code_of(signal)),
-    };
+    let shown = signals.during(show(&client, args, &mut terminal)).await;
     ratatui::restore();
     session::close(&client).await;
-    shown
+    shown?.map(|()| 0)
 }
 
 /// Something that is asked of the server while keys are read.
@@ -145,13 +142,16 @@ fn press(screen: &mut Screen, key: KeyEvent) -> Then {
     if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
         return Then::End;
     }
-    match (screen.mode(), key.code) {
+    match (screen.mode, key.code) {
         (Mode::Filtering, KeyCode::Enter) => screen.set_mode(Mode::Looking),
-        (Mode::Filtering, KeyCode::Esc) => screen.filter_by(String::new()),
-        (Mode::Filtering, KeyCode::Backspace) => screen.rub_out(),
-        (Mode::Filtering, KeyCode::Char(letter)) => screen.type_in(letter),
+        (Mode::Filtering, KeyCode::Esc) => {
+            screen.filter.clear();
+            screen.mode = Mode::Looking;
+        }
+        (Mode::Filtering, KeyCode::Backspace) => drop(screen.filter.pop()),
+        (Mode::Filtering, KeyCode::Char(letter)) => screen.filter.push(letter),
         (Mode::Asking, KeyCode::Char('y')) => {
-            let asked = screen.asked().map(|(o, h)| (o.clone(), h.clone()));
+            let asked = screen.asked.clone();
             screen.set_mode(Mode::Looking);
             match asked {
                 Some(hold) => return Then::Break(Box::new(hold)),

@@ -43,12 +43,12 @@ pub(super) struct Screen {
     all: BTreeMap<String, Object>,
     /// The longest rest of each lease that was seen, by name and owner.
     leases: BTreeMap<(String, String), Duration>,
-    filter: String,
+    pub(super) filter: String,
     wanted: Wanted,
-    mode: Mode,
+    pub(super) mode: Mode,
     table: TableState,
     /// The hold that the question is about, whatever comes to its line meanwhile.
-    asked: Option<(Object, ObjectHolder)>,
+    pub(super) asked: Option<(Object, ObjectHolder)>,
     said: String,
 }
 
@@ -101,10 +101,6 @@ impl Screen {
         self.table.select(Some(same.unwrap_or(chosen).min(last)));
     }
 
-    pub(super) const fn mode(&self) -> Mode {
-        self.mode
-    }
-
     pub(super) fn set_mode(&mut self, mode: Mode) {
         if mode == Mode::Asking {
             let chosen = self.chosen();
@@ -131,19 +127,6 @@ impl Screen {
         self.keeping_the_choice(|screen| screen.all = all);
     }
 
-    pub(super) fn filter_by(&mut self, filter: String) {
-        self.filter = filter;
-        self.mode = Mode::Looking;
-    }
-
-    pub(super) fn type_in(&mut self, letter: char) {
-        self.filter.push(letter);
-    }
-
-    pub(super) fn rub_out(&mut self) {
-        self.filter.pop();
-    }
-
     pub(super) fn go_down(&mut self) {
         let last = self.lines().len().saturating_sub(1);
         let chosen = self.table.selected().map_or(0, |chosen| chosen + 1);
@@ -160,11 +143,6 @@ impl Screen {
         let chosen = self.table.selected()?;
         let line = self.lines().into_iter().nth(chosen)?;
         Some((line.object, line.holder?))
-    }
-
-    /// Returns the hold that the question is about.
-    pub(super) fn asked(&self) -> Option<(&Object, &ObjectHolder)> {
-        self.asked.as_ref().map(|(object, holder)| (object, holder))
     }
 
     /// Returns the lines that the filter lets pass: what is held first, the oldest hold before all.

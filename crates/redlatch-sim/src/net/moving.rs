@@ -105,7 +105,7 @@ impl Net {
         let state = &mut *guard;
         let moving = state.masters.moving.as_mut()?;
         let server = &state.servers[0];
-        let left = server.engine().dump(server.time(self.exec.now()));
+        let left = server.dump(server.time(self.exec.now()));
         let mut left = left.into_iter().map(|key| key.key);
         let left = left.find(|key| slot_of(key) == moving.slot && !moving.gone.contains(key));
         let Some(key) = left else {
@@ -171,7 +171,7 @@ impl State {
         let keys = keys_of(command);
         let (moving, server): (_, &Server) = (&mut self.masters.moving, &self.servers[node]);
         if let (Some(moving), Some((slot, keys))) = (moving, &keys) {
-            let exists = |key: &[u8]| server.engine().ttl(key, server.time(now)).is_some();
+            let exists = |key: &[u8]| server.ttl(key, server.time(now)).is_some();
             if let Some(answer) = moving.answer(seat, (*slot, keys), asking, exists) {
                 if answer.is_none() {
                     moving.served(seat, (*slot, keys));

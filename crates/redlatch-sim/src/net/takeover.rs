@@ -4,10 +4,7 @@ use super::{
     Net, State,
     masters::{Post, Seat},
 };
-use crate::{
-    plan::{Election, Finding},
-    server::Server,
-};
+use crate::plan::{Election, Finding};
 
 /// A part of the servers and clients that cannot reach the rest.
 #[derive(Clone, Debug)]
@@ -195,7 +192,7 @@ impl Net {
             }
         }
         if group.replicas > 0 && group.finding == Finding::Cluster {
-            state.servers.iter_mut().for_each(Server::keep_messages);
+            state.servers.iter_mut().for_each(|it| it.keep_messages());
         }
     }
 }

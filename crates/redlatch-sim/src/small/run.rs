@@ -160,6 +160,8 @@ struct Plant {
     kind: Option<&'static str>,
     broken: Option<Broken>,
     forgery: Option<Forgery>,
+    /// Whether no small world shows it.
+    unseen: bool,
 }
 
 impl Plant {
@@ -171,9 +173,10 @@ impl Plant {
             kind: None,
             broken: Some(rule),
             forgery: None,
+            unseen: false,
         });
         let scripts = ["lock", "fair"].into_iter().flat_map(|kind| {
-            let mutants = workload::find(kind).map_or(&[][..], |kind| kind.mutants());
+            let mutants = workload::find(kind).map_or(&[][..], |kind| kind.mutants);
             let texts = mutants
                 .iter()
                 .filter(|mutant| matches!(mutant.what, What::Script(..)));
@@ -182,6 +185,7 @@ impl Plant {
                 kind: Some(kind),
                 broken: None,
                 forgery: mutant.forgery(),
+                unseen: mutant.unseen,
             })
         });
         rules.chain(scripts)
@@ -204,7 +208,7 @@ impl Plant {
 pub fn hunt(ticks: u8, kind: Option<&str>) -> bool {
     let mut good = true;
     for plant in Plant::all().filter(|plant| kind.is_none_or(|kind| plant.kind == Some(kind))) {
-        let found = match UNSEEN.contains(&plant.name.as_str()) {
+        let found = match plant.unseen {
             true => Some("needs what no small world has".to_owned()),
             false => plant.find(ticks),
         };
@@ -217,23 +221,6 @@ pub fn hunt(ticks: u8, kind: Option<&str>) -> bool {
     }
     good
 }
-
-/// The planted faults in scripts that need a re-entry, a forced end, a time between two ticks, or
-/// more ticks.
-const UNSEEN: &[&str] = &[
-    "early-grant",
-    "entry-not-recorded",
-    "reentry-not-counted",
-    "reentry-shortens",
-    "release-frees-all",
-    "plain-release-frees-all",
-    "fair-dead-not-skipped",
-    "renewal-shortens",
-    "force-leaves-no-trace",
-    "force-hits-any-hold",
-    "forced-is-renewed",
-    "force-wakes-nobody",
-];
 
 impl Explored {
     /// Prints the ways to the broken laws.

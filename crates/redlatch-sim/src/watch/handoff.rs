@@ -13,16 +13,10 @@ use crate::{names::label, scripts::Seen};
 /// Records per name when a release freed it, if it was not granted since.
 #[derive(Debug)]
 pub(super) struct HandOff {
-    freed: Vec<Option<u64>>,
+    pub(super) freed: Vec<Option<u64>>,
 }
 
 impl HandOff {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            freed: vec![None; names],
-        }
-    }
-
     fn look(&mut self, view: &View, record: &mut Record) {
         let conditions = &view.conditions;
         let hand_off = HAND_OFF + 6 * conditions.delay;

@@ -87,7 +87,8 @@ impl Args {
             return Err("--mutants takes --at-most instead of --seeds".to_owned());
         }
         parsed.first = seed.unwrap_or(0);
-        if seed.is_some() && parsed.seeds.is_none() && !parsed.asks_for_many() {
+        let many = parsed.mutants || parsed.expected || parsed.scenarios;
+        if seed.is_some() && parsed.seeds.is_none() && !many {
             parsed.options.told = true;
             parsed.seeds = Some(1);
         }
@@ -146,10 +147,6 @@ impl Args {
         self.options.faults.extend(mutant.under);
         self.options.mutant = Some(mutant);
         Ok(())
-    }
-
-    const fn asks_for_many(&self) -> bool {
-        self.mutants || self.expected || self.scenarios
     }
 
     /// Returns the command that runs one of these seeds again and prints its story.

@@ -22,7 +22,7 @@ pub struct Scenario {
     pub masters: usize,
     /// Whether masters have replicas, which take over.
     pub replicated: bool,
-    /// The kinds that take part; empty for all.
+    /// The kinds that take part. If it is empty, all do.
     pub kinds: &'static [&'static str],
     /// Whether replicas confirm each grant and renewal, so that no takeover loses one.
     pub durable: bool,
@@ -271,11 +271,6 @@ impl Scenario {
         let mut rng = Rng::new(seed.rotate_left(24));
         let most = self.servers_differ * 1_000;
         (0..SERVERS).map(|_| draw_clock(&mut rng, most)).collect()
-    }
-
-    /// Tells whether a broken promise does not count as a failure of the library.
-    pub fn excuses(&self, promise: &str) -> bool {
-        self.excused.contains(&promise)
     }
 }
 

@@ -32,12 +32,10 @@ impl<'a> Ran<'a> {
 
     fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
         let source = called(command)?;
-        let mut args = command.args().skip(2);
-        let keys = std::str::from_utf8(args.next()?).ok()?.parse().ok()?;
         Some(Self {
             source,
-            args: args.map(Cow::Borrowed).collect(),
-            keys,
+            args: command.args().skip(3).map(Cow::Borrowed).collect(),
+            keys: keys_of(command)?.len(),
             reply: Cow::Borrowed(reply),
             items: items(reply),
         })
@@ -256,6 +254,14 @@ pub(crate) fn called(command: &Command) -> Option<&'static Source> {
     let calls = matches!(args.next()?, b"EVALSHA" | b"EVAL");
     let script = args.next().filter(|_| calls)?;
     SCRIPTS.get(script).copied()
+}
+
+/// Returns the keys of a command that runs a script. Other commands have none.
+pub(crate) fn keys_of(command: &Command) -> Option<Vec<&[u8]>> {
+    let mut args = command.args();
+    args.next().filter(|verb| verb.starts_with(b"EVAL"))?;
+    let number = std::str::from_utf8(args.nth(1)?).ok()?.parse().ok()?;
+    Some(args.take(number).collect())
 }
 
 /// Returns a script's digest.

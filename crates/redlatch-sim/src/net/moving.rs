@@ -14,7 +14,7 @@ use super::{
     ConnId, Net, State,
     masters::{HOST, PORT, Seat},
 };
-use crate::{names::label, server::Server};
+use crate::{names::label, scripts, server::Server};
 
 /// A slot on the move.
 #[derive(Debug)]
@@ -66,10 +66,7 @@ impl Moving {
 pub(super) fn keys_of(command: &Command) -> Option<(u16, Vec<&[u8]>)> {
     let args: Vec<_> = command.args().collect();
     let keys = match *args.first()? {
-        verb if verb.starts_with(b"EVAL") => {
-            let number = std::str::from_utf8(args.get(2)?).ok()?.parse().ok()?;
-            args[3..].iter().copied().take(number).collect()
-        }
+        verb if verb.starts_with(b"EVAL") => scripts::keys_of(command)?,
         b"GET" | b"SET" | b"DEL" => vec![*args.get(1)?],
         b"SSUBSCRIBE" | b"SPUBLISH" => return Some((slot_of(args.get(1)?), Vec::new())),
         _ => return None,

@@ -10,7 +10,9 @@ use super::{
     link::Link,
     refusals::{self, Strange},
 };
-use crate::{exec::ProcId, faults::Fault, mutants::What, server::Server, world::Event};
+use crate::{
+    exec::ProcId, faults::Fault, mutants::What, scripts::keys_of, server::Server, world::Event,
+};
 
 /// A request that the network has doubled.
 #[derive(Debug)]
@@ -30,11 +32,6 @@ pub(super) struct Pipeline {
     sent: u64,
     commands: VecDeque<Command>,
     pub(super) outcomes: Vec<Outcome>,
-}
-
-fn is_script(command: &Command) -> bool {
-    let verb = command.args().next();
-    verb.is_some_and(|verb| verb.starts_with(b"EVAL"))
 }
 
 impl Net {
@@ -147,7 +144,7 @@ impl Net {
             _ => reply,
         };
         self.deliver(state, node);
-        if is_script(command) && state.roll(Fault::Doubled) {
+        if keys_of(command).is_some() && state.roll(Fault::Doubled) {
             let at = now + state.rng.between(1_000, 5_500_000);
             let copy = Copy {
                 node,
@@ -202,16 +199,8 @@ impl Net {
 
     /// Checks P6: every key that a script may have written has an expiry.
     fn check_end(&self, server: &Server, command: &Command, now: u64) {
-        if !is_script(command) {
-            return;
-        }
-        let mut args = command.args();
-        let number = args
-            .nth(2)
-            .and_then(|number| std::str::from_utf8(number).ok());
-        let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
         let time = server.time(now);
-        for key in args.take(number) {
+        for key in keys_of(command).into_iter().flatten() {
             if let Some(ttl) = server.ttl(key, time) {
                 let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
                 self.watch.lives(&String::from_utf8_lossy(key), ttl);

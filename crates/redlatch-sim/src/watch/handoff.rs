@@ -21,6 +21,7 @@ impl HandOff {
         let conditions = &view.conditions;
         let hand_off = HAND_OFF + 6 * conditions.delay;
         let settling = SETTLING + 8 * conditions.delay;
+        let unheard = view.subscribed.values().any(|heard| !heard);
         for name in 0..view.names() {
             let Some(freed) = self.freed[name] else {
                 continue;
@@ -30,7 +31,7 @@ impl HandOff {
             } else {
                 freed.max(view.resubscribed)
             };
-            if (view.somebody_is_unsubscribed() && !conditions.calm) || view.now < from + hand_off {
+            if (unheard && !conditions.calm) || view.now < from + hand_off {
                 continue;
             }
             if view.now >= from + settling + hand_off {

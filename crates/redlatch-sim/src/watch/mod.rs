@@ -14,7 +14,6 @@ mod token;
 mod view;
 
 use std::{
-    any::Any,
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
@@ -264,39 +263,20 @@ impl Watch {
         copy
     }
 
-    /// Records that the first server loses all data after this copy, or all data without one.
-    pub fn forgot(&self, copy: Option<u64>) {
-        self.state()
-            .note(&self.exec, |_| Some(Event::Forgot { copy }));
-    }
-
-    /// Records that one of several servers loses all data.
-    pub fn one_forgot(&self) {
-        self.state().note(&self.exec, |_| Some(Event::OneForgot));
+    /// Passes an event to the checkers.
+    pub fn notes(&self, event: Event<'_>) {
+        self.state().note(&self.exec, |_| Some(event));
     }
 
     /// Describes the waiting calls: the caller, the name, and the start of the wait.
     pub fn waiting(&self) -> String {
         let now = self.exec.now();
         let state = self.state();
-        let calls = state.view.calls.values();
-        let calls: Vec<_> = calls
-            .map(|call| {
-                let since = (now - call.since) / 1_000;
-                format!(
-                    "process {} for {} since {since} ms",
-                    call.proc,
-                    label(call.name)
-                )
-            })
-            .collect();
-        calls.join(", ")
-    }
-
-    /// Passes an action of a worker to the checkers of its kind.
-    pub fn did(&self, proc: ProcId, name: usize, deed: &dyn Any) {
-        let event = Event::Did { proc, name, deed };
-        self.state().note(&self.exec, |_| Some(event));
+        let calls = state.view.calls.values().map(|call| {
+            let (proc, name, since) = (call.proc, label(call.name), (now - call.since) / 1_000);
+            format!("process {proc} for {name} since {since} ms")
+        });
+        calls.collect::<Vec<_>>().join(", ")
     }
 
     /// Records that the server has run a command.
@@ -307,17 +287,12 @@ impl Watch {
         if runs.is_empty() {
             state.record.story.say(now, || {
                 // The other arguments may differ between machines.
-                let words: Vec<_> = command
-                    .args()
-                    .take(2)
-                    .map(String::from_utf8_lossy)
-                    .collect();
-                let failed = reply.as_ref().err().map(|error| format!(": {error}"));
-                format!(
-                    "the server runs {}{}",
-                    words.join(" "),
-                    failed.unwrap_or_default()
-                )
+                let words = command.args().take(2).map(String::from_utf8_lossy);
+                let words = words.collect::<Vec<_>>().join(" ");
+                match reply {
+                    Ok(_) => format!("the server runs {words}"),
+                    Err(error) => format!("the server runs {words}: {error}"),
+                }
             });
             return;
         }

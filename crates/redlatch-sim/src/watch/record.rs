@@ -119,14 +119,12 @@ impl Record {
                 .say(at, || format!("!!! two holders, as expected: {what}"));
             return;
         }
-        let asked = |scenario: &Scenario| scenario.asked.contains(&promise);
-        let kept =
-            matches!(promise, "P2" | "P3" | "P4" | "P11") || self.scenario.is_some_and(asked);
-        if self.expects_trouble && !kept
-            || self
-                .scenario
-                .is_some_and(|scenario| scenario.excuses(promise))
-        {
+        let (asked, excused) = self.scenario.map_or((false, false), |scenario| {
+            let among = |promises: &[&str]| promises.contains(&promise);
+            (among(scenario.asked), among(scenario.excused))
+        });
+        let kept = matches!(promise, "P2" | "P3" | "P4" | "P11") || asked;
+        if excused || self.expects_trouble && !kept {
             return;
         }
         self.story

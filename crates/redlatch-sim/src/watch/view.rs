@@ -233,11 +233,6 @@ impl View {
         }
     }
 
-    /// Tells whether any process has lost its subscriptions.
-    pub fn somebody_is_unsubscribed(&self) -> bool {
-        self.subscribed.values().any(|heard| !heard)
-    }
-
     /// Tells whether a process has lost its subscriptions and not restored them.
     pub fn is_unsubscribed(&self, proc: ProcId) -> bool {
         self.subscribed.get(&proc) == Some(&false)
@@ -278,14 +273,9 @@ impl Claim {
         !self.told && (self.valid_until().is_some_and(near) || self.stands(now))
     }
 
-    /// Tells whether the guard reports itself as valid again, although its holder may have been
-    /// told of a loss.
-    pub fn believes_again(&self, now: u64) -> bool {
-        self.stands(self.clock.read(now))
-    }
-
-    /// Tells whether the guard reports itself as valid, and its deadline is not near by its clock.
-    fn stands(&self, now: u64) -> bool {
+    /// Tells whether the guard reports itself as valid, and its deadline is not near. `now` is the
+    /// time of its clock.
+    pub(super) fn stands(&self, now: u64) -> bool {
         self.sight.upgrade().is_some_and(|guard| {
             let until = micros(guard.valid_until().since_origin());
             now + GRAIN < until && !matches!(guard.state(), HoldState::Lost(_))

@@ -163,9 +163,7 @@ pub(super) async fn get_on<G: Guard>(worker: &mut Worker, name: usize) {
     let terms = Terms::patient(worker);
     loop {
         let began = worker.life.shared.exec.now();
-        let call = worker
-            .watch()
-            .asks(worker.life.proc, name, Waits::Patiently);
+        let call = worker.asks(name, Waits::Patiently);
         let owner = worker.client.owner();
         let granted = G::acquire(worker, name, &owner, &terms).await;
         let hold = granted.map(|guard| guard.map(|guard| delivered(worker, call, guard, true)));
@@ -199,7 +197,7 @@ async fn acquire<G: Guard>(
     let grown = base.and_then(|guard| guard.grow(worker, &terms));
     let future = grown.unwrap_or_else(|| G::acquire(worker, name, owner, &terms));
     let future = worker.call(future);
-    let call = worker.watch().asks(worker.life.proc, name, terms.waits());
+    let call = worker.asks(name, terms.waits());
     let limit = terms.limit(worker);
     let (guard, waited) = worker.awaits(future, &[name], label(name), limit).await;
     let hold = guard.map(|guard| delivered(worker, call, guard, terms.renewed));
@@ -298,7 +296,7 @@ async fn end<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>> {
 
 async fn shrink<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>> {
     let name = hold.name;
-    let call = worker.watch().asks(worker.life.proc, name, Waits::Briefly);
+    let call = worker.asks(name, Waits::Briefly);
     let future = hold.given.take()?.shrink();
     let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         worker.cancelled(future, name).await

@@ -19,6 +19,7 @@ use crate::{
     plan::Finding,
     rng::Rng,
     runtime::{Clock, SimRuntime},
+    watch::Event,
     world::Shared,
 };
 
@@ -157,7 +158,8 @@ impl Life {
 
     /// Reports an action of this life's workers to the checkers of its kind.
     pub(super) fn did(&self, name: usize, deed: &dyn Any) {
-        self.shared.watch.did(self.proc, name, deed);
+        let proc = self.proc;
+        self.shared.watch.notes(Event::Did { proc, name, deed });
     }
 
     pub(super) async fn sleep(&self, micros: u64) {

@@ -166,7 +166,7 @@ pub(crate) fn members(key: &KeyDump) -> Vec<String> {
         .collect()
 }
 
-/// Returns the text of a field of a hash; `None` for another key.
+/// Returns the text of a field of a hash. Other keys have none.
 pub(crate) fn field(key: &KeyDump, name: &str) -> Option<String> {
     let Contents::Hash(fields) = &key.contents else {
         return None;

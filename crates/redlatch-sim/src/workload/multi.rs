@@ -100,12 +100,11 @@ async fn acquire(
     let told: Vec<_> = names.iter().map(|&name| label(name)).collect();
     worker.say(|| format!("{} of {}", terms.tell(names[0], owner), told.join(", ")));
     let future = worker.call(ask(worker, names, owner, terms));
-    let proc = worker.life.proc;
     // A waiter for one name that holds another is usually notified too late, so nothing is promised
     // about the hand-off.
     let calls: Vec<_> = names
         .iter()
-        .map(|&name| (name, worker.watch().asks(proc, name, Waits::Polling)))
+        .map(|&name| (name, worker.asks(name, Waits::Polling)))
         .collect();
     // Without a total time limit, each member may take as long as one lock alone, and so may the
     // extension of its lease.

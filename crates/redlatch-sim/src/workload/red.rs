@@ -55,8 +55,7 @@ async fn get_on(worker: &mut Worker, name: usize) {
 async fn acquire(worker: &mut Worker, name: usize, terms: &Terms) -> Option<Delivered<Quorum>> {
     worker.say(|| terms.tell(name, &worker.owner));
     let future = worker.call(ask(worker, name, terms));
-    let proc = worker.life.proc;
-    let call = worker.watch().asks(proc, name, Waits::Polling);
+    let call = worker.asks(name, Waits::Polling);
     let limit = terms.limit(worker);
     let (guard, _) = worker.awaits(future, &[name], label(name), limit).await;
     let held = guard.map(|guard| delivered(worker, call, name, guard, terms));

@@ -17,7 +17,7 @@ use crate::{
     names::{label, name_of},
     plan::Plan,
     rng::Rng,
-    watch::{Claim, Id, Part, Sight, Watch},
+    watch::{Claim, Id, Part, Sight, Waits, Watch},
 };
 
 /// A task that runs rounds until all is healed, and then acquires everything once.
@@ -214,6 +214,11 @@ impl Worker {
             );
             self.watch().violate("P10", what);
         }
+    }
+
+    /// Shows the start of an acquisition to the observer.
+    pub(super) fn asks(&self, name: usize, waits: Waits) -> Id {
+        self.watch().asks(self.life.proc, name, waits)
     }
 
     /// Shows a guard to the observer, and also reports its loss.

@@ -315,21 +315,18 @@ impl World {
             Event::Copy => self.copy(),
             Event::Heal => self.heal(),
             Event::End => {
-                let over = lock(&shared.over).len();
                 let world = match shared.scenario {
                     Some(scenario) => format!("{}, {}: ", scenario.name, shared.kind.name),
                     None => String::new(),
                 };
-                shared.watch.violate(
-                    "P7",
-                    format!(
-                        "{world}{} of {} clients did not get all locks {} s after all was healed; what is waited for: {}",
-                        shared.plan.clients - over / shared.plan.nodes(),
-                        shared.plan.clients,
-                        shared.plan.liveness() / 1_000_000,
-                        shared.watch.waiting()
-                    ),
+                let (clients, waiting) = (shared.plan.clients, shared.watch.waiting());
+                let late = clients - lock(&shared.over).len() / shared.plan.nodes();
+                let span = shared.plan.liveness() / 1_000_000;
+                let what = format!(
+                    "{world}{late} of {clients} clients did not get all locks {span} s after all \
+                     was healed; what is waited for: {waiting}"
                 );
+                shared.watch.violate("P7", what);
                 self.ended = true;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redlatch_embedded::engine::Snapshot;
 
 use super::{Event, World};
-use crate::{exec, faults::Fault, names::label, net::Death};
+use crate::{exec, faults::Fault, names::label, net::Death, watch};
 
 impl World {
     pub(super) fn schedule_nemesis(&mut self) {
@@ -95,7 +95,7 @@ impl World {
                 // that.
                 if shared.plan.nodes() > 1 && self.rng.chance(500) {
                     tell(format!("server {node} restarts without its data"));
-                    shared.watch.one_forgot();
+                    shared.watch.notes(watch::Event::OneForgot);
                     return shared.net.restart(node, &Snapshot::empty());
                 }
                 tell(format!("server {node} restarts with its data"));
@@ -104,12 +104,12 @@ impl World {
             }
             Fault::EmptyRestart => {
                 tell("the server restarts without its data".to_owned());
-                shared.watch.forgot(None);
+                shared.watch.notes(watch::Event::Forgot { copy: None });
                 shared.net.restart(node, &Snapshot::empty());
             }
             Fault::FlushAll => {
                 tell("the server forgets its data".to_owned());
-                shared.watch.forgot(None);
+                shared.watch.notes(watch::Event::Forgot { copy: None });
                 shared.net.state().servers[node].restore(&Snapshot::empty());
             }
             Fault::Refusal => {
@@ -153,7 +153,8 @@ impl World {
             }
         };
         if let Some(copy) = copy {
-            shared.watch.forgot(Some(copy.number));
+            let number = Some(copy.number);
+            shared.watch.notes(watch::Event::Forgot { copy: number });
             let data = copy.data.clone();
             self.succeed(&data);
         }
@@ -186,13 +187,14 @@ impl World {
         if fault == Fault::Stall {
             let span = self.rng.between(1_000, 6_000_000);
             let which = self.rng.below(3);
+            let way = match which {
+                0 => "both ways",
+                1 => "to the server",
+                _ => "to the client",
+            };
             shared.watch.fault(fault, || {
-                format!(
-                    "connection {conn} holds up what it carries for {} ms ({})",
-                    span / 1000,
-                    ["both ways", "to the server", "to the client"]
-                        [usize::try_from(which).unwrap_or(0)]
-                )
+                let millis = span / 1000;
+                format!("connection {conn} holds up what it carries for {millis} ms ({way})")
             });
             shared.net.stall(conn, span, which != 2, which != 1);
             return;

@@ -95,12 +95,8 @@ impl Ledger {
             "fenced" => {
                 record.tally.stopped += 1;
                 let stale = token < known.mark;
-                (!stale).then(|| {
-                    (
-                        "P3",
-                        format!("{token} is refused, the mark is {}", known.mark),
-                    )
-                })
+                let what = || format!("{token} is refused, the mark is {}", known.mark);
+                (!stale).then(|| ("P3", what()))
             }
             _ => None,
         }

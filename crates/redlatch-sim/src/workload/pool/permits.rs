@@ -56,15 +56,11 @@ pub(super) async fn round(worker: &mut Worker) {
         }
         _ => {
             let future = semaphore.acquire_many(need).lease(lease).into_future();
-            let future = Box::pin(async move { future.await.map(Some) });
-            (
-                Waits::Patiently,
-                u64::MAX,
-                future as Acquiring<Vec<PermitId>>,
-            )
+            let future: Acquiring<_> = Box::pin(async move { future.await.map(Some) });
+            (Waits::Patiently, u64::MAX, future)
         }
     };
-    let call = worker.watch().asks(worker.life.proc, name, waits);
+    let call = worker.asks(name, waits);
     let (taken, _) = worker.calls(&[name], "acquire", limit, future).await;
     worker.watch().asked(call);
     match taken {
@@ -147,9 +143,7 @@ async fn stay_back(worker: &mut Worker, semaphore: &PermitExpirableSemaphore, id
 pub(super) async fn get_on(worker: &mut Worker, name: usize) {
     let semaphore = permits(worker, name);
     loop {
-        let call = worker
-            .watch()
-            .asks(worker.life.proc, name, Waits::Patiently);
+        let call = worker.asks(name, Waits::Patiently);
         let waiting = semaphore.acquire().lease(ms(worker.plan().lease));
         let taken: Result<PermitId, Error> = waiting.strategy(WaitStrategy::Notify).await;
         worker.watch().asked(call);

@@ -20,8 +20,8 @@ pub struct Mutant {
     pub under: Option<Fault>,
     /// The scenario of all seeds of its hunt.
     pub within: Option<&'static str>,
-    /// Whether it needs more than 100 seeds. A hunt with a lower bound than usual leaves it out, and
-    /// has to find all others.
+    /// Whether it needs more than 100 seeds. A hunt with a lower bound than usual leaves it out,
+    /// and has to find all others.
     pub slow: bool,
     /// Whether no small world shows it, because it needs a re-entry, a forced end, a time between
     /// two ticks, or more ticks.

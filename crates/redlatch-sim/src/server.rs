@@ -14,8 +14,8 @@ use redlatch_embedded::{
 
 use crate::{mutants::Forgery, runtime::Clock};
 
-/// One server with its clock. Its engine returns to its thread at the end of the seed, because a new
-/// engine with compiled scripts costs as much as a tenth of a seed.
+/// One server with its clock. Its engine returns to its thread at the end of the seed, because a
+/// new engine with compiled scripts costs as much as a tenth of a seed.
 #[derive(Debug)]
 pub struct Server {
     engine: Option<Engine>,

@@ -1,5 +1,5 @@
-//! Errors instead of replies: the permissions that users lack on a server, and answers in words that
-//! no client knows.
+//! Errors instead of replies: the permissions that users lack on a server, and answers in words
+//! that no client knows.
 
 use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 use redlatch_embedded::ServerTime;

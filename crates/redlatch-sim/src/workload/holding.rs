@@ -75,8 +75,8 @@ impl<G: Deref<Target = Held> + Send + Sync> Sighted for G {
 /// A running acquisition. It yields `None` if it would have to wait and may not.
 pub type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
 
-/// A delivered guard with its holder, as one or more claims in the view of the observer. Dropping it
-/// drops the guard.
+/// A delivered guard with its holder, as one or more claims in the view of the observer. Dropping
+/// it drops the guard.
 #[derive(Debug)]
 pub(super) struct Delivered<G> {
     watch: Arc<Watch>,

@@ -10,14 +10,15 @@
 //!     `Workload::of::<TheGuard>`. `acquiring!` maps the drawn [`Terms`] to the builders. Override
 //!     `part` for a guard that shares its name, `hold` if a token does not identify the hold, and
 //!     `fence` for a guard that must not write.
-//!   * Otherwise begin with [`Workload::new`], and write the functions `round` and `get_on`. Use the
-//!     methods of [`Worker`]: `timed` checks P11, `leaves_nothing` checks P10, and `cancelled`
+//!   * Otherwise begin with `Workload::new`, and write the functions `round` and `get_on`. Use
+//!     the methods of [`Worker`]: `timed` checks P11, `leaves_nothing` checks P10, and `cancelled`
 //!     drops a future half-way.
 //!   * `prepare` creates objects that must exist first.
-//! * `seen` translates each run of a script into [`Seen`]. [`Ran`] numbers keys, arguments and items
-//!   as the header of the script does. `holders` and `waiters` read the keys for P6, P8 and P10.
-//! * `workload/mutants.rs` lists planted faults, at least one for each rule that only this kind has.
-//!   Names begin with the name of the kind.
+//! * `seen` translates each run of a script into [`Seen`]. [`Ran`] numbers keys, arguments and
+//!   items as the header of the script does. `holders` and `waiters` read the keys for P6, P8 and
+//!   P10.
+//! * `workload/mutants.rs` lists planted faults, at least one for each rule that only this kind
+//!   has. Names begin with the name of the kind.
 //! * A promise of this kind alone is a [`Checker`], which `checkers` returns. A scenario of this
 //!   kind alone is in `scenarios.rs`.
 //!

@@ -107,8 +107,8 @@ impl Worker {
         }
     }
 
-    /// Gives a guard up in one of the many ways: drops it, or drops its release half-way. Returns it
-    /// if its release is to be awaited.
+    /// Gives a guard up in one of the many ways: drops it, or drops its release half-way. Returns
+    /// it if its release is to be awaited.
     pub(super) async fn gives_up<H, F: Future + Unpin>(
         &mut self,
         held: H,

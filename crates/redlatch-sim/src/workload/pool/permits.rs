@@ -15,8 +15,8 @@ use crate::{
     workload::{Acquiring, Worker, terms::ms},
 };
 
-/// Returns the holders without their owners. A finished worker may have left permits to their lease,
-/// so only permits that outlast it count.
+/// Returns the holders without their owners. A finished worker may have left permits to their
+/// lease, so only permits that outlast it count.
 pub(super) fn nameless(key: &KeyDump, now: u64) -> Vec<String> {
     let holders = holders(key, now).into_iter();
     let nameless = |hold: String| match hold.split_once(':') {

@@ -240,7 +240,8 @@ impl Lines {
 }
 
 /// Checks that a reader's token is that of the last write. It covers every write that was granted
-/// before, and no later write. Records per name the token of the last write that the server granted.
+/// before, and no later write. Records per name the token of the last write that the server
+/// granted.
 #[derive(Debug)]
 pub(super) struct Freshness {
     pub(super) last: Vec<u64>,

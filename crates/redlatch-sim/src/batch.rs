@@ -80,7 +80,7 @@ pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
                 if !report.violations.is_empty() {
                     found.store(true, Ordering::Relaxed);
                 }
-                sum.add(report);
+                sum.merge(Sum::of(report));
             }
             sum
         };
@@ -121,56 +121,17 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
         .next()
 }
 
-/// Hunts mutants and prints the result of each; returns the names of those that survived.
-pub fn hunt_all(
-    which: impl IntoIterator<Item = (Kind, Mutant)>,
-    first: u64,
-    count: u64,
-    tell: impl Fn(String),
-) -> Vec<&'static str> {
-    let mut survivors = Vec::new();
-    for (kind, mutant) in which {
-        match hunt(kind, mutant, first, count) {
-            Some(report) => {
-                let violation = &report.violations[0];
-                tell(format!(
-                    "{:9} {:26} found at seed {:5} by {:4} {}",
-                    kind.name(),
-                    mutant.name,
-                    report.seed,
-                    violation.promise,
-                    violation.what
-                ));
-            }
-            None => {
-                tell(format!(
-                    "{:9} {:26} SURVIVED {count} seeds",
-                    kind.name(),
-                    mutant.name
-                ));
-                survivors.push(mutant.name);
-            }
-        }
-    }
-    survivors
-}
-
 /// Runs a seed. A panic of the library is a violation too.
 fn guarded(seed: u64, options: &Options) -> Report {
     panic::catch_unwind(panic::AssertUnwindSafe(|| run(seed, options))).unwrap_or_else(|_| Report {
         seed,
-        kind: options.kind_of(seed).name(),
+        kind: options.kind_of(seed).name,
         violations: vec![Violation {
             promise: "panic",
             at: 0,
             what: "it panicked".to_owned(),
         }],
-        two_holders: false,
-        tally: Tally::default(),
-        lasted: 0,
-        converged: 0,
-        steps: 0,
-        story: Vec::new(),
+        ..Report::default()
     })
 }
 
@@ -210,21 +171,24 @@ impl Sum {
         lacking
     }
 
-    fn add(&mut self, report: Report) {
-        self.kinds.entry(report.kind).or_default().add(&Totals {
+    fn of(report: Report) -> Self {
+        let broken = !report.violations.is_empty();
+        let totals = Totals {
             seeds: 1,
             micros: report.lasted,
             faults: report.tally.faults.values().sum(),
             grants: report.tally.grants,
-            broken: u64::from(!report.violations.is_empty()),
-        });
-        self.seeds += 1;
-        self.two_holders += u64::from(report.two_holders);
-        self.lasted += report.lasted;
-        self.converged = self.converged.max(report.converged);
-        self.add_tally(&report.tally);
-        if !report.violations.is_empty() {
-            self.broken.push(report);
+            broken: u64::from(broken),
+        };
+        Self {
+            seeds: 1,
+            two_holders: u64::from(report.two_holders),
+            tally: report.tally.clone(),
+            lasted: report.lasted,
+            converged: report.converged,
+            took: Duration::ZERO,
+            kinds: [(report.kind, totals)].into(),
+            broken: broken.then_some(report).into_iter().collect(),
         }
     }
 
@@ -233,20 +197,10 @@ impl Sum {
         self.two_holders += other.two_holders;
         self.lasted += other.lasted;
         self.converged = self.converged.max(other.converged);
-        self.add_tally(&other.tally);
+        self.tally.add(&other.tally);
         self.broken.extend(other.broken);
         for (kind, totals) in other.kinds {
             self.kinds.entry(kind).or_default().add(&totals);
-        }
-    }
-
-    fn add_tally(&mut self, tally: &Tally) {
-        self.tally.grants += tally.grants;
-        self.tally.stopped += tally.stopped;
-        self.tally.losses += tally.losses;
-        self.tally.lists.add(&tally.lists);
-        for (&fault, count) in &tally.faults {
-            *self.tally.faults.entry(fault).or_default() += count;
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     batch,
     faults::Fault,
-    mutants::{self, SLOW},
+    mutants,
     scenarios::{self, Scenario},
     small::run as small,
     workload::{self, KINDS},
@@ -25,7 +25,6 @@ pub struct Args {
     expected: bool,
     scenarios: bool,
     small: Option<u8>,
-    mutant: Option<String>,
 }
 
 /// The help text.
@@ -65,7 +64,6 @@ impl Args {
             expected: false,
             scenarios: false,
             small: None,
-            mutant: None,
         };
         let mut seed = None;
         while let Some(arg) = args.next() {
@@ -89,7 +87,8 @@ impl Args {
             return Err("--mutants takes --at-most instead of --seeds".to_owned());
         }
         parsed.first = seed.unwrap_or(0);
-        if seed.is_some() && parsed.seeds.is_none() && !parsed.asks_for_many() {
+        let many = parsed.mutants || parsed.expected || parsed.scenarios;
+        if seed.is_some() && parsed.seeds.is_none() && !many {
             parsed.options.told = true;
             parsed.seeds = Some(1);
         }
@@ -106,7 +105,7 @@ impl Args {
             "--seeds" => self.seeds = Some(number(&value()?)?),
             "--at-most" => self.at_most = number(&value()?)?,
             "--kind" => {
-                let all = KINDS.iter().map(|kind| kind.name());
+                let all = KINDS.iter().map(|kind| kind.name);
                 let kind = known("kind", &value()?, workload::find, all)?;
                 self.options.kind = Some(kind);
             }
@@ -120,7 +119,7 @@ impl Args {
                 let scenario = known("scenario", &value()?, scenarios::find, all)?;
                 self.options.scenario = Some(scenario);
             }
-            "--mutant" => self.plant(value()?)?,
+            "--mutant" => self.plant(&value()?)?,
             "--record" => self.options.record = Some(create(&value()?)?),
             "--history" => self.options.history = Some(create(&value()?)?),
             "--mutants" => self.mutants = true,
@@ -138,8 +137,8 @@ impl Args {
 
     /// Plants the fault called `name`. It selects its kind and its scenario, unless earlier
     /// arguments did.
-    fn plant(&mut self, name: String) -> Result<(), String> {
-        let (kind, mutant) = mutants::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?;
+    fn plant(&mut self, name: &str) -> Result<(), String> {
+        let (kind, mutant) = mutants::find(name).ok_or_else(|| format!("no mutant {name:?}"))?;
         mutant.check()?;
         self.options.kind.get_or_insert(kind);
         if let Some(scenario) = mutant.within.and_then(scenarios::find) {
@@ -147,12 +146,7 @@ impl Args {
         }
         self.options.faults.extend(mutant.under);
         self.options.mutant = Some(mutant);
-        self.mutant = Some(name);
         Ok(())
-    }
-
-    const fn asks_for_many(&self) -> bool {
-        self.mutants || self.expected || self.scenarios
     }
 
     /// Returns the command that runs one of these seeds again and prints its story.
@@ -167,8 +161,8 @@ impl Args {
         if let Some(scenario) = self.options.scenario {
             command.push_str(&format!(" --scenario {}", scenario.name));
         }
-        if let Some(mutant) = &self.mutant {
-            command.push_str(&format!(" --mutant {mutant}"));
+        if let Some(mutant) = self.options.mutant {
+            command.push_str(&format!(" --mutant {}", mutant.name));
         }
         command
     }
@@ -195,7 +189,7 @@ fn known<T>(
 /// Runs the task of the arguments.
 pub fn main(args: &Args) -> ExitCode {
     let good = if let Some(ticks) = args.small {
-        let kind = args.options.kind.map(|kind| kind.name());
+        let kind = args.options.kind.map(|kind| kind.name);
         match args.mutants {
             true => small::hunt(ticks, kind),
             false => small::explore(ticks, kind),
@@ -234,7 +228,7 @@ fn tell(args: &Args) -> bool {
 fn run_seeds(args: &Args) -> bool {
     let sum = batch::seeds(args.first, args.seeds.unwrap_or(1000), &args.options, false);
     println!("{sum}");
-    if args.mutant.is_none() {
+    if args.options.mutant.is_none() {
         // `cargo xtask evidence` reads the line.
         let scenario = args.options.scenario.map(|scenario| scenario.name);
         let totals = json!({"record": "seeds", "scenario": scenario, "kinds": sum.kinds});
@@ -291,32 +285,37 @@ fn run_scenarios(args: &Args) -> bool {
 }
 
 fn hunt_mutants(args: &Args) -> bool {
-    let wanted = args.options.kind.map(|kind| kind.name());
-    let all = mutants::all().filter(|(kind, _)| wanted.is_none_or(|name| name == kind.name()));
+    let wanted = args.options.kind.map(|kind| kind.name);
+    let all = mutants::all().filter(|(kind, _)| wanted.is_none_or(|name| name == kind.name));
     let (slow, hunted): (Vec<_>, Vec<_>) =
-        all.partition(|(_, mutant)| args.at_most < HUNTED && SLOW.contains(&mutant.name));
-    if let Some(Err(message)) = hunted
-        .iter()
-        .map(|(_, mutant)| mutant.check())
-        .find(Result::is_err)
-    {
+        all.partition(|(_, mutant)| args.at_most < HUNTED && mutant.slow);
+    let mut checks = hunted.iter().map(|(_, mutant)| mutant.check());
+    if let Some(message) = checks.find_map(Result::err) {
         println!("{message}");
         return false;
     }
-    let count = hunted.len();
-    let survivors = batch::hunt_all(hunted, args.first, args.at_most, |line| println!("{line}"));
-    let found = count - survivors.len();
-    println!(
-        "{found} planted faults were found within {} seeds each",
-        args.at_most
-    );
-    let names: Vec<_> = slow.iter().map(|(_, mutant)| mutant.name).collect();
-    if !names.is_empty() {
-        let left = names.len();
-        println!(
-            "{left} need more seeds and were left out: {}",
-            names.join(", ")
-        );
+    let most = args.at_most;
+    let mut survivors = Vec::new();
+    for &(kind, mutant) in &hunted {
+        let end = match batch::hunt(kind, mutant, args.first, most) {
+            Some(report) => {
+                let violation = &report.violations[0];
+                let (promise, what) = (violation.promise, &violation.what);
+                format!("found at seed {:5} by {promise:4} {what}", report.seed)
+            }
+            None => {
+                survivors.push(mutant.name);
+                format!("SURVIVED {most} seeds")
+            }
+        };
+        println!("{:9} {:26} {end}", kind.name, mutant.name);
+    }
+    let found = hunted.len() - survivors.len();
+    println!("{found} planted faults were found within {most} seeds each");
+    if !slow.is_empty() {
+        let names: Vec<_> = slow.iter().map(|(_, mutant)| mutant.name).collect();
+        let (left, names) = (names.len(), names.join(", "));
+        println!("{left} need more seeds and were left out: {names}");
     }
     if !survivors.is_empty() {
         println!("{} SURVIVED: {}", survivors.len(), survivors.join(", "));

@@ -2,7 +2,7 @@
 //! and die.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -28,20 +28,7 @@ pub struct Exec {
 
 /// The tasks to poll, in the order of their numbers. The order of their wake-ups must not matter,
 /// because tokio's channels wake in their own order.
-#[derive(Default)]
-struct Ready(Vec<usize>);
-
-impl Ready {
-    fn insert(&mut self, id: usize) {
-        if let Err(at) = self.0.binary_search(&id) {
-            self.0.insert(at, id);
-        }
-    }
-
-    fn remove(&mut self, at: usize) -> usize {
-        self.0.remove(at)
-    }
-}
+type Ready = BTreeSet<usize>;
 
 struct State {
     rng: Rng,
@@ -179,6 +166,11 @@ impl Exec {
         state.due.insert(key, Due::Event(event));
     }
 
+    /// Schedules `event` for `span` µs from now.
+    pub fn after(&self, span: u64, event: Event) {
+        self.schedule(self.now() + span, event);
+    }
+
     /// Sets a timer. The returned key cancels it.
     pub(crate) fn timer(&self, at: u64, waker: Waker) -> (u64, u64) {
         let mut state = self.state();
@@ -217,9 +209,7 @@ impl Exec {
             proc.pauses.running_since = Some(now);
             let parked = std::mem::take(&mut proc.parked);
             drop(state);
-            parked
-                .into_iter()
-                .for_each(|id| lock(&self.ready).insert(id));
+            lock(&self.ready).extend(parked);
         }
     }
 
@@ -293,7 +283,7 @@ impl Exec {
                 proc.fate = Fate::Dead;
             }
             drop(state);
-            lock(&self.ready).0.clear();
+            lock(&self.ready).clear();
             if tasks.is_empty() && graves.is_empty() && due.is_empty() {
                 return;
             }
@@ -304,14 +294,13 @@ impl Exec {
 
     fn pick(&self) -> Option<usize> {
         let mut ready = lock(&self.ready);
-        if ready.0.is_empty() {
-            return None;
-        }
-        let at = match ready.0.len() {
-            1 => 0,
+        let at = match ready.len() {
+            0 | 1 => 0,
             len => self.state().rng.index(len),
         };
-        Some(ready.remove(at))
+        let id = *ready.iter().nth(at)?;
+        ready.remove(&id);
+        Some(id)
     }
 
     /// Polls a task; `false` if it is gone or its process does not run.

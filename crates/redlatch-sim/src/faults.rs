@@ -2,133 +2,113 @@
 
 use crate::rng::Rng;
 
-/// One class of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// A connection attempt fails.
-    DialFailure,
-    /// A request is executed, and its connection breaks before the reply is sent.
-    ReplyLost,
-    /// A pub/sub message is lost.
-    MessageLost,
-    /// A message on the network takes up to 400 ms longer.
-    Delay,
-    /// Requests that an abandoned connection had on the way arrive up to 20 s later.
-    LateBytes,
-    /// A connection breaks; a part of the data on the way arrives.
-    Cut,
-    /// A connection breaks within a pipeline: the server gets only its first commands, or the
-    /// client only its first replies.
-    Torn,
-    /// A connection breaks as in `Cut`, but the client does not notice.
-    HalfOpen,
-    /// A connection for subscriptions breaks.
-    PubSubCut,
-    /// A connection delays all data for a while, in one direction or both.
-    Stall,
-    /// The server loses its scripts.
-    ScriptFlush,
-    /// The server stalls for up to two leases.
-    ServerStop,
-    /// A client is not scheduled for up to three leases.
-    Pause,
-    /// A client ends with its destructors run, and restarts.
-    Crash,
-    /// A client is killed and restarts; its kernel closes its connections.
-    Kill,
-    /// A client's machine fails and nothing closes its connections; the client restarts.
-    PowerLoss,
-    /// The server restarts with all its data.
-    Restart,
-    /// An administrator releases by force. This breaks exclusion by definition, until the holder
-    /// learns of it.
-    Force,
-    /// Clocks of clients and server run up to 1 % fast or slow.
-    Drift,
-    /// Callers drop their futures before completion.
-    Cancel,
-    /// The server fails over to a replica that lacks the last writes. The library does not promise
-    /// to survive it.
-    LossyFailover,
-    /// The server restarts without its data. The library does not promise to survive it.
-    EmptyRestart,
-    /// The server's clock is stepped. The library does not promise to survive it.
-    ClockStep,
-    /// Another server with all the data takes over during the load.
-    PlannedFailover,
-    /// A server takes over with the data of up to 3 s ago. The library does not promise to survive
-    /// it.
-    OldSnapshot,
-    /// The server loses all its data and goes on. The library does not promise to survive it.
-    FlushAll,
-    /// For 0.3 to 2 s the server refuses, for lack of permissions, all releases and undos, or all
-    /// scripts.
-    Refusal,
-    /// A client receives a forged notification: for a waiter with another place or without one, or
-    /// for a waiter that never existed.
-    ForgedCall,
-    /// All waiters of a latch receive a forged message that it is open or deleted. The library does
-    /// not promise to survive it.
-    ForgedOpening,
-    /// The network doubles a request: a copy that the client knows nothing of arrives up to 5.5 s
-    /// later on another connection.
-    Doubled,
-    /// A server answers a single command with an error of unknown meaning, and has executed it or
-    /// not.
-    Strange,
-    /// One master of a cluster is dead for up to 15 s, without a replica that takes over.
-    MasterDown,
-    /// A reply takes 50 to 1200 ms longer, so that the caller's time may end before it. Messages on
-    /// other connections come in between.
-    LateReply,
-    /// A replica that lags takes over from a master that goes on answering, and that part of the
-    /// clients may reach alone. Servers and sentinels learn at different times who is in charge.
-    TwoMasters,
-    /// A slot moves to another master of a cluster, key by key, for up to some seconds.
-    SlotMove,
+/// Defines an enum whose constant `ALL` lists its variants in the order of their definition.
+macro_rules! listed {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
+        }
+    };
+}
+pub(crate) use listed;
+
+listed! {
+    /// One class of faults: first those that seeds draw, and then those that only a scenario or the
+    /// command line enables.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Fault {
+        /// A connection attempt fails.
+        DialFailure,
+        /// A request is executed, and its connection breaks before the reply is sent.
+        ReplyLost,
+        /// A pub/sub message is lost.
+        MessageLost,
+        /// A message on the network takes up to 400 ms longer.
+        Delay,
+        /// Requests that an abandoned connection had on the way arrive up to 20 s later.
+        LateBytes,
+        /// A connection breaks; a part of the data on the way arrives.
+        Cut,
+        /// A connection breaks within a pipeline: the server gets only its first commands, or the
+        /// client only its first replies.
+        Torn,
+        /// A connection breaks as in `Cut`, but the client does not notice.
+        HalfOpen,
+        /// A connection for subscriptions breaks.
+        PubSubCut,
+        /// A connection delays all data for a while, in one direction or both.
+        Stall,
+        /// The server loses its scripts.
+        ScriptFlush,
+        /// The server stalls for up to two leases.
+        ServerStop,
+        /// A client is not scheduled for up to three leases.
+        Pause,
+        /// A client ends with its destructors run, and restarts.
+        Crash,
+        /// A client is killed and restarts; its kernel closes its connections.
+        Kill,
+        /// A client's machine fails and nothing closes its connections; the client restarts.
+        PowerLoss,
+        /// The server restarts with all its data.
+        Restart,
+        /// An administrator releases by force. This breaks exclusion by definition, until the
+        /// holder learns of it.
+        Force,
+        /// Clocks of clients and server run up to 1 % fast or slow.
+        Drift,
+        /// Callers drop their futures before completion.
+        Cancel,
+        /// The server fails over to a replica that lacks the last writes. The library does not
+        /// promise to survive it.
+        LossyFailover,
+        /// The server restarts without its data. The library does not promise to survive it.
+        EmptyRestart,
+        /// The server's clock is stepped. The library does not promise to survive it.
+        ClockStep,
+        /// Another server with all the data takes over during the load.
+        PlannedFailover,
+        /// A server takes over with the data of up to 3 s ago. The library does not promise to
+        /// survive it.
+        OldSnapshot,
+        /// The server loses all its data and goes on. The library does not promise to survive it.
+        FlushAll,
+        /// For 0.3 to 2 s the server refuses, for lack of permissions, all releases and undos, or
+        /// all scripts.
+        Refusal,
+        /// A client receives a forged notification: for a waiter with another place or without one,
+        /// or for a waiter that never existed.
+        ForgedCall,
+        /// All waiters of a latch receive a forged message that it is open or deleted. The library
+        /// does not promise to survive it.
+        ForgedOpening,
+        /// The network doubles a request: a copy that the client knows nothing of arrives up to 5.5
+        /// s later on another connection.
+        Doubled,
+        /// A server answers a single command with an error of unknown meaning, and has executed it
+        /// or not.
+        Strange,
+        /// One master of a cluster is dead for up to 15 s, without a replica that takes over.
+        MasterDown,
+        /// A reply takes 50 to 1200 ms longer, so that the caller's time may end before it.
+        /// Messages on other connections come in between.
+        LateReply,
+        /// A replica that lags takes over from a master that goes on answering, and that part of
+        /// the clients may reach alone. Servers and sentinels learn at different times who is in
+        /// charge.
+        TwoMasters,
+        /// A slot moves to another master of a cluster, key by key, for up to some seconds.
+        SlotMove,
+    }
 }
 
 impl Fault {
-    /// All classes: first those that seeds draw, and then those that only a scenario or the command
-    /// line enables.
-    pub const ALL: [Self; 35] = [
-        Self::DialFailure,
-        Self::ReplyLost,
-        Self::MessageLost,
-        Self::Delay,
-        Self::LateBytes,
-        Self::Cut,
-        Self::Torn,
-        Self::HalfOpen,
-        Self::PubSubCut,
-        Self::Stall,
-        Self::ScriptFlush,
-        Self::ServerStop,
-        Self::Pause,
-        Self::Crash,
-        Self::Kill,
-        Self::PowerLoss,
-        Self::Restart,
-        Self::Force,
-        Self::Drift,
-        Self::Cancel,
-        Self::LossyFailover,
-        Self::EmptyRestart,
-        Self::ClockStep,
-        Self::PlannedFailover,
-        Self::OldSnapshot,
-        Self::FlushAll,
-        Self::Refusal,
-        Self::ForgedCall,
-        Self::ForgedOpening,
-        Self::Doubled,
-        Self::Strange,
-        Self::MasterDown,
-        Self::LateReply,
-        Self::TwoMasters,
-        Self::SlotMove,
-    ];
-
     /// The number of classes in [`ALL`](Self::ALL) that seeds draw. The behaviour of a seed depends
     /// on this number, so new classes come after them.
     const DRAWN: usize = 23;
@@ -155,31 +135,20 @@ impl Fault {
 
     /// Tells whether the fault occurs at its own times, and not with each message.
     const fn is_timed(self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Self::Cut
-                | Self::HalfOpen
-                | Self::PubSubCut
-                | Self::Stall
-                | Self::ScriptFlush
-                | Self::ServerStop
-                | Self::Pause
-                | Self::Crash
-                | Self::Kill
-                | Self::PowerLoss
-                | Self::Restart
-                | Self::LossyFailover
-                | Self::EmptyRestart
-                | Self::ClockStep
-                | Self::PlannedFailover
-                | Self::OldSnapshot
-                | Self::FlushAll
-                | Self::Refusal
-                | Self::ForgedCall
-                | Self::ForgedOpening
-                | Self::MasterDown
-                | Self::TwoMasters
-                | Self::SlotMove
+            Self::DialFailure
+                | Self::ReplyLost
+                | Self::MessageLost
+                | Self::Delay
+                | Self::LateBytes
+                | Self::Torn
+                | Self::Force
+                | Self::Drift
+                | Self::Cancel
+                | Self::Doubled
+                | Self::Strange
+                | Self::LateReply
         )
     }
 
@@ -274,7 +243,7 @@ impl Faults {
         }
         // A round trip longer than a sixth of a lease leaves no time for a hand-off, so P8 is
         // checked on quick networks.
-        if rng.chance(200) && !faults.is_calm_but_for_pubsub() {
+        if rng.chance(200) && !faults.is_calm_but_for(&[Fault::PubSubCut]) {
             faults.delays.1 += rng.below(60_000);
         }
         faults
@@ -316,25 +285,15 @@ impl Faults {
 
     /// Tells whether no fault affects messages, server or processes.
     pub fn is_calm(&self) -> bool {
+        self.is_calm_but_for(&[])
+    }
+
+    /// Tells whether no faults but these affect messages, server or processes.
+    pub fn is_calm_but_for(&self, some: &[Fault]) -> bool {
+        let minor = |fault: &Fault| fault.is_harmless() || some.contains(fault);
         Fault::ALL
             .iter()
-            .all(|&fault| fault.is_harmless() || !self.has(fault))
-    }
-
-    /// Tells whether faults affect subscriptions only.
-    pub fn is_calm_but_for_pubsub(&self) -> bool {
-        let mut rest = self.clone();
-        rest.rates[Fault::PubSubCut as usize] = 0;
-        rest.is_calm()
-    }
-
-    /// Tells whether faults affect messages only: subscriptions break, and single messages are
-    /// lost.
-    pub fn is_calm_but_for_messages(&self) -> bool {
-        let mut rest = self.clone();
-        rest.rates[Fault::PubSubCut as usize] = 0;
-        rest.rates[Fault::MessageLost as usize] = 0;
-        rest.is_calm()
+            .all(|fault| minor(fault) || !self.has(*fault))
     }
 
     /// Tells whether promises are expected to be broken.

@@ -22,7 +22,6 @@ pub mod scenarios;
 pub mod scripts;
 pub mod server;
 pub mod small;
-pub mod story;
 pub mod watch;
 pub mod workload;
 pub mod world;

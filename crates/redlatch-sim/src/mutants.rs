@@ -20,6 +20,12 @@ pub struct Mutant {
     pub under: Option<Fault>,
     /// The scenario of all seeds of its hunt.
     pub within: Option<&'static str>,
+    /// Whether it needs more than 100 seeds. A hunt with a lower bound than usual leaves it out,
+    /// and has to find all others.
+    pub slow: bool,
+    /// Whether no small world shows it, because it needs a re-entry, a forced end, a time between
+    /// two ticks, or more ticks.
+    pub unseen: bool,
 }
 
 /// The place and form of a mutant.
@@ -45,36 +51,9 @@ pub enum What {
     TakesStrangeFor(&'static str),
 }
 
-/// The names of the mutants that need more than 100 seeds. A hunt with a lower bound than usual
-/// leaves them out, and has to find all others.
-pub const SLOW: &[&str] = &[
-    "plain-release-wakes-nobody",
-    "renewal-ends-with-one-guard",
-    "waiter-not-struck-out",
-    "unknown-confirmations-count",
-    "fair-grant-dated-by-reception",
-    "fair-no-try-after-subscribing",
-    "latch-deletes-twice",
-    "latch-late-accepted",
-    "latch-refusal-forgotten",
-    "latch-by-unlimited",
-    "once-keyed-attempt-not-counted",
-    "once-seen-ignored",
-    "once-lease-from-reply",
-    "semaphore-late-accepted",
-    "semaphore-unheard-grant-not-told",
-    "semaphore-grant-dated-by-reception",
-    "semaphore-abandoned-not-undone",
-    "permits-abandoned-not-undone",
-    "permits-copies-count-twice",
-    "rwlock-upgrade-before-readers",
-    "rwlock-late-accepted",
-    "rwlock-renewal-shortens",
-];
-
 /// Lists every mutant, each with the kind of the seeds that must find it.
 pub fn all() -> impl Iterator<Item = (Kind, Mutant)> {
-    let mutants = |&kind: &Kind| kind.mutants().iter().map(move |&mutant| (kind, mutant));
+    let mutants = |&kind: &Kind| kind.mutants.iter().map(move |&mutant| (kind, mutant));
     KINDS.iter().flat_map(mutants)
 }
 
@@ -96,6 +75,18 @@ impl Mutant {
         self
     }
 
+    /// Leaves it out of hunts with few seeds.
+    pub(crate) const fn slow(mut self) -> Self {
+        self.slow = true;
+        self
+    }
+
+    /// Leaves it out of hunts in small worlds.
+    pub(crate) const fn unseen(mut self) -> Self {
+        self.unseen = true;
+        self
+    }
+
     /// Returns the changed script, if the mutant is in a script.
     pub fn forgery(self) -> Option<Forgery> {
         let What::Script(source, from, to) = self.what else {
@@ -104,34 +95,10 @@ impl Mutant {
         assert!(source.text.contains(from), "{}: {from:?}", self.name);
         let text = source.text.replacen(from, to, 1);
         Some(Forgery {
-            original: source.text,
-            original_sha: sha(source.text),
+            original: source,
             sha: sha(&text),
             text,
         })
-    }
-
-    /// Returns the faults that the mutant plants around the clients.
-    pub const fn spoils(self) -> Spoilt {
-        Spoilt {
-            detaches: matches!(self.what, What::Detached),
-            ids: matches!(self.what, What::IdsCollide),
-            allowance: matches!(self.what, What::AsksNoAllowance),
-            elsewhere: matches!(self.what, What::WaitsElsewhere),
-            refused: matches!(self.what, What::DropsRefused),
-            strange: match self.what {
-                What::TakesStrangeFor(code) => Some(code),
-                _ => None,
-            },
-        }
-    }
-
-    /// Returns the rule that its clients break.
-    pub const fn breaks(self) -> Option<Rule> {
-        match self.what {
-            What::Client(rule) => Some(rule),
-            _ => None,
-        }
     }
 
     /// Checks that this build of the library has a switch for the fault.
@@ -140,7 +107,7 @@ impl Mutant {
     ///
     /// Returns an error if it has none.
     pub fn check(self) -> Result<(), String> {
-        if cfg!(redlatch_sim) || self.breaks().is_none() {
+        if cfg!(redlatch_sim) || !matches!(self.what, What::Client(_)) {
             return Ok(());
         }
         Err(format!(
@@ -150,28 +117,10 @@ impl Mutant {
     }
 }
 
-/// The faults that a mutant plants around the clients.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Spoilt {
-    /// Acquisitions continue without their callers.
-    pub detaches: bool,
-    /// Two clients have one id.
-    pub ids: bool,
-    /// Clients are not told the allowance for differing server clocks.
-    pub allowance: bool,
-    /// Each `WAIT` goes over another connection.
-    pub elsewhere: bool,
-    /// A refused request counts as done.
-    pub refused: bool,
-    /// The code of errors of unknown meaning.
-    pub strange: Option<&'static str>,
-}
-
 /// A script that runs instead of another.
 #[derive(Clone, Debug)]
 pub struct Forgery {
-    original: &'static str,
-    original_sha: String,
+    original: &'static Source,
     text: String,
     sha: String,
 }
@@ -183,8 +132,8 @@ impl Forgery {
         let verb = args.next()?;
         let script = args.next()?;
         let script = match verb {
-            b"EVALSHA" if script == self.original_sha.as_bytes() => &self.sha,
-            b"EVAL" if script == self.original.as_bytes() => &self.text,
+            b"EVALSHA" if script == self.original.digest.as_bytes() => &self.sha,
+            b"EVAL" if script == self.original.text.as_bytes() => &self.text,
             _ => return None,
         };
         let forged = Command::with_capacity(16, 256).arg(verb).arg(script);
@@ -199,6 +148,8 @@ pub(crate) const fn mutant(name: &'static str, what: What) -> Mutant {
         what,
         under: None,
         within: None,
+        slow: false,
+        unseen: false,
     }
 }
 
@@ -208,11 +159,9 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
 }
 
 /// Makes a mutant of a script in which the first text is replaced by the second.
-pub(crate) const fn script(
-    name: &'static str,
-    source: &'static Source,
-    from: &'static str,
-    to: &'static str,
-) -> Mutant {
-    mutant(name, What::Script(source, from, to))
+macro_rules! script {
+    ($name:literal, $source:expr, $from:literal => $to:literal) => {
+        $crate::mutants::mutant($name, $crate::mutants::What::Script(&$source, $from, $to))
+    };
 }
+pub(crate) use script;

@@ -22,7 +22,7 @@ pub struct Scenario {
     pub masters: usize,
     /// Whether masters have replicas, which take over.
     pub replicated: bool,
-    /// The kinds that take part; empty for all that the scenario is for.
+    /// The kinds that take part. If it is empty, all do.
     pub kinds: &'static [&'static str],
     /// Whether replicas confirm each grant and renewal, so that no takeover loses one.
     pub durable: bool,
@@ -42,7 +42,7 @@ pub struct Scenario {
 }
 
 /// The defaults of a scenario.
-pub(crate) const PLAIN: Scenario = Scenario {
+const PLAIN: Scenario = Scenario {
     name: "",
     faults: &[],
     alone: false,
@@ -61,8 +61,8 @@ pub(crate) const PLAIN: Scenario = Scenario {
 /// The kinds whose holds replicas confirm.
 const DURABLE: &[&str] = &["lock", "fair", "rwlock", "multi", "election"];
 
-/// The scenarios for all kinds with one server. Those for one kind are in its folder.
-const COMMON: &[Scenario] = &[
+/// All scenarios, which the library must pass. Only kinds with one server take part.
+const ALL: &[Scenario] = &[
     // Servers in step replace each other, and clients allow for the difference of their clocks. A
     // waiter that is dead by one clock is alive by the next, so the order of arrival is undefined.
     Scenario {
@@ -208,12 +208,43 @@ const COMMON: &[Scenario] = &[
         asked: &["P7"],
         ..PLAIN
     },
+    // An outsider publishes that a latch is open, or deleted.
+    Scenario {
+        name: "forged-openings",
+        faults: &[Fault::ForgedOpening, Fault::MessageLost],
+        kinds: &["latch"],
+        ..PLAIN
+    },
+    // A latch is forgotten, and other clients set it again.
+    Scenario {
+        name: "forgotten-latch",
+        faults: &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart],
+        kinds: &["latch"],
+        expects_trouble: true,
+        asked: &["P12", "P13", "P5", "P7"],
+        ..PLAIN
+    },
+    // Half of the replies are lost, requests are doubled, and the server's clock is stepped.
+    Scenario {
+        name: "unheard-passes",
+        faults: &[Fault::ReplyLost, Fault::Doubled, Fault::ClockStep],
+        kinds: &["limit"],
+        ..PLAIN
+    },
+    // The server forgets, which lets one more burst pass each time, besides what was taken ahead.
+    Scenario {
+        name: "forgotten-passes",
+        faults: &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart],
+        kinds: &["limit"],
+        expects_trouble: true,
+        asked: &["rate", "early"],
+        ..PLAIN
+    },
 ];
 
-/// Lists all scenarios, which the library must pass.
+/// Lists all scenarios.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    let special = KINDS.iter().flat_map(|kind| kind.scenarios());
-    COMMON.iter().chain(special)
+    ALL.iter()
 }
 
 /// Finds a scenario by its name.
@@ -228,11 +259,6 @@ impl Scenario {
         kinds.filter(|kind| kind.takes_part(self)).collect()
     }
 
-    /// Tells whether it is for all kinds with one server.
-    pub fn is_common(&self) -> bool {
-        COMMON.iter().any(|common| common.name == self.name)
-    }
-
     /// Draws the kind of a seed, with separate random numbers.
     pub fn draw_kind(&self, seed: u64) -> Kind {
         let kinds = self.kinds();
@@ -245,11 +271,6 @@ impl Scenario {
         let mut rng = Rng::new(seed.rotate_left(24));
         let most = self.servers_differ * 1_000;
         (0..SERVERS).map(|_| draw_clock(&mut rng, most)).collect()
-    }
-
-    /// Tells whether a broken promise does not count as a failure of the library.
-    pub fn excuses(&self, promise: &str) -> bool {
-        self.excused.contains(&promise)
     }
 }
 

@@ -32,12 +32,10 @@ impl<'a> Ran<'a> {
 
     fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
         let source = called(command)?;
-        let mut args = command.args().skip(2);
-        let keys = std::str::from_utf8(args.next()?).ok()?.parse().ok()?;
         Some(Self {
             source,
-            args: args.map(Cow::Borrowed).collect(),
-            keys,
+            args: command.args().skip(3).map(Cow::Borrowed).collect(),
+            keys: keys_of(command)?.len(),
             reply: Cow::Borrowed(reply),
             items: items(reply),
         })
@@ -224,14 +222,46 @@ pub enum Seen {
     },
 }
 
+impl Seen {
+    pub(crate) fn granted(name: usize, attempt: &str) -> Self {
+        let attempt = attempt.to_owned();
+        Self::Granted { name, attempt }
+    }
+
+    pub(crate) fn given(name: usize, attempt: &str) -> Self {
+        let attempt = attempt.to_owned();
+        Self::Given { name, attempt }
+    }
+
+    pub(crate) fn renewed(name: usize, hold: impl Into<String>) -> Self {
+        let hold = hold.into();
+        Self::Renewed { name, hold }
+    }
+
+    pub(crate) fn ended(name: usize, attempt: &str, freed: bool) -> Self {
+        let attempt = attempt.to_owned();
+        Self::Ended {
+            name,
+            attempt,
+            freed,
+        }
+    }
+}
+
 /// Returns the script of the family that a command calls.
 pub(crate) fn called(command: &Command) -> Option<&'static Source> {
     let mut args = command.args();
-    match args.next()? {
-        b"EVALSHA" => BY_DIGEST.get(args.next()?).copied(),
-        b"EVAL" => BY_TEXT.get(args.next()?).copied(),
-        _ => None,
-    }
+    let calls = matches!(args.next()?, b"EVALSHA" | b"EVAL");
+    let script = args.next().filter(|_| calls)?;
+    SCRIPTS.get(script).copied()
+}
+
+/// Returns the keys of a command that runs a script. Other commands have none.
+pub(crate) fn keys_of(command: &Command) -> Option<Vec<&[u8]>> {
+    let mut args = command.args();
+    args.next().filter(|verb| verb.starts_with(b"EVAL"))?;
+    let number = std::str::from_utf8(args.nth(1)?).ok()?.parse().ok()?;
+    Some(args.take(number).collect())
 }
 
 /// Returns a script's digest.
@@ -252,13 +282,9 @@ fn text<'a>(bytes: Option<&'a Cow<'_, [u8]>>) -> &'a str {
         .unwrap_or_default()
 }
 
-static BY_DIGEST: LazyLock<BTreeMap<Vec<u8>, &'static Source>> = LazyLock::new(|| {
+/// All scripts by their digests and by their texts.
+static SCRIPTS: LazyLock<BTreeMap<&'static [u8], &'static Source>> = LazyLock::new(|| {
     let all = redlatch_lua::all();
-    all.map(|source| (sha(source.text).into_bytes(), source))
+    all.flat_map(|source| [source.digest, source.text].map(|key| (key.as_bytes(), source)))
         .collect()
-});
-
-static BY_TEXT: LazyLock<BTreeMap<&'static [u8], &'static Source>> = LazyLock::new(|| {
-    let all = redlatch_lua::all();
-    all.map(|source| (source.text.as_bytes(), source)).collect()
 });

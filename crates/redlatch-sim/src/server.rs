@@ -9,15 +9,16 @@ use std::{
 use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::{
     Model, ServerTime,
-    engine::{Condition, Delivery, Engine, SessionId, SessionKind, Snapshot},
+    engine::{Condition, Engine, SessionId, Snapshot},
 };
 
 use crate::{mutants::Forgery, runtime::Clock};
 
-/// One server with its clock.
+/// One server with its clock. Its engine returns to its thread at the end of the seed, because a
+/// new engine with compiled scripts costs as much as a tenth of a seed.
 #[derive(Debug)]
 pub struct Server {
-    engine: Lent,
+    engine: Option<Engine>,
     clock: Clock,
     /// The sum of the clock's steps, in microseconds.
     stepped: i64,
@@ -33,8 +34,19 @@ impl Server {
     /// Starts an empty server.
     pub fn new(model: Model, clock: Clock, ahead: u64, forgery: Option<Forgery>) -> Self {
         let now = ServerTime::from_micros(clock.read(0) + ahead);
+        let used = USED.with_borrow_mut(|used| {
+            let at = used.iter().position(|engine| engine.model() == model)?;
+            Some(used.swap_remove(at))
+        });
+        let engine = used.map_or_else(
+            || Engine::new(model, now),
+            |mut engine| {
+                engine.start_over(now);
+                engine
+            },
+        );
         Self {
-            engine: Lent::new(model, now),
+            engine: Some(engine),
             clock,
             stepped: 0,
             ahead,
@@ -54,46 +66,19 @@ impl Server {
         self.stepped += micros;
     }
 
-    /// Accepts a connection.
-    pub fn open(&mut self, kind: SessionKind) -> SessionId {
-        self.engine.open(kind)
-    }
-
-    /// Ends a connection.
-    pub fn close(&mut self, session: SessionId) {
-        self.engine.close(session);
-    }
-
     /// Runs one command.
     pub fn execute(&mut self, session: SessionId, command: &Command, at: u64) -> Reply {
         let time = self.time(at);
-        let forged = self
-            .forgery
-            .as_ref()
-            .and_then(|forgery| forgery.forge(command));
-        self.engine
-            .execute(session, forged.as_ref().unwrap_or(command), time)
-    }
-
-    /// Takes the pending pushes.
-    pub fn take_deliveries(&mut self) -> Vec<Delivery> {
-        self.engine.take_deliveries()
-    }
-
-    /// Removes all scripts.
-    pub fn flush_scripts(&mut self) {
-        self.engine.flush_scripts();
-    }
-
-    /// Returns a copy of all data.
-    pub fn snapshot(&self) -> Snapshot {
-        self.engine.snapshot()
+        let forgery = self.forgery.as_ref();
+        let forged = forgery.and_then(|forgery| forgery.forge(command));
+        let command = forged.as_ref().unwrap_or(command);
+        Engine::execute(self, session, command, time)
     }
 
     /// Restarts with the data of `snapshot`.
     pub fn restart(&mut self, snapshot: &Snapshot, at: u64) {
         let time = self.time(at);
-        self.engine.restart(snapshot, time);
+        Engine::restart(self, snapshot, time);
         self.restarts += 1;
     }
 
@@ -104,85 +89,37 @@ impl Server {
         self.restart(snapshot, at);
     }
 
-    /// Replaces the data, as a replica does with those of its master.
-    pub fn restore(&mut self, snapshot: &Snapshot) {
-        self.engine.restore(snapshot);
-    }
-
     /// Makes it a replica, which refuses writes, or a master.
     pub fn set_replica(&mut self, replica: bool) {
-        self.engine.set_condition(Condition::ReadOnly, replica);
-    }
-
-    /// Keeps messages for the other nodes of a cluster.
-    pub fn keep_messages(&mut self) {
-        self.engine.keep_messages();
-    }
-
-    /// Takes the messages for the other nodes of a cluster: channels and texts.
-    pub fn take_messages(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.engine.take_messages()
-    }
-
-    /// Sends a message of another server to the subscribers of a channel.
-    pub fn hear(&mut self, channel: &[u8], payload: &[u8]) {
-        self.engine.hear(channel, payload);
-    }
-
-    /// Removes all data and goes on.
-    pub fn flush_all(&mut self) {
-        self.engine.restore(&Snapshot::empty());
-    }
-
-    /// Returns the engine, for inspection.
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.set_condition(Condition::ReadOnly, replica);
     }
 }
 
-/// An engine that returns to its thread at the end of the seed. A new engine with compiled scripts
-/// costs as much as a tenth of a seed.
-#[derive(Debug)]
-struct Lent(Option<Engine>);
-
-impl Lent {
-    fn new(model: Model, now: ServerTime) -> Self {
-        let used = USED.with_borrow_mut(|used| {
-            let at = used.iter().position(|engine| engine.model() == model)?;
-            Some(used.swap_remove(at))
-        });
-        let engine = used.map_or_else(
-            || Engine::new(model, now),
-            |mut engine| {
-                engine.start_over(now);
-                engine
-            },
-        );
-        Self(Some(engine))
-    }
-}
-
-impl Deref for Lent {
+impl Deref for Server {
     type Target = Engine;
 
     #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
     fn deref(&self) -> &Engine {
-        self.0.as_ref().expect("it is there until it is dropped")
+        self.engine
+            .as_ref()
+            .expect("it is there until it is dropped")
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for Server {
     #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
     fn deref_mut(&mut self) -> &mut Engine {
-        self.0.as_mut().expect("it is there until it is dropped")
+        self.engine
+            .as_mut()
+            .expect("it is there until it is dropped")
     }
 }
 
-impl Drop for Lent {
+impl Drop for Server {
     fn drop(&mut self) {
         // After a panic the state of the engine is unknown. At the end of the thread there is no
         // pool to return it to.
-        if let Some(engine) = self.0.take().filter(|_| !thread::panicking()) {
+        if let Some(engine) = self.engine.take().filter(|_| !thread::panicking()) {
             let _ = USED.try_with(|used| used.borrow_mut().push(engine));
         }
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use redlatch_core::runtime::Push;
-use redlatch_embedded::engine::{Contents, KeyDump};
+use redlatch_embedded::engine::KeyDump;
 
 use super::{ConnId, Downward, Net, State};
 use crate::{
     exec::lock,
     faults::Fault,
     names::{NAMES, name_of},
+    workload::{field, members},
 };
 
 /// The messages and subscriptions on the connections, from which messages are forged. They are only
@@ -47,7 +48,7 @@ impl State {
 
     fn keys(&self, now: u64) -> Vec<KeyDump> {
         let server = &self.servers[0];
-        server.engine().dump(server.time(now))
+        server.dump(server.time(now))
     }
 
     /// Makes up a notification of a waiter: one that was notified before, one that never existed,
@@ -93,7 +94,8 @@ impl State {
         let keys = self.keys(now);
         let latches = keys.iter().filter_map(|key| {
             let text = String::from_utf8_lossy(&key.key).into_owned();
-            Some((name_of(&text)?, field(key, "g")?))
+            let generation: u64 = field(key, "g")?.parse().ok()?;
+            Some((name_of(&text)?, generation))
         });
         let latches: Vec<_> = latches.collect();
         let (name, generation) = latches.get(self.rng.index(latches.len()))?;
@@ -149,33 +151,17 @@ impl Net {
 /// Returns the notifications of all waiters in a queue, whatever their places, with their channels,
 /// and whether a release may grant them the name.
 fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, String, bool)> {
-    let Contents::SortedSet(members) = &key.contents else {
-        return Vec::new();
-    };
     let text = String::from_utf8_lossy(&key.key).into_owned();
     let Some(object) = text.strip_suffix(":q") else {
         return Vec::new();
     };
-    let call = |member: &[u8]| {
-        let member = String::from_utf8_lossy(member).into_owned();
+    let call = |member: String| {
         let mut words = member.split(' ').skip(1);
         let (channel, number) = (words.next()?, words.next()?);
         let ordered = words.next().is_some() && words.next().is_some();
         Some((channel.into(), format!("{object} {number}"), ordered))
     };
-    members
-        .iter()
-        .filter_map(|(member, _)| call(member))
-        .collect()
-}
-
-/// Reads a number from a field of a hash.
-fn field(key: &KeyDump, name: &str) -> Option<u64> {
-    let Contents::Hash(fields) = &key.contents else {
-        return None;
-    };
-    let (_, value) = fields.iter().find(|(field, _)| field == name.as_bytes())?;
-    String::from_utf8_lossy(value).parse().ok()
+    members(key).into_iter().filter_map(call).collect()
 }
 
 /// The number of recorded messages.

@@ -8,10 +8,9 @@ mod forgery;
 mod link;
 mod masters;
 mod moving;
+mod refusals;
 mod replicas;
-mod rights;
 mod serve;
-mod strange;
 mod takeover;
 mod transport;
 mod trouble;
@@ -24,7 +23,7 @@ use std::{
 
 use redlatch_core::runtime::{Command, Purpose, Push};
 
-use self::{forgery::Heard, link::Link, masters::Masters, replicas::Replicas, rights::Rights};
+use self::{forgery::Heard, link::Link, masters::Masters, refusals::Rights, replicas::Replicas};
 pub use self::{
     link::{ConnId, Downward, Upward},
     masters::{Death, Post, Seat},
@@ -36,7 +35,7 @@ pub use self::{
 use crate::{
     exec::{Exec, lock},
     faults::{Fault, Faults},
-    mutants::Spoilt,
+    mutants::What,
     plan::Group,
     rng::Rng,
     server::Server,
@@ -73,7 +72,7 @@ pub struct State {
     rights: Rights,
     /// The recorded messages from which others are forged.
     heard: Heard,
-    spoilt: Spoilt,
+    planted: Option<What>,
 }
 
 impl Net {
@@ -84,7 +83,7 @@ impl Net {
         servers: Vec<Server>,
         group: Group,
         faults: Faults,
-        spoilt: Spoilt,
+        planted: Option<What>,
         watch: Arc<Watch>,
     ) -> Arc<Self> {
         let net = Arc::new(Self {
@@ -100,7 +99,7 @@ impl Net {
                 apart: None,
                 rights: Rights::default(),
                 heard: Heard::default(),
-                spoilt,
+                planted,
                 servers,
             }),
             watch,
@@ -157,7 +156,7 @@ impl Net {
         let whole = batch.len();
         batch.truncate(1 + state.rng.index(whole - 1));
         let part = batch.len();
-        self.watch.fault(Fault::Torn, self.exec.now(), || {
+        self.watch.fault(Fault::Torn, || {
             format!("the server gets {part} of {whole} commands on connection {id}")
         });
         Some(batch)
@@ -191,7 +190,7 @@ impl Net {
                 // A client that learns of the subscription on a broken connection gets no messages
                 // over it.
                 if matches!(push, Push::Subscribed(_)) && !link.severed {
-                    self.watch.subscribed(link.proc, now);
+                    self.watch.subscribed(link.proc);
                 }
                 if let Some(pushes) = &link.pushes {
                     drop(pushes.send(push));
@@ -208,7 +207,7 @@ impl Net {
         link.pending.clear();
         link.pushes = None;
         if link.purpose == Purpose::PubSub {
-            self.watch.unsubscribed(link.proc, self.exec.now());
+            self.watch.unsubscribed(link.proc);
         }
     }
 
@@ -227,7 +226,7 @@ impl Net {
         if on_its_way && state.roll(Fault::LateBytes) {
             let late = state.rng.between(1_000, 20_000_000);
             state.conns[id].upward.hold(now + late);
-            self.watch.fault(Fault::LateBytes, now, || {
+            self.watch.fault(Fault::LateBytes, || {
                 format!("bytes of connection {id} linger for {} ms", late / 1000)
             });
         }
@@ -235,18 +234,14 @@ impl Net {
         self.post_up(&mut state, id, Upward::Bye);
     }
 
-    /// Returns the connections that are open.
-    pub fn open_conns(&self) -> Vec<ConnId> {
+    /// Returns the connections that are open, or only those for subscriptions.
+    pub fn open_conns(&self, pubsub: bool) -> Vec<ConnId> {
         let state = self.state();
         let open = state.conns.iter().enumerate();
         open.filter(|(_, link)| link.open && !link.severed)
+            .filter(|(_, link)| !pubsub || link.purpose == Purpose::PubSub)
             .map(|(id, _)| id)
             .collect()
-    }
-
-    /// Tells whether a connection is for subscriptions.
-    pub fn is_pubsub(&self, id: ConnId) -> bool {
-        self.state().conns[id].purpose == Purpose::PubSub
     }
 
     fn post_up(&self, state: &mut State, id: ConnId, message: Upward) {
@@ -263,7 +258,7 @@ impl Net {
         if matches!(message, Downward::Reply(..)) && state.roll(Fault::LateReply) {
             let late = state.rng.between(50_000, 1_200_000);
             delay += late;
-            self.watch.fault(Fault::LateReply, self.exec.now(), || {
+            self.watch.fault(Fault::LateReply, || {
                 format!("a reply on connection {id} is {} ms late", late / 1000)
             });
         }

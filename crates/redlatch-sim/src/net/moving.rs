@@ -14,7 +14,7 @@ use super::{
     ConnId, Net, State,
     masters::{HOST, PORT, Seat},
 };
-use crate::{names::label, server::Server};
+use crate::{names::label, scripts, server::Server};
 
 /// A slot on the move.
 #[derive(Debug)]
@@ -66,10 +66,7 @@ impl Moving {
 pub(super) fn keys_of(command: &Command) -> Option<(u16, Vec<&[u8]>)> {
     let args: Vec<_> = command.args().collect();
     let keys = match *args.first()? {
-        verb if verb.starts_with(b"EVAL") => {
-            let number = std::str::from_utf8(args.get(2)?).ok()?.parse().ok()?;
-            args[3..].iter().copied().take(number).collect()
-        }
+        verb if verb.starts_with(b"EVAL") => scripts::keys_of(command)?,
         b"GET" | b"SET" | b"DEL" => vec![*args.get(1)?],
         b"SSUBSCRIBE" | b"SPUBLISH" => return Some((slot_of(args.get(1)?), Vec::new())),
         _ => return None,
@@ -105,7 +102,7 @@ impl Net {
         let state = &mut *guard;
         let moving = state.masters.moving.as_mut()?;
         let server = &state.servers[0];
-        let left = server.engine().dump(server.time(self.exec.now()));
+        let left = server.dump(server.time(self.exec.now()));
         let mut left = left.into_iter().map(|key| key.key);
         let left = left.find(|key| slot_of(key) == moving.slot && !moving.gone.contains(key));
         let Some(key) = left else {
@@ -171,7 +168,7 @@ impl State {
         let keys = keys_of(command);
         let (moving, server): (_, &Server) = (&mut self.masters.moving, &self.servers[node]);
         if let (Some(moving), Some((slot, keys))) = (moving, &keys) {
-            let exists = |key: &[u8]| server.engine().ttl(key, server.time(now)).is_some();
+            let exists = |key: &[u8]| server.ttl(key, server.time(now)).is_some();
             if let Some(answer) = moving.answer(seat, (*slot, keys), asking, exists) {
                 if answer.is_none() {
                     moving.served(seat, (*slot, keys));

@@ -9,7 +9,7 @@ use redlatch_core::runtime::{Command, Outcome, Value};
 use redlatch_embedded::{Model, engine::Snapshot};
 
 use super::{ConnId, Net, State, Upward, masters::Seat, serve::Pipeline};
-use crate::world::Event;
+use crate::{mutants::What, world::Event};
 
 /// What the replicas follow.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Waiting {
     /// The commands behind the `WAIT`.
     rest: Pipeline,
     /// The messages that have arrived meanwhile.
-    queue: VecDeque<Upward>,
+    pub(super) queue: VecDeque<Upward>,
 }
 
 impl Replicas {
@@ -89,13 +89,6 @@ impl Replicas {
     /// Lets a server follow none.
     pub(super) fn leads(&mut self, seat: Seat) {
         self.follows[seat] = None;
-    }
-}
-
-impl Waiting {
-    /// Keeps a message until the wait is over.
-    pub(super) fn defer(&mut self, message: Upward) {
-        self.queue.push_back(message);
     }
 }
 
@@ -151,7 +144,7 @@ impl Net {
         let parcel = Parcel {
             to,
             stream: following.stream,
-            effects: server.engine().effects(),
+            effects: server.effects(),
             data: server.snapshot(),
         };
         self.exec.schedule(at, Event::Parcel(parcel));
@@ -163,7 +156,7 @@ impl Net {
         if state.masters.group.replicas == 0 {
             return;
         }
-        let engine = state.servers[node].engine();
+        let engine = &state.servers[node];
         let (effects, model) = (engine.effects(), engine.model());
         let changed = effects != std::mem::replace(&mut state.replicas.sent[node], effects);
         if let Some(id) = id
@@ -253,7 +246,7 @@ impl Net {
             return;
         }
         if state.stopped[state.conns[id].node] {
-            return self.exec.schedule(now + 20_000, Event::Waited(id));
+            return self.exec.after(20_000, Event::Waited(id));
         }
         let Some(mut waiting) = state.conns[id].waiting.take() else {
             return;
@@ -272,9 +265,9 @@ impl State {
     /// Returns the number of replicas that have confirmed all that was written on a connection.
     fn confirmed(&self, id: ConnId) -> usize {
         let link = &self.conns[id];
-        let written = match self.spoilt.elsewhere {
-            true => 0,
-            false => link.written,
+        let written = match self.planted {
+            Some(What::WaitsElsewhere) => 0,
+            _ => link.written,
         };
         let replicas = self.replicas.followers(link.node);
         let confirmed = |follows: &Following| follows.acked >= Some(written);

@@ -5,8 +5,14 @@ use std::collections::VecDeque;
 use redlatch_core::runtime::{Command, Outcome, Purpose, Push, Reply};
 use redlatch_embedded::engine::{SessionId, SessionKind};
 
-use super::{ConnId, Death, Downward, Net, State, Upward, link::Link, rights, strange::Strange};
-use crate::{exec::ProcId, faults::Fault, server::Server, world::Event};
+use super::{
+    ConnId, Death, Downward, Net, State, Upward,
+    link::Link,
+    refusals::{self, Strange},
+};
+use crate::{
+    exec::ProcId, faults::Fault, mutants::What, scripts::keys_of, server::Server, world::Event,
+};
 
 /// A request that the network has doubled.
 #[derive(Debug)]
@@ -28,11 +34,6 @@ pub(super) struct Pipeline {
     pub(super) outcomes: Vec<Outcome>,
 }
 
-fn is_script(command: &Command) -> bool {
-    let verb = command.args().next();
-    verb.is_some_and(|verb| verb.starts_with(b"EVAL"))
-}
-
 impl Net {
     pub(super) fn serve(&self, state: &mut State, id: ConnId, message: Upward) {
         let node = state.conns[id].node;
@@ -40,7 +41,8 @@ impl Net {
             Upward::Hello => self.accept(state, id),
             Upward::Request(request, batch, sent) => {
                 if let Some(waiting) = &mut state.conns[id].waiting {
-                    return waiting.defer(Upward::Request(request, batch, sent));
+                    let message = Upward::Request(request, batch, sent);
+                    return waiting.queue.push_back(message);
                 }
                 let pipeline = Pipeline {
                     request,
@@ -80,7 +82,7 @@ impl Net {
             request, outcomes, ..
         } = pipeline;
         if state.roll(Fault::ReplyLost) {
-            self.watch.fault(Fault::ReplyLost, now, || {
+            self.watch.fault(Fault::ReplyLost, || {
                 format!("connection {id} breaks before the answer is out")
             });
             self.tear_reply(state, id, request, outcomes);
@@ -102,9 +104,8 @@ impl Net {
             Purpose::PubSub => SessionKind::PubSub,
         };
         let result = if state.roll(Fault::DialFailure) {
-            self.watch.fault(Fault::DialFailure, self.exec.now(), || {
-                format!("connection {id} is refused")
-            });
+            self.watch
+                .fault(Fault::DialFailure, || format!("connection {id} is refused"));
             Err("refused".to_owned())
         } else if death.is_some() {
             Err("nobody listens".to_owned())
@@ -134,15 +135,16 @@ impl Net {
         };
         let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
         self.replicate(state, node, Some(id));
-        self.watch.served(proc, command, &reply, sent, now);
+        self.watch.served(proc, command, &reply, sent);
         self.check_end(&state.servers[node], command, now);
-        let reply = if state.spoilt.refused {
-            rights::taken_for_done(command, reply, state.servers[node].time(now))
-        } else {
-            reply
+        let reply = match state.planted {
+            Some(What::DropsRefused) => {
+                refusals::taken_for_done(command, reply, state.servers[node].time(now))
+            }
+            _ => reply,
         };
         self.deliver(state, node);
-        if is_script(command) && state.roll(Fault::Doubled) {
+        if keys_of(command).is_some() && state.roll(Fault::Doubled) {
             let at = now + state.rng.between(1_000, 5_500_000);
             let copy = Copy {
                 node,
@@ -167,14 +169,13 @@ impl Net {
             return;
         }
         let now = self.exec.now();
-        self.watch.fault(Fault::Doubled, now, || {
+        self.watch.fault(Fault::Doubled, || {
             format!("a request of process {proc} arrives once more")
         });
         let session = state.servers[node].open(SessionKind::Command);
         let reply = state.servers[node].execute(session, &copy.command, now);
         self.replicate(&mut state, node, None);
-        self.watch
-            .served(proc, &copy.command, &reply, copy.sent, now);
+        self.watch.served(proc, &copy.command, &reply, copy.sent);
         self.check_end(&state.servers[node], &copy.command, now);
         self.deliver(&mut state, node);
         state.servers[node].close(session);
@@ -187,7 +188,7 @@ impl Net {
         }
         let whole = outcomes.len();
         let part = 1 + state.rng.index(whole - 1);
-        self.watch.fault(Fault::Torn, self.exec.now(), || {
+        self.watch.fault(Fault::Torn, || {
             format!("{part} of {whole} answers on connection {id} get out")
         });
         for outcome in &mut outcomes[part..] {
@@ -198,17 +199,9 @@ impl Net {
 
     /// Checks P6: every key that a script may have written has an expiry.
     fn check_end(&self, server: &Server, command: &Command, now: u64) {
-        if !is_script(command) {
-            return;
-        }
-        let mut args = command.args();
-        let number = args
-            .nth(2)
-            .and_then(|number| std::str::from_utf8(number).ok());
-        let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
         let time = server.time(now);
-        for key in args.take(number) {
-            if let Some(ttl) = server.engine().ttl(key, time) {
+        for key in keys_of(command).into_iter().flatten() {
+            if let Some(ttl) = server.ttl(key, time) {
                 let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
                 self.watch.lives(&String::from_utf8_lossy(key), ttl);
             }
@@ -237,7 +230,7 @@ impl Net {
             let Some(id) = to else { continue };
             state.overhear(id, &delivery.push);
             if matches!(delivery.push, Push::Message { .. }) && state.roll(Fault::MessageLost) {
-                self.watch.fault(Fault::MessageLost, self.exec.now(), || {
+                self.watch.fault(Fault::MessageLost, || {
                     format!("a message on connection {id} is lost")
                 });
                 continue;

@@ -4,10 +4,7 @@ use super::{
     Net, State,
     masters::{Post, Seat},
 };
-use crate::{
-    plan::{Election, Finding},
-    server::Server,
-};
+use crate::plan::{Election, Finding};
 
 /// A part of the servers and clients that cannot reach the rest.
 #[derive(Clone, Debug)]
@@ -42,16 +39,21 @@ impl Apart {
 }
 
 impl State {
+    /// Returns the parts that cannot reach each other now.
+    fn parted(&self, now: u64) -> Option<&Apart> {
+        self.apart.as_ref().filter(|apart| now < apart.until)
+    }
+
     /// Returns the time from which two servers reach each other; zero if they do.
     pub(super) fn apart_until(&self, one: Seat, two: Seat, now: u64) -> u64 {
-        let apart = self.apart.as_ref().filter(|apart| now < apart.until);
+        let apart = self.parted(now);
         let apart = apart.filter(|apart| apart.minority[one] != apart.minority[two]);
         apart.map_or(0, |apart| apart.until)
     }
 
     /// Returns the time from which a client reaches a server again; `None` if it does.
     pub(super) fn cut_off_until(&self, client: usize, seat: Seat, now: u64) -> Option<u64> {
-        let apart = self.apart.as_ref().filter(|apart| now < apart.until)?;
+        let apart = self.parted(now)?;
         (!apart.reaches(client, seat)).then_some(apart.until)
     }
 
@@ -72,11 +74,7 @@ impl Net {
 
     /// Tells whether a part of the servers and clients cannot reach the rest.
     pub fn is_apart(&self) -> bool {
-        let now = self.exec.now();
-        self.state()
-            .apart
-            .as_ref()
-            .is_some_and(|apart| now < apart.until)
+        self.state().parted(self.exec.now()).is_some()
     }
 
     /// Returns the time from which a server or a sentinel hears from a master.
@@ -114,7 +112,7 @@ impl Net {
         let now = self.exec.now();
         let Post { epoch, seat } = state.masters.posts[shard];
         let mut able = state.replicas.in_step(seat);
-        if let Some(apart) = state.apart.as_ref().filter(|apart| now < apart.until) {
+        if let Some(apart) = state.parted(now) {
             able.retain(|(other, _)| !apart.minority[*other]);
         }
         let (seat, _) = match election {
@@ -195,7 +193,7 @@ impl Net {
             }
         }
         if group.replicas > 0 && group.finding == Finding::Cluster {
-            state.servers.iter_mut().for_each(Server::keep_messages);
+            state.servers.iter_mut().for_each(|it| it.keep_messages());
         }
     }
 }

@@ -137,26 +137,21 @@ impl Conn for SimConn {
         let len = batch.len();
         let answer = {
             let mut state = self.net.state();
-            if state.conns[self.id].open {
-                let now = self.net.exec.now();
-                let (sender, answer) = oneshot::channel();
-                let link = &mut state.conns[self.id];
-                link.requests += 1;
-                let request = link.requests;
-                link.pending.insert(request, sender);
-                self.net
-                    .post_up(&mut state, self.id, Upward::Request(request, batch, now));
-                Some(answer)
-            } else {
-                None
+            let link = &mut state.conns[self.id];
+            if !link.open {
+                return vec![Outcome::NotSent("the connection is gone".to_owned()); len];
             }
+            let (sender, answer) = oneshot::channel();
+            link.requests += 1;
+            let request = link.requests;
+            link.pending.insert(request, sender);
+            let message = Upward::Request(request, batch, self.net.exec.now());
+            self.net.post_up(&mut state, self.id, message);
+            answer
         };
-        match answer {
-            Some(answer) => answer
-                .await
-                .unwrap_or_else(|_| vec![Outcome::Unknown("the connection broke".to_owned()); len]),
-            None => vec![Outcome::NotSent("the connection is gone".to_owned()); len],
-        }
+        answer
+            .await
+            .unwrap_or_else(|_| vec![Outcome::Unknown("the connection broke".to_owned()); len])
     }
 }
 

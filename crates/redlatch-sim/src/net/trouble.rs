@@ -27,7 +27,7 @@ impl Net {
             0
         };
         if late > 0 && survivors > 0 {
-            self.watch.fault(Fault::LateBytes, now, || {
+            self.watch.fault(Fault::LateBytes, || {
                 format!("bytes of connection {id} linger for {} ms", late / 1000)
             });
         }
@@ -36,7 +36,7 @@ impl Net {
             // A client that only receives notices the end later, and misses the messages in
             // between.
             delay += state.rng.below(300_000);
-            self.watch.unsubscribed(state.conns[id].proc, now);
+            self.watch.unsubscribed(state.conns[id].proc);
         }
         let link = &mut state.conns[id];
         link.severed = true;
@@ -44,8 +44,7 @@ impl Net {
         link.upward.hold(now + late);
         link.downward.hold(now);
         if told {
-            self.exec
-                .schedule(now + delay, Event::Down(id, Downward::Closed));
+            self.exec.after(delay, Event::Down(id, Downward::Closed));
         }
         // The server notices the end 1 s after the last of them.
         let bye = link.upward.last + 1_000_000;
@@ -118,7 +117,6 @@ impl Net {
 
     /// Breaks all connections of a server.
     pub(super) fn disconnect(&self, state: &mut State, node: usize) {
-        let now = self.exec.now();
         state.inbox[node].clear();
         for id in 0..state.conns.len() {
             if state.conns[id].node != node {
@@ -131,8 +129,7 @@ impl Net {
             link.upward.limit = Some(link.upward.arrived);
             if link.open && !link.severed {
                 link.severed = true;
-                self.exec
-                    .schedule(now + delay, Event::Down(id, Downward::Closed));
+                self.exec.after(delay, Event::Down(id, Downward::Closed));
             }
         }
     }

@@ -9,7 +9,7 @@ use super::{
 const NEVER: u8 = 100;
 
 /// A client.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Client {
     /// The step of the present call.
     pub phase: Phase,
@@ -43,9 +43,10 @@ struct Anchor {
 }
 
 /// The steps of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// No call.
+    #[default]
     Idle,
     /// A request has no answer yet.
     Asking,
@@ -92,18 +93,8 @@ pub struct Next {
 impl Client {
     pub(crate) fn new(calls: &[bool]) -> Self {
         Self {
-            phase: Phase::Idle,
-            rung: false,
             calls: calls.iter().rev().copied().collect(),
-            drawn: 0,
-            owner: 0,
-            attempt: 0,
-            waits: false,
-            by: 0,
-            copies: 0,
-            listed: false,
-            ahead: 0,
-            anchor: None,
+            ..Self::default()
         }
     }
 
@@ -221,7 +212,7 @@ impl Client {
     pub(crate) fn die(&mut self) {
         *self = Self {
             phase: Phase::Dead,
-            ..Self::new(&[])
+            ..Self::default()
         };
     }
 

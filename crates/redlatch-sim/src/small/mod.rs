@@ -23,9 +23,9 @@ use stateright::{Model, Property};
 use self::{
     client::{Client, Phase},
     laws::Ghost,
-    server::{Line, Server, Store, What},
+    server::{Line, Store, What},
 };
-use crate::mutants::Forgery;
+use crate::{faults::listed, mutants::Forgery};
 
 /// One step of time, in ms. The durations of a world are multiples of it.
 pub const TICK: u64 = 2_500;
@@ -46,33 +46,35 @@ pub enum Kind {
     Fair,
 }
 
-/// A rule of the protocol that the clients of a world break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// A lease counts from the reply, and not from the sending.
-    CountFromSend,
-    /// A holder trusts its lease for a tick too long.
-    Margin,
-    /// A request that is sent again has another attempt.
-    ResendSameId,
-    /// A caller that gives up sends no undo.
-    Undo,
-    /// An undo does not refuse late copies.
-    MarkCopies,
-    /// A request may act at any time.
-    ActBefore,
-    /// A grant counts although its lease has ended.
-    GrantExpired,
-    /// A late answer restores a lost hold.
-    LossIsFinal,
-    /// An undo does not remove the waiter.
-    StrikeOut,
-    /// A client does not ask for the allowance for other clocks.
-    Allowance,
-    /// A grant counts before a replica has confirmed it.
-    Confirm,
-    /// The lease of a granted message counts from the message.
-    DateBySending,
+listed! {
+    /// A rule of the protocol that the clients of a world break.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Broken {
+        /// A lease counts from the reply, and not from the sending.
+        CountFromSend,
+        /// A holder trusts its lease for a tick too long.
+        Margin,
+        /// A request that is sent again has another attempt.
+        ResendSameId,
+        /// A caller that gives up sends no undo.
+        Undo,
+        /// An undo does not refuse late copies.
+        MarkCopies,
+        /// A request may act at any time.
+        ActBefore,
+        /// A grant counts although its lease has ended.
+        GrantExpired,
+        /// A late answer restores a lost hold.
+        LossIsFinal,
+        /// An undo does not remove the waiter.
+        StrikeOut,
+        /// A client does not ask for the allowance for other clocks.
+        Allowance,
+        /// A grant counts before a replica has confirmed it.
+        Confirm,
+        /// The lease of a granted message counts from the message.
+        DateBySending,
+    }
 }
 
 impl Kind {
@@ -82,24 +84,6 @@ impl Kind {
             Self::Fair => "fair",
         }
     }
-}
-
-impl Broken {
-    /// All of them.
-    pub(crate) const ALL: [Self; 12] = [
-        Self::CountFromSend,
-        Self::Margin,
-        Self::ResendSameId,
-        Self::Undo,
-        Self::MarkCopies,
-        Self::ActBefore,
-        Self::GrantExpired,
-        Self::LossIsFinal,
-        Self::StrikeOut,
-        Self::Allowance,
-        Self::Confirm,
-        Self::DateBySending,
-    ];
 }
 
 /// What may happen, and how often.
@@ -267,8 +251,7 @@ impl State {
     /// The server serves a request.
     fn serve(&mut self, world: &World, who: u8, sent: Option<u8>, what: &What) {
         let now = self.server_now();
-        let server = Server::new(world);
-        let (line, messages, store) = server.serve(&self.store, who, what, now);
+        let (line, messages, store) = world.serve(&self.store, who, what, now);
         self.ghost.served(world, (who, what, &line), &store, now);
         self.store = store;
         if let Some(sent) = sent

@@ -36,10 +36,6 @@ impl Named {
     const fn kind(&self) -> &'static str {
         self.world.kind.name()
     }
-
-    fn is_alone(&self) -> bool {
-        self.world.calls.len() == 1
-    }
 }
 
 const WAIT: &[bool] = &[true];
@@ -143,7 +139,7 @@ pub fn explore(ticks: u8, kind: Option<&str>) -> bool {
         let wrong = match (explored.broken.is_empty(), named.breaks) {
             (false, false) => "a law is broken",
             (true, true) => "no law is broken",
-            (true, false) if !explored.reached && !named.is_alone() => "no caller waited",
+            (true, false) if !explored.reached && named.world.calls.len() > 1 => "no caller waited",
             _ => continue,
         };
         good = false;
@@ -160,6 +156,8 @@ struct Plant {
     kind: Option<&'static str>,
     broken: Option<Broken>,
     forgery: Option<Forgery>,
+    /// Whether no small world shows it.
+    unseen: bool,
 }
 
 impl Plant {
@@ -171,9 +169,10 @@ impl Plant {
             kind: None,
             broken: Some(rule),
             forgery: None,
+            unseen: false,
         });
         let scripts = ["lock", "fair"].into_iter().flat_map(|kind| {
-            let mutants = workload::find(kind).map_or(&[][..], |kind| kind.mutants());
+            let mutants = workload::find(kind).map_or(&[][..], |kind| kind.mutants);
             let texts = mutants
                 .iter()
                 .filter(|mutant| matches!(mutant.what, What::Script(..)));
@@ -182,6 +181,7 @@ impl Plant {
                 kind: Some(kind),
                 broken: None,
                 forgery: mutant.forgery(),
+                unseen: mutant.unseen,
             })
         });
         rules.chain(scripts)
@@ -204,7 +204,7 @@ impl Plant {
 pub fn hunt(ticks: u8, kind: Option<&str>) -> bool {
     let mut good = true;
     for plant in Plant::all().filter(|plant| kind.is_none_or(|kind| plant.kind == Some(kind))) {
-        let found = match UNSEEN.contains(&plant.name.as_str()) {
+        let found = match plant.unseen {
             true => Some("needs what no small world has".to_owned()),
             false => plant.find(ticks),
         };
@@ -217,23 +217,6 @@ pub fn hunt(ticks: u8, kind: Option<&str>) -> bool {
     }
     good
 }
-
-/// The planted faults in scripts that need a re-entry, a forced end, a time between two ticks, or
-/// more ticks.
-const UNSEEN: &[&str] = &[
-    "early-grant",
-    "entry-not-recorded",
-    "reentry-not-counted",
-    "reentry-shortens",
-    "release-frees-all",
-    "plain-release-frees-all",
-    "fair-dead-not-skipped",
-    "renewal-shortens",
-    "force-leaves-no-trace",
-    "force-hits-any-hold",
-    "forced-is-renewed",
-    "force-wakes-nobody",
-];
 
 impl Explored {
     /// Prints the ways to the broken laws.

@@ -9,6 +9,7 @@ use redlatch_embedded::engine::{
 use redlatch_lua::{Exclusive, FAIR, REENTRANT, Source};
 
 use super::{Broken, Grant, Kind, LEASE, REACH, TICK, World};
+use crate::workload::field;
 
 /// A request, with times in ticks of the server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,11 +141,7 @@ impl Store {
 
     fn field(&self, name: &str) -> Option<String> {
         let main = self.0.1.iter().find(|dump| dump.key == KEY.as_bytes())?;
-        let Contents::Hash(fields) = &main.contents else {
-            return None;
-        };
-        let field = fields.iter().find(|(field, _)| field == name.as_bytes())?;
-        String::from_utf8(field.1.clone()).ok()
+        field(main, name)
     }
 
     /// Returns the hold, ended or not, if the server has one.
@@ -210,9 +207,6 @@ impl fmt::Debug for Store {
     }
 }
 
-/// A server that serves one request.
-pub(crate) struct Server<'a>(&'a World);
-
 thread_local! {
     /// The scripts that it has compiled cost more than a request.
     static ENGINE: RefCell<(Engine, SessionId)> = RefCell::new(engine());
@@ -231,12 +225,8 @@ fn engine() -> (Engine, SessionId) {
     (engine, session)
 }
 
-impl<'a> Server<'a> {
-    pub(crate) const fn new(world: &'a World) -> Self {
-        Self(world)
-    }
-
-    /// Returns the reply, the messages, and the data afterwards.
+impl World {
+    /// Lets the server serve one request. Returns the reply, the messages, and the data afterwards.
     pub(crate) fn serve(
         &self,
         store: &Store,
@@ -273,14 +263,14 @@ impl<'a> Server<'a> {
     ) -> Reply {
         let keys = match script.name.ends_with("renew") {
             true => &[KEY][..],
-            false if self.0.kind == Kind::Fair => &[KEY, QUEUE, LIVES],
+            false if self.kind == Kind::Fair => &[KEY, QUEUE, LIVES],
             false => &[KEY, QUEUE],
         };
         let command = |verb: &str, text: &str| {
             let head = Command::new(verb).arg(text).arg(keys.len().to_string());
             let command = keys.iter().fold(head, Command::arg);
             let command = args.iter().fold(command, Command::arg);
-            let forgery = self.0.forgery.as_ref();
+            let forgery = self.forgery.as_ref();
             forgery
                 .and_then(|forgery| forgery.forge(&command))
                 .unwrap_or(command)
@@ -296,67 +286,56 @@ impl<'a> Server<'a> {
 
     /// Returns the script and arguments of a request, as the protocol page says.
     fn call(&self, who: u8, what: &What) -> (&'static Source, Vec<String>) {
-        let scripts: &Exclusive = match self.0.kind {
+        let scripts: &Exclusive = match self.kind {
             Kind::Plain => &REENTRANT,
             Kind::Fair => &FAIR.exclusive,
         };
         let client = CLIENTS[usize::from(who)].to_string();
-        match what {
-            What::Acquire { by, .. } => {
-                let head = vec![millis(*by).to_string(), client];
-                let args = head.into_iter().chain(self.term()).chain([String::new()]);
-                (
-                    &scripts.acquire,
-                    args.chain(self.entry(who, what)).collect(),
-                )
-            }
-            What::Renew { by, .. } => {
-                let head = vec![millis(*by).to_string(), client];
-                let args = head.into_iter().chain(self.term());
-                (&scripts.renew, args.chain(self.entry(who, what)).collect())
-            }
-            What::Release { .. } => {
-                let head = vec![client, KEPT.to_string()];
-                let args = head.into_iter().chain(self.entry(who, what));
-                (&scripts.release, args.collect())
-            }
-        }
-    }
-
-    /// Returns the arguments of the one entry.
-    fn entry(&self, who: u8, what: &What) -> Vec<String> {
-        let number = |number: u8| format!(":{number}");
+        let id = |number: u8| format!(":{number}");
         let or_empty = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
         let listed = |listed: bool, attempt, owner| match listed {
             true => self.address(who, attempt, owner),
             false => String::new(),
         };
+        let [lease, ttl] = self.term();
         match *what {
             What::Acquire {
                 owner,
                 attempt,
+                by,
                 waits,
-                ..
-            } => vec![
-                number(owner),
-                number(attempt),
-                or_empty(waits.then_some(u64::from(REACH) * TICK)),
-                listed(waits, attempt, owner),
-            ],
-            What::Renew { owner, token, .. } => vec![number(owner), token.to_string()],
+            } => {
+                let head = [millis(by).to_string(), client, lease, ttl, String::new()];
+                let entry = [
+                    id(owner),
+                    id(attempt),
+                    or_empty(waits.then_some(u64::from(REACH) * TICK)),
+                    listed(waits, attempt, owner),
+                ];
+                (&scripts.acquire, head.into_iter().chain(entry).collect())
+            }
+            What::Renew { owner, token, by } => {
+                let head = [millis(by).to_string(), client, lease, ttl];
+                let entry = [id(owner), token.to_string()];
+                (&scripts.renew, head.into_iter().chain(entry).collect())
+            }
             What::Release {
                 owner,
                 attempt,
                 void,
                 listed: is_listed,
                 token,
-            } => vec![
-                number(owner),
-                number(attempt),
-                or_empty(void.map(millis)),
-                listed(is_listed, attempt, owner),
-                or_empty(token),
-            ],
+            } => {
+                let head = [client, KEPT.to_string()];
+                let entry = [
+                    id(owner),
+                    id(attempt),
+                    or_empty(void.map(millis)),
+                    listed(is_listed, attempt, owner),
+                    or_empty(token),
+                ];
+                (&scripts.release, head.into_iter().chain(entry).collect())
+            }
         }
     }
 
@@ -368,15 +347,15 @@ impl<'a> Server<'a> {
 
     /// How much longer than the lease a hold lasts at the server, in ticks.
     fn allowance(&self) -> u8 {
-        u8::from(self.0.durable && self.0.keeps(Broken::Allowance))
+        u8::from(self.durable && self.keeps(Broken::Allowance))
     }
 
     fn address(&self, who: u8, attempt: u8, owner: u8) -> String {
         let client = CLIENTS[usize::from(who)];
         let mut address = format!("PUBLISH {CHANNEL}{client} {attempt}");
-        if self.0.kind == Kind::Fair {
+        if self.kind == Kind::Fair {
             address.push_str(&format!(" {owner}"));
-            if self.0.orders {
+            if self.orders {
                 let lease = u64::from(LEASE) * TICK;
                 let ttl = lease + KEPT;
                 address.push_str(&format!(" g{lease}.{ttl}.{attempt:016x}"));

@@ -1,6 +1,6 @@
 //! The interface between the observer and its checkers.
 
-use std::{any::Any, fmt};
+use std::{any::Any, collections::BTreeMap, fmt};
 
 use redlatch_core::LossCause;
 
@@ -88,14 +88,30 @@ pub enum Event<'a> {
     Over,
 }
 
+impl<'a> Event<'a> {
+    /// Returns the process, the name and the action that a worker of this kind reports.
+    pub fn deed<D: 'static>(&self) -> Option<(ProcId, usize, &'a D)> {
+        match *self {
+            Event::Did { proc, name, deed } => Some((proc, name, deed.downcast_ref()?)),
+            _ => None,
+        }
+    }
+}
+
 /// Returns the checkers of the promises that all kinds share.
 pub(super) fn general(names: usize) -> Vec<Box<dyn Checker>> {
     vec![
-        Box::new(Tokens::new(names)),
-        Box::new(Exclusion::new(names)),
+        Box::new(Tokens {
+            owners: vec![BTreeMap::new(); names],
+        }),
+        Box::new(Exclusion {
+            crowded: vec![false; names],
+        }),
         Box::<Notice>::default(),
         Box::<Lateness>::default(),
-        Box::new(HandOff::new(names)),
+        Box::new(HandOff {
+            freed: vec![None; names],
+        }),
         Box::<Holds>::default(),
     ]
 }

@@ -10,16 +10,10 @@ use crate::names::label;
 /// Checks after each step the names with guards of more than one hold.
 #[derive(Debug)]
 pub(super) struct Exclusion {
-    crowded: Vec<bool>,
+    pub(super) crowded: Vec<bool>,
 }
 
 impl Exclusion {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            crowded: vec![false; names],
-        }
-    }
-
     fn check(&mut self, view: &View, record: &mut Record) {
         for name in 0..view.names() {
             if !self.crowded[name] {

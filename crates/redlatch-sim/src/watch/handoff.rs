@@ -13,20 +13,15 @@ use crate::{names::label, scripts::Seen};
 /// Records per name when a release freed it, if it was not granted since.
 #[derive(Debug)]
 pub(super) struct HandOff {
-    freed: Vec<Option<u64>>,
+    pub(super) freed: Vec<Option<u64>>,
 }
 
 impl HandOff {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            freed: vec![None; names],
-        }
-    }
-
     fn look(&mut self, view: &View, record: &mut Record) {
         let conditions = &view.conditions;
         let hand_off = HAND_OFF + 6 * conditions.delay;
         let settling = SETTLING + 8 * conditions.delay;
+        let unheard = view.subscribed.values().any(|heard| !heard);
         for name in 0..view.names() {
             let Some(freed) = self.freed[name] else {
                 continue;
@@ -36,7 +31,7 @@ impl HandOff {
             } else {
                 freed.max(view.resubscribed)
             };
-            if (view.somebody_is_unsubscribed() && !conditions.calm) || view.now < from + hand_off {
+            if (unheard && !conditions.calm) || view.now < from + hand_off {
                 continue;
             }
             if view.now >= from + settling + hand_off {

@@ -10,13 +10,10 @@ mod history;
 mod lateness;
 mod notice;
 mod record;
-mod register;
-mod results;
 mod token;
 mod view;
 
 use std::{
-    any::Any,
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
@@ -27,11 +24,10 @@ use redlatch_core::{
     runtime::{Command, Reply},
 };
 
-use self::register::Register;
 pub use self::{
     checker::{Checker, Event},
     history::History,
-    record::{Lists, Record, Tally, Violation},
+    record::{Broken, Lists, Record, Story, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
 use crate::{
@@ -41,7 +37,7 @@ use crate::{
     plan::Plan,
     scripts::Ran,
     workload::Kind,
-    world::Options,
+    world::{Options, Report},
 };
 
 /// The observer of one run.
@@ -56,7 +52,8 @@ struct State {
     view: View,
     record: Record,
     checkers: Vec<Box<dyn Checker>>,
-    register: Register,
+    /// P3: the protected resources. They check tokens: per name, that of the last accepted write.
+    fences: Vec<u64>,
     next: Id,
     checked: u64,
 }
@@ -75,13 +72,13 @@ impl Watch {
         let scenario = options.scenario;
         let conditions = Conditions::of(faults, scenario);
         let mut checkers = checker::general(names);
-        checkers.extend(kind.checkers(names));
-        let history = History::new(options.history.as_ref(), seed, kind.name(), &conditions);
+        checkers.extend((kind.checkers)(names));
+        let history = History::new(options.history.as_ref(), seed, kind.name, &conditions);
         let state = State {
             view: View::new(Arc::clone(&exec), names, conditions),
             record: Record::new(options.told, conditions.expects_trouble, scenario, history),
             checkers,
-            register: Register::new(names),
+            fences: vec![0; names],
             next: 0,
             checked: 0,
         };
@@ -105,7 +102,8 @@ impl Watch {
     }
 
     /// Counts a fault.
-    pub fn fault(&self, fault: Fault, at: u64, text: impl FnOnce() -> String) {
+    pub fn fault(&self, fault: Fault, text: impl FnOnce() -> String) {
+        let at = self.exec.now();
         let record = &mut self.state().record;
         *record.tally.faults.entry(fault).or_default() += 1;
         record
@@ -210,13 +208,16 @@ impl Watch {
     pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
         let now = self.exec.now();
         let state = &mut *self.state();
-        let written = state.register.write(name, token);
+        let fence = state.fences[name];
+        let taken = token >= fence;
         state.record.story.say(now, || {
-            let verdict = if written.is_ok() { "taken" } else { "refused" };
+            let verdict = if taken { "taken" } else { "refused" };
             let name = label(name);
             format!("{who}'s write to {name} with token {token} is {verdict}")
         });
-        if let Err(fence) = written {
+        if taken {
+            state.fences[name] = token;
+        } else {
             state.record.tally.stopped += 1;
             if rightful {
                 let what = format!(
@@ -226,7 +227,7 @@ impl Watch {
                 state.record.violate("P3", now, what);
             }
         }
-        written.is_ok()
+        taken
     }
 
     /// Tells whether no other client may have had the name since this guard was granted: it was not
@@ -262,59 +263,36 @@ impl Watch {
         copy
     }
 
-    /// Records that the first server loses all data after this copy, or all data without one.
-    pub fn forgot(&self, copy: Option<u64>) {
-        self.state()
-            .note(&self.exec, |_| Some(Event::Forgot { copy }));
-    }
-
-    /// Records that one of several servers loses all data.
-    pub fn one_forgot(&self) {
-        self.state().note(&self.exec, |_| Some(Event::OneForgot));
+    /// Passes an event to the checkers.
+    pub fn notes(&self, event: Event<'_>) {
+        self.state().note(&self.exec, |_| Some(event));
     }
 
     /// Describes the waiting calls: the caller, the name, and the start of the wait.
     pub fn waiting(&self) -> String {
         let now = self.exec.now();
         let state = self.state();
-        let calls = state.view.calls.values();
-        let calls: Vec<_> = calls
-            .map(|call| {
-                let since = (now - call.since) / 1_000;
-                format!(
-                    "process {} for {} since {since} ms",
-                    call.proc,
-                    label(call.name)
-                )
-            })
-            .collect();
-        calls.join(", ")
-    }
-
-    /// Passes an action of a worker to the checkers of its kind.
-    pub fn did(&self, proc: ProcId, name: usize, deed: &dyn Any) {
-        let event = Event::Did { proc, name, deed };
-        self.state().note(&self.exec, |_| Some(event));
+        let calls = state.view.calls.values().map(|call| {
+            let (proc, name, since) = (call.proc, label(call.name), (now - call.since) / 1_000);
+            format!("process {proc} for {name} since {since} ms")
+        });
+        calls.collect::<Vec<_>>().join(", ")
     }
 
     /// Records that the server has run a command.
-    pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
+    pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64) {
+        let now = self.exec.now();
         let mut state = self.state();
         let runs = Ran::all(command, reply);
         if runs.is_empty() {
             state.record.story.say(now, || {
                 // The other arguments may differ between machines.
-                let words: Vec<_> = command
-                    .args()
-                    .take(2)
-                    .map(String::from_utf8_lossy)
-                    .collect();
-                let failed = reply.as_ref().err().map(|error| format!(": {error}"));
-                format!(
-                    "the server runs {}{}",
-                    words.join(" "),
-                    failed.unwrap_or_default()
-                )
+                let words = command.args().take(2).map(String::from_utf8_lossy);
+                let words = words.collect::<Vec<_>>().join(" ");
+                match reply {
+                    Ok(_) => format!("the server runs {words}"),
+                    Err(error) => format!("the server runs {words}: {error}"),
+                }
             });
             return;
         }
@@ -335,7 +313,7 @@ impl Watch {
     fn ran(&self, state: &mut State, proc: ProcId, ran: &Ran<'_>, sent: u64) {
         let now = self.exec.now();
         state.record.story.say(now, || ran.to_string());
-        let seen = self.kind.seen(ran);
+        let seen = (self.kind.seen)(ran);
         let event = Event::Ran {
             proc,
             ran,
@@ -349,7 +327,7 @@ impl Watch {
     /// Checks P6: every key has an expiry at any time, whatever dies. `ttl` is its remaining time
     /// in ms.
     pub fn lives(&self, key: &str, ttl: Option<u64>) {
-        match (self.kind.lives(key, &self.plan), ttl) {
+        match ((self.kind.lives)(key, &self.plan), ttl) {
             (Some(_), None) => self.violate("P6", format!("{key} has no end")),
             (Some(most), Some(ttl)) if ttl > most => {
                 self.violate("P6", format!("{key} may live on for {ttl} ms"));
@@ -359,15 +337,16 @@ impl Watch {
     }
 
     /// Records that a process receives messages from now on.
-    pub fn subscribed(&self, proc: ProcId, now: u64) {
+    pub fn subscribed(&self, proc: ProcId) {
+        let now = self.exec.now();
         let view = &mut self.state().view;
         view.subscribed.insert(proc, true);
         view.resubscribed = now;
     }
 
     /// Records that a process no longer receives messages.
-    pub fn unsubscribed(&self, proc: ProcId, now: u64) {
-        let alive = self.exec.is_alive(proc);
+    pub fn unsubscribed(&self, proc: ProcId) {
+        let (now, alive) = (self.exec.now(), self.exec.is_alive(proc));
         let view = &mut self.state().view;
         if alive {
             view.subscribed.insert(proc, false);
@@ -392,6 +371,44 @@ impl Watch {
             state.checked = state.view.now;
             state.note(&self.exec, |_| Some(Event::Looked));
         }
+    }
+
+    /// Returns the results of a run of `steps` steps.
+    pub fn report(&self, seed: u64, steps: u64) -> Report {
+        let (now, mut state) = (self.exec.now(), self.state());
+        let healed = state.view.healed;
+        let record = &mut state.record;
+        Report {
+            seed,
+            kind: self.kind.name,
+            violations: record.violations.clone(),
+            two_holders: record.two_holders,
+            tally: record.tally.clone(),
+            lasted: now,
+            converged: healed.map_or(0, |healed| now - healed),
+            steps,
+            story: record.story.take(),
+        }
+    }
+
+    /// Drops the references that the observer holds.
+    pub fn clear(&self) {
+        let claims = std::mem::take(&mut self.state().view.claims);
+        drop(claims);
+    }
+
+    /// Records that the run is over and nothing of it is left.
+    pub fn over(&self) {
+        let mut state = self.state();
+        state.note(&self.exec, |_| Some(Event::Over));
+        if let Some(history) = &mut state.record.history {
+            history.over();
+        }
+    }
+
+    /// Returns the true time in µs.
+    pub fn now(&self) -> u64 {
+        self.exec.now()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -139,7 +139,7 @@ fn look(view: &View, record: &mut Record) {
         let overdue = claim.clock.read(now) >= until + GRAIN && now >= claim.delivered + GRAIN;
         let broken = if overdue && !claim.told && runs {
             "is past its deadline and was not told"
-        } else if claim.told && claim.believes_again(now) {
+        } else if claim.told && claim.stands(claim.clock.read(now)) {
             "was told of its loss and believes again"
         } else {
             continue;

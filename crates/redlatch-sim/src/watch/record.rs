@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::history::History;
-use crate::{faults::Fault, scenarios::Scenario, story::Story};
+use crate::{faults::Fault, scenarios::Scenario};
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,9 @@ pub struct Violation {
     /// The description.
     pub what: String,
 }
+
+/// A broken promise and its description.
+pub type Broken = Option<(&'static str, String)>;
 
 /// The sums of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,19 @@ pub struct Lists {
     pub largest: u64,
     /// The number of all entries.
     pub entries: u64,
+}
+
+impl Tally {
+    /// Adds the sums of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.grants += other.grants;
+        self.stopped += other.stopped;
+        self.losses += other.losses;
+        self.lists.add(&other.lists);
+        for (&fault, count) in &other.faults {
+            *self.faults.entry(fault).or_default() += count;
+        }
+    }
 }
 
 impl Lists {
@@ -88,6 +104,13 @@ impl Record {
         }
     }
 
+    /// Records a broken promise, if there is one.
+    pub fn judge(&mut self, broken: Broken, at: u64) {
+        if let Some((promise, what)) = broken {
+            self.violate(promise, at, what);
+        }
+    }
+
     /// Records a broken promise.
     pub fn violate(&mut self, promise: &'static str, at: u64, what: String) {
         if self.expects_trouble && promise == "P1" {
@@ -96,14 +119,12 @@ impl Record {
                 .say(at, || format!("!!! two holders, as expected: {what}"));
             return;
         }
-        let asked = |scenario: &Scenario| scenario.asked.contains(&promise);
-        let kept =
-            matches!(promise, "P2" | "P3" | "P4" | "P11") || self.scenario.is_some_and(asked);
-        if self.expects_trouble && !kept
-            || self
-                .scenario
-                .is_some_and(|scenario| scenario.excuses(promise))
-        {
+        let (asked, excused) = self.scenario.map_or((false, false), |scenario| {
+            let among = |promises: &[&str]| promises.contains(&promise);
+            (among(scenario.asked), among(scenario.excused))
+        });
+        let kept = matches!(promise, "P2" | "P3" | "P4" | "P11") || asked;
+        if excused || self.expects_trouble && !kept {
             return;
         }
         self.story
@@ -111,5 +132,47 @@ impl Record {
         if self.violations.len() < 20 {
             self.violations.push(Violation { promise, at, what });
         }
+    }
+}
+
+/// The story of a run: a log line per event, recorded only on request.
+#[derive(Debug, Default)]
+pub struct Story {
+    told: bool,
+    lines: Vec<String>,
+    names: Vec<(String, String)>,
+}
+
+impl Story {
+    /// Starts a story. It records nothing unless `told`.
+    pub fn new(told: bool) -> Self {
+        Self {
+            told,
+            ..Self::default()
+        }
+    }
+
+    /// Replaces an identity by a name in all later lines.
+    pub fn call_by(&mut self, id: &str, name: &str) {
+        if self.told {
+            self.names.push((id.to_owned(), name.to_owned()));
+        }
+    }
+
+    /// Adds a line.
+    pub fn say(&mut self, at: u64, text: impl FnOnce() -> String) {
+        if !self.told {
+            return;
+        }
+        let mut line = format!("{:>4}.{:06}  {}", at / 1_000_000, at % 1_000_000, text());
+        for (id, name) in &self.names {
+            line = line.replace(id, name);
+        }
+        self.lines.push(line);
+    }
+
+    /// Takes the lines.
+    pub fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
     }
 }

@@ -13,15 +13,7 @@ use crate::names::label;
 /// Records per name the owner of each token.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    owners: Vec<BTreeMap<u64, Arc<str>>>,
-}
-
-impl Tokens {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            owners: vec![BTreeMap::new(); names],
-        }
-    }
+    pub(super) owners: Vec<BTreeMap<u64, Arc<str>>>,
 }
 
 impl Checker for Tokens {

@@ -157,8 +157,8 @@ impl Conditions {
     pub fn of(faults: &Faults, scenario: Option<&Scenario>) -> Self {
         Self {
             calm: faults.is_calm(),
-            calm_but_for_pubsub: faults.is_calm_but_for_pubsub(),
-            calm_but_for_messages: faults.is_calm_but_for_messages(),
+            calm_but_for_pubsub: faults.is_calm_but_for(&[Fault::PubSubCut]),
+            calm_but_for_messages: faults.is_calm_but_for(&[Fault::PubSubCut, Fault::MessageLost]),
             expects_trouble: faults.expects_trouble()
                 || scenario.is_some_and(|scenario| scenario.expects_trouble),
             loses_writes: faults.loses_writes(),
@@ -233,11 +233,6 @@ impl View {
         }
     }
 
-    /// Tells whether any process has lost its subscriptions.
-    pub fn somebody_is_unsubscribed(&self) -> bool {
-        self.subscribed.values().any(|heard| !heard)
-    }
-
     /// Tells whether a process has lost its subscriptions and not restored them.
     pub fn is_unsubscribed(&self, proc: ProcId) -> bool {
         self.subscribed.get(&proc) == Some(&false)
@@ -273,29 +268,18 @@ impl Claim {
     /// Tells whether the holder may rely on the guard, by its deadline and by its state. The check
     /// does not change the guard.
     pub fn believes(&self, now: u64) -> bool {
-        if self.told {
-            return false;
-        }
         let now = self.clock.read(now);
-        let Some(guard) = self.sight.upgrade() else {
-            return false;
-        };
-        let until = micros(guard.valid_until().since_origin());
-        if now + GRAIN >= until {
-            return now < until;
-        }
-        !matches!(guard.state(), HoldState::Lost(_))
+        let near = |until: u64| now < until && now + GRAIN >= until;
+        !self.told && (self.valid_until().is_some_and(near) || self.stands(now))
     }
 
-    /// Tells whether the guard reports itself as valid again, although its holder may have been
-    /// told of a loss.
-    pub fn believes_again(&self, now: u64) -> bool {
-        let now = self.clock.read(now);
-        let Some(guard) = self.sight.upgrade() else {
-            return false;
-        };
-        let until = micros(guard.valid_until().since_origin());
-        now + GRAIN < until && !matches!(guard.state(), HoldState::Lost(_))
+    /// Tells whether the guard reports itself as valid, and its deadline is not near. `now` is the
+    /// time of its clock.
+    pub(super) fn stands(&self, now: u64) -> bool {
+        self.sight.upgrade().is_some_and(|guard| {
+            let until = micros(guard.valid_until().since_origin());
+            now + GRAIN < until && !matches!(guard.state(), HoldState::Lost(_))
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! One life of one client: it connects, starts its workers, and leaves nothing behind.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, ClientBuilder, Error,
@@ -14,10 +14,12 @@ use super::{
 };
 use crate::{
     exec::ProcId,
+    mutants::What,
     net::{SimTransport, address_of, addresses},
     plan::Finding,
     rng::Rng,
     runtime::{Clock, SimRuntime},
+    watch::Event,
     world::Shared,
 };
 
@@ -54,14 +56,13 @@ impl Life {
         self.say(|| "is connected".to_owned());
         let kind = self.shared.kind;
         for client in &clients {
-            kind.prepare(client, self.shared.plan.names).await;
+            (kind.prepare)(client, self.shared.plan.names).await;
         }
-        let workers = self.shared.plan.workers;
-        for number in 0..workers {
+        for number in 0..self.shared.plan.workers {
             let worker = Worker::new(Arc::clone(&self), &clients, number, rng.fork());
             self.runtime.spawn("worker", Box::pin(worker.work()));
         }
-        self.shared.done.of(self.number, workers).await;
+        self.shared.all_ended(self.number).await;
         for client in &clients {
             self.finish(client).await;
         }
@@ -103,12 +104,13 @@ impl Life {
         let plan = &self.shared.plan;
         let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc, self.number);
         let runtime: Arc<dyn Runtime> = Arc::clone(&self.runtime) as _;
-        let allowance = match self.shared.spoilt.allowance {
-            true => 0,
-            false => plan.allowance,
-        };
-        if self.shared.spoilt.ids && self.number < 2 {
-            self.runtime.repeat_identity(self.shared.seed);
+        let mut allowance = plan.allowance;
+        match self.shared.planted {
+            Some(What::AsksNoAllowance) => allowance = 0,
+            Some(What::IdsCollide) if self.number < 2 => {
+                self.runtime.repeat_identity(self.shared.seed);
+            }
+            _ => {}
         }
         let (servers, all) = (plan.group.servers(), plan.group.all());
         let builder: ClientBuilder = match plan.group.finding {
@@ -118,9 +120,9 @@ impl Life {
             Finding::Sentinels => ClientBuilder::sentinel("main", addresses(servers..all)),
         };
         #[cfg(redlatch_sim)]
-        let builder = match self.shared.broken {
-            Some(rule) => builder.rules(redlatch_core::family::Rules::all_but(rule)),
-            None => builder,
+        let builder = match self.shared.planted {
+            Some(What::Client(rule)) => builder.rules(redlatch_core::family::Rules::all_but(rule)),
+            _ => builder,
         };
         builder
             .server_clock_allowance(Duration::from_millis(allowance))
@@ -141,19 +143,23 @@ impl Life {
         select! {
             biased;
             () = client.settled() => {}
-            () = self.sleep(20_000_000) => self.shared.watch.violate("P11", format!("c{} does not settle", self.number)),
+            () = self.sleep(20_000_000) => {
+                let what = format!("c{} does not settle", self.number);
+                self.shared.watch.violate("P11", what);
+            }
         }
-        let tables = client.tables();
+        let (number, tables) = (self.number, client.tables());
         if tables != redlatch_core::Tables::default() {
-            self.shared.watch.violate(
-                "P10",
-                format!(
-                    "c{} has done its work, and its tables hold {tables:?}",
-                    self.number
-                ),
-            );
+            let what = format!("c{number} has done its work, and its tables hold {tables:?}");
+            self.shared.watch.violate("P10", what);
         }
         self.shared.finished(self.number, client.id().as_str());
+    }
+
+    /// Reports an action of this life's workers to the checkers of its kind.
+    pub(super) fn did(&self, name: usize, deed: &dyn Any) {
+        let proc = self.proc;
+        self.shared.watch.notes(Event::Did { proc, name, deed });
     }
 
     pub(super) async fn sleep(&self, micros: u64) {

@@ -7,7 +7,7 @@ use std::{
 
 use redlatch_core::{Error, ErrorKind};
 
-use super::{Acquiring, Worker};
+use super::{Acquiring, Work, Worker, worker::fragile};
 use crate::{faults::Fault, names::label};
 
 /// How long a worker waited for a call.
@@ -17,17 +17,6 @@ pub(super) enum Waited {
     ToTheEnd,
     /// For a while. The call may have returned before.
     ForAWhile,
-}
-
-/// A way to give a guard up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The guard is dropped.
-    Drop,
-    /// Its release is polled so many times and dropped.
-    DropRelease { polls: u64 },
-    /// Its release is awaited.
-    Release,
 }
 
 impl Worker {
@@ -118,36 +107,47 @@ impl Worker {
         }
     }
 
-    /// Draws a way to give a guard up.
-    pub(super) fn draw_end(&mut self) -> End {
+    /// Gives a guard up in one of the many ways: drops it, or drops its release half-way. Returns
+    /// it if its release is to be awaited.
+    pub(super) async fn gives_up<H, F: Future + Unpin>(
+        &mut self,
+        held: H,
+        release: impl FnOnce(H) -> Option<F>,
+    ) -> Option<H> {
         match self.rng.below(10) {
-            0..=3 => End::Drop,
-            4 if self.has(Fault::Cancel) => End::DropRelease {
-                polls: self.rng.between(1, 4),
-            },
-            _ => End::Release,
+            0..=3 => drop(held),
+            4 if self.has(Fault::Cancel) => {
+                let polls = self.rng.between(1, 4);
+                if let Some(release) = release(held) {
+                    let _ = fragile(release, polls).await;
+                }
+            }
+            _ => return Some(held),
         }
+        None
     }
 
     /// Ends a hold by force, at once or as `after_lease` says. May take `limit` µs.
-    pub(super) async fn forces<F>(
+    pub(super) fn forces<F>(
         &mut self,
         name: usize,
         limit: u64,
         force: F,
         after_lease: fn(F) -> F,
-    ) where
-        F: IntoFuture<Output: fmt::Debug, IntoFuture: Send> + Send,
+    ) -> Work<'_>
+    where
+        F: IntoFuture<Output: fmt::Debug, IntoFuture: Send> + Send + 'static,
     {
-        let gentle = self.rng.chance(500);
-        let force = if gentle { after_lease(force) } else { force };
-        self.inject(Fault::Force, || {
-            format!("releases {} by force", label(name))
-        });
-        let forced = self
-            .timed("force_release", limit, force.into_future())
-            .await;
-        self.say(|| format!("has forced {}: {forced:?}", label(name)));
+        Box::pin(async move {
+            let gentle = self.rng.chance(500);
+            let force = if gentle { after_lease(force) } else { force };
+            self.inject(Fault::Force, || {
+                format!("releases {} by force", label(name))
+            });
+            let forced = self.timed("force_release", limit, force.into_future());
+            let forced = forced.await;
+            self.say(|| format!("has forced {}: {forced:?}", label(name)));
+        })
     }
 }
 

@@ -108,3 +108,39 @@ impl Terms {
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
+
+/// Begins the acquisition that `$terms` ask for: the one that does not wait, the one that waits for
+/// `$wait`, or the one that waits without a limit. `$options` are called on its builder, and then
+/// the lease is set.
+macro_rules! acquiring {
+    (
+        $terms:expr, $once:expr, |$wait:ident| $bounded:expr, $patient:expr; $($options:tt)*
+    ) => {
+        match $terms.how {
+            $crate::workload::How::Once => {
+                $crate::workload::terms::leased!($terms, $once $($options)*)
+            }
+            $crate::workload::How::For($wait) => {
+                $crate::workload::terms::leased!($terms, $bounded $($options)*)
+            }
+            $crate::workload::How::Patiently => {
+                let future = $crate::workload::terms::leased!($terms, $patient $($options)*);
+                Box::pin(async move { future.await.map(Some) })
+            }
+        }
+    };
+}
+
+/// Sets the lease of a builder, and runs it.
+macro_rules! leased {
+    ($terms:expr, $($builder:tt)*) => {{
+        let builder = $($builder)*;
+        let builder = if $terms.renewed {
+            builder.renewed_lease($terms.lease)
+        } else {
+            builder.lease($terms.lease)
+        };
+        std::future::IntoFuture::into_future(builder)
+    }};
+}
+pub(super) use {acquiring, leased};

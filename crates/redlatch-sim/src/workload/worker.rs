@@ -1,10 +1,10 @@
 //! One of the tasks of a client, and the steps that the workers of all kinds share.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::Poll,
 };
 
 use redlatch_core::{Client, LossCause, Owner, runtime::Runtime};
@@ -13,10 +13,11 @@ use tokio::{select, sync::oneshot};
 use super::{Acquiring, Guard, Life};
 use crate::{
     faults::Fault,
+    mutants::What,
     names::{label, name_of},
     plan::Plan,
     rng::Rng,
-    watch::{Claim, Id, Part, Sight, Watch},
+    watch::{Claim, Id, Part, Sight, Waits, Watch},
 };
 
 /// A task that runs rounds until all is healed, and then acquires everything once.
@@ -50,14 +51,14 @@ impl Worker {
     pub(super) async fn work(mut self) {
         let kind = self.life.shared.kind;
         while !self.life.shared.is_healed() && self.life.shared.takes_round(self.life.number) {
-            kind.round(&mut self).await;
+            (kind.round)(&mut self).await;
         }
         self.life.shared.rests(self.life.number);
         self.life.shared.healed().await;
         for name in 0..self.plan().names {
-            kind.get_on(&mut self, name).await;
+            (kind.get_on)(&mut self, name).await;
         }
-        self.life.shared.done.one(self.life.number);
+        self.life.shared.ended(self.life.number);
     }
 
     /// Returns the measures of this seed.
@@ -87,9 +88,8 @@ impl Worker {
 
     /// Counts a fault that this worker is about to inject.
     pub fn inject(&self, fault: Fault, text: impl FnOnce() -> String) {
-        let now = self.life.shared.exec.now();
-        let text = || format!("{} {}", self.label, text());
-        self.watch().fault(fault, now, text);
+        self.watch()
+            .fault(fault, || format!("{} {}", self.label, text()));
     }
 
     /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
@@ -176,7 +176,7 @@ impl Worker {
     /// Returns the acquisition as its caller sees it: the library's, or one that a planted fault
     /// has changed.
     pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
-        if !self.life.shared.spoilt.detaches {
+        if !matches!(self.life.shared.planted, Some(What::Detached)) {
             return future;
         }
         let (done, result) = oneshot::channel();
@@ -214,6 +214,11 @@ impl Worker {
             );
             self.watch().violate("P10", what);
         }
+    }
+
+    /// Shows the start of an acquisition to the observer.
+    pub(super) fn asks(&self, name: usize, waits: Waits) -> Id {
+        self.watch().asks(self.life.proc, name, waits)
     }
 
     /// Shows a guard to the observer, and also reports its loss.
@@ -263,6 +268,12 @@ impl Worker {
         id
     }
 
+    /// Writes to what the name protects, under a guard that has just passed its check.
+    pub(super) fn writes(&self, claim: Id, name: usize, token: u64) {
+        let rightful = self.watch().is_rightful(claim);
+        self.watch().writes(&self.label, name, token, rightful);
+    }
+
     /// Sends a write that arrives after `micros`, even if its sender is gone.
     pub fn writes_late(&self, micros: u64, name: usize, token: u64) {
         let (watch, who) = (Arc::clone(&self.life.shared.watch), self.label.clone());
@@ -275,32 +286,20 @@ impl Worker {
 
 /// Polls `future` at most `polls` times and then drops it.
 pub(super) fn fragile<F: Future + Unpin>(
-    future: F,
-    polls: u64,
+    mut future: F,
+    mut polls: u64,
 ) -> impl Future<Output = Option<F::Output>> {
-    Fragile { future, polls }
-}
-
-struct Fragile<F> {
-    future: F,
-    polls: u64,
-}
-
-impl<F: Future + Unpin> Future for Fragile<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.polls == 0 {
+    poll_fn(move |context| {
+        if polls == 0 {
             return Poll::Ready(None);
         }
-        self.polls -= 1;
-        let last = self.polls == 0;
-        match Pin::new(&mut self.future).poll(context) {
+        polls -= 1;
+        match Pin::new(&mut future).poll(context) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if last => Poll::Ready(None),
+            Poll::Pending if polls == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
-    }
+    })
 }
 
 impl std::fmt::Debug for Worker {

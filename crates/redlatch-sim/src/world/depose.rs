@@ -31,7 +31,7 @@ impl World {
         let until = due + self.rng.between(1_000, shared.plan.lease * 3_000);
         let best = shared.plan.election == Election::Best;
         let apart = (best || self.rng.chance(700)).then(|| self.draw_parts(shard, until));
-        self.shared.watch.fault(Fault::TwoMasters, now, || {
+        self.shared.watch.fault(Fault::TwoMasters, || {
             let span = (due - now) / 1_000;
             format!("a replica takes over shard {shard} in {span} ms: {apart:?}")
         });

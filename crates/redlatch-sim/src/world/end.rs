@@ -1,11 +1,7 @@
 //! The state that may be left at the end.
 
 use super::World;
-use crate::{
-    exec::lock,
-    faults::Fault,
-    names::{label, name_of},
-};
+use crate::{exec::lock, faults::Fault, names::label};
 
 impl World {
     /// Checks P6 and P10. All workers are done and settled, so nothing of theirs is left. Nothing
@@ -31,24 +27,15 @@ impl World {
     /// those that are `wrong`.
     fn check_left(&self, after: u64, why: &str, wrong: impl Fn(&str) -> bool) {
         let shared = &self.shared;
-        let state = shared.net.state();
-        let dumps = state.leading().flat_map(|server| {
-            let now = server.time(shared.exec.now() + after);
-            let dump = server.engine().dump(now);
-            dump.into_iter().map(move |key| (now, key))
-        });
-        for (now, key) in dumps {
-            let text = String::from_utf8_lossy(&key.key).into_owned();
-            let Some(name) = name_of(&text).map(label) else {
-                continue;
-            };
-            for holder in shared.kind.holders(&key, now.millis()) {
+        for (now, name, key) in shared.keys(after) {
+            let name = label(name);
+            for holder in (shared.kind.holders)(&key, now) {
                 if wrong(&holder) {
                     let what = format!("{holder} still has {name} {why}");
                     shared.watch.violate("P6", what);
                 }
             }
-            for waiter in shared.kind.waiters(&key) {
+            for waiter in (shared.kind.waiters)(&key) {
                 if wrong(&waiter) {
                     let what = format!("{waiter} still waits for {name} {why}");
                     shared.watch.violate("P6", what);

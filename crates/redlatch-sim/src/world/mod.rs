@@ -9,7 +9,7 @@ use std::{
     fs::File,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -22,7 +22,8 @@ use tracing_subscriber::{
     registry,
 };
 
-pub use self::shared::{Done, Shared};
+use self::shared::Progress;
+pub use self::shared::Shared;
 use crate::{
     exec::{Exec, ProcId, Step, lock},
     faults::{Fault, Faults},
@@ -31,7 +32,7 @@ use crate::{
     net::{ConnId, Copy, Downward, Net, Parcel, Post, Seat, Upward},
     plan::Plan,
     rng::Rng,
-    runtime::Clock,
+    runtime::{Clock, SimRuntime},
     scenarios::Scenario,
     server::Server,
     watch::{Tally, Violation, Watch},
@@ -97,7 +98,7 @@ pub struct Options {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
@@ -160,17 +161,7 @@ pub fn run(seed: u64, options: &Options) -> Report {
         }
     };
     let shared = Arc::clone(&world.shared);
-    let report = Report {
-        seed,
-        kind: shared.kind.name(),
-        violations: shared.watch.violations(),
-        two_holders: shared.watch.saw_two_holders(),
-        tally: shared.watch.tally(),
-        lasted: shared.exec.now(),
-        converged: shared.watch.healed_for(),
-        steps,
-        story: shared.watch.story(),
-    };
+    let report = shared.watch.report(seed, steps);
     shared.watch.clear();
     shared.exec.clear();
     shared.watch.over();
@@ -201,14 +192,14 @@ impl World {
         let mut rng = Rng::new(seed);
         let faults = options.draw_faults(&mut rng);
         let mut plan = Plan::draw(&mut rng, &faults)
-            .over(kind.nodes(), seed, &faults)
+            .over(kind.nodes, seed, &faults)
             .crowded(seed);
         if let Some(scenario) = options.scenario {
             plan = plan.within(scenario, seed);
         }
         let exec = Exec::new(rng.fork(), rng.below(1_000));
         let watch = Watch::new(Arc::clone(&exec), seed, kind, &plan, &faults, options);
-        let spoilt = options.mutant.map(Mutant::spoils).unwrap_or_default();
+        let planted = options.mutant.map(|mutant| mutant.what);
         let servers = servers(&mut rng, &plan, options);
         let net = Net::new(
             Arc::clone(&exec),
@@ -216,25 +207,25 @@ impl World {
             servers,
             plan.group,
             faults.clone(),
-            spoilt,
+            planted,
             Arc::clone(&watch),
         );
-        watch.say(|| format!("seed {seed}, kind {}: {plan:?}", kind.name()));
+        watch.say(|| format!("seed {seed}, kind {}: {plan:?}", kind.name));
         watch.say(|| format!("faults: {:?}", faults.active()));
-        let outside = exec.process();
+        let (clock, proc) = (Clock::steady(0, 0), exec.process());
+        let outside = SimRuntime::new(Arc::clone(&exec), proc, clock, Rng::new(0));
+        let progress = Progress {
+            rounds: plan.rounds,
+            ..Progress::default()
+        };
         let shared = Shared {
-            done: Done {
-                counts: (0..plan.clients).map(|_| AtomicUsize::new(0)).collect(),
-                changed: Notify::new(),
-            },
-            broken: options.mutant.and_then(Mutant::breaks),
-            spoilt,
+            planted,
             scenario: options.scenario,
             seed,
-            rounds: Mutex::new(vec![plan.rounds; plan.clients]),
+            progress: Mutex::new(vec![progress; plan.clients]),
+            ends: Notify::new(),
             healed: AtomicBool::new(false),
             heal: Notify::new(),
-            resting: Mutex::new(vec![0; plan.clients]),
             over: Mutex::default(),
             outside,
             kind,
@@ -313,9 +304,7 @@ impl World {
             }
             Event::MoveOn => {
                 if let Some(span) = shared.net.move_on() {
-                    shared
-                        .exec
-                        .schedule(shared.exec.now() + span, Event::MoveOn);
+                    shared.exec.after(span, Event::MoveOn);
                 }
             }
             Event::Parcel(parcel) => shared.net.apply(parcel),
@@ -326,21 +315,18 @@ impl World {
             Event::Copy => self.copy(),
             Event::Heal => self.heal(),
             Event::End => {
-                let over = lock(&shared.over).len();
                 let world = match shared.scenario {
-                    Some(scenario) => format!("{}, {}: ", scenario.name, shared.kind.name()),
+                    Some(scenario) => format!("{}, {}: ", scenario.name, shared.kind.name),
                     None => String::new(),
                 };
-                shared.watch.violate(
-                    "P7",
-                    format!(
-                        "{world}{} of {} clients did not get all locks {} s after all was healed; what is waited for: {}",
-                        shared.plan.clients - over / shared.plan.nodes(),
-                        shared.plan.clients,
-                        shared.plan.liveness() / 1_000_000,
-                        shared.watch.waiting()
-                    ),
+                let (clients, waiting) = (shared.plan.clients, shared.watch.waiting());
+                let late = clients - lock(&shared.over).len() / shared.plan.nodes();
+                let span = shared.plan.liveness() / 1_000_000;
+                let what = format!(
+                    "{world}{late} of {clients} clients did not get all locks {span} s after all \
+                     was healed; what is waited for: {waiting}"
                 );
+                shared.watch.violate("P7", what);
                 self.ended = true;
             }
         }
@@ -353,7 +339,7 @@ impl World {
         let proc = self.shared.exec.process();
         self.procs[client] = Some(proc);
         self.shared.watch.say(|| format!("c{client} starts"));
-        lock(&self.shared.resting)[client] = 0;
+        lock(&self.shared.progress)[client].resting = 0;
         Life::begin(&self.shared, proc, client, self.rng.fork());
     }
 
@@ -369,9 +355,7 @@ impl World {
                 keep(&mut self.old, copy(), 6);
             }
             keep(&mut self.copies, copy(), 5);
-            self.shared
-                .exec
-                .schedule(self.shared.exec.now() + 40_000, Event::Copy);
+            self.shared.exec.after(40_000, Event::Copy);
         }
     }
 
@@ -392,9 +376,7 @@ impl World {
             }
         }
         shared.heal.notify_waiters();
-        shared
-            .exec
-            .schedule(shared.exec.now() + shared.plan.liveness(), Event::End);
+        shared.exec.after(shared.plan.liveness(), Event::End);
     }
 }
 

@@ -4,24 +4,25 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-use redlatch_core::runtime::BoxFuture;
+use redlatch_core::runtime::{BoxFuture, Runtime};
+use redlatch_embedded::engine::KeyDump;
 use tokio::sync::Notify;
 
 use super::Event;
 use crate::{
-    exec::{Exec, ProcId, lock},
+    exec::{Exec, lock},
     faults::Faults,
-    mutants::Spoilt,
+    mutants::What,
     names::name_of,
     net::Net,
     plan::Plan,
-    rng::Rng,
+    runtime::SimRuntime,
     scenarios::Scenario,
-    server::Server,
     watch::Watch,
     workload::Kind,
 };
@@ -41,54 +42,33 @@ pub struct Shared {
     pub plan: Plan,
     /// The faults of the safety phase.
     pub faults: Faults,
-    /// The rule that clients break.
-    pub broken: Option<redlatch_core::family::Rule>,
-    /// The faults that a mutant has planted around the clients.
-    pub spoilt: Spoilt,
+    /// The planted fault.
+    pub planted: Option<What>,
     /// The scenario of the seed.
     pub scenario: Option<&'static Scenario>,
     /// The seed.
     pub seed: u64,
-    /// The progress of the workers of each client.
-    pub done: Done,
-    pub(super) rounds: Mutex<Vec<u64>>,
+    /// The progress of each client.
+    pub(super) progress: Mutex<Vec<Progress>>,
+    /// Resolves when a worker has ended.
+    pub(super) ends: Notify,
     pub(super) healed: AtomicBool,
     pub(super) heal: Notify,
-    pub(super) resting: Mutex<Vec<usize>>,
     /// The clients that have completed all their work, by number and id.
     pub(super) over: Mutex<BTreeSet<(usize, String)>>,
-    pub(super) outside: ProcId,
+    /// The runtime of no client.
+    pub(super) outside: SimRuntime,
 }
 
-/// Counts workers that have ended.
-#[derive(Debug)]
-pub struct Done {
-    pub(super) counts: Vec<AtomicUsize>,
-    pub(super) changed: Notify,
-}
-
-impl Done {
-    /// Waits until `workers` of a client have ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// It only waits.
-    pub async fn of(&self, client: usize, workers: usize) {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if self.counts[client].load(Ordering::Relaxed) >= workers {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    /// Counts one worker of `client` as ended.
-    pub fn one(&self, client: usize) {
-        self.counts[client].fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_waiters();
-    }
+/// How far the workers of a client have got.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// The rounds that are left.
+    pub(super) rounds: u64,
+    /// The workers of the present life that have no rounds left.
+    pub(super) resting: usize,
+    /// The workers that have ended.
+    pub(super) ended: usize,
 }
 
 impl Shared {
@@ -131,20 +111,41 @@ impl Shared {
 
     /// Takes one of the client's rounds, if there are any left.
     pub fn takes_round(&self, client: usize) -> bool {
-        let mut rounds = lock(&self.rounds);
-        let taken = rounds[client] > 0;
-        rounds[client] = rounds[client].saturating_sub(1);
+        let rounds = &mut lock(&self.progress)[client].rounds;
+        let taken = *rounds > 0;
+        *rounds = rounds.saturating_sub(1);
         taken
     }
 
     /// Records that a worker has no rounds left.
     pub fn rests(&self, client: usize) {
-        let mut resting = lock(&self.resting);
-        resting[client] += 1;
-        if !self.is_healed()
-            && resting.iter().sum::<usize>() == self.plan.clients * self.plan.workers
-        {
-            self.exec.schedule(self.exec.now() + 1, Event::Heal);
+        let mut progress = lock(&self.progress);
+        progress[client].resting += 1;
+        let resting: usize = progress.iter().map(|client| client.resting).sum();
+        if !self.is_healed() && resting == self.plan.clients * self.plan.workers {
+            self.exec.after(1, Event::Heal);
+        }
+    }
+
+    /// Records that a worker has ended.
+    pub fn ended(&self, client: usize) {
+        lock(&self.progress)[client].ended += 1;
+        self.ends.notify_waiters();
+    }
+
+    /// Waits until all workers of a client have ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only waits.
+    pub async fn all_ended(&self, client: usize) {
+        loop {
+            let mut ends = std::pin::pin!(self.ends.notified());
+            ends.as_mut().enable();
+            if lock(&self.progress)[client].ended >= self.plan.workers {
+                return;
+            }
+            ends.await;
         }
     }
 
@@ -155,37 +156,36 @@ impl Shared {
 
     /// Returns the holders of a name on any server.
     pub fn holders(&self, name: usize) -> Vec<String> {
+        let keys = self.keys(0).into_iter().filter(|(_, of, _)| *of == name);
+        keys.flat_map(|(now, _, key)| (self.kind.holders)(&key, now))
+            .collect()
+    }
+
+    /// Returns the keys of names at all masters `after` µs from now, as if nothing else happened,
+    /// each with the server's time in ms and the name.
+    pub(super) fn keys(&self, after: u64) -> Vec<(u64, usize, KeyDump)> {
+        let at = self.exec.now() + after;
         let state = self.net.state();
-        let holders = |server: &Server| {
-            let now = server.time(self.exec.now());
-            let mut dump = server.engine().dump(now);
-            dump.retain(|key| name_of(&String::from_utf8_lossy(&key.key)) == Some(name));
-            let keys = dump.into_iter();
-            keys.flat_map(move |key| self.kind.holders(&key, now.millis()))
-                .collect::<Vec<_>>()
-        };
-        state.leading().flat_map(holders).collect()
+        let keys = state.leading().flat_map(|server| {
+            let now = server.time(at);
+            let named = move |key: KeyDump| {
+                let name = name_of(&String::from_utf8_lossy(&key.key))?;
+                Some((now.millis(), name, key))
+            };
+            server.dump(now).into_iter().filter_map(named)
+        });
+        keys.collect()
     }
 
     /// Runs `action` after `micros`, even if the client is gone.
     pub fn store(&self, micros: u64, action: BoxFuture<()>) {
-        let sleep = crate::runtime::SimRuntime::new(
-            Arc::clone(&self.exec),
-            self.outside,
-            crate::runtime::Clock::steady(0, 0),
-            Rng::new(0),
-        );
-        let until = redlatch_core::Moment::from_origin(std::time::Duration::from_micros(
-            self.exec.now() + micros,
-        ));
-        let wait = redlatch_core::runtime::Runtime::sleep_until(&sleep, until);
-        self.exec.spawn(
-            self.outside,
-            Box::pin(async move {
-                wait.await;
-                action.await;
-            }),
-        );
+        let until = self.outside.now() + Duration::from_micros(micros);
+        let wait = self.outside.sleep_until(until);
+        let later = async move {
+            wait.await;
+            action.await;
+        };
+        self.outside.spawn("late", Box::pin(later));
     }
 }
 

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use redlatch_embedded::engine::Snapshot;
 
 use super::{Event, World};
-use crate::{exec, faults::Fault, names::label, net::Death};
+use crate::{exec, faults::Fault, names::label, net::Death, watch};
 
 impl World {
     pub(super) fn schedule_nemesis(&mut self) {
         let gap = self.rng.between(1_000, self.shared.faults.mean_gap * 2);
-        self.shared
-            .exec
-            .schedule(self.shared.exec.now() + gap, Event::Nemesis);
+        self.shared.exec.after(gap, Event::Nemesis);
     }
 
     /// Injects one of the timed faults.
@@ -38,7 +36,7 @@ impl World {
             Fault::SlotMove => self.move_slot(),
             Fault::ForgedCall | Fault::ForgedOpening => {
                 if let Some(said) = shared.net.forge(fault) {
-                    shared.watch.fault(fault, shared.exec.now(), || said);
+                    shared.watch.fault(fault, || said);
                 }
             }
             _ => self.strike_server(fault, node),
@@ -56,13 +54,12 @@ impl World {
             false => Death::Machine,
         };
         if shared.net.lose_master(master, death) {
-            let now = shared.exec.now();
-            shared.watch.fault(Fault::MasterDown, now, || {
+            shared.watch.fault(Fault::MasterDown, || {
                 let span = span / 1000;
                 format!("master {master} is dead for {span} ms ({death:?})")
             });
             let back = Event::MasterReturns(master);
-            shared.exec.schedule(now + span, back);
+            shared.exec.after(span, back);
         }
     }
 
@@ -70,20 +67,18 @@ impl World {
     fn move_slot(&mut self) {
         let shared = &self.shared;
         let name = self.rng.index(shared.plan.names);
-        let now = shared.exec.now();
         if let Some(to) = shared.net.begin_move(name) {
-            shared.watch.fault(Fault::SlotMove, now, || {
+            shared.watch.fault(Fault::SlotMove, || {
                 format!("the slot of {} moves to master {to}", label(name))
             });
-            shared.exec.schedule(now, Event::MoveOn);
+            shared.exec.after(0, Event::MoveOn);
         }
     }
 
     /// Injects a fault of one server.
     fn strike_server(&mut self, fault: Fault, node: usize) {
         let shared = Arc::clone(&self.shared);
-        let now = shared.exec.now();
-        let tell = |text: String| shared.watch.fault(fault, now, || text);
+        let tell = |text: String| shared.watch.fault(fault, || text);
         match fault {
             Fault::ScriptFlush => {
                 tell(format!("server {node} forgets its scripts"));
@@ -93,14 +88,14 @@ impl World {
                 let span = self.rng.between(1_000, shared.plan.lease * 2000);
                 tell(format!("server {node} stands still for {} ms", span / 1000));
                 shared.net.stop(node);
-                shared.exec.schedule(now + span, Event::ServerResumes(node));
+                shared.exec.after(span, Event::ServerResumes(node));
             }
             Fault::Restart => {
                 // One of several servers may forget its grants; the other servers compensate for
                 // that.
                 if shared.plan.nodes() > 1 && self.rng.chance(500) {
                     tell(format!("server {node} restarts without its data"));
-                    shared.watch.one_forgot();
+                    shared.watch.notes(watch::Event::OneForgot);
                     return shared.net.restart(node, &Snapshot::empty());
                 }
                 tell(format!("server {node} restarts with its data"));
@@ -109,13 +104,13 @@ impl World {
             }
             Fault::EmptyRestart => {
                 tell("the server restarts without its data".to_owned());
-                shared.watch.forgot(None);
+                shared.watch.notes(watch::Event::Forgot { copy: None });
                 shared.net.restart(node, &Snapshot::empty());
             }
             Fault::FlushAll => {
                 tell("the server forgets its data".to_owned());
-                shared.watch.forgot(None);
-                shared.net.state().servers[node].flush_all();
+                shared.watch.notes(watch::Event::Forgot { copy: None });
+                shared.net.state().servers[node].restore(&Snapshot::empty());
             }
             Fault::Refusal => {
                 let span = self.rng.between(300_000, 2_000_000);
@@ -140,11 +135,7 @@ impl World {
     /// Lets another server take over: with all data, without the latest writes, or with old data.
     pub(super) fn take_over(&mut self, fault: Fault) {
         let shared = Arc::clone(&self.shared);
-        let tell = |text: &str| {
-            shared
-                .watch
-                .fault(fault, shared.exec.now(), || text.to_owned())
-        };
+        let tell = |text: &str| shared.watch.fault(fault, || text.to_owned());
         // The copies are those of the first server.
         let copy = match fault {
             Fault::LossyFailover => {
@@ -162,7 +153,8 @@ impl World {
             }
         };
         if let Some(copy) = copy {
-            shared.watch.forgot(Some(copy.number));
+            let number = Some(copy.number);
+            shared.watch.notes(watch::Event::Forgot { copy: number });
             let data = copy.data.clone();
             self.succeed(&data);
         }
@@ -187,34 +179,29 @@ impl World {
 
     fn strike_connection(&mut self, fault: Fault) {
         let shared = Arc::clone(&self.shared);
-        let conns: Vec<_> = shared
-            .net
-            .open_conns()
-            .into_iter()
-            .filter(|&conn| fault != Fault::PubSubCut || shared.net.is_pubsub(conn))
-            .collect();
+        let conns = shared.net.open_conns(fault == Fault::PubSubCut);
         if conns.is_empty() {
             return;
         }
         let conn = conns[self.rng.index(conns.len())];
-        let now = shared.exec.now();
         if fault == Fault::Stall {
             let span = self.rng.between(1_000, 6_000_000);
             let which = self.rng.below(3);
-            shared.watch.fault(fault, now, || {
-                format!(
-                    "connection {conn} holds up what it carries for {} ms ({})",
-                    span / 1000,
-                    ["both ways", "to the server", "to the client"]
-                        [usize::try_from(which).unwrap_or(0)]
-                )
+            let way = match which {
+                0 => "both ways",
+                1 => "to the server",
+                _ => "to the client",
+            };
+            shared.watch.fault(fault, || {
+                let millis = span / 1000;
+                format!("connection {conn} holds up what it carries for {millis} ms ({way})")
             });
             shared.net.stall(conn, span, which != 2, which != 1);
             return;
         }
         shared
             .watch
-            .fault(fault, now, || format!("connection {conn} breaks"));
+            .fault(fault, || format!("connection {conn} breaks"));
         shared.net.cut(conn, fault != Fault::HalfOpen);
     }
 
@@ -224,19 +211,18 @@ impl World {
         let Some(proc) = self.procs[client] else {
             return;
         };
-        let now = shared.exec.now();
         let longest = shared.plan.lease * 3000;
         if fault == Fault::Pause {
             let span = self.rng.between(1_000, longest);
-            shared.watch.fault(fault, now, || {
+            shared.watch.fault(fault, || {
                 format!("c{client} is not scheduled for {} ms", span / 1000)
             });
             shared.exec.pause(proc);
-            shared.exec.schedule(now + span, Event::Resume(proc));
+            shared.exec.after(span, Event::Resume(proc));
             return;
         }
         let away = self.rng.between(1_000, longest);
-        shared.watch.fault(fault, now, || {
+        shared.watch.fault(fault, || {
             format!("c{client} dies; it comes back after {} ms", away / 1000)
         });
         self.procs[client] = None;
@@ -248,6 +234,6 @@ impl World {
         };
         shared.exec.kill(proc, death);
         shared.net.forsake(proc, fault != Fault::PowerLoss);
-        shared.exec.schedule(now + away, Event::Rebirth(client));
+        shared.exec.after(away, Event::Rebirth(client));
     }
 }

@@ -8,7 +8,7 @@ use redlatch_core::Token;
 use crate::{
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{Broken, Checker, Event, Record, View},
 };
 
 /// An action that a leader reports.
@@ -95,46 +95,35 @@ impl Ledger {
             "fenced" => {
                 record.tally.stopped += 1;
                 let stale = token < known.mark;
-                (!stale).then(|| {
-                    (
-                        "P3",
-                        format!("{token} is refused, the mark is {}", known.mark),
-                    )
-                })
+                let what = || format!("{token} is refused, the mark is {}", known.mark);
+                (!stale).then(|| ("P3", what()))
             }
             _ => None,
         }
     }
 }
 
-/// A broken promise and its description.
-type Broken = Option<(&'static str, String)>;
-
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = match *event {
-            // A fence forgets its mark together with the write.
-            Event::Ran { .. } if view.conditions.forks => None,
-            Event::Ran { ran, .. } => self.ran(ran, record),
-            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
-                Some(&deed) => {
-                    match (deed, &mut record.history) {
-                        (_, None) => {}
-                        (Deed::Begins(token), Some(history)) => {
-                            history.begins(proc, name, token.as_u64(), view.now);
-                        }
-                        (Deed::Works(token), Some(history)) => {
-                            history.goes_on(name, token.as_u64(), view.now);
-                        }
-                    }
-                    self.did(name, deed, record)
+        if let Some((proc, name, &deed)) = event.deed::<Deed>() {
+            if let Some(history) = &mut record.history {
+                match deed {
+                    Deed::Begins(token) => history.begins(proc, name, token.as_u64(), view.now),
+                    Deed::Works(token) => history.goes_on(name, token.as_u64(), view.now),
                 }
-                None => None,
-            },
+            }
+            let broken = self.did(name, deed, record);
+            record.judge(broken, view.now);
+        }
+        match *event {
+            // A fence forgets its mark together with the write.
+            Event::Ran { ran, .. } if !view.conditions.forks => {
+                let broken = self.ran(ran, record);
+                record.judge(broken, view.now);
+            }
             Event::Copied { copy } => {
                 let fences = self.names.iter().map(|known| known.fence.clone());
                 self.copies.insert(copy, fences.collect());
-                None
             }
             Event::Forgot { copy } => {
                 let copy = copy.and_then(|copy| self.copies.get(&copy));
@@ -142,12 +131,8 @@ impl Checker for Ledger {
                 for known in &mut self.names {
                     known.fence = fences.next().cloned().unwrap_or_default();
                 }
-                None
             }
-            _ => None,
-        };
-        if let Some((promise, what)) = broken {
-            record.violate(promise, view.now, what);
+            _ => {}
         }
     }
 }

@@ -1,62 +1,40 @@
 //! The election, and the fence of what leaders write.
 
 mod ledger;
-mod mutants;
 
 use std::{sync::Arc, time::Duration};
 
-use crate::record::{self, Outcome, Record};
-use redlatch_core::{Error, Token};
+use redlatch_core::{Error, Token, runtime::Runtime};
 use redlatch_election::{Election, Term};
-use redlatch_embedded::engine::KeyDump;
 use redlatch_fence::{Fence, Fenced};
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Work, Worker, Workload, lock, queued};
+use super::{Life, Worker, Workload, lock, mutants, queued};
 use crate::{
     faults::Fault,
-    mutants::Mutant,
     names::label,
-    plan::Plan,
-    scripts::{Ran, Seen},
-    watch::{Checker, Watch},
+    record::{self, Outcome, Record},
+    watch::Watch,
 };
 
 /// Candidates of elections, as a workload. Names with an odd number have fair candidates.
-#[derive(Debug)]
-pub(super) struct Leaders;
-
-impl Workload for Leaders {
-    fn name(&self) -> &'static str {
-        "election"
-    }
-
-    own_rounds!();
-
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        let mut seen = lock::scripts::seen(ran, "election");
-        seen.extend(lock::scripts::seen(ran, "fair_election"));
+pub(super) static KIND: Workload = Workload {
+    seen: |ran| {
+        let mut seen = lock::seen(ran, "election");
+        seen.extend(lock::seen(ran, "fair_election"));
         seen
-    }
-
-    fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        queued(key)
-    }
-
-    /// The mark and the data of a fence stay.
-    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
-        let stays = key.contains(DATA);
-        (!stays).then(|| plan.unused())
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(Ledger::new(names))]
-    }
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::ALL
-    }
-}
+    },
+    waiters: queued,
+    // The mark and the data of a fence stay.
+    lives: |key, plan| (!key.contains(DATA)).then(|| plan.unused()),
+    checkers: |names| vec![Box::new(Ledger::new(names))],
+    ..Workload::new(
+        "election",
+        mutants::LEADERS,
+        |worker| Box::pin(round(worker)),
+        |worker, name| Box::pin(get_on(worker, name)),
+    )
+};
 
 /// Runs one round: campaigns, leads for a while, and may drop the call at any time.
 async fn round(worker: &mut Worker) {
@@ -69,10 +47,7 @@ async fn round(worker: &mut Worker) {
     let shift = Shift::draw(worker, name);
     let election = election(worker, name);
     worker.say(|| format!("campaigns for {}", label(name)));
-    let lead = async move {
-        let lead = election.lead(async move |term: &Term| shift.work(term).await);
-        lead.await
-    };
+    let lead = election.lead(async move |term: &Term| shift.work(term).await);
     let led = if worker.rng.chance(300) {
         worker.cancelled(Box::pin(lead), name).await
     } else {
@@ -88,9 +63,9 @@ async fn forbid(worker: &mut Worker, name: usize) {
     worker.inject(Fault::Force, || {
         format!("forbids the renewal of {}", label(name))
     });
-    let limit = worker.patience();
-    let forced = worker.timed("force_release", limit, force.into_future());
-    let forced = forced.await;
+    let forced = worker
+        .timed("force_release", worker.patience(), force.into_future())
+        .await;
     worker.say(|| format!("has forbidden {}: {forced:?}", label(name)));
 }
 
@@ -158,12 +133,12 @@ impl Shift {
 
     async fn work(&self, term: &Term) {
         let token = term.token();
-        self.did(&Deed::Begins(token));
+        self.life.did(self.name, &Deed::Begins(token));
         for _ in 0..self.tasks {
             let shift = self.clone();
             term.spawn(async move {
                 loop {
-                    shift.did(&Deed::Works(token));
+                    shift.life.did(shift.name, &Deed::Works(token));
                     shift.life.sleep(20_000).await;
                 }
             });
@@ -171,11 +146,11 @@ impl Shift {
         if let Some(after) = self.writes {
             let shift = self.clone();
             let late = async move { shift.write(token, after).await };
-            redlatch_core::runtime::Runtime::spawn(&*self.life.runtime, "late", Box::pin(late));
+            self.life.runtime.spawn("late", Box::pin(late));
         }
         for _ in 0..self.steps {
             self.life.sleep(self.step).await;
-            self.did(&Deed::Works(token));
+            self.life.did(self.name, &Deed::Works(token));
         }
     }
 
@@ -187,11 +162,6 @@ impl Shift {
             let mut writing = Writing::begin(self, token);
             writing.ended(self.fence.set(token, format!("{token} {part}")).await);
         }
-    }
-
-    fn did(&self, deed: &Deed) {
-        let watch = &self.life.shared.watch;
-        watch.did(self.life.proc, self.name, deed);
     }
 }
 

@@ -1,62 +1,29 @@
 //! The fair lock.
 
-mod mutants;
 mod order;
 
 use std::time::Duration;
 
-use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy};
-use redlatch_embedded::engine::KeyDump;
+use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy, exclusive::ForceRelease};
 use redlatch_fair::{FairLock, FairLockGuard};
 
-use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, lock, queued};
-use crate::{
-    mutants::Mutant,
-    names::label,
-    scripts::{Ran, Seen},
-    watch::Checker,
+use super::{
+    Acquiring, Guard, Terms, Work, Worker, Workload, lock, mutants, queued, terms::acquiring,
 };
+use crate::names::label;
 
 /// The fair lock, as a workload.
-#[derive(Debug)]
-pub(super) struct Fair;
+pub(super) static KIND: Workload = Workload {
+    seen: |ran| lock::seen(ran, "fair"),
+    waiters: queued,
+    checkers: |names| vec![Box::new(order::Order::new(names))],
+    ..Workload::of::<FairLockGuard>("fair", mutants::FAIR_LOCK)
+};
 
-impl Workload for Fair {
-    fn name(&self) -> &'static str {
-        "fair"
-    }
-
-    holding_rounds!();
-
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        lock::scripts::seen(ran, "fair")
-    }
-
-    fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        queued(key)
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(order::Order::new(names))]
-    }
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::ALL
-    }
-}
-
-impl Holding for Fair {
-    type Guard = FairLockGuard;
-
+impl Guard for FairLockGuard {
     const REENTRANT: bool = true;
 
-    fn acquire(
-        &self,
-        worker: &mut Worker,
-        name: usize,
-        owner: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<FairLockGuard> {
+    fn acquire(worker: &mut Worker, name: usize, owner: &Owner, terms: &Terms) -> Acquiring<Self> {
         let lock = FairLock::new(&worker.client, label(name));
         // All waiters behind one that polls proceed at its pace, by which the hand-off is measured.
         let strategy = match terms.strategy {
@@ -69,13 +36,12 @@ impl Holding for Fair {
         )
     }
 
-    fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
         let force = FairLock::new(&worker.client, label(name)).force_release();
-        lock::end_by_force(worker, name, force)
+        let limit = worker.patience();
+        worker.forces(name, limit, force, ForceRelease::after_lease)
     }
-}
 
-impl Guard for FairLockGuard {
     async fn release(self) -> Result<Released, Error> {
         Self::release(self).await
     }

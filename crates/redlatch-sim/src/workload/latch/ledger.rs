@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Outcome, Round, Step};
-
 use super::{
     Prompt,
     model::{self, Generation, Latch},
@@ -12,8 +10,9 @@ use super::{
 use crate::{
     exec::ProcId,
     names::label,
+    record::{Outcome, Round, Step},
     scripts::Ran,
-    watch::{Checker, Event, History, Record, View},
+    watch::{Broken, Checker, Event, History, Record, View},
 };
 
 /// An action that a worker reports. Times are true time in µs.
@@ -59,55 +58,41 @@ pub(super) struct Ledger {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = match *event {
-            Event::Ran { proc, ran, .. } => self.ran(proc, ran, view.now),
-            Event::Over => {
+        let broken = match (event.deed::<Deed>(), *event) {
+            (Some((proc, name, &Deed::Passes { since, prompt })), _) => {
+                record.tally.grants += 1;
+                self.waited(name, since, view.now, Outcome::Ok);
+                self.passes(proc, name, since, prompt, view)
+            }
+            (Some((proc, name, &deed)), _) => {
+                if let Deed::IsShutOut { since } = deed {
+                    self.waited(name, since, view.now, Outcome::Fail);
+                }
+                self.did(proc, name, deed)
+            }
+            (_, Event::Ran { proc, ran, .. }) => self.ran(proc, ran, view.now),
+            (_, Event::Over) => {
                 if let Some(history) = &record.history {
                     self.tell(history);
                 }
                 None
             }
-            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
-                Some(Deed::Passes { since, prompt }) => {
-                    record.tally.grants += 1;
-                    self.waited(name, *since, view.now, Outcome::Ok);
-                    self.passes(proc, name, *since, *prompt, view)
-                }
-                Some(&Deed::IsOver { n, step }) => {
-                    if let Some(round) = self.rounds[name].last_mut() {
-                        round.downs.extend((0..n).map(|_| step));
-                    }
-                    None
-                }
-                Some(&deed) => {
-                    if let Deed::IsShutOut { since } = deed {
-                        self.waited(name, since, view.now, Outcome::Fail);
-                    }
-                    self.did(proc, name, deed)
-                }
-                None => None,
-            },
-            Event::Copied { copy } => {
+            (_, Event::Copied { copy }) => {
                 self.copies.insert(copy, self.latches.clone());
                 if self.copies.len() > COPIES {
                     self.copies.pop_first();
                 }
                 None
             }
-            Event::Forgot { copy } => {
+            (_, Event::Forgot { copy }) => {
                 self.forget(copy, view.now);
                 None
             }
             _ => None,
         };
-        if let Some((promise, what)) = broken {
-            record.violate(promise, view.now, what);
-        }
+        record.judge(broken, view.now);
     }
 }
-
-/// A broken promise and its description.
-type Broken = Option<(&'static str, String)>;
 
 impl Ledger {
     pub(super) fn new(names: usize) -> Self {
@@ -201,50 +186,41 @@ impl Ledger {
     /// Handles a result of a worker.
     fn did(&mut self, proc: ProcId, name: usize, deed: Deed) -> Broken {
         let latch = &self.latches[name];
+        let mut generations = latch.generations.iter();
         let counts = self.counts.entry((proc, name)).or_default();
-        let label = label(name);
-        match deed {
-            Deed::Counts => counts.begun += 1,
+        let (kept, told) = match deed {
+            Deed::Counts => {
+                counts.begun += 1;
+                return None;
+            }
             Deed::Counted => {
                 counts.told += 1;
-                if counts.told > counts.ran {
-                    let Counts { told, ran, .. } = *counts;
-                    let what = format!(
-                        "{told} count-downs of {label} are said to have counted, and {ran} have"
-                    );
-                    return Some(("P5", what));
-                }
+                let Counts { told, ran, .. } = *counts;
+                let label = label(name);
+                let what = format!(
+                    "{told} count-downs of {label} are said to have counted, and {ran} have"
+                );
+                return (told > ran).then_some(("P5", what));
             }
-            Deed::IsShutOut { since } => {
-                if !latch.generations.iter().any(|it| it.was_shut_at(since)) {
-                    return Some((
-                        "P13",
-                        format!(
-                            "a waiter of {label} was told that it is shut, and it was open throughout"
-                        ),
-                    ));
+            Deed::IsOver { n, step } => {
+                if let Some(round) = self.rounds[name].last_mut() {
+                    round.downs.extend((0..n).map(|_| step));
                 }
+                return None;
             }
-            Deed::FindsNone { since } => {
-                if !latch.was_absent(since) {
-                    return Some((
-                        "P13",
-                        format!("a waiter of {label} was told that nobody has set it"),
-                    ));
-                }
-            }
-            Deed::IsDeleted { since } => {
-                let mut generations = latch.generations.iter();
-                if !generations.any(|it| it.is_gone() && it.lasted_to(since)) {
-                    return Some((
-                        "P13",
-                        format!("a waiter of {label} was told that it was deleted"),
-                    ));
-                }
-            }
-            Deed::Passes { .. } | Deed::IsOver { .. } => {}
-        }
-        None
+            Deed::Passes { .. } => return None,
+            Deed::IsShutOut { since } => (
+                generations.any(|it| it.was_shut_at(since)),
+                "it is shut, and it was open throughout",
+            ),
+            Deed::FindsNone { since } => (latch.was_absent(since), "nobody has set it"),
+            Deed::IsDeleted { since } => (
+                generations.any(|it| it.is_gone() && it.lasted_to(since)),
+                "it was deleted",
+            ),
+        };
+        let what = || format!("a waiter of {} was told that {told}", label(name));
+        (!kept).then(|| ("P13", what()))
     }
 
     /// Checks a waiter that passes: a generation that existed during its wait must have opened. If

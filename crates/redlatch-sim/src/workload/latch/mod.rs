@@ -2,8 +2,6 @@
 
 mod ledger;
 mod model;
-mod mutants;
-mod scenarios;
 
 use std::{
     future::{Future, IntoFuture},
@@ -12,88 +10,60 @@ use std::{
     time::Duration,
 };
 
-use crate::record::{Outcome, Step};
 use futures_util::future::join;
 use redlatch_core::{Backoff, Client, Error, ErrorKind, WaitStrategy};
-use redlatch_embedded::engine::KeyDump;
 use redlatch_latch::CountDownLatch;
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Work, Worker, Workload, terms::ms};
+use super::{Life, Work, Worker, Workload, mutants, terms::ms};
 use crate::{
-    mutants::Mutant,
     names::label,
-    plan::Plan,
-    scenarios::Scenario,
+    record::{Outcome, Step},
     scripts::{Ran, Seen},
-    watch::Checker,
 };
 
 /// The countdown latch, as a workload.
-#[derive(Debug)]
-pub(super) struct CountDown;
+pub(super) static KIND: Workload = Workload {
+    prepare,
+    seen,
+    holders: |_, _| Vec::new(),
+    // The ids in a latch are those of remembered operations.
+    waiters: |_| Vec::new(),
+    // A latch lives for the requested time, and the remains of a deleted one for the retention.
+    // Rounding adds up to one ms.
+    lives: |_, plan| Some(MILLIS.max(plan.retention + 5_200) + 200 + plan.beyond()),
+    checkers: |names| vec![Box::new(Ledger::new(names))],
+    ..Workload::new(
+        "latch",
+        mutants::LATCHES,
+        |worker| Box::pin(round(worker)),
+        |worker, name| Box::pin(get_on(worker, name)),
+    )
+};
 
 /// A running wait or count-down; `false` if the wait's time was up.
 type Calling = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send>>;
 
-impl Workload for CountDown {
-    fn name(&self) -> &'static str {
-        "latch"
-    }
+fn prepare(client: &Client, names: usize) -> Work<'_> {
+    Box::pin(async move {
+        for name in 0..names {
+            // If this fails, the workers find that the latch is not set.
+            let latch = CountDownLatch::new(client, label(name));
+            let _ = latch.try_set_count(2).ttl(TTL).await;
+        }
+    })
+}
 
-    fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {
-        Box::pin(async move {
-            for name in 0..names {
-                // If this fails, the workers find that the latch is not set.
-                let latch = CountDownLatch::new(client, label(name));
-                let _ = latch.try_set_count(2).ttl(TTL).await;
-            }
-        })
-    }
-
-    own_rounds!();
-
-    /// Returns the actions that must not be late.
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        let acts = matches!(
-            (ran.source.name, ran.verdict()),
-            ("latch/set", "set") | ("latch/count_down", "counted") | ("latch/delete", "deleted")
-        );
-        let Some(name) = ran.name().filter(|_| acts) else {
-            return Vec::new();
-        };
-        let attempt = ran.arg(2).to_owned();
-        vec![Seen::Granted { name, attempt }]
-    }
-
-    fn holders(&self, _: &KeyDump, _: u64) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Returns the lifetime of a key: a latch lives for the requested time, and the remains of a
-    /// deleted one for the retention.
-    fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
-        let asked = u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX);
-        // Rounding adds up to one ms.
-        Some(asked.max(plan.retention + 5_200) + 200 + plan.beyond())
-    }
-
-    /// Returns no waiters: the ids in a latch are those of remembered operations.
-    fn waiters(&self, _: &KeyDump) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(Ledger::new(names))]
-    }
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::ALL
-    }
-
-    fn scenarios(&self) -> &'static [Scenario] {
-        scenarios::ALL
-    }
+/// Returns the actions that must not be late.
+fn seen(ran: &Ran<'_>) -> Vec<Seen> {
+    let acts = matches!(
+        (ran.source.name, ran.verdict()),
+        ("latch/set", "set") | ("latch/count_down", "counted") | ("latch/delete", "deleted")
+    );
+    let name = ran.name().filter(|_| acts);
+    name.map(|name| Seen::granted(name, ran.arg(2)))
+        .into_iter()
+        .collect()
 }
 
 /// Runs one round: sets, counts, waits, deletes.
@@ -258,7 +228,7 @@ struct Counting {
 
 impl Counting {
     fn begin(worker: &Worker, name: usize, n: u32) -> Self {
-        worker.watch().did(worker.life.proc, name, &Deed::Counts);
+        worker.life.did(name, &Deed::Counts);
         let step = Step {
             from: now(worker),
             until: 0,
@@ -276,16 +246,12 @@ impl Counting {
     fn ended<T>(&mut self, counted: Option<&Result<T, Error>>) {
         match counted {
             Some(Ok(_)) => {
-                self.did(&Deed::Counted);
+                self.life.did(self.name, &Deed::Counted);
                 self.step.outcome = Outcome::Ok;
             }
             Some(Err(error)) if error.kind() == ErrorKind::NotSet => self.n = 0,
             _ => {}
         }
-    }
-
-    fn did(&self, deed: &Deed) {
-        self.life.shared.watch.did(self.life.proc, self.name, deed);
     }
 }
 
@@ -293,7 +259,7 @@ impl Drop for Counting {
     fn drop(&mut self) {
         self.step.until = self.life.shared.exec.now();
         let (n, step) = (self.n, self.step);
-        self.did(&Deed::IsOver { n, step });
+        self.life.did(self.name, &Deed::IsOver { n, step });
     }
 }
 
@@ -313,7 +279,7 @@ fn note_wait(
         Err(error) if error.kind() == ErrorKind::Deleted => Deed::IsDeleted { since },
         Err(_) => return false,
     };
-    worker.watch().did(worker.life.proc, name, &deed);
+    worker.life.did(name, &deed);
     matches!(waited, Ok(true))
 }
 
@@ -341,4 +307,5 @@ fn now(worker: &Worker) -> u64 {
 }
 
 /// A time longer than any run. Data that are left at the end still have an expiry.
-const TTL: Duration = Duration::from_secs(3_600);
+const TTL: Duration = ms(MILLIS);
+const MILLIS: u64 = 3_600_000;

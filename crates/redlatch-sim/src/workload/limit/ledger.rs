@@ -8,7 +8,7 @@ use crate::{
     exec::ProcId,
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{Broken, Checker, Event, Record, View},
 };
 
 /// An action that a worker reports.
@@ -19,9 +19,6 @@ pub(super) enum Deed {
     /// It may use a pass that counts at this time of the server, in µs.
     Passes { at: u64 },
 }
-
-/// A broken promise and its description.
-type Broken = Option<(&'static str, String)>;
 
 /// Compares all runs of the scripts with the promises.
 #[derive(Debug)]
@@ -75,32 +72,25 @@ enum What {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = match *event {
-            Event::Ran { proc, ran, .. } => self.ran(proc, ran, view.now),
-            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
-                Some(Deed::Asks) => {
-                    self.counts.entry((proc, name)).or_default().0 += 1;
-                    None
-                }
-                Some(Deed::Passes { at }) => {
-                    record.tally.grants += 1;
-                    self.names[name].used(name, (proc, *at), view.now)
-                }
-                None => None,
-            },
-            Event::Forgot { .. } => {
+        let broken = match (event.deed::<Deed>(), *event) {
+            (Some((proc, name, Deed::Asks)), _) => {
+                self.counts.entry((proc, name)).or_default().0 += 1;
+                None
+            }
+            (Some((proc, name, &Deed::Passes { at })), _) => {
+                record.tally.grants += 1;
+                self.names[name].used(name, (proc, at), view.now)
+            }
+            (_, Event::Ran { proc, ran, .. }) => self.ran(proc, ran, view.now),
+            (_, Event::Forgot { .. }) => {
                 self.forgot = true;
-                for limit in &mut self.names {
-                    // What was taken ahead is forgotten, too, and passes besides the burst.
-                    limit.forget();
-                }
+                // What was taken ahead is forgotten, too, and passes besides the burst.
+                self.names.iter_mut().for_each(Limit::forget);
                 None
             }
             _ => None,
         };
-        if let Some((promise, what)) = broken {
-            record.violate(promise, view.now, what);
-        }
+        record.judge(broken, view.now);
     }
 }
 

@@ -1,8 +1,6 @@
 //! The rate limiter. Its passes are no holds.
 
 mod ledger;
-mod mutants;
-mod scenarios;
 
 use std::{
     future::Future,
@@ -12,69 +10,42 @@ use std::{
 
 use futures_util::future::join_all;
 use redlatch_core::Error;
-use redlatch_embedded::engine::KeyDump;
-use redlatch_limit::{Admission, Pass, RateLimiter};
+use redlatch_limit::{Pass, RateLimiter};
 
 use self::ledger::{Deed, Ledger};
-use super::{Work, Worker, Workload, terms::ms};
+use super::{Worker, Workload, mutants, terms::ms};
 use crate::{
-    mutants::Mutant,
     names::label,
-    plan::Plan,
-    scenarios::Scenario,
     scripts::{Ran, Seen},
-    watch::Checker,
 };
 
 /// The rate limiter, as a workload.
-#[derive(Debug)]
-pub(super) struct Limits;
+pub(super) static KIND: Workload = Workload {
+    seen,
+    holders: |_, _| Vec::new(),
+    // The ids in a limiter are those of remembered attempts.
+    waiters: |_| Vec::new(),
+    // Attempts are remembered for 30 s, and debts are shorter.
+    lives: |_, plan| Some(60_000 + plan.beyond()),
+    checkers: |names| vec![Box::new(Ledger::new(names))],
+    ..Workload::new(
+        "limit",
+        mutants::LIMITS,
+        |worker| Box::pin(round(worker)),
+        |worker, name| Box::pin(get_on(worker, name)),
+    )
+};
 
 /// A running call, and the pass that it gets.
 type Calling = Pin<Box<dyn Future<Output = Result<Option<Pass>, Error>> + Send>>;
 
-impl Workload for Limits {
-    fn name(&self) -> &'static str {
-        "limit"
-    }
-
-    own_rounds!();
-
-    /// Returns the passes, which must not be late.
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        let passes = ran.verdict() == "passed" && ran.number(3) > Some(0);
-        let Some(name) = ran.name().filter(|_| passes && ran.number(7).is_some()) else {
-            return Vec::new();
-        };
-        let attempt = ran.arg(4).to_owned();
-        vec![Seen::Granted { name, attempt }]
-    }
-
-    fn holders(&self, _: &KeyDump, _: u64) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Returns no waiters: the ids in a limiter are those of remembered attempts.
-    fn waiters(&self, _: &KeyDump) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Returns the lifetime of a key: attempts are remembered for 30 s, and debts are shorter.
-    fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
-        Some(60_000 + plan.beyond())
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(Ledger::new(names))]
-    }
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::ALL
-    }
-
-    fn scenarios(&self) -> &'static [Scenario] {
-        scenarios::ALL
-    }
+/// Returns the passes, which must not be late.
+fn seen(ran: &Ran<'_>) -> Vec<Seen> {
+    let passes = ran.verdict() == "passed" && ran.number(3) > Some(0);
+    let name = ran.name().filter(|_| passes && ran.number(7).is_some());
+    name.map(|name| Seen::granted(name, ran.arg(4)))
+        .into_iter()
+        .collect()
 }
 
 /// The rate of a name: tokens, µs and burst. Their fractions differ.
@@ -93,31 +64,31 @@ async fn round(worker: &mut Worker) {
     let name = worker.rng.index(worker.plan().names);
     let cost = worker.rng.between(1, measure(name).2);
     let limiter = limiter(worker, name, cost);
-    let pass = match worker.rng.below(10) {
-        0..=2 => tries(worker, name, limiter).await,
+    let patience = worker.patience();
+    let (limit, call) = match worker.rng.below(10) {
+        0..=2 => (patience, tries(worker, name, limiter)),
         3 | 4 => {
             let wait = worker.rng.between(1, 600);
-            let call = async move {
-                limiter
-                    .acquire_for(cost, ms(wait))
-                    .await
-                    .map(Admission::pass)
-            };
-            let limit = worker.patience() + wait * 1_000;
-            calls(worker, name, limit, Box::pin(call)).await
+            let call: Calling = Box::pin(async move {
+                let admission = limiter.acquire_for(cost, ms(wait)).await?;
+                Ok(admission.pass())
+            });
+            (patience + wait * 1_000, call)
         }
         5 | 6 => {
-            let call = async move { limiter.acquire(cost).await.map(Some) };
-            calls(worker, name, u64::MAX, Box::pin(call)).await
+            let call: Calling = Box::pin(async move { limiter.acquire(cost).await.map(Some) });
+            (u64::MAX, call)
         }
         7 => return reserve(worker, name, limiter, cost).await,
         _ => {
-            let call = async move { limiter.try_acquire(cost).await.map(Admission::pass) };
-            let limit = worker.patience();
-            calls(worker, name, limit, Box::pin(call)).await
+            let call: Calling = Box::pin(async move {
+                let admission = limiter.try_acquire(cost).await?;
+                Ok(admission.pass())
+            });
+            (patience, call)
         }
     };
-    if let Some(pass) = pass
+    if let Some(pass) = calls(worker, name, limit, call).await
         && worker.rng.chance(500)
     {
         settle(worker, name, pass).await;
@@ -140,20 +111,18 @@ async fn get_on(worker: &mut Worker, name: usize) {
     }
 }
 
-/// Sends several tries at the same time, which share a request.
-async fn tries(worker: &mut Worker, name: usize, limiter: RateLimiter) -> Option<Pass> {
+/// Begins several tries at the same time, which share a request.
+fn tries(worker: &mut Worker, name: usize, limiter: RateLimiter) -> Calling {
     let number = worker.rng.between(2, 6);
     (1..number).for_each(|_| asks(worker, name));
-    let call = async move {
+    Box::pin(async move {
         let tries = join_all((0..number).map(|_| limiter.try_acquire(1))).await;
         let mut last = None;
         for admission in tries {
             last = admission?.pass().or(last);
         }
         Ok(last)
-    };
-    let limit = worker.patience();
-    calls(worker, name, limit, Box::pin(call)).await
+    })
 }
 
 /// Makes a call, and reports its pass.
@@ -200,15 +169,13 @@ async fn settle(worker: &mut Worker, name: usize, pass: Pass) {
 }
 
 fn asks(worker: &Worker, name: usize) {
-    worker.watch().did(worker.life.proc, name, &Deed::Asks);
+    worker.life.did(name, &Deed::Asks);
 }
 
 fn passed(worker: &Worker, name: usize, pass: &Pass) {
     let at = pass.counts_at().duration_since(SystemTime::UNIX_EPOCH);
     let at = at.map_or(0, |at| u64::try_from(at.as_micros()).unwrap_or(0));
-    worker
-        .watch()
-        .did(worker.life.proc, name, &Deed::Passes { at });
+    worker.life.did(name, &Deed::Passes { at });
 }
 
 /// Returns the limiter of a name, at times at an eighth of its rate or with the least burst.

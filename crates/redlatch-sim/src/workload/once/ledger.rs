@@ -9,7 +9,7 @@ use super::{GAP, RETRIES};
 use crate::{
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{Broken, Checker, Event, Record, View},
 };
 
 /// An action that a worker reports.
@@ -59,9 +59,6 @@ pub(super) struct Ledger {
     forgot: bool,
 }
 
-/// A broken promise and its description.
-type Broken = Option<(&'static str, String)>;
-
 impl Ledger {
     pub(super) fn new(names: usize) -> Self {
         Self {
@@ -73,44 +70,27 @@ impl Ledger {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = match *event {
-            Event::Ran { ran, .. } => match ran.name() {
-                Some(name) => self.jobs[name].ran(name, ran),
-                None => None,
-            },
-            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
-                Some(deed) => {
-                    if matches!(deed, Deed::Begins { .. }) {
-                        record.tally.grants += 1;
-                    }
-                    match (deed, &mut record.history) {
-                        (&Deed::Begins { token, .. }, Some(history)) => {
-                            history.begins(proc, name, token, view.now);
-                        }
-                        (&Deed::Acts { token }, Some(history)) => {
-                            history.goes_on(name, token, view.now);
-                        }
-                        _ => {}
-                    }
-                    if matches!(deed, Deed::Lost) && view.conditions.calm {
-                        let what = format!("a run of {} is lost without a fault", label(name));
-                        record.violate("P4", view.now, what);
-                    }
-                    self.jobs[name].did(name, deed)
+        let broken = if let Some((proc, name, deed)) = event.deed::<Deed>() {
+            match (deed, &mut record.history) {
+                (&Deed::Begins { token, .. }, Some(history)) => {
+                    history.begins(proc, name, token, view.now);
                 }
-                None => None,
-            },
-            Event::Forgot { .. } => {
-                self.forgot = true;
-                None
+                (&Deed::Acts { token }, Some(history)) => history.goes_on(name, token, view.now),
+                _ => {}
             }
-            _ => None,
+            record.tally.grants += u64::from(matches!(deed, Deed::Begins { .. }));
+            if matches!(deed, Deed::Lost) && view.conditions.calm {
+                let what = format!("a run of {} is lost without a fault", label(name));
+                record.violate("P4", view.now, what);
+            }
+            self.jobs[name].did(name, deed)
+        } else if let Event::Ran { ran, .. } = *event {
+            ran.name().and_then(|name| self.jobs[name].ran(name, ran))
+        } else {
+            self.forgot |= matches!(event, Event::Forgot { .. });
+            None
         };
-        if let Some((promise, what)) = broken
-            && !self.forgot
-        {
-            record.violate(promise, view.now, what);
-        }
+        record.judge(broken.filter(|_| !self.forgot), view.now);
     }
 }
 

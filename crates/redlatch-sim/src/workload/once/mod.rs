@@ -2,7 +2,6 @@
 //! third a gap between its runs.
 
 mod ledger;
-mod mutants;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -11,19 +10,25 @@ use redlatch_once::{Job, JobRun, Once, Slot};
 use tokio::select;
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Work, Worker, Workload};
+use super::{Life, Worker, Workload, mutants};
 use crate::{
     faults::Fault,
-    mutants::Mutant,
     names::label,
-    plan::Plan,
     scripts::{Ran, Seen},
-    watch::Checker,
 };
 
 /// Jobs that run once per slot, as a workload.
-#[derive(Debug)]
-pub(super) struct Jobs;
+pub(super) static KIND: Workload = Workload {
+    seen,
+    lives: |_, plan| Some(RECORDS + plan.lease * 2 + plan.retention + plan.beyond()),
+    checkers: |names| vec![Box::new(Ledger::new(names))],
+    ..Workload::new(
+        "once",
+        mutants::JOBS,
+        |worker| Box::pin(round(worker)),
+        |worker, name| Box::pin(get_on(worker, name)),
+    )
+};
 
 /// A running call of a job.
 type Calling = Pin<Box<dyn Future<Output = Result<Once<Slot, &'static str>, Error>> + Send>>;
@@ -44,45 +49,17 @@ const MAX_RUN: Duration = Duration::from_secs(6);
 /// to take longer.
 const RECORDS: u64 = 7 * 24 * 3_600 * 1_000;
 
-impl Workload for Jobs {
-    fn name(&self) -> &'static str {
-        "once"
-    }
-
-    own_rounds!();
-
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        let Some(name) = ran.name() else {
-            return Vec::new();
-        };
-        match (ran.source.name, ran.verdict()) {
-            ("once/claim", "granted") => vec![Seen::Granted {
-                name,
-                attempt: ran.arg(3).to_owned(),
-            }],
-            ("once/renew", "renewed") => vec![Seen::Renewed {
-                name,
-                hold: ran.arg(5).to_owned(),
-            }],
-            ("once/release", verdict) if !verdict.is_empty() => vec![Seen::Ended {
-                name,
-                attempt: ran.arg(2).to_owned(),
-                freed: false,
-            }],
-            _ => Vec::new(),
+fn seen(ran: &Ran<'_>) -> Vec<Seen> {
+    let Some(name) = ran.name() else {
+        return Vec::new();
+    };
+    match (ran.source.name, ran.verdict()) {
+        ("once/claim", "granted") => vec![Seen::granted(name, ran.arg(3))],
+        ("once/renew", "renewed") => vec![Seen::renewed(name, ran.arg(5))],
+        ("once/release", verdict) if !verdict.is_empty() => {
+            vec![Seen::ended(name, ran.arg(2), false)]
         }
-    }
-
-    fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
-        Some(RECORDS + plan.lease * 2 + plan.retention + plan.beyond())
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(Ledger::new(names))]
-    }
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::ALL
+        _ => Vec::new(),
     }
 }
 
@@ -179,11 +156,10 @@ async fn called(
     let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
     let (ran, _) = worker.calls(&[name], "run", limit, calling).await;
     if let Some(Ok(Once::Ran(slot))) = &ran {
-        let deed = Deed::Ran(slot.clone());
-        worker.watch().did(worker.life.proc, name, &deed);
+        worker.life.did(name, &Deed::Ran(slot.clone()));
     }
     if let Some(Ok(Once::Lost(_))) = &ran {
-        worker.watch().did(worker.life.proc, name, &Deed::Lost);
+        worker.life.did(name, &Deed::Lost);
     }
     ran.filter(|ran| {
         // A job that changes faster than its callers look is busy.
@@ -206,15 +182,15 @@ fn calling(life: &Arc<Life>, job: Job, name: usize, pauses: Vec<u64>, ends: Ends
         let work = async move |run: &JobRun| {
             let token = run.token().as_u64();
             let (slot, attempt) = (run.slot().clone(), run.attempt());
-            let did = |deed: &Deed| life.shared.watch.did(life.proc, name, deed);
-            did(&Deed::Begins {
+            let begins = Deed::Begins {
                 slot: slot.clone(),
                 attempt,
                 token,
-            });
+            };
+            life.did(name, &begins);
             for pause in pauses {
                 life.think(pause).await;
-                did(&Deed::Acts { token });
+                life.did(name, &Deed::Acts { token });
             }
             match ends {
                 Ends::Well => Ok(slot),

@@ -3,11 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    order::Queue,
-    scripts::{given, holds},
-    size,
-};
+use super::{given, holds, order::Queue, size};
 use crate::{
     names::label,
     scripts::Ran,
@@ -118,17 +114,30 @@ impl Ledger {
             let live = holds.values().filter(|entry| entry.until > now);
             let out: u64 = live.map(|entry| entry.permits).sum();
             let room = of.saturating_sub(out);
-            if let Some(passed) = self.queues[name].granted_ahead(now, attempt, room) {
-                let name = label(name);
-                let what =
-                    format!("attempt {attempt} is given {name} before {passed}, who came first");
-                record.violate("order", at, what);
-            }
-            if out > of {
-                let what = format!("{out} of {of} permits of {} are out", label(name));
-                record.violate("P1", at, what);
-            }
+            let passed = self.queues[name].granted_ahead(now, attempt, room);
+            judge(name, attempt, "given", passed, out, at, record);
         }
+    }
+}
+
+/// Checks a grant that leaves `out` permits out, and that may have passed over a waiter.
+fn judge(
+    name: usize,
+    attempt: &str,
+    verb: &str,
+    passed: Option<String>,
+    out: u64,
+    at: u64,
+    record: &mut Record,
+) {
+    let (of, name) = (u64::from(size(name)), label(name));
+    if let Some(passed) = passed {
+        let what = format!("attempt {attempt} is {verb} {name} before {passed}, who came first");
+        record.violate("order", at, what);
+    }
+    if out > of {
+        let what = format!("{out} of {of} permits of {name} are out");
+        record.violate("P1", at, what);
     }
 }
 
@@ -168,16 +177,9 @@ impl Checker for Ledger {
                 } else {
                     of.saturating_sub(out)
                 };
-                if let Some(passed) = self.queues[name].granted(now, ran, room) {
-                    let (who, name) = (ran.arg(5), label(name));
-                    let what =
-                        format!("attempt {who} is granted {name} before {passed}, who came first");
-                    record.violate("order", view.now, what);
-                }
-                if out > of {
-                    let what = format!("{out} of {of} permits of {} are out", label(name));
-                    record.violate("P1", view.now, what);
-                }
+                let passed = self.queues[name].granted(now, ran, room);
+                let attempt = ran.arg(5);
+                judge(name, attempt, "granted", passed, out, view.now, record);
             }
             ("pool/renew", "renewed") => drop(self.renewed(name, now, ran)),
             ("pool/release", _) => {

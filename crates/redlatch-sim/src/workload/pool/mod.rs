@@ -1,38 +1,45 @@
 //! The two semaphores.
 
-/// The methods of a `Workload` that both semaphores have alike.
-macro_rules! pool_parts {
-    () => {
-        fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-            super::scripts::seen(ran)
-        }
-
-        fn waiters(&self, key: &KeyDump) -> Vec<String> {
-            super::waiters(key)
-        }
-
-        fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
-            super::lives(key, plan)
-        }
-
-        fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-            vec![Box::new(super::ledger::Ledger::new(names))]
-        }
-    };
-}
-
 mod ledger;
-mod mutants;
 mod order;
 mod permits;
-mod scripts;
 mod semaphore;
 
 use redlatch_embedded::engine::{Contents, KeyDump};
 
-pub(super) use self::{permits::Permits, semaphore::Semaphore};
-use super::members;
-use crate::plan::Plan;
+use self::{ledger::Ledger, semaphore::Units};
+use super::{Workload, members, mutants};
+use crate::{
+    plan::Plan,
+    scripts::{Ran, Seen},
+};
+
+/// The semaphore, as a workload.
+pub(super) static SEMAPHORE: Workload =
+    pooled(Workload::of::<Units>("semaphore", mutants::SEMAPHORE));
+
+/// The permit-expirable semaphore, as a workload.
+pub(super) static PERMITS: Workload = Workload {
+    holders: permits::nameless,
+    ..pooled(Workload::new(
+        "permits",
+        mutants::PERMITS,
+        |worker| Box::pin(permits::round(worker)),
+        |worker, name| Box::pin(permits::get_on(worker, name)),
+    ))
+};
+
+/// Adds what both semaphores have alike.
+const fn pooled(kind: Workload) -> Workload {
+    Workload {
+        seen,
+        holders,
+        waiters,
+        lives,
+        checkers: |names| vec![Box::new(Ledger::new(names))],
+        ..kind
+    }
+}
 
 /// The number of permits of each name.
 const SIZES: [u32; 3] = [1, 3, 4];
@@ -88,5 +95,68 @@ fn lives(key: &str, plan: &Plan) -> Option<u64> {
         Some((_, "q" | "l")) => Some(plan.unused()),
         Some((_, "o" | "p")) => Some(30_000 + plan.beyond()),
         _ => None,
+    }
+}
+
+/// Returns the actions of a script, for kinds whose holds have the identities of their attempts.
+fn seen(ran: &Ran<'_>) -> Vec<Seen> {
+    let Some(name) = ran.name() else {
+        return Vec::new();
+    };
+    let mut seen = own(ran, name);
+    seen.extend(given(ran).map(|grant| Seen::given(name, grant.attempt)));
+    seen
+}
+
+/// A grant that a script has made on behalf of a waiter.
+#[derive(Debug)]
+struct Given<'a> {
+    attempt: &'a str,
+    /// The end of the hold, in ms of the server.
+    ends: u64,
+}
+
+/// Reads the grants that a release or a withdrawal has made on behalf of waiters.
+fn given<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = Given<'a>> {
+    let tells = matches!(ran.source.name, "pool/release" | "pool/withdraw");
+    let first = (3..)
+        .take_while(|&at| ran.item(at).is_some())
+        .find(|&at| tells && ran.text(at) == Some("granted"));
+    let all = first.into_iter().flat_map(|first| (first..).step_by(3));
+    all.map_while(move |at| {
+        let attempt = ran.text(at + 1)?;
+        let ends = ran.text(at + 2)?.split('.').nth(2)?.parse().ok()?;
+        Some(Given { attempt, ends })
+    })
+}
+
+/// Returns what a script does for its caller.
+fn own(ran: &Ran<'_>, name: usize) -> Vec<Seen> {
+    match (ran.source.name, ran.verdict()) {
+        // A copy of a granted request has no place in its reply, and takes nothing.
+        ("pool/acquire", "granted") if ran.item(6).is_some() => {
+            vec![Seen::granted(name, ran.arg(5))]
+        }
+        ("pool/renew", "renewed") => vec![Seen::renewed(name, ran.arg(5))],
+        ("pool/release", verdict) if !verdict.is_empty() && ran.arg(7) == "0" => {
+            // With more permits, it depends on the needs of the waiters whether one can acquire.
+            let freed = verdict == "released" && size(name) == 1;
+            let attempt = holds(ran).next().map_or("", attempt);
+            vec![Seen::ended(name, attempt, freed)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the holds that a release is about.
+fn holds<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = &'a str> {
+    ran.arg(9).split(' ')
+}
+
+/// Returns the attempt of a hold.
+fn attempt(hold: &str) -> &str {
+    match hold.match_indices(':').nth(1) {
+        Some((at, _)) => &hold[..at],
+        None => hold,
     }
 }

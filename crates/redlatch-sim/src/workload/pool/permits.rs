@@ -2,55 +2,28 @@
 
 use std::future::IntoFuture;
 
-use crate::record::{self, Record};
 use redlatch_core::{Error, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_permits::{PermitExpirableSemaphore, PermitId, PermitRelease};
 
-use super::{holders, mutants, size};
+use super::{holders, size};
 use crate::{
     faults::Fault,
-    mutants::Mutant,
     names::label,
-    plan::Plan,
-    scripts::{Ran, Seen},
-    watch::{Checker, Waits},
-    workload::{Acquiring, Work, Worker, Workload, terms::ms},
+    record::{self, Record},
+    watch::Waits,
+    workload::{Acquiring, Worker, terms::ms},
 };
 
-/// The permit-expirable semaphore, as a workload.
-#[derive(Debug)]
-pub(in crate::workload) struct Permits;
-
-impl Workload for Permits {
-    fn name(&self) -> &'static str {
-        "permits"
-    }
-
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(round(worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(get_on(worker, name))
-    }
-
-    /// Returns the holders without their owners. A finished worker may have left permits to their
-    /// lease, so only permits that outlast it count.
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        let holders = holders(key, now).into_iter();
-        let nameless = |hold: String| match hold.split_once(':') {
-            Some((_, number)) => format!("permit {number}"),
-            None => hold,
-        };
-        holders.map(nameless).collect()
-    }
-
-    pool_parts!();
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::PERMITS
-    }
+/// Returns the holders without their owners. A finished worker may have left permits to their
+/// lease, so only permits that outlast it count.
+pub(super) fn nameless(key: &KeyDump, now: u64) -> Vec<String> {
+    let holders = holders(key, now).into_iter();
+    let nameless = |hold: String| match hold.split_once(':') {
+        Some((_, number)) => format!("permit {number}"),
+        None => hold,
+    };
+    holders.map(nameless).collect()
 }
 
 fn permits(worker: &Worker, name: usize) -> PermitExpirableSemaphore {
@@ -58,7 +31,7 @@ fn permits(worker: &Worker, name: usize) -> PermitExpirableSemaphore {
     semaphore.permits_if_unset(size(name))
 }
 
-async fn round(worker: &mut Worker) {
+pub(super) async fn round(worker: &mut Worker) {
     let think = worker.rng.between(0, 50_000);
     worker.think(think).await;
     let name = worker.rng.index(worker.plan().names);
@@ -83,15 +56,11 @@ async fn round(worker: &mut Worker) {
         }
         _ => {
             let future = semaphore.acquire_many(need).lease(lease).into_future();
-            let future = Box::pin(async move { future.await.map(Some) });
-            (
-                Waits::Patiently,
-                u64::MAX,
-                future as Acquiring<Vec<PermitId>>,
-            )
+            let future: Acquiring<_> = Box::pin(async move { future.await.map(Some) });
+            (Waits::Patiently, u64::MAX, future)
         }
     };
-    let call = worker.watch().asks(worker.life.proc, name, waits);
+    let call = worker.asks(name, waits);
     let (taken, _) = worker.calls(&[name], "acquire", limit, future).await;
     worker.watch().asked(call);
     match taken {
@@ -171,12 +140,10 @@ async fn stay_back(worker: &mut Worker, semaphore: &PermitExpirableSemaphore, id
     }
 }
 
-async fn get_on(worker: &mut Worker, name: usize) {
+pub(super) async fn get_on(worker: &mut Worker, name: usize) {
     let semaphore = permits(worker, name);
     loop {
-        let call = worker
-            .watch()
-            .asks(worker.life.proc, name, Waits::Patiently);
+        let call = worker.asks(name, Waits::Patiently);
         let waiting = semaphore.acquire().lease(ms(worker.plan().lease));
         let taken: Result<PermitId, Error> = waiting.strategy(WaitStrategy::Notify).await;
         worker.watch().asked(call);

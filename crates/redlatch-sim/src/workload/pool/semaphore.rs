@@ -3,57 +3,23 @@
 use std::ops::Deref;
 
 use redlatch_core::{Error, Held, Owner, Released, Renewed, WaitStrategy, family::Portion};
-use redlatch_embedded::engine::KeyDump;
 use redlatch_pool::{Flavour, Pool};
 
-use super::{holders, mutants, size};
+use super::size;
 use crate::{
-    mutants::Mutant,
     names::{label, name_of},
-    plan::Plan,
-    scripts::{Ran, Seen},
-    watch::{Checker, Part},
-    workload::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload},
+    watch::Part,
+    workload::{Acquiring, Guard, Terms, Work, Worker, terms::acquiring},
 };
-
-/// The semaphore, as a workload.
-#[derive(Debug)]
-pub(in crate::workload) struct Semaphore;
 
 /// The guard of permits.
 #[derive(Debug)]
-pub(in crate::workload) struct Units(Portion);
+pub(super) struct Units(Portion);
 
-impl Workload for Semaphore {
-    fn name(&self) -> &'static str {
-        "semaphore"
-    }
-
-    holding_rounds!();
-
-    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
-        holders(key, now)
-    }
-
-    pool_parts!();
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutants::SEMAPHORE
-    }
-}
-
-impl Holding for Semaphore {
-    type Guard = Units;
-
+impl Guard for Units {
     const REENTRANT: bool = false;
 
-    fn acquire(
-        &self,
-        worker: &mut Worker,
-        name: usize,
-        _: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<Units> {
+    fn acquire(worker: &mut Worker, name: usize, _: &Owner, terms: &Terms) -> Acquiring<Self> {
         let size = size(name);
         let pool = Pool::new(&worker.client, FLAVOUR, label(name)).size(size);
         let need = 1 + u32::try_from(worker.rng.below(u64::from(size))).unwrap_or(0);
@@ -64,45 +30,27 @@ impl Holding for Semaphore {
         } else {
             terms.strategy
         };
-        let future: Acquiring<Units> = acquiring!(
+        let future: Acquiring<Self> = acquiring!(
             terms,
-            pool.try_acquire(need, Units::from),
-            |wait| pool.try_acquire_for(need, Units::from, wait),
-            pool.acquire(need, Units::from);
+            pool.try_acquire(need, Self::from),
+            |wait| pool.try_acquire_for(need, Self::from, wait),
+            pool.acquire(need, Self::from);
             .strategy(strategy)
         );
         Box::pin(async move {
             let mut units = future.await?;
-            if let Some(Units(portion)) = units.as_mut().filter(|_| sheds) {
+            if let Some(Self(portion)) = units.as_mut().filter(|_| sheds) {
                 drop(portion.split(1));
             }
             Ok(units)
         })
     }
 
-    fn force<'a>(&'a self, worker: &'a mut Worker, _: usize) -> Work<'a> {
+    fn force(worker: &mut Worker, _: usize) -> Work<'_> {
         // The semaphore has no release by force.
         Box::pin(async { worker.think(1_000).await })
     }
-}
 
-impl Renewed for Units {}
-
-impl From<Held> for Units {
-    fn from(held: Held) -> Self {
-        Self(Portion::new(held))
-    }
-}
-
-impl Deref for Units {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
-}
-
-impl Guard for Units {
     async fn release(self) -> Result<Released, Error> {
         let mut portion = self.0;
         let Some(part) = portion.split(1) else {
@@ -127,6 +75,22 @@ impl Guard for Units {
             taken: u64::from(self.0.units()),
             of: u64::from(of),
         }
+    }
+}
+
+impl Renewed for Units {}
+
+impl From<Held> for Units {
+    fn from(held: Held) -> Self {
+        Self(Portion::new(held))
+    }
+}
+
+impl Deref for Units {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
     }
 }
 

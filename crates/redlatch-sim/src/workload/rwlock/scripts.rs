@@ -11,29 +11,20 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     let Some(name) = ran.name() else {
         return Vec::new();
     };
-    let granted = |at| Seen::Granted {
-        name,
-        attempt: ran.arg(at).to_owned(),
-    };
+    let granted = |at| Seen::granted(name, ran.arg(at));
     let seen = match (ran.source.name, ran.verdict()) {
         ("rwlock/read" | "rwlock/write", "granted") => vec![granted(6)],
-        ("rwlock/downgrade", "granted") => vec![
-            granted(3),
-            Seen::Ended {
-                name,
-                attempt: ran.arg(6).to_owned(),
-                freed: false,
-            },
-        ],
-        ("rwlock/renew", "renewed") => vec![Seen::Renewed {
-            name,
-            hold: format!("{}{}", ran.arg(6), ran.arg(7)),
-        }],
-        ("rwlock/release", verdict) if !verdict.is_empty() => vec![Seen::Ended {
-            name,
-            attempt: ran.arg(4).to_owned(),
-            freed: verdict == "released" && frees(ran, 4),
-        }],
+        ("rwlock/downgrade", "granted") => {
+            vec![granted(3), Seen::ended(name, ran.arg(6), false)]
+        }
+        ("rwlock/renew", "renewed") => {
+            let hold = format!("{}{}", ran.arg(6), ran.arg(7));
+            vec![Seen::renewed(name, hold)]
+        }
+        ("rwlock/release", verdict) if !verdict.is_empty() => {
+            let freed = verdict == "released" && frees(ran, 4);
+            vec![Seen::ended(name, ran.arg(4), freed)]
+        }
         ("rwlock/force", "done") => vec![Seen::Forced {
             name,
             hold: format!("{}{}", ran.arg(1), ran.arg(3)),
@@ -43,7 +34,7 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
         ("rwlock/withdraw", "struck") => Vec::new(),
         _ => return Vec::new(),
     };
-    let given = lock::scripts::given(ran, name, report(ran));
+    let given = lock::given(ran, name, report(ran));
     seen.into_iter().chain(given).collect()
 }
 
@@ -78,17 +69,13 @@ pub(super) fn holders(key: &KeyDump, now: u64) -> Vec<String> {
     let Contents::Hash(fields) = &key.contents else {
         return Vec::new();
     };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let field = |name: &str| {
-        let found = fields.iter().find(|(field, _)| field == name.as_bytes());
-        found.map(|(_, value)| text(value))
+    let lives = |until: &[u8]| {
+        let until = std::str::from_utf8(until).ok();
+        until.is_some_and(|until| until.parse::<u64>().is_ok_and(|until| until > now))
     };
-    let lives = |until: &str| until.parse::<u64>().is_ok_and(|until| until > now);
-    let writes = field("u").is_some_and(|until| lives(&until));
     let readers = fields.iter().filter_map(|(field, hold)| {
-        let owner = text(field).strip_prefix('r')?.to_owned();
-        lives(&text(hold.get(..13)?)).then_some(owner)
+        let owner = String::from_utf8_lossy(field.strip_prefix(b"r")?).into_owned();
+        lives(hold.get(..13)?).then_some(owner)
     });
-    let writer = field("o").filter(|_| writes);
-    writer.into_iter().chain(readers).collect()
+    lock::holder(key, now).into_iter().chain(readers).collect()
 }

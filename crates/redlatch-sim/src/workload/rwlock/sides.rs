@@ -2,7 +2,7 @@
 //! arrived after the first of the waiting writers goes before it only if a write has ended
 //! meanwhile.
 //!
-//! The checker reads the replies of the server, with the server's time, in runs without faults of
+//! [`Sides`] reads the replies of the server, with the server's time, in runs without faults of
 //! messages.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use crate::{
 /// The waiters of each name.
 #[derive(Debug)]
 pub(super) struct Sides {
-    names: Vec<Lines>,
+    pub(super) names: Vec<Lines>,
 }
 
 /// The waiters of one name. Times are the server's, in ms.
 #[derive(Clone, Debug, Default)]
-struct Lines {
+pub(super) struct Lines {
     /// The waiting readers, by attempt.
     readers: BTreeMap<String, Reader>,
     /// Attempts to write or to read upgradably, in order of arrival. The flag is true for writers.
@@ -46,14 +46,6 @@ struct Reader {
     since: u64,
     /// The number of writes that have begun since.
     writes: u32,
-}
-
-impl Sides {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            names: vec![Lines::default(); names],
-        }
-    }
 }
 
 impl Checker for Sides {
@@ -244,6 +236,48 @@ impl Lines {
         let client = client(ran.arg(6)).to_owned();
         self.alive.insert(client, now + span);
         true
+    }
+}
+
+/// Checks that a reader's token is that of the last write. It covers every write that was granted
+/// before, and no later write. Records per name the token of the last write that the server
+/// granted.
+#[derive(Debug)]
+pub(super) struct Freshness {
+    pub(super) last: Vec<u64>,
+}
+
+impl Checker for Freshness {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        let Event::Ran { ran, .. } = *event else {
+            return;
+        };
+        if view.conditions.loses_writes || view.conditions.expects_trouble {
+            return;
+        }
+        if ran.verdict() != "granted" {
+            if let (Some((_, token, _)), Some(name)) = (given(ran), ran.name()) {
+                self.last[name] = token;
+            }
+            return;
+        }
+        let (Some(token), Some(name)) = (ran.number(4), ran.name()) else {
+            return;
+        };
+        let last = &mut self.last[name];
+        match ran.source.name {
+            "rwlock/write" => *last = token,
+            "rwlock/read" | "rwlock/downgrade" if token < *last => {
+                let name = label(name);
+                let what = format!(
+                    "a reader of {name} is told that {token} was the last write, and it was {last}"
+                );
+                record.violate("fresh", view.now, what);
+            }
+            // A server that has lost its data makes up a token that counts as a write.
+            "rwlock/read" | "rwlock/downgrade" => *last = token,
+            _ => {}
+        }
     }
 }
 

@@ -1,10 +1,11 @@
-//! The permissions that users lack on a server.
+//! Errors instead of replies: the permissions that users lack on a server, and answers in words
+//! that no client knows.
 
 use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 use redlatch_embedded::ServerTime;
 
-use super::Net;
-use crate::scripts::called;
+use super::{Net, State};
+use crate::{faults::Fault, mutants::What, scripts::called};
 
 /// The periods in which permissions are missing. Without an entry all commands are permitted.
 #[derive(Debug, Default)]
@@ -69,4 +70,47 @@ pub(super) fn taken_for_done(command: &Command, reply: Reply, now: ServerTime) -
         return Ok(Value::Bulk(answer.into_bytes()));
     }
     reply
+}
+
+/// When a server answers a command in unknown words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strange {
+    /// Instead of the execution.
+    Before,
+    /// After the execution.
+    After,
+}
+
+impl Net {
+    /// Draws whether a command is answered in unknown words, as a proxy before the server may.
+    pub(super) fn draw_strange(&self, state: &mut State, command: &Command) -> Option<Strange> {
+        let hit = state.roll(Fault::Strange);
+        let strange = match hit && state.rng.chance(500) {
+            true => Strange::After,
+            false => Strange::Before,
+        };
+        hit.then(|| {
+            self.watch.fault(Fault::Strange, || {
+                let verb = command.args().next().unwrap_or_default();
+                let verb = String::from_utf8_lossy(verb);
+                match strange {
+                    Strange::Before => format!("{verb} is refused in unknown words"),
+                    Strange::After => format!("{verb} is executed and answered in unknown words"),
+                }
+            });
+            strange
+        })
+    }
+}
+
+impl State {
+    /// Returns an answer in unknown words. A planted fault gives it a code that clients know.
+    pub(super) fn strange_words(&self) -> Reply {
+        let code = match self.planted {
+            Some(What::TakesStrangeFor(code)) => code,
+            _ => "WEIRD",
+        };
+        let line = format!("{code} the proxy is tired");
+        Err(ServerError::parse(&line))
+    }
 }

@@ -187,7 +187,10 @@ impl Limit {
         let millis = ran.text(1).and_then(|text| text.parse::<u64>().ok());
         let server = millis.unwrap_or(0) * 1_000;
         self.elapsed += server.saturating_sub(self.last);
-        self.last = self.last.clamp(server, server + 1_000);
+        // After a step back, the time within this ms is not known.
+        if !(server..=server + 1_000).contains(&self.last) {
+            self.last = server;
+        }
         let back = ran
             .arg(8)
             .strip_prefix('-')

@@ -17,8 +17,8 @@ pub struct SkewedRuntime {
 }
 
 impl SkewedRuntime {
-    /// Starts a clock of `inner` that shows `origin` and gains `rate` seconds per second. The correct
-    /// rate is 1.0.
+    /// Starts a clock of `inner` that shows `origin` and gains `rate` seconds per second. The
+    /// correct rate is 1.0.
     pub fn over(inner: Arc<dyn Runtime>, origin: Duration, rate: f64) -> Self {
         Self {
             began: inner.now(),

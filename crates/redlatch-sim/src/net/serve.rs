@@ -135,7 +135,8 @@ impl Net {
         };
         let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
         self.replicate(state, node, Some(id));
-        self.watch.served(proc, command, &reply, sent);
+        let clock = state.servers[node].time(now).micros();
+        self.watch.served((proc, sent), (command, &reply), clock);
         self.check_end(&state.servers[node], command, now);
         let reply = match state.planted {
             Some(What::DropsRefused) => {
@@ -175,7 +176,9 @@ impl Net {
         let session = state.servers[node].open(SessionKind::Command);
         let reply = state.servers[node].execute(session, &copy.command, now);
         self.replicate(&mut state, node, None);
-        self.watch.served(proc, &copy.command, &reply, copy.sent);
+        let clock = state.servers[node].time(now).micros();
+        self.watch
+            .served((proc, copy.sent), (&copy.command, &reply), clock);
         self.check_end(&state.servers[node], &copy.command, now);
         self.deliver(&mut state, node);
         state.servers[node].close(session);

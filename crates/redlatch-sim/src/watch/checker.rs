@@ -57,6 +57,8 @@ pub enum Event<'a> {
         seen: &'a [Seen],
         /// The time at which it was sent.
         sent: u64,
+        /// The time of the server's clock in µs.
+        clock: u64,
     },
     /// A copy of the data of the first server was taken.
     Copied {

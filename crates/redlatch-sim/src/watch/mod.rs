@@ -279,8 +279,13 @@ impl Watch {
         calls.collect::<Vec<_>>().join(", ")
     }
 
-    /// Records that the server has run a command.
-    pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64) {
+    /// Records that the server has run a command, at `clock` of its own clock in µs.
+    pub fn served(
+        &self,
+        (proc, sent): (ProcId, u64),
+        (command, reply): (&Command, &Reply),
+        clock: u64,
+    ) {
         let now = self.exec.now();
         let mut state = self.state();
         let runs = Ran::all(command, reply);
@@ -306,11 +311,11 @@ impl Watch {
             state.record.story.say(now, say);
         }
         for ran in &runs {
-            self.ran(&mut state, proc, ran, sent);
+            self.ran(&mut state, (proc, sent), ran, clock);
         }
     }
 
-    fn ran(&self, state: &mut State, proc: ProcId, ran: &Ran<'_>, sent: u64) {
+    fn ran(&self, state: &mut State, (proc, sent): (ProcId, u64), ran: &Ran<'_>, clock: u64) {
         let now = self.exec.now();
         state.record.story.say(now, || ran.to_string());
         let seen = (self.kind.seen)(ran);
@@ -319,6 +324,7 @@ impl Watch {
             ran,
             seen: &seen,
             sent,
+            clock,
         };
         state.view.saw(&seen);
         state.note(&self.exec, |_| Some(event));

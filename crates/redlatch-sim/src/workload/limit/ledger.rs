@@ -81,7 +81,12 @@ impl Checker for Ledger {
                 record.tally.grants += 1;
                 self.names[name].used(name, (proc, at), view.now)
             }
-            (_, Event::Ran { proc, ran, .. }) => self.ran(proc, ran, view.now),
+            (
+                _,
+                Event::Ran {
+                    proc, ran, clock, ..
+                },
+            ) => self.ran(proc, ran, (view.now, clock)),
             (_, Event::Forgot { .. }) => {
                 self.forgot = true;
                 // What was taken ahead is forgotten, too, and passes besides the burst.
@@ -103,8 +108,8 @@ impl Ledger {
         }
     }
 
-    /// Handles a script that the server has run.
-    fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, now: u64) -> Broken {
+    /// Handles a script that the server has run at `now`, and at `clock` of its own clock.
+    fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, (now, clock): (u64, u64)) -> Broken {
         let name = ran.name()?;
         let limit = &mut self.names[name];
         match (ran.source.name, ran.verdict()) {
@@ -112,7 +117,7 @@ impl Ledger {
                 if limit.attempts.insert(ran.arg(4).to_owned(), 0).is_some() && !self.forgot {
                     return None;
                 }
-                limit.settle(ran);
+                limit.settle(ran, clock);
                 limit.check(name)
             }
             ("limit/acquire", "passed") => {
@@ -130,6 +135,7 @@ impl Ledger {
                     return Some(("P5", what));
                 }
                 if !acts {
+                    limit.says_again(proc, ran, (now, clock));
                     return None;
                 }
                 limit.pass(proc, ran, passes, now);
@@ -179,18 +185,21 @@ impl Limit {
         }
     }
 
+    /// Handles the answer to a copy. A clock that was set forward makes a pass count sooner.
+    fn says_again(&mut self, proc: ProcId, ran: &Ran<'_>, (now, clock): (u64, u64)) {
+        let at = ran.number(6).unwrap_or(0);
+        let wait = at.saturating_sub(clock);
+        if let Some(due) = self.due.get_mut(&(proc, at)) {
+            *due = (*due).min(now + wait - wait / 40);
+        }
+    }
+
     /// Takes what a settlement asks to give back from the pass that has the mark. If the script
     /// gives back less, even less has passed. What is added only delays others. For a pass from
     /// before a loss, others get their tokens now.
-    fn settle(&mut self, ran: &Ran<'_>) {
-        // Its time has ms only.
-        let millis = ran.text(1).and_then(|text| text.parse::<u64>().ok());
-        let server = millis.unwrap_or(0) * 1_000;
-        self.elapsed += server.saturating_sub(self.last);
-        // After a step back, the time within this ms is not known.
-        if !(server..=server + 1_000).contains(&self.last) {
-            self.last = server;
-        }
+    fn settle(&mut self, ran: &Ran<'_>, clock: u64) {
+        self.elapsed += clock.saturating_sub(self.last);
+        self.last = clock;
         let back = ran
             .arg(8)
             .strip_prefix('-')

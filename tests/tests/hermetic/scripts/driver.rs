@@ -41,7 +41,7 @@ pub(crate) fn assert_noticed<K: Kind>(
 ) {
     let text = script.text.replace(right, wrong);
     assert_ne!(text, script.text, "{right}");
-    let noticed = (0..200).any(|seed| {
+    let noticed = (0..4000).any(|seed| {
         let mut world = world(seed);
         // A fault that is no script any more fails here.
         world.bed.replace(script.name, &text);

@@ -424,7 +424,7 @@ impl World<Limiter> {
                 wait: [0, 0, 400_000, 31_536_000_000_000][self.rng.usize(..4)],
             })
         };
-        let rate = match self.rng.u8(..8) {
+        let rate = match self.rng.u8(..4) {
             0 => RATES[self.rng.usize(..RATES.len())],
             _ => self.kind.rate,
         };

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/redlatch-soak/src/record.rs"]
+#[path = "../../tests/histories/record.rs"]
 mod record;
 #[path = "../../crates/redlatch-cli/src/app/verbs/timeline/recording.rs"]
 mod recording;

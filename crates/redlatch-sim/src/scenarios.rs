@@ -163,14 +163,13 @@ const ALL: &[Scenario] = &[
     },
     // Slots of the names move between the masters of a cluster, key by key, and no other fault
     // occurs. While the keys of a name are split, waiters are not served, so no hand-off is prompt
-    // and a bounded wait may end without an answer. A withdrawal goes without the queue then, so a
-    // grant may come to its entry, which its client withdraws. Others see a hold that ends at once.
+    // and a bounded wait may end without an answer.
     Scenario {
         name: "moving-slots",
         faults: &[Fault::SlotMove],
         alone: true,
         masters: 3,
-        excused: &["P8", "answered", "P10", "order", "sides"],
+        excused: &["P8", "answered"],
         ..PLAIN
     },
     // A replica that lags takes over, and the former master goes on answering. Two holders are

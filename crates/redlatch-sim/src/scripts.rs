@@ -100,6 +100,11 @@ impl<'a> Ran<'a> {
         self.keys
     }
 
+    /// Tells whether the call went without its optional keys, since its slot was on the move.
+    pub fn is_bare(&self) -> bool {
+        self.source.list.is_some_and(|list| self.keys < list.keys)
+    }
+
     /// Returns the name to which the first key belongs.
     pub fn name(&self) -> Option<usize> {
         name_of(self.key(1))

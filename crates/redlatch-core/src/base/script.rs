@@ -176,6 +176,11 @@ impl ScriptCall {
         })
     }
 
+    /// Tells whether it is a call without its optional keys.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.needed == Some(self.keys)
+    }
+
     /// Returns the script.
     pub const fn script(&self) -> &'static Script {
         self.script
@@ -224,6 +229,9 @@ pub fn millis(span: std::time::Duration) -> u64 {
 pub enum CallOutcome {
     /// The script ran and replied.
     Replied(Value),
+    /// The script ran without the optional keys of the call, since the keys are split between two
+    /// nodes. The call has to be repeated.
+    Bare(Value),
     /// There is no reply of the script; it may still have run.
     Failed(Failure),
 }

@@ -46,7 +46,7 @@ impl Client {
         loop {
             self.net().world.life.check_all()?;
             let failure = match self.change_once(&call, deadline).await {
-                CallOutcome::Replied(reply) => match read(&reply)? {
+                CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => match read(&reply)? {
                     Changed::Done(done) => return Ok(done),
                     // The reply contained the server's time, so the next request is dated
                     // correctly.

@@ -194,7 +194,7 @@ fn answer(
     outcome: CallOutcome,
 ) -> Result<AnswerForAll, Error> {
     let reply = match outcome {
-        CallOutcome::Replied(reply) => reply,
+        CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => reply,
         CallOutcome::Failed(failure) => {
             let effect = failure.effect();
             attempts

@@ -140,7 +140,7 @@ pub(super) fn run<'a>(
     }
 }
 
-/// Hands the release to the releaser unless it was answered.
+/// Hands the release to the releaser unless it was answered whole.
 struct Handover<'a> {
     pending: Option<PendingRelease>,
     /// Dropped after the releaser has the release, so that `close` sees one of them.
@@ -155,17 +155,24 @@ impl Handover<'_> {
         primitive: &dyn Primitive,
         answered: Result<Answered, Error>,
     ) -> (Result<Released, Error>, bool) {
-        let Answered { reply, resent, .. } = match answered {
+        let Answered {
+            reply,
+            resent,
+            bare,
+            ..
+        } = match answered {
             Ok(answered) => answered,
             Err(error) => return (self.failed(error), false),
         };
         let client = self.ticket.client();
         let mut told = false;
-        if let Some(pending) = self.pending.take() {
+        if let Some(pending) = &self.pending {
             let strays = &client.net().world.strays;
             told = pending.answered(client.local_queues(), strays, &reply);
             client.0.releaser.heed(primitive, &reply);
         }
+        // The releaser repeats a call without its optional keys, which notifies the next waiter.
+        self.pending.take_if(|_| !bare);
         let released = primitive.released(&reply);
         let released = released.map(|reply| Released::of(reply, resent));
         (released.or_else(overwritten), told)

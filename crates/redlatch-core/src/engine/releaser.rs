@@ -246,7 +246,7 @@ impl Releaser {
         };
         let response = send_before(unconstrained(sending), begun).await;
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
-            if let CallOutcome::Replied(_) = outcome {
+            if let CallOutcome::Replied(_) | CallOutcome::Bare(_) = outcome {
                 session.ran(call.script());
             }
         }
@@ -255,15 +255,20 @@ impl Releaser {
 
     /// Processes the outcome of one release. Queues the release again unless the server answered it
     /// or its lease has certainly ended.
-    fn settle(&self, net: &Net, pending: PendingRelease, mut sent: Sent, outcome: CallOutcome) {
+    fn settle(&self, net: &Net, pending: PendingRelease, sent: Sent, outcome: CallOutcome) {
         let now = net.world.now();
         let labels = Labels::of(pending.primitive.as_ref());
         let mut refused = false;
+        // The hold is over, but not the entry in the queue.
+        let bare = matches!(outcome, CallOutcome::Bare(_));
         let failure = match outcome {
-            CallOutcome::Replied(reply) => {
+            CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
+                if bare && now < pending.give_up_at {
+                    return self.put_back(net, pending, sent, true);
+                }
                 return self.done(&pending, sent, true);
             }
             CallOutcome::Failed(failure) => failure,
@@ -291,8 +296,14 @@ impl Releaser {
             self.local_queues.prompt_first(pending.primitive.key());
             return self.done(&pending, sent, false);
         }
+        self.put_back(net, pending, sent, refused);
+    }
+
+    /// Sends a release again later. Requests for the name do not wait for one that was refused.
+    fn put_back(&self, net: &Net, pending: PendingRelease, mut sent: Sent, refused: bool) {
         sent.failures += 1;
-        let next = now + timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
+        let delay = timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
+        let next = net.world.now() + delay;
         self.queue.put_back(pending, sent, refused, next);
     }
 

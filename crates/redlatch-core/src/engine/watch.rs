@@ -331,13 +331,15 @@ impl<'a> Run<'a> {
             Err(failure) => return (0, settle(looking, failure.into_error(false))),
         };
         let trouble = match outcome {
-            CallOutcome::Replied(reply) => match self.watched.looked(looking.phases(), &reply) {
-                Ok(snapshot) => {
-                    looking.saw(sent, snapshot);
-                    None
+            CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
+                match self.watched.looked(looking.phases(), &reply) {
+                    Ok(snapshot) => {
+                        looking.saw(sent, snapshot);
+                        None
+                    }
+                    Err(error) => settle(looking, error),
                 }
-                Err(error) => settle(looking, error),
-            },
+            }
             CallOutcome::Failed(Failure::Redirected(redirect)) => {
                 looking.failed(&Failure::Redirected(redirect).into_error(false));
                 None

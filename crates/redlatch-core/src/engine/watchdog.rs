@@ -478,7 +478,7 @@ impl Confirmed {
 fn settle(job: &Job, outcome: CallOutcome, (sent, now): (Moment, Moment), confirmed: &Confirmed) {
     let Job { hold, span, .. } = job;
     let reply = match outcome {
-        CallOutcome::Replied(reply) => reply,
+        CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => reply,
         CallOutcome::Failed(failure) => {
             let error = failure.into_error(true);
             if error.kind() == ErrorKind::WrongKind {

@@ -94,9 +94,10 @@ impl Net {
             let (outcome, wanted, confirmations, in_doubt) = self.try_once(&repeated).await;
             repeated.checked = None;
             tries.unknown |= in_doubt;
+            let bare = matches!(outcome, CallOutcome::Bare(_));
             let failure = match outcome {
                 CallOutcome::Failed(failure) => failure,
-                CallOutcome::Replied(reply) => {
+                CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
                     let confirmed = match (wanted, confirmations) {
                         (None, _) => Some(Ok(())),
                         (Some(wanted), Some(Acknowledged::By(count))) => Some(wanted.check(count)),
@@ -109,6 +110,7 @@ impl Net {
                         return Ok(Answered {
                             reply,
                             resent: tries.unknown,
+                            bare,
                             confirmed,
                         });
                     }
@@ -245,6 +247,8 @@ pub(crate) struct Answered {
     pub(crate) reply: Value,
     /// Whether the server may have executed an earlier copy of the call.
     pub(crate) resent: bool,
+    /// Whether the call went without its optional keys.
+    pub(crate) bare: bool,
     /// An error if fewer replicas have confirmed the call than it needs.
     pub(crate) confirmed: Result<(), Error>,
 }

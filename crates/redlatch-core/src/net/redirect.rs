@@ -82,8 +82,8 @@ pub(super) async fn follow(
             }
         }
     }
-    for outcome in &mut response.outcomes {
-        conclude(router, session, outcome);
+    for (outcome, call) in response.outcomes.iter_mut().zip(&calls) {
+        conclude(router, session, call, outcome);
     }
     if response.before == Effect::Nothing {
         response.before = before;
@@ -139,7 +139,7 @@ fn next_place(
             *call = call.bare()?;
             Some((router.node(call.slot())?, Asking::No))
         }
-        CallOutcome::Failed(_) | CallOutcome::Replied(_) => None,
+        CallOutcome::Failed(_) | CallOutcome::Replied(_) | CallOutcome::Bare(_) => None,
     }
 }
 
@@ -172,8 +172,9 @@ async fn send_to(router: &Router, (address, asking): &Place, request: &Request<'
     response
 }
 
-/// Turns a remaining redirection or refusal into a failure that the caller may retry later.
-fn conclude(router: &Router, session: &Session, outcome: &mut CallOutcome) {
+/// Turns a remaining redirection or refusal into a failure that the caller may retry later. Marks
+/// the reply to a call without its optional keys.
+fn conclude(router: &Router, session: &Session, call: &ScriptCall, outcome: &mut CallOutcome) {
     match outcome {
         CallOutcome::Failed(Failure::Refused(obstacle, error)) => {
             router.doubted(session, *obstacle, error);
@@ -183,7 +184,10 @@ fn conclude(router: &Router, session: &Session, outcome: &mut CallOutcome) {
             let error = ServerError::parse(&format!("TRYAGAIN {message}"));
             *outcome = CallOutcome::Failed(Failure::Refused(Obstacle::NotNow, error));
         }
-        CallOutcome::Failed(_) | CallOutcome::Replied(_) => {}
+        CallOutcome::Replied(reply) if call.is_bare() => {
+            *outcome = CallOutcome::Bare(std::mem::replace(reply, Value::Nil));
+        }
+        CallOutcome::Failed(_) | CallOutcome::Replied(_) | CallOutcome::Bare(_) => {}
     }
 }
 

@@ -298,7 +298,7 @@ fn respond(
 ) -> Response {
     let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
     let millis = outcomes.iter().rev().find_map(|outcome| match outcome {
-        CallOutcome::Replied(reply) => server_millis(reply),
+        CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => server_millis(reply),
         CallOutcome::Failed(_) => None,
     });
     if let Some(millis) = millis {

@@ -18,10 +18,14 @@ pub(super) struct Lateness {
 
 impl Checker for Lateness {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let (proc, seen, sent) = match *event {
+        let (proc, ran, seen, sent) = match *event {
             Event::Ran {
-                proc, seen, sent, ..
-            } => (proc, seen, sent),
+                proc,
+                ran,
+                seen,
+                sent,
+                ..
+            } => (proc, ran, seen, sent),
             // A server that has forgotten an attempt cannot refuse a copy. What the record had of
             // the other servers is not checked any more.
             Event::OneForgot => return self.ended.clear(),
@@ -46,7 +50,8 @@ impl Checker for Lateness {
                     let what = format!("attempt {attempt} took {name} after it had been ended");
                     record.violate("P10", view.now, what);
                 }
-                Seen::Ended { attempt, .. } if !attempt.is_empty() => {
+                // Without the keys of the queue, the entry stays until the call is repeated.
+                Seen::Ended { attempt, .. } if !attempt.is_empty() && !ran.is_bare() => {
                     self.ended.insert(attempt.clone());
                 }
                 _ => {}

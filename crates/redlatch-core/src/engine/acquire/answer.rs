@@ -60,7 +60,7 @@ impl Run<'_> {
         sent: Moment,
     ) -> Result<Option<Held>, Error> {
         let reply = match outcome {
-            CallOutcome::Replied(reply) => reply,
+            CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => reply,
             CallOutcome::Failed(failure) => return self.unanswered(failure),
         };
         self.anchor(&reply, session, sent);

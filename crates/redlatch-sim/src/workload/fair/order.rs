@@ -59,7 +59,8 @@ impl Checker for Order {
                 if ran.verdict() == "released" && left == Some(0) {
                     queue.until = now;
                 }
-                queue.waiters.retain(|waiter| waiter != ran.arg(6));
+                let gone = |waiter: &str| waiter == ran.arg(6) && !ran.is_bare();
+                queue.waiters.retain(|waiter| !gone(waiter));
                 if queue.until <= now {
                     queue.forget_the_dead(now);
                 }
@@ -186,8 +187,10 @@ impl Queue {
     }
 }
 
+/// Returns the channel of a waiter's client, without the shard that may follow.
 fn channel(address: &str) -> &str {
-    address.split(' ').nth(1).unwrap_or_default()
+    let channel = address.split(' ').nth(1).unwrap_or_default();
+    channel.split('{').next().unwrap_or_default()
 }
 
 /// The time in ms within which a notified waiter must respond.

@@ -113,7 +113,8 @@ impl Queue {
     /// Handles a waiter that leaves.
     pub(super) fn leaves(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
-        self.waiters.retain(|waiter| waiter.member != ran.arg(6));
+        let gone = |waiter: &Waiter| waiter.member == ran.arg(6) && !ran.is_bare();
+        self.waiters.retain(|waiter| !gone(waiter));
     }
 
     /// Handles waiters that their client has withdrawn.
@@ -143,8 +144,10 @@ fn member(ran: &Ran<'_>) -> Option<String> {
     (!address.is_empty()).then(|| address.to_owned())
 }
 
+/// Returns the channel of a waiter's client, without the shard that may follow.
 fn client(member: &str) -> &str {
-    member.split(' ').nth(1).unwrap_or_default()
+    let channel = member.split(' ').nth(1).unwrap_or_default();
+    channel.split('{').next().unwrap_or_default()
 }
 
 /// The time in ms within which a notified waiter must respond. No waiter is notified before its

@@ -186,7 +186,8 @@ impl Lines {
             ("rwlock/release", verdict) => {
                 let attempt = ran.arg(4);
                 self.readers.remove(attempt);
-                self.queue.retain(|(other, _)| other != attempt);
+                let gone = |other: &str| other == attempt && !ran.is_bare();
+                self.queue.retain(|(other, _)| !gone(other));
                 let over = verdict == "released" && ran.number(3) == Some(0);
                 if ran.arg(7) == "w" && over {
                     self.write = None;

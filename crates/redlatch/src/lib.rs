@@ -53,12 +53,8 @@ pub use redlatch_core::{
     WaitStrategy, runtime,
     runtime::{TlsOptions, TokioRuntime},
 };
-// For the command `redlatch`.
 #[doc(hidden)]
-pub use redlatch_core::{
-    Member,
-    family::{Internals, ServerAnswers},
-};
+pub use redlatch_core::{Member, family::ServerAnswers};
 #[cfg(feature = "election")]
 #[doc(inline)]
 pub use redlatch_election::{

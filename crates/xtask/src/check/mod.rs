@@ -33,7 +33,7 @@ const CHECKS: [(&str, Check); 10] = [
 
 /// What the checks show.
 pub(crate) const LIST: &str = "\
-  cargo xtask check load       the tests in rounds, their long cases and the soak, beside busy loops
+\x20 cargo xtask check load       the tests in rounds, their long cases and the soak, beside busy loops
   cargo xtask check databases  the statements of the fence in PostgreSQL and MariaDB
   cargo xtask check histories  histories of the soak and of planted faults, judged by a program \
       in Go

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Held, Internals, LossCause, SemaphorePermit, Token};
+use redlatch::{Client, Held, LossCause, SemaphorePermit, Token};
+use redlatch_core::family::Internals;
 use rustix::process::Signal;
 use tokio::{
     select,

@@ -1,6 +1,7 @@
 //! `redlatch break`: the end of somebody else's hold.
 
-use redlatch::{Client, Internals, Object, ObjectHolder, ObjectKind, permits::PermitRelease};
+use redlatch::{Client, Object, ObjectHolder, ObjectKind, permits::PermitRelease};
+use redlatch_core::family::Internals;
 
 use super::hold::by_user;
 use crate::app::{

@@ -4,7 +4,8 @@ mod findings;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redlatch::{Client, ClientBuilder, Error, ErrorKind, Internals, ServerAnswers};
+use redlatch::{Client, ClientBuilder, Error, ErrorKind, ServerAnswers};
+use redlatch_core::family::Internals;
 use tokio::select;
 
 use self::findings::Findings;

@@ -2,7 +2,8 @@
 
 use std::{env, mem, time::Duration};
 
-use redlatch::{Client, Internals, Token};
+use redlatch::{Client, Token};
+use redlatch_core::family::Internals;
 use tokio::time::{Instant, timeout_at};
 
 use super::{

@@ -9,7 +9,8 @@ use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
 };
-use redlatch::{Client, Internals, Object, ObjectHolder};
+use redlatch::{Client, Object, ObjectHolder};
+use redlatch_core::family::Internals;
 use tokio::{
     select,
     sync::mpsc,

@@ -153,6 +153,12 @@ pub struct View {
 }
 
 impl Conditions {
+    /// Tells whether two servers may grant one name. The tokens of such grants are different, and
+    /// need not rise in the order in which work begins.
+    pub const fn diverge(&self) -> bool {
+        self.forks && self.expects_trouble
+    }
+
     /// Derives the conditions from the faults of a seed.
     pub fn of(faults: &Faults, scenario: Option<&Scenario>) -> Self {
         Self {

@@ -54,7 +54,7 @@ impl Ledger {
         }
     }
 
-    fn did(&mut self, name: usize, deed: Deed, record: &mut Record) -> Broken {
+    fn did(&mut self, name: usize, deed: Deed, view: &View, record: &mut Record) -> Broken {
         let (known, name) = (&mut self.names[name], label(name));
         match deed {
             Deed::Begins(token) => {
@@ -62,7 +62,8 @@ impl Ledger {
                 known.latest = Some(token);
                 let greatest = known.greatest;
                 known.greatest = greatest.max(token.as_u64());
-                (token.as_u64() <= greatest).then(|| {
+                let lower = token.as_u64() < greatest && !view.conditions.diverge();
+                (lower || token.as_u64() == greatest).then(|| {
                     let what = format!("a term of {name} has token {token} after {greatest}");
                     ("P2", what)
                 })
@@ -112,7 +113,7 @@ impl Checker for Ledger {
                     Deed::Works(token) => history.goes_on(name, token.as_u64(), view.now),
                 }
             }
-            let broken = self.did(name, deed, record);
+            let broken = self.did(name, deed, view, record);
             record.judge(broken, view.now);
         }
         match *event {

@@ -83,7 +83,7 @@ impl Checker for Ledger {
                 let what = format!("a run of {} is lost without a fault", label(name));
                 record.violate("P4", view.now, what);
             }
-            self.jobs[name].did(name, deed)
+            self.jobs[name].did(name, deed, view)
         } else if let Event::Ran { ran, .. } = *event {
             ran.name().and_then(|name| self.jobs[name].ran(name, ran))
         } else {
@@ -153,19 +153,20 @@ impl Job {
     }
 
     /// Handles an action of a worker.
-    fn did(&mut self, name: usize, deed: &Deed) -> Broken {
+    fn did(&mut self, name: usize, deed: &Deed, view: &View) -> Broken {
         match deed {
             Deed::Begins {
                 slot,
                 attempt,
                 token,
             } => {
-                if *token <= self.latest {
+                let lower = *token < self.latest && !view.conditions.diverge();
+                if lower || *token == self.latest {
                     let latest = self.latest;
                     let what = format!("{} runs with token {token} after {latest}", label(name));
                     return Some(("P2", what));
                 }
-                self.latest = *token;
+                self.latest = self.latest.max(*token);
                 let counts = self.tokens.contains(token);
                 if counts && !self.begun.insert((slot.clone(), *attempt)) {
                     let what = format!("attempt {attempt} at slot {slot} of {} twice", label(name));

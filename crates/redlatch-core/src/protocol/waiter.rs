@@ -185,7 +185,7 @@ impl Waiter {
     ) -> Step {
         let phase = match self.state {
             State::InLine(phase) | State::Active(phase) => phase,
-            State::GivenUp(restart) => return self.start_over(restart),
+            State::GivenUp(restart) => return self.start_over(restart, now),
             State::Done => return Step::End(End::Busy),
         };
         let behind = queue.turn == Turn::Others && self.waits_for_turn(phase);
@@ -599,13 +599,13 @@ impl Waiter {
         Step::Pause { until }
     }
 
-    const fn start_over(&mut self, restart: Restart) -> Step {
+    fn start_over(&mut self, restart: Restart, now: Moment) -> Step {
         self.slot = ServerSlot::Absent;
-        match restart {
-            Restart::AttemptVoid if self.voids <= VOIDS_AT_ONCE => {
-                self.state = State::Active(Phase::Asking);
-            }
-            _ => self.on_failed(),
+        let patient = now - self.heard < self.plan.patience;
+        if restart == Restart::AttemptVoid && self.voids <= VOIDS_AT_ONCE && patient {
+            self.state = State::Active(Phase::Asking);
+        } else {
+            self.on_failed();
         }
         Step::StartOver(restart)
     }

@@ -18,6 +18,7 @@ Asking                    void               Asking                    StartOver
 Asking                    void,void          Asking                    StartOver(AttemptVoid)
 Asking                    void,void,void,void,void,void,void,void,void Failed StartOver(AttemptVoid)
 Asking                    silence,void,failed  Failed                  Pause
+Asking                    void,silence,void    Failed                  StartOver(AttemptVoid)
 Asking                    void,silence,void,failed  Failed             End(Unanswered)
 Asking                    void,silence,late,failed  Failed             End(Unanswered)
 Asking                    expired            Failed                    StartOver(GrantExpired)

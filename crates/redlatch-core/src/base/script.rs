@@ -230,7 +230,7 @@ pub enum CallOutcome {
     /// The script ran and replied.
     Replied(Value),
     /// The script ran without the optional keys of the call, since the keys are split between two
-    /// nodes. The call has to be repeated.
+    /// nodes. A release is repeated with all of them.
     Bare(Value),
     /// There is no reply of the script; it may still have run.
     Failed(Failure),

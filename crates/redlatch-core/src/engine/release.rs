@@ -173,6 +173,9 @@ impl Handover<'_> {
         }
         // The releaser repeats a call without its optional keys, which notifies the next waiter.
         self.pending.take_if(|_| !bare);
+        if let Some(pending) = &mut self.pending {
+            pending.next_waiter = None;
+        }
         let released = primitive.released(&reply);
         let released = released.map(|reply| Released::of(reply, resent));
         (released.or_else(overwritten), told)

@@ -255,19 +255,19 @@ impl Releaser {
 
     /// Processes the outcome of one release. Queues the release again unless the server answered it
     /// or its lease has certainly ended.
-    fn settle(&self, net: &Net, pending: PendingRelease, sent: Sent, outcome: CallOutcome) {
+    fn settle(&self, net: &Net, pending: PendingRelease, mut sent: Sent, outcome: CallOutcome) {
         let now = net.world.now();
         let labels = Labels::of(pending.primitive.as_ref());
         let mut refused = false;
-        // The hold is over, but not the entry in the queue.
         let bare = matches!(outcome, CallOutcome::Bare(_));
         let failure = match outcome {
             CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
-                if bare && now < pending.give_up_at {
-                    return self.put_back(net, pending, sent, true);
+                if bare {
+                    sent.bare = true;
+                    return self.repeat_whole(net, pending, sent);
                 }
                 return self.done(&pending, sent, true);
             }
@@ -277,6 +277,9 @@ impl Releaser {
             // The release of an overwritten hold calls no waiter.
             self.local_queues.prompt_first(pending.primitive.key());
             return self.done(&pending, sent, true);
+        }
+        if sent.bare {
+            return self.repeat_whole(net, pending, sent);
         }
         let why = match failure {
             // The server may grant a missing permission again, or have free memory again, before
@@ -297,6 +300,19 @@ impl Releaser {
             return self.done(&pending, sent, false);
         }
         self.put_back(net, pending, sent, refused);
+    }
+
+    /// Sends a release with all keys later, after the server has run it without those of the queue.
+    /// Ends the release if its keys stay split. An entry that is left is withdrawn when it is its
+    /// turn.
+    fn repeat_whole(&self, net: &Net, mut pending: PendingRelease, sent: Sent) {
+        let over = net.world.now() >= pending.give_up_at || sent.failures >= WHOLE_TRIES;
+        if over || self.queue.is_closing() || !self.rules.keeps(Rule::RetryReleases) {
+            return self.done(&pending, sent, false);
+        }
+        // The release has prompted the local waiter.
+        pending.next_waiter = None;
+        self.put_back(net, pending, sent, true);
     }
 
     /// Sends a release again later. Requests for the name do not wait for one that was refused.
@@ -329,6 +345,9 @@ fn node(net: &Net, item: &Item) -> Node {
         net.router.node(item.slot())
     }
 }
+
+/// How often a release is tried until the keys of its name are together. That takes about 10 s.
+const WHOLE_TRIES: u32 = 16;
 
 /// The maximum number of releases in one pipeline.
 const CHUNK: usize = 256;

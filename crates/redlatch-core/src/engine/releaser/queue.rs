@@ -88,6 +88,9 @@ pub(super) struct Item {
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     pub(super) failures: u32,
+    /// Whether the server has run it without the keys of the queue. The hold is over, and a
+    /// waiter's entry may be left.
+    pub(super) bare: bool,
     sent: bool,
     settled: bool,
 }
@@ -137,6 +140,11 @@ impl Queue {
         let sent = Sent::default();
         inner.fresh.push(Item { left, sent });
         true
+    }
+
+    /// Tells whether the client closes.
+    pub(super) fn is_closing(&self) -> bool {
+        self.inner().closing
     }
 
     /// Puts back an item that is to be sent again at `at`. Unless the server refused it, later

@@ -66,7 +66,10 @@ maven)
 facade)
     cd "$2/redlatch"
     [ -f index.html ]
-    if grep -rEo --include='*.html' 'href="(\.\./)+redlatch_[^"]*"' .; then exit 1; fi
+    found=0
+    grep -rEo --include='*.html' 'href="(\.\./)+redlatch_[^"]*"' . || found=$?
+    # 1: no line; more: an error.
+    [ $found = 1 ]
     ;;
 # Renders the book with the mdBook of the `PATH`, or with one that is built here, now or before.
 book)

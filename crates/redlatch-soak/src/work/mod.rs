@@ -101,7 +101,10 @@ pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
         "limit" => return limit::visit(client, name).await,
         "once" => return once::visit(client, name).await,
         "election" => return client.election(name).lead(async |_: &Term| {}).await,
-        _ => client.lock(name).lock().await?.release().await,
+        "lock" | "durable" | "red" | "fenced" | "checked" => {
+            client.lock(name).lock().await?.release().await
+        }
+        stem => panic!("nothing visits names of {stem}"),
     };
     released.map(drop)
 }
@@ -116,7 +119,12 @@ pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
         }
         "latch" => client.count_down_latch(name).delete().await.map(drop),
         "once" => client.once(name).reset().await.map(drop),
-        _ => Ok(()),
+        // They end by themselves.
+        "lock" | "fair" | "rw" | "durable" | "red" | "fenced" | "checked" | "limit"
+        | "election" => {
+            return Ok(());
+        }
+        stem => panic!("nothing deletes names of {stem}"),
     };
     match deleted {
         Err(error) if error.kind() != ErrorKind::NotSet => Err(error),

@@ -51,9 +51,9 @@ pub(super) struct Ledger {
     counts: BTreeMap<(ProcId, usize), Counts>,
     /// The latches at the times of the latest copies of the data, by the numbers of the copies.
     copies: BTreeMap<u64, Vec<Latch>>,
-    /// Whether the server has lost acknowledged state. An operation that counted before may then
-    /// count again.
-    forgot: bool,
+    /// When the server last lost acknowledged state, if it did. An operation that counted before
+    /// may then count again.
+    forgot: Option<u64>,
 }
 
 impl Checker for Ledger {
@@ -101,7 +101,7 @@ impl Ledger {
             rounds: (0..names).map(|_| vec![round(0, 0)]).collect(),
             counts: BTreeMap::new(),
             copies: BTreeMap::new(),
-            forgot: false,
+            forgot: None,
         }
     }
 
@@ -128,7 +128,7 @@ impl Ledger {
 
     /// Handles a server that returns to the data of this copy, or to no data.
     fn forget(&mut self, copy: Option<u64>, now: u64) {
-        self.forgot = true;
+        self.forgot = Some(now);
         let copy = copy.and_then(|copy| self.copies.get(&copy));
         for (name, latch) in self.latches.iter_mut().enumerate() {
             let copy = copy.and_then(|latches| latches.get(name));
@@ -174,7 +174,7 @@ impl Ledger {
         if ran.source.name == "latch/count_down" && acted {
             let counts = self.counts.entry((proc, name)).or_default();
             counts.ran += 1;
-            if counts.ran > counts.begun && !self.forgot {
+            if counts.ran > counts.begun && self.forgot.is_none() {
                 let Counts { begun, ran, .. } = *counts;
                 let what = format!("{begun} count-downs of process {proc:?} counted {ran} times");
                 return Some(broken(what));
@@ -226,10 +226,12 @@ impl Ledger {
     /// Checks a waiter that passes: a generation that existed during its wait must have opened. If
     /// no fault interferes, it must have opened just now.
     fn passes(&self, proc: ProcId, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
-        // This is the latest generation that the worker may have waited for.
+        // This is the latest generation that the worker may have waited for. A server that has
+        // forgotten may have had an older one meanwhile.
         let mut generations = self.latches[name].generations.iter().rev();
+        let lasted = |it: &Generation| it.lasted_to(since) || self.forgot >= Some(since);
         let Some(opened) = generations
-            .find(|it| it.lasted_to(since) && it.opened.is_some())
+            .find(|it| lasted(it) && it.opened.is_some())
             .and_then(|it| it.opened)
         else {
             let what = format!(

@@ -4,7 +4,7 @@
 //! one by one, by the loop that can wait. Its undo releases each name separately, all with the
 //! attempt's single id.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use super::{
     AcquireOptions, Held, Wait,
@@ -123,10 +123,7 @@ impl Group<'_> {
         let net = self.client.net();
         net.check_away(call.slot())?;
         let silence = self.lease.attempt_timeout();
-        let deadline = match self.options.wait {
-            Wait::For(wait) => self.client.now() + wait.min(silence),
-            _ => self.client.now() + silence,
-        };
+        let deadline = self.client.now() + self.waits(silence);
         let class = self.options.durability.link_class();
         for key in keys {
             self.client.let_go_first(key, class, deadline).await;
@@ -153,6 +150,14 @@ impl Group<'_> {
             AnswerForAll::Busy(at) => Together::Busy(at),
             AnswerForAll::Refused => Together::OneByOne,
         })
+    }
+
+    /// Returns how long the caller waits for one request, which waits for `silence` at most.
+    fn waits(&self, silence: Duration) -> Duration {
+        match self.options.wait {
+            Wait::For(wait) => wait.min(silence),
+            _ => silence,
+        }
     }
 
     /// Delivers the grants, unless the reply took so long that a lease may have ended.

@@ -211,8 +211,8 @@ cargo xtask evidence sim.txt planted.txt judge.txt soak.txt
 ```
 
 [Testing](testing.md) explains the commands, P1 to P13, and the other checkers. Hours of the
-simulator are virtual. `judge` is the judge of histories. The faults behind violations were mended,
-in the library or in a checker.
+simulator are virtual. `judge` is the judge of histories. Violations stay in the sums after their
+faults are mended.
 ";
 
 #[cfg(test)]

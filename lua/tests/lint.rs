@@ -5,10 +5,14 @@
     reason = "a linter that cannot be set up fails the test"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    thread,
+};
 
 use full_moon::LuaVersion;
 use mlua::Lua;
+use redlatch_lua::Source;
 use selene_lib::{
     Checker, CheckerConfig, LintVariation, lints::Severity, standard_library::StandardLibrary,
 };
@@ -25,16 +29,15 @@ fn every_script_compiles() {
 
 #[test]
 fn linter_finds_nothing_in_any_script() {
-    let linter = linter();
     // A shared part may define more than one script uses, but not what none of them uses.
     let mut unused: BTreeMap<String, (usize, &str)> = BTreeMap::new();
     let mut uses: BTreeMap<String, usize> = BTreeMap::new();
     let mut found = Vec::new();
-    for source in redlatch_lua::all() {
+    for (source, findings) in lint_all() {
         for definition in definitions(source.text) {
             *uses.entry(definition).or_default() += 1;
         }
-        for finding in lint(&linter, source.text) {
+        for finding in findings {
             let shared = finding.code == "unused_variable" && is_definition(&finding.line);
             if shared {
                 unused.entry(finding.line).or_insert((0, source.name)).0 += 1;
@@ -113,6 +116,25 @@ fn linter() -> Checker<serde_json::Value> {
     let same = "if_same_then_else".to_owned();
     config.lints.insert(same, LintVariation::Allow);
     Checker::new(config, library).expect("a linter")
+}
+
+/// Lints all scripts, half of them on another thread.
+fn lint_all() -> Vec<(&'static Source, Vec<Finding>)> {
+    let lint_some = |some: &[&'static Source]| {
+        let linter = linter();
+        let linted = some
+            .iter()
+            .map(|&source| (source, lint(&linter, source.text)));
+        linted.collect::<Vec<_>>()
+    };
+    let all: Vec<_> = redlatch_lua::all().collect();
+    let (one, other) = all.split_at(all.len() / 2);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| lint_some(other));
+        let mut linted = lint_some(one);
+        linted.extend(other.join().expect("no panic"));
+        linted
+    })
 }
 
 /// Returns the lines that define something at the outermost level.

@@ -76,7 +76,7 @@ fn threads_take_turns() {
 #[test]
 fn stop_tells_work_and_its_threads_that_the_hold_is_lost() {
     let client = embedded();
-    let guard = client.lock("a").lock().lease(Duration::from_secs(2));
+    let guard = client.lock("a").lock().lease(Duration::from_millis(500));
     let guard = guard.wait().unwrap();
     let ran = guard.run(work(&guard, |stop: Stop<'_>| {
         assert!(!stop.is_stopped());
@@ -84,7 +84,7 @@ fn stop_tells_work_and_its_threads_that_the_hold_is_lost() {
             for _ in 0..3 {
                 scope.spawn(move || {
                     while !stop.is_stopped() {
-                        thread::yield_now();
+                        thread::park_timeout(Duration::from_millis(10));
                     }
                     let error = stop.check().unwrap_err();
                     assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Expired));

@@ -54,7 +54,8 @@ async fn stopped_listener_accepts_no_connection() {
         server.connection_count() == 0
     })
     .await;
-    let refused = Client::connect(&url).await.unwrap_err();
+    let impatient = Client::builder(&url).connect_timeout(Duration::from_millis(200));
+    let refused = impatient.connect().await.unwrap_err();
     assert!(refused.is_transient(), "{refused:?}");
     assert!(
         matches!(refused.kind(), ErrorKind::Unavailable),

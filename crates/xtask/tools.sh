@@ -11,7 +11,9 @@ apt)
     sudo=
     [ "$(id -u)" = 0 ] || sudo=$(command -v sudo || true)
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get update
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
+    # Another check may install something now.
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 "$@"
     ;;
 # Fetches the wheel NAME==VERSION into a folder. The program in it does not depend on the Python that fetches it.
 wheel)

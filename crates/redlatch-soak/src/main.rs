@@ -10,6 +10,7 @@
 
 mod check;
 mod clock;
+mod cost;
 mod history;
 mod names;
 mod nemesis;

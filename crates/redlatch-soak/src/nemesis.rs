@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     mem,
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -146,8 +147,14 @@ impl Nemesis<'_> {
                 pause(random, 10..900);
                 deed.restart(master);
             }
-            "stop" => {
-                self.stop(master, random);
+            "stop" | "hole" => {
+                let millis = match (fault, random.bool()) {
+                    ("hole", _) => 60_000..120_000,
+                    // Too short for a takeover.
+                    (_, true) => 100..900,
+                    (_, false) => 2_500..5_000,
+                };
+                self.stop(master, millis, random);
                 deed.memory = Memory::MayLose;
             }
             "crash" => self.replace(&mut deed, master, &self.place.replicas_of(master), random),
@@ -189,11 +196,11 @@ impl Nemesis<'_> {
         Some(deed)
     }
 
-    /// Stops `master` for a while. Half of the stops are too short for a takeover.
-    fn stop(&self, master: &Server, random: &mut Rng) {
+    /// Stops `master` for a while.
+    fn stop(&self, master: &Server, millis: Range<u64>, random: &mut Rng) {
         master.stop();
-        let short = random.bool();
-        pause(random, if short { 100..900 } else { 2_500..5_000 });
+        let short = millis.end < 1_000;
+        pause(random, millis);
         master.cont();
         // A takeover that began during the stop may end only now.
         if !short && self.place.replicas() > 0 {
@@ -292,6 +299,6 @@ fn is_replica(server: &Server) -> bool {
     matches!(role, Ok(Reply::Array(role)) if role[0].clone().text() == "slave")
 }
 
-fn pause(random: &mut Rng, millis: std::ops::Range<u64>) {
+fn pause(random: &mut Rng, millis: Range<u64>) {
     thread::sleep(Duration::from_millis(random.u64(millis)));
 }

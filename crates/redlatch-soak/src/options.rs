@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Your own servers, which you break yourself; of the faults below only victims
     #[arg(long, conflicts_with = "topology")]
     pub(crate) url: Option<String>,
-    /// Some of the faults below, separated by commas, or all, or none
+    /// Some of the faults below, separated by commas, or all but hole, or none
     #[arg(long = "faults", value_name = "LIST", default_value = "all")]
     wanted: String,
     #[arg(skip)]
@@ -105,7 +105,7 @@ fn choose(possible: Vec<&str>, list: &str) -> Result<Vec<String>, String> {
         list => list.split(',').collect(),
     };
     for fault in &wanted {
-        if !possible.contains(fault) {
+        if !possible.contains(fault) && *fault != LONG {
             let possible = possible.join(", ");
             return Err(format!("no fault {fault:?} here; there are {possible}"));
         }
@@ -123,10 +123,14 @@ const EVERYWHERE: &[&str] = &[
     "kill", "stop", "flush", "clients", "full", "pause", "proxy", "victims",
 ];
 
+/// Takes so long that a run has to ask for it.
+const LONG: &str = "hole";
+
 const FAULTS: &str = "\
 Faults:
   kill      a server is killed and restarted with its data (AOF, synced always)
   stop      a server is stopped for up to two leases
+  hole      a server is stopped for one to two minutes
   flush     a server forgets its scripts
   clients   a server closes its connections, or those that subscribed
   full      a server takes no writes for lack of memory
@@ -148,6 +152,8 @@ mod tests {
         let chosen = |list| choose(Topology::Cluster.faults(), list).unwrap();
         assert_eq!(chosen("kill,migrate"), ["kill", "migrate"]);
         assert_eq!(chosen("none"), [""; 0]);
+        assert_eq!(chosen("hole"), ["hole"]);
+        assert!(!chosen("all").contains(&"hole".to_owned()));
         assert!(choose(Topology::Standalone.faults(), "migrate").is_err());
         assert!(minutes("0.5").is_ok_and(|length| length == Duration::from_secs(30)));
         assert!(minutes("-1").is_err());

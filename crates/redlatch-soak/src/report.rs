@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use crate::{
     check::{Handoff, Verdict, check},
     clock::span,
+    cost::{Cost, costs},
     history::Finished,
     record::Record,
 };
@@ -17,6 +18,7 @@ pub(crate) struct Report {
     others: BTreeMap<String, u64>,
     faults: BTreeMap<String, u64>,
     errors: BTreeMap<String, u64>,
+    costs: BTreeMap<String, Cost>,
     gaps: (u64, Duration),
     verdict: Verdict,
 }
@@ -54,6 +56,7 @@ impl Report {
             others,
             faults,
             errors: run.errors,
+            costs: costs(&run.records),
             gaps: (gaps, span(gap)),
             verdict,
         }
@@ -71,6 +74,9 @@ impl fmt::Display for Report {
         counted(f, "grants", &self.grants)?;
         counted(f, "others", &self.others)?;
         counted(f, "faults", &self.faults)?;
+        for (fault, cost) in &self.costs {
+            writeln!(f, "  {fault}: {cost}")?;
+        }
         counted(f, "errors", &self.errors)?;
         let all: Vec<_> = self.verdict.handoffs.iter().collect();
         let count = all.len();

@@ -205,9 +205,11 @@ impl Router {
         let trouble = self.access.missing().or(trouble);
         let trouble = trouble.or_else(|| self.trouble());
         trouble.unwrap_or_else(|| {
-            Error::unavailable(format!(
-                "no server of the cluster is in charge of slot {slot}"
-            ))
+            Error::unavailable(if self.is_cluster() {
+                format!("no server of the cluster is in charge of slot {slot}")
+            } else {
+                format!("no master of {} is known yet", self.servers.topology)
+            })
         })
     }
 

@@ -346,7 +346,7 @@ pub(super) const PERMITS: &[Mutant] = &[
         "elseif withdrawn or e.n <= top and not placed(e) then" => "elseif withdrawn then"),
     script!("permits-release-not-counted", POOL.release,
         "write[#write + 1], write[#write + 2] = 'c', out" => ""),
-    script!("permits-copies-count-twice", POOL.acquire, "            holds = true\n" => "").slow(),
+    script!("permits-copies-count-twice", POOL.acquire, "            holds = true\n" => ""),
     script!("permits-release-calls-nobody", POOL.release,
         "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n"
         => ""),

@@ -192,6 +192,11 @@ impl Checker for Ledger {
                 self.queues[name].withdrawn(now, ran);
                 self.given(name, now, ran, view.now, record);
             }
+            ("pool/acquire", "void") if is_copy(&self.names[name], ran.arg(5), now) => {
+                let (attempt, name) = (ran.arg(5), label(name));
+                let what = format!("attempt {attempt} is refused, and has permits of {name}");
+                record.violate("answered", view.now, what);
+            }
             ("pool/acquire", "busy") => self.queues[name].waits(now, ran),
             _ => {}
         }

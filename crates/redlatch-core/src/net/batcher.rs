@@ -4,17 +4,18 @@ mod queue;
 
 use std::{
     convert::Infallible,
-    future::Future,
-    pin::Pin,
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::{Context, Poll, Waker},
 };
 
 use futures_util::{
+    FutureExt,
     future::poll_immediate,
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::{select, sync::Notify};
+use tokio::{
+    select,
+    sync::{Notify, oneshot},
+};
 
 use self::queue::{Answered, Queue};
 use super::World;
@@ -23,7 +24,7 @@ use crate::{
         items::server_millis,
         merge::{MergedCall, Part, Slots},
         script::ScriptCall,
-        sync::{AtomicBool, AtomicUsize, Mutex, lock, yield_once},
+        sync::{AtomicBool, Mutex, lock, yield_once},
     },
     protocol::{
         classify::{classify, refuses_all},
@@ -41,8 +42,8 @@ use crate::{
 pub(super) struct Batcher {
     queue: Mutex<Queue>,
     nudge: Notify,
-    /// Calls that merge and have no answer yet, whether they are joined or not.
-    under_way: AtomicUsize,
+    /// Shared with each call that merges and has no answer yet, whether it is joined or not.
+    under_way: Arc<()>,
     /// Whether the keys of one call must share a slot.
     by_slot: AtomicBool,
 }
@@ -54,50 +55,37 @@ struct Joint {
     call: MergedCall,
     /// The class of the call in the queue.
     class: u64,
-    answer: Arc<Mutex<Answer>>,
-    settled: bool,
+    /// Where the replies go, in the order in which the tasks joined.
+    tasks: Vec<oneshot::Sender<Answer>>,
 }
 
-/// The replies, in the order in which the tasks joined, and when they came.
-#[derive(Debug)]
-struct Answer {
-    replies: Vec<Reply>,
-    at: Moment,
-}
-
-#[derive(Debug)]
-enum Reply {
-    Waiting(Option<Waker>),
-    Ready(JoinedReply),
-}
+/// The reply to one task, and when it came.
+type Answer = (JoinedReply, Moment);
 
 /// The outcome of a call of a list. The error is the effect of the list on a call that has to be
 /// sent by itself.
 pub(crate) type JoinedReply = Result<Outcome, Effect>;
-
-/// A future for the reply to one task.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    answer: Arc<Mutex<Answer>>,
-    at: usize,
-}
 
 impl Batcher {
     pub(super) fn new(by_slot: bool) -> Self {
         Self {
             queue: Mutex::default(),
             nudge: Notify::new(),
-            under_way: AtomicUsize::new(0),
+            under_way: Arc::default(),
             by_slot: AtomicBool::new(by_slot),
         }
     }
 
-    /// Counts a call that may merge with others, until the returned guard is dropped.
-    pub(super) fn begin(&self) -> UnderWay<'_> {
-        UnderWay {
-            batcher: self,
-            others: self.under_way.fetch_add(1, Relaxed),
-        }
+    /// Counts a call that may merge with others, until the returned value is dropped.
+    pub(super) fn begin(&self) -> Arc<()> {
+        Arc::clone(&self.under_way)
+    }
+
+    /// Tells whether other calls are likely to be ready at the same time as one that begins. A call
+    /// that is alone must not wait for others.
+    pub(super) fn has_company(&self) -> bool {
+        // The batcher and the call have one each.
+        Arc::strong_count(&self.under_way) - 2 >= COMPANY
     }
 
     /// Adds `call` to a list. `None` if it does not merge with others, or if the connection
@@ -106,13 +94,19 @@ impl Batcher {
     /// # Cancel safety
     ///
     /// If the returned future is dropped, the server may execute the call.
-    pub(super) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
+    pub(super) fn join(
+        &self,
+        call: &ScriptCall,
+        act_before: u64,
+    ) -> Option<impl Future<Output = Answer> + use<>> {
         let part = Part::of(call, act_before, self.slots())?;
         let (joined, wakes) = lock(&self.queue).join(&part)?;
         if wakes {
             self.nudge.notify_one();
         }
-        Some(joined)
+        let lost = || Outcome::Unknown("the connection closed before the answer".to_owned());
+        // A failure does not count as an answer, so it needs no time.
+        Some(joined.map(move |answer| answer.unwrap_or_else(|_| (Ok(lost()), Moment::ORIGIN))))
     }
 
     /// Sends the calls over `conn` until dropped.
@@ -181,30 +175,19 @@ impl Batcher {
         }
         // A joint without an outcome tells its tasks so when it is dropped.
         if let Some(outcome) = outcome {
-            self.settle(world, observe, joint, outcome);
+            let now = world.now();
+            let replies = self.split(world, &joint.call, outcome);
+            let millis = replies.iter().find_map(|reply| match reply {
+                Ok(Outcome::Replied(Ok(reply))) => server_millis(reply),
+                _ => None,
+            });
+            joint.settle(replies, now);
+            if let Some(millis) = millis {
+                observe(now, millis);
+            }
         }
         let took = world.now() - sent;
         Answered { class, tasks, took }
-    }
-
-    /// Passes the outcome of a list on to its tasks.
-    fn settle(
-        &self,
-        world: &World,
-        observe: &impl Fn(Moment, u64),
-        joint: Joint,
-        outcome: Outcome,
-    ) {
-        let now = world.now();
-        let replies = self.split(world, &joint.call, outcome);
-        let millis = replies.iter().find_map(|reply| match reply {
-            Ok(Outcome::Replied(Ok(reply))) => server_millis(reply),
-            _ => None,
-        });
-        joint.settle(replies, now);
-        if let Some(millis) = millis {
-            observe(now, millis);
-        }
     }
 
     /// Returns the outcome of each call of a list.
@@ -267,39 +250,20 @@ impl Drop for End<'_> {
     }
 }
 
-/// See [`Batcher::begin`].
-#[derive(Debug)]
-pub(crate) struct UnderWay<'a> {
-    batcher: &'a Batcher,
-    /// The number of other calls when this one began.
-    others: usize,
-}
-
-impl UnderWay<'_> {
-    /// Tells whether other calls are likely to be ready at the same time. A call that is alone must
-    /// not wait for others.
-    pub(crate) const fn has_company(&self) -> bool {
-        self.others >= COMPANY
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.batcher.under_way.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Joint {
     fn new(part: &Part<'_>, class: u64) -> Self {
         Self {
             call: MergedCall::of(part),
             class,
-            answer: Arc::new(Mutex::new(Answer {
-                replies: Vec::with_capacity(part.most()),
-                at: Moment::ORIGIN,
-            })),
-            settled: false,
+            tasks: Vec::with_capacity(part.most()),
         }
+    }
+
+    /// Adds a task for the last of its calls. Returns what receives the reply.
+    fn add_task(&mut self) -> oneshot::Receiver<Answer> {
+        let (task, joined) = oneshot::channel();
+        self.tasks.push(task);
+        joined
     }
 
     /// Builds its command, with the script's text if that was not sent before. A server that lacks
@@ -314,65 +278,10 @@ impl Joint {
         self.call.eval()
     }
 
-    fn settle(mut self, replies: impl IntoIterator<Item = JoinedReply>, at: Moment) {
-        self.settled = true;
-        lock(&self.answer).settle(replies, at);
-    }
-}
-
-impl Drop for Joint {
-    fn drop(&mut self) {
-        if !self.settled {
-            let why = "the connection closed before the answer".to_owned();
-            let replies = std::iter::repeat_n(Ok(Outcome::Unknown(why)), self.call.len());
-            // A failure does not count as an answer, so it needs no time.
-            lock(&self.answer).settle(replies, Moment::ORIGIN);
-        }
-    }
-}
-
-impl Answer {
-    fn settle(&mut self, replies: impl IntoIterator<Item = JoinedReply>, at: Moment) {
-        self.at = at;
-        for (waiting, reply) in self.replies.iter_mut().zip(replies) {
-            if let Reply::Waiting(Some(waker)) = std::mem::replace(waiting, Reply::Ready(reply)) {
-                waker.wake();
-            }
-        }
-    }
-}
-
-impl Joined {
-    fn new(answer: &Arc<Mutex<Answer>>) -> Self {
-        let all = &mut lock(answer).replies;
-        all.push(Reply::Waiting(None));
-        Self {
-            answer: Arc::clone(answer),
-            at: all.len() - 1,
-        }
-    }
-}
-
-impl Future for Joined {
-    /// The reply, and when it came.
-    type Output = (JoinedReply, Moment);
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(JoinedReply, Moment)> {
-        let mut answer = lock(&self.answer);
-        let at = answer.at;
-        // A place was made for this future when it was created.
-        match &mut answer.replies[self.at] {
-            Reply::Waiting(waker) => {
-                match waker {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    None => *waker = Some(context.waker().clone()),
-                }
-                Poll::Pending
-            }
-            Reply::Ready(reply) => {
-                let reply = std::mem::replace(reply, Err(Effect::Nothing));
-                Poll::Ready((reply, at))
-            }
+    fn settle(self, replies: impl IntoIterator<Item = JoinedReply>, at: Moment) {
+        for (task, reply) in self.tasks.into_iter().zip(replies) {
+            // The task may have gone.
+            let _ = task.send((reply, at));
         }
     }
 }

@@ -100,8 +100,8 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         && call.list().is_some();
     let under_way = joins.then(|| session.batcher.begin());
     let (mut checked, mut before) = (request.checked, Effect::Nothing);
-    if let Some(under_way) = &under_way
-        && under_way.has_company()
+    if under_way.is_some()
+        && session.batcher.has_company()
         && session.merges(call, checked.unwrap_or_else(|| session.world.now()))
         && let Some(joined) = session.batcher.join(call, request.act_before)
     {

@@ -19,7 +19,7 @@ use tokio::{select, sync::Notify};
 pub(super) use self::health::{replicas_of_master, time_millis};
 use super::{
     Access, World,
-    batcher::{Batcher, Joined, JoinedReply},
+    batcher::{Batcher, JoinedReply},
 };
 use crate::{
     Error, ErrorKind,
@@ -288,7 +288,7 @@ impl Session {
     /// list on a call that has to be sent by itself.
     pub(super) async fn joined(
         &self,
-        joined: Joined,
+        joined: impl Future<Output = (JoinedReply, Moment)>,
         limit: Limit,
         checked: Checked,
     ) -> Result<CallOutcome, Effect> {

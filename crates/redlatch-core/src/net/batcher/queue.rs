@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Joined, Joint};
+use tokio::sync::oneshot;
+
+use super::{Answer, Joint};
 use crate::base::{merge::Part, timeouts};
 
 /// The calls of a connection that are to be sent.
@@ -50,7 +52,7 @@ pub(super) struct Answered {
 impl Queue {
     /// Adds a task to a call. Returns whether the sender has to be woken. `None` if the connection
     /// has ended.
-    pub(super) fn join(&mut self, part: &Part<'_>) -> Option<(Joined, bool)> {
+    pub(super) fn join(&mut self, part: &Part<'_>) -> Option<(oneshot::Receiver<Answer>, bool)> {
         if self.ended {
             return None;
         }
@@ -58,13 +60,10 @@ impl Queue {
         let class = self.classes.entry(id).or_default();
         class.tasks += 1;
         let last = class.calls.back_mut();
-        let joined = last.and_then(|last| {
-            let fits = last.call.add(part);
-            fits.then(|| Joined::new(&last.answer))
-        });
+        let joined = last.and_then(|last| last.call.add(part).then(|| last.add_task()));
         let joined = joined.unwrap_or_else(|| {
-            let joint = Joint::new(part, id);
-            let joined = Joined::new(&joint.answer);
+            let mut joint = Joint::new(part, id);
+            let joined = joint.add_task();
             class.calls.push_back(joint);
             joined
         });

@@ -15,7 +15,6 @@ use crate::{
     Error, ErrorKind,
     base::{
         observe,
-        rules::Rules,
         sync::{Mutex, MutexGuard, lock},
         timeouts,
     },
@@ -66,12 +65,12 @@ pub(crate) struct Listener {
 }
 
 impl Hub {
-    pub(crate) fn new(router: &Arc<Router>, rules: Rules, reach: Reach) -> Arc<Self> {
+    pub(crate) fn new(router: &Arc<Router>, reach: Reach) -> Arc<Self> {
         Arc::new(Self {
             world: router.world.clone(),
             router: Arc::clone(router),
             reach,
-            table: Mutex::new(SubscriptionTable::new(rules)),
+            table: Mutex::new(SubscriptionTable::new(router.world.rules)),
             dirty: Notify::new(),
             retired: Notify::new(),
         })

@@ -1,6 +1,6 @@
 //! The network side of a client, and the repetition of requests.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Acknowledged, Checked, Hub, Limit, LinkClass, Replication, Router, Session, WakeRoutes, World,
@@ -31,21 +31,6 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Returns the session with the node of `slot`, if it is connected.
-    pub(crate) fn up(&self, slot: u16, class: LinkClass) -> Option<Arc<Session>> {
-        self.router.up(slot, class)
-    }
-
-    /// Waits until the node of `slot` is connected.
-    pub(crate) fn session(
-        &self,
-        slot: u16,
-        class: LinkClass,
-        deadline: Moment,
-    ) -> impl Future<Output = Result<Arc<Session>, Error>> {
-        self.router.session(slot, class, deadline)
-    }
-
     /// Sends `request`, and follows redirections of its calls to other nodes.
     pub(crate) async fn send(&self, session: &Session, request: &Request<'_>) -> Response {
         let here = self.send_once(session, request).await;
@@ -134,7 +119,7 @@ impl Net {
             self.world.life.check_all()?;
             self.check_away(slot)?;
             let until = deadline.min(self.world.now() + timeouts::PLAIN_COMMAND);
-            let result = match self.session(slot, LinkClass::Command, until).await {
+            let result = match self.router.session(slot, LinkClass::Command, until).await {
                 Ok(session) => redirect::ask(&self.router, session, &command, until).await,
                 Err(error) => Err(error),
             };
@@ -168,12 +153,12 @@ impl Net {
         let mut checked = repeated.checked;
         let class = LinkClass::of(repeated.needs.is_some());
         let now = checked.unwrap_or_else(|| self.world.now());
-        let session = match self.up(call.slot(), class) {
+        let session = match self.router.up(call.slot(), class) {
             Some(session) => session,
             None => {
                 checked = None;
                 let until = repeated.deadline.min(now + timeout);
-                match Box::pin(self.session(call.slot(), class, until)).await {
+                match Box::pin(self.router.session(call.slot(), class, until)).await {
                     Ok(session) => session,
                     Err(error) => return failed(Failure::of_session(error)),
                 }

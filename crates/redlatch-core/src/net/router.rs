@@ -431,13 +431,13 @@ impl Router {
     /// Reports that the server behind `session` cannot serve a request for the moment. Starts a
     /// check of its connection or a look for the master.
     pub(super) fn doubted(&self, session: &Session, obstacle: Obstacle, error: &ServerError) {
-        tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
+        tracing::debug!(target: "redlatch", address = %session.address, %error, "the server cannot serve a request for the moment");
         if !self.world.rules.keeps(Rule::LeaveDemoted) {
             return;
         }
         if obstacle == Obstacle::ReadOnly {
             // The server is no master any more. Its address may lead to another server by now.
-            let beside = self.sessions(Some(session.address()));
+            let beside = self.sessions(Some(&session.address));
             beside.iter().for_each(|other| other.condemn());
             session.condemn();
         } else {
@@ -468,7 +468,7 @@ impl Router {
         }
         let announced = host_port(&redirect.address);
         let (host, port) = announced.filter(|&(host, port)| is_possible(host, port))?;
-        let address = self.servers.address(session.address(), host, port)?;
+        let address = self.servers.address(&session.address, host, port)?;
         if !redirect.once {
             tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
             let changed = {

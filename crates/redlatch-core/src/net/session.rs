@@ -4,7 +4,6 @@ mod health;
 
 use std::{
     convert::Infallible,
-    future::Future,
     pin::pin,
     sync::{
         Arc, OnceLock,
@@ -37,14 +36,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) world: World,
-    address: Address,
+    pub(crate) address: Address,
     replicas: Arc<AtomicU32>,
     conn: Arc<dyn Conn>,
     pub(super) batcher: Batcher,
     progress: Mutex<Progress>,
-    /// The shortest meaningful silence: two round trips, as measured at the beginning of the
-    /// connection.
-    usual: Duration,
+    /// The longest usual time of an answer: two round trips, as measured at the beginning of the
+    /// connection. A shorter silence means nothing.
+    pub(crate) usual: Duration,
     /// The shortest silence for which a caller has reported a suspicion.
     bearable: Mutex<Duration>,
     /// A request was not answered in time. The supervisor has to check whether the server responds.
@@ -121,12 +120,6 @@ impl Session {
         self.replicas.load(Ordering::Relaxed)
     }
 
-    /// Returns the longest usual time of an answer: two round trips, as measured at the beginning
-    /// of the connection.
-    pub(crate) const fn usual(&self) -> Duration {
-        self.usual
-    }
-
     /// Returns whether the server was found to be no master any more.
     pub(super) fn is_condemned(&self) -> bool {
         self.is_condemned.load(Ordering::Relaxed)
@@ -156,11 +149,6 @@ impl Session {
             return self.replicas.store(replicas, Ordering::Relaxed);
         }
         self.replicas.fetch_max(replicas, Ordering::Relaxed);
-    }
-
-    /// Returns the address of the server.
-    pub(crate) const fn address(&self) -> &Address {
-        &self.address
     }
 
     /// Returns the last server time at which a request sent at `now` may act.

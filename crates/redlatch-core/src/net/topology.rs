@@ -152,7 +152,7 @@ impl Discovery {
         let hint = self.router.routes().hint.take();
         let mut candidates: Vec<Address> = hint.into_iter().collect();
         let up = self.router.sessions(None);
-        let up: Vec<_> = up.iter().map(|session| session.address().clone()).collect();
+        let up: Vec<_> = up.iter().map(|session| session.address.clone()).collect();
         for mut group in [up, self.router.masters(), seeds.to_vec()] {
             if !group.is_empty() {
                 let start = self.round % group.len() as u64;

@@ -33,7 +33,8 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) life: Arc<Life>,
-    alarms: Arc<Alarms>,
+    /// Tasks that outlive the rest of the client keep them.
+    pub(crate) alarms: Arc<Alarms>,
     pub(crate) clocks: Arc<Clocks>,
     /// Notifications without a listener.
     pub(crate) strays: Arc<Strays>,
@@ -77,11 +78,6 @@ impl World {
             // Without room for one more, all are read.
             changed.connected();
         }
-    }
-
-    /// Returns the alarms, for tasks that outlive the rest of the client.
-    pub(crate) const fn alarms(&self) -> &Arc<Alarms> {
-        &self.alarms
     }
 
     /// Returns a future that resolves at `at`, or when all background work has ended. It suits

@@ -1,6 +1,6 @@
 //! Reconnects with a pause after each failure.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use tokio::select;
 
@@ -20,10 +20,6 @@ pub(super) struct Dialer {
     access: Access,
     timeout: Duration,
     redial: Redial,
-    /// The address of the last dial.
-    pub(super) address: Option<Address>,
-    /// The login of the last connection.
-    pub(super) login: Login,
 }
 
 impl Dialer {
@@ -34,8 +30,6 @@ impl Dialer {
             access,
             timeout,
             redial: Redial::new(),
-            address: None,
-            login: Login::default(),
         }
     }
 
@@ -45,12 +39,12 @@ impl Dialer {
     }
 
     /// Makes the next connection, to the server that `target` returns. Pauses first if the last
-    /// connection failed, or broke soon. Returns `None` in a forked process, which must not dial
-    /// the parent's servers.
+    /// connection failed, or broke soon. Returns the address, and the connection with its login.
+    /// Returns `None` in a forked process, which must not dial the parent's servers.
     pub(super) async fn next(
         &mut self,
         target: impl Future<Output = Address>,
-    ) -> Option<Result<Dialed, Error>> {
+    ) -> Option<(Address, Result<(Dialed, Login), Error>)> {
         let (world, access, timeout) = (&self.world, &self.access, self.timeout);
         let now = world.now();
         let pause = match self.redial.failures(now) {
@@ -64,7 +58,6 @@ impl Dialer {
             world.runtime.sleep_until(now + pause).await;
         }
         let address = target.await;
-        self.address = Some(address.clone());
         let deadline = world.now() + timeout;
         let result = select! {
             biased;
@@ -73,16 +66,10 @@ impl Dialer {
                 Err(access.missing().unwrap_or_else(|| Error::late_dial(&address, timeout)))
             }
         };
-        Some(match result {
-            Ok((dialed, login)) => {
-                self.redial.connected(world.now());
-                self.login = login;
-                Ok(dialed)
-            }
-            Err(error) => {
-                self.redial.failed();
-                Err(error)
-            }
-        })
+        match &result {
+            Ok(_) => self.redial.connected(world.now()),
+            Err(_) => self.redial.failed(),
+        }
+        Some((address, result))
     }
 }

@@ -8,10 +8,7 @@ use super::{Access, World};
 use crate::{
     Error, ErrorKind,
     base::timeouts,
-    protocol::{
-        classify::{Class, classify},
-        rights,
-    },
+    protocol::rights,
     runtime::{Address, Command, Conn, Outcome, Purpose, Reply, Value},
 };
 
@@ -71,19 +68,17 @@ fn values(address: &Address, outcomes: Vec<Outcome>, count: usize) -> Vec<Result
 fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
     match outcome {
         Outcome::Replied(Ok(value)) => Ok(value),
-        Outcome::Replied(Err(error)) => Err(match classify(&error.code, &error.message) {
-            _ if is_no_cluster(&error.message) => {
-                let message = format!(
-                    "{address} belongs to no cluster; write redis:// instead of redis+cluster://: {error}"
-                );
-                Error::with_reason(ErrorKind::UnsupportedServer, message, error)
-            }
-            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
-            _ => {
-                let message = format!("{address} refuses a question: {error}");
-                Error::with_reason(ErrorKind::Unavailable, message, error)
-            }
-        }),
+        Outcome::Replied(Err(error)) if is_no_cluster(&error.message) => {
+            let message = format!(
+                "{address} belongs to no cluster; write redis:// instead of redis+cluster://: {error}"
+            );
+            let kind = ErrorKind::UnsupportedServer;
+            Err(Error::with_reason(kind, message, error))
+        }
+        Outcome::Replied(Err(error)) => {
+            let message = format!("{address} refuses a question: {error}");
+            Err(Error::answered(message, error))
+        }
         Outcome::NotSent(why) | Outcome::Unknown(why) => Err(Error::unavailable(format!(
             "no answer from {address}: {why}"
         ))),

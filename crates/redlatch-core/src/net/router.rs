@@ -96,15 +96,7 @@ impl Router {
 
     /// Returns whether the one server is configured and never looked for.
     pub(crate) const fn is_fixed(&self) -> bool {
-        self.only_address().is_some()
-    }
-
-    /// Returns the address of the one server, if it is configured.
-    pub(super) const fn only_address(&self) -> Option<&Address> {
-        match &self.servers.topology {
-            Topology::Single(address) => Some(address),
-            _ => None,
-        }
+        matches!(self.servers.topology, Topology::Single(_))
     }
 
     /// Returns whether the servers form a cluster.
@@ -354,41 +346,8 @@ impl Router {
         self.routes().unserved()
     }
 
-    /// Resolves when `address` serves no slots any more. Never resolves with one configured server.
-    pub(super) async fn leaves(&self, address: &Address) {
-        if self.is_fixed() {
-            return std::future::pending().await;
-        }
-        let left = || {
-            let masters = self.masters();
-            (!masters.is_empty() && !masters.contains(address)).then_some(())
-        };
-        self.found_in_routes(left).await;
-    }
-
-    /// Waits until there is a master, and returns a different one for each `round`.
-    pub(super) async fn any_master(&self, round: u32) -> Address {
-        let any = || {
-            let mut masters = self.masters();
-            let at = (round as usize).checked_rem(masters.len())?;
-            Some(masters.swap_remove(at))
-        };
-        self.found_in_routes(any).await
-    }
-
-    /// Waits until a node serves `slot`, and returns its address.
-    pub(super) async fn master_of(&self, slot: u16) -> Address {
-        self.found_in_routes(|| self.node(slot)).await
-    }
-
-    /// Resolves when a node other than `address` serves `slot`.
-    pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
-        let other = || self.node(slot).filter(|master| master != address);
-        self.found_in_routes(other).await;
-    }
-
     /// Waits until `find` returns a result for the routes.
-    async fn found_in_routes<T>(&self, find: impl Fn() -> Option<T>) -> T {
+    pub(super) async fn found_in_routes<T>(&self, find: impl Fn() -> Option<T>) -> T {
         let mut news = self.news.watch();
         loop {
             news.look(|_| ());
@@ -397,11 +356,6 @@ impl Router {
             }
             news.changed().await;
         }
-    }
-
-    /// Returns whether a node serves `slot`.
-    pub(super) fn is_served(&self, slot: u16) -> bool {
-        self.routes().node(slot).is_some()
     }
 
     /// Returns the position of the first slot in `others` that the node of `slot` serves as well.

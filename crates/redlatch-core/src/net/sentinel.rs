@@ -78,9 +78,9 @@ pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Ad
     let access = Access::new(sentinels.login.clone(), None);
     let (world, timeout) = (router.world.clone(), router.connect_timeout);
     let mut dialer = Dialer::new(world, Purpose::PubSub, access, timeout);
-    while let Some(result) = dialer.next(ready(address.clone())).await {
+    while let Some((_, result)) = dialer.next(ready(address.clone())).await {
         let Err(error) = match result {
-            Ok(dialed) => live(&router, &sentinels.service, dialed).await,
+            Ok((dialed, _)) => live(&router, &sentinels.service, dialed).await,
             Err(error) => Err(error),
         };
         // The loss of this sentinel does not invalidate its earlier information.

@@ -247,15 +247,24 @@ impl Session {
             // A timer this late shows that the process did not run. The answer may be in the
             // socket, unread.
             let stood_still = now - until >= timeouts::STOOD_STILL;
-            match lock(&self.progress).verdict(place, quiet_since) {
-                Silence::Slow if now < limit.deadline => quiet_since = now,
-                Silence::Dead if stood_still && now < limit.deadline => quiet_since = now,
-                Silence::Dead if !stood_still => {
-                    self.suspect(limit.silence);
-                    break;
-                }
-                Silence::Dead | Silence::Slow | Silence::Swallowed => break,
+            let (answered, heard) = {
+                let progress = lock(&self.progress);
+                (progress.answered, progress.heard)
+            };
+            if answered > place {
+                // The server has answered a later request, so this answer will not come.
+                break;
             }
+            // It has answered an earlier request since.
+            let is_slow = heard > quiet_since;
+            if !is_slow && !stood_still {
+                self.suspect(limit.silence);
+                break;
+            }
+            if now >= limit.deadline {
+                break;
+            }
+            quiet_since = now;
         }
         let why = format!("no answer from {} in time", self.address);
         Err(Outcome::Unknown(why))
@@ -380,17 +389,6 @@ struct Progress {
     dated: Option<Dated>,
 }
 
-/// The verdict about a request without an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Silence {
-    /// The server is answering earlier requests.
-    Slow,
-    /// The server has answered a later request, so this answer will not come.
-    Swallowed,
-    /// The server answers nothing.
-    Dead,
-}
-
 impl Progress {
     const fn new(now: Moment) -> Self {
         Self {
@@ -416,16 +414,5 @@ impl Progress {
     /// Records that the server has answered a request at `now`.
     fn heard_at(&mut self, now: Moment) {
         self.heard = self.heard.max(now);
-    }
-
-    /// Returns why the request `place` has no answer, after a silence since `quiet_since`.
-    fn verdict(&self, place: u64, quiet_since: Moment) -> Silence {
-        if self.answered > place {
-            Silence::Swallowed
-        } else if self.heard > quiet_since {
-            Silence::Slow
-        } else {
-            Silence::Dead
-        }
     }
 }

@@ -135,7 +135,7 @@ impl WakeRoutes {
     /// Returns the channel for waiters for objects in `slot`.
     pub(crate) fn of(&self, slot: u16) -> Arc<Wakes> {
         // A slot without a node has no shard.
-        if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_served(slot) {
+        if !self.by_shard.load(Ordering::Relaxed) || self.router.routes().node(slot).is_none() {
             return Arc::clone(&self.everywhere);
         }
         let mut shards = lock(&self.shards);

@@ -199,18 +199,15 @@ pub fn messages(bytes: &[u8]) {
         let filter = MessageFilter::Exact(filter.into());
         let (_, inbox, _) = table.listen(&"c".into(), filter);
         let payload = payload.into();
-        table.take(Push::Message {
-            channel: b"c".to_vec(),
-            payload,
-        });
-        (inbox, table.take_strays())
+        let channel = b"c".to_vec();
+        (inbox, table.take(Push::Message { channel, payload }))
     };
     for (payload, given) in [(text, None), (&*grant, Some(notice))] {
-        let (inbox, strays) = take(text, payload);
-        assert!(inbox.take_called() && strays.is_empty());
+        let (inbox, stray) = take(text, payload);
+        assert!(inbox.take_called() && stray.is_none());
         assert_eq!(inbox.take_grant(), given);
-        let (inbox, strays) = take("another waiter", payload);
-        assert!(inbox.take_called() == (text == "another waiter") || strays.is_empty());
+        let (inbox, stray) = take("another waiter", payload);
+        assert!(inbox.take_called() == (text == "another waiter") || stray.is_none());
     }
     let prefix = Prefix::default();
     for Stray { key, .. } in Withdrawals::read(&prefix, text) {

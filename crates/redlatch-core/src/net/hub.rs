@@ -7,8 +7,7 @@ use tokio::{select, sync::Notify};
 pub(crate) use super::subscription_table::MessageFilter;
 use super::{
     Router, World,
-    dialer::Dialer,
-    query,
+    dialer::{self, Dialer},
     subscription_table::{Change, Inbox, Standing, SubscriptionTable},
 };
 use crate::{
@@ -337,7 +336,7 @@ impl Hub {
     async fn send(&self, conn: &dyn Conn, command: Command) -> Result<(), Error> {
         self.world.life.check_process()?;
         let late = "no answer on the pub/sub connection in time";
-        let reply = query::on_pubsub(&self.world, conn, command, late).await?;
+        let reply = dialer::ask_pubsub(&self.world, conn, command, late).await?;
         let Err(error) = reply else { return Ok(()) };
         if let Class::Redirect(_) = classify(&error.code, &error.message) {
             // Another node serves the slot of the channel.

@@ -24,7 +24,7 @@ use crate::{
         Withdrawals,
         withdrawals::{Cause, Stray},
     },
-    net::{MessageFilter, Topology, replies as servers, subscription_table::SubscriptionTable},
+    net::{MessageFilter, Topology, routes, sentinel, subscription_table::SubscriptionTable},
     protocol::{
         classify::{Class, classify},
         glob::matches,
@@ -107,14 +107,14 @@ fn deployment(reply: &Value) {
         let host = host.to_owned();
         Some(Address::Tcp { host, port })
     };
-    let shards = servers::slots(reply, address).unwrap_or_default();
+    let shards = routes::slots(reply, address).unwrap_or_default();
     let mut free = 0;
     for shard in shards {
         assert!(free <= shard.first && shard.first <= shard.last && shard.last < SLOTS);
         free = shard.last + 1;
     }
-    let watched = servers::watched(reply, reply).map(|watched| watched.master);
-    for (host, port) in servers::followers(reply).into_iter().chain(watched) {
+    let watched = sentinel::watched(reply, reply).map(|watched| watched.master);
+    for (host, port) in sentinel::followers(reply).into_iter().chain(watched) {
         assert!(!host.is_empty() && port != 0);
     }
 }

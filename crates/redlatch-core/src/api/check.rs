@@ -113,7 +113,7 @@ async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
 
 async fn try_shards(client: &Client, keys: &[Key], deadline: Moment) -> Result<(), Error> {
     let published = keys.iter().map(|key| {
-        let channel = Arc::clone(client.wakes(key.slot()).channel());
+        let channel = Arc::clone(&client.wakes(key.slot()).channel);
         let publish = Command::new("SPUBLISH").arg(&*channel).arg("");
         client.net().ask(key.slot(), publish, deadline)
     });
@@ -186,7 +186,7 @@ async fn check_servers(client: &Client, deadline: Moment) -> Result<Vec<Address>
 async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<Address, Error> {
     let router = &client.net().router;
     let session = router.session(slot, LinkClass::Command, deadline).await?;
-    let address = session.address();
+    let address = &session.address;
     let info = match session.ask(Command::new("INFO"), deadline).await {
         Ok(info) => info,
         // Any answer shows a server that lives.
@@ -238,7 +238,7 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
         let wakes = client.wakes(key.slot());
         call = call
             .arg(wakes.verb())
-            .arg(wakes.channel().to_string())
+            .arg(wakes.channel.to_string())
             .arg(PUBLISH)
             .arg(key.broadcast_channel().to_string());
     }

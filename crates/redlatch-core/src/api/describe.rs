@@ -111,7 +111,7 @@ async fn describe_one(
         refusal => (None, refusal),
     };
     Ok(ServerAnswers {
-        address: session.address().to_string(),
+        address: session.address.to_string(),
         failed: None,
         info,
         round_trip,

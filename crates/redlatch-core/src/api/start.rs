@@ -110,13 +110,13 @@ impl Client {
         let world = world(&config, &runtime, &numbers);
         let router = start_router(&world, config.servers, config.connect_timeout);
         let metadata = Metadata::of_this_process(config.application);
-        let hub = Hub::new(&router, rules, Reach::Everywhere);
-        let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
+        let hub = Hub::new(&router, Reach::Everywhere);
+        let wakes = WakeRoutes::new(&hub, &config.prefix, &id);
         let local_queues = Arc::new(LocalQueues::new(rules));
         let holds = Arc::new(Holds::default());
         let withdrawals = Withdrawals::new(
             &config.prefix,
-            wakes.channel(),
+            &wakes.everywhere.channel,
             (&local_queues, &holds),
             config.patience,
             rules,

@@ -238,8 +238,8 @@ impl<'a> Run<'a> {
         }
         let class = self.options.durability.link_class();
         let net = self.client.net();
-        if let Some(session) = net.up(self.primitive.key().slot(), class) {
-            self.waiter.on_usual(session.usual());
+        if let Some(session) = net.router.up(self.primitive.key().slot(), class) {
+            self.waiter.on_usual(session.usual);
         }
     }
 
@@ -315,11 +315,11 @@ impl<'a> Run<'a> {
         if self.client.let_go_first(key, class, up_by).await == Waited::Yes {
             checked = None;
         }
-        let session = match net.up(slot, class) {
+        let session = match net.router.up(slot, class) {
             Some(session) => session,
             None => {
                 checked = None;
-                match Box::pin(net.session(slot, class, up_by)).await {
+                match Box::pin(net.router.session(slot, class, up_by)).await {
                     Ok(session) => session,
                     Err(error) => return self.failed(Failure::of_session(error)),
                 }

@@ -94,8 +94,8 @@ impl Client {
         dispatch: Dispatch,
     ) -> Result<(CallOutcome, Moment), Failure> {
         let net = self.net();
-        let session = net.session(call.slot(), LinkClass::Command, up_by).await;
-        let session = session.map_err(Failure::of_session)?;
+        let session = net.router.session(call.slot(), LinkClass::Command, up_by);
+        let session = session.await.map_err(Failure::of_session)?;
         let sent = self.now();
         let request = Request {
             calls: &[call],

@@ -183,7 +183,8 @@ impl ClientRecord {
         deadline: Moment,
         span: Duration,
     ) -> Result<(), Error> {
-        let session = net.session(self.slot, LinkClass::Command, deadline).await?;
+        let session = net.router.session(self.slot, LinkClass::Command, deadline);
+        let session = session.await?;
         let connected_at = || session.millis(net.world.now());
         let text = Metadata {
             connected_at: *self.connected_at.get_or_init(connected_at),

@@ -128,7 +128,7 @@ impl Group<'_> {
         for key in keys {
             self.client.let_go_first(key, class, deadline).await;
         }
-        let Ok(session) = net.session(call.slot(), class, deadline).await else {
+        let Ok(session) = net.router.session(call.slot(), class, deadline).await else {
             return Ok(Together::OneByOne);
         };
         let started = self.client.now();

@@ -140,7 +140,7 @@ impl Hold {
             stale.lose(LossCause::Taken);
         }
         if client.wait_strategy() == WaitStrategy::Notify {
-            client.net().wakes.pin_for_holds();
+            client.net().wakes.everywhere.pin();
         }
         let world = &client.net().world;
         if world.changed.is_some() && hold.has_own_key() {

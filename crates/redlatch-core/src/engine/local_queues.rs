@@ -199,7 +199,7 @@ impl LocalQueues {
         self.exclusive(key).is_some_and(|queue| {
             let queue = lock(&queue);
             let mut waiters = queue.waiters.values();
-            waiters.any(|waiter| **waiter.called_by.wakes.channel() == *channel)
+            waiters.any(|waiter| *waiter.called_by.wakes.channel == *channel)
         })
     }
 

@@ -210,7 +210,7 @@ impl Releaser {
     async fn send(&self, net: &Net, releases: &mut [(PendingRelease, Sent)]) -> Vec<CallOutcome> {
         let slot = releases[0].0.primitive.key().slot();
         let deadline = net.world.now() + timeouts::REQUEST;
-        let session = match net.session(slot, LinkClass::Command, deadline).await {
+        let session = match net.router.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
             Err(error) => {
                 let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));

@@ -155,8 +155,8 @@ impl<'a> Run<'a> {
             let now = self.client.now();
             let (net, slot) = (self.client.net(), self.watched.key().slot());
             net.check_away(slot)?;
-            if let Some(session) = net.up(slot, LinkClass::Command) {
-                self.waiter.on_usual(session.usual());
+            if let Some(session) = net.router.up(slot, LinkClass::Command) {
+                self.waiter.on_usual(session.usual);
             }
             let waiter = &mut self.waiter;
             match self.client.next_step(waiter, &QueueView::NONE, now) {

@@ -401,7 +401,7 @@ impl Pipeline {
             .unwrap_or_default()
             .attempt_timeout();
         let slot = jobs.first().map_or(0, |job| job.call.slot());
-        let session = net.session(slot, class, sent + silence).await?;
+        let session = net.router.session(slot, class, sent + silence).await?;
         let replication = (class == LinkClass::Durable).then(|| {
             let needs = |replicas| jobs.iter().map(|job| job.hold.needs(replicas)).max();
             Replication::of_session(&session, |replicas| needs(replicas).unwrap_or(0), silence)
@@ -453,7 +453,7 @@ impl Pipeline {
         // The wait for replicas may take as long as the wait for an answer.
         let waits = self.replication.map_or(Duration::ZERO, |_| patience);
         End::Answered {
-            usual: self.session.usual() + waits,
+            usual: self.session.usual + waits,
             patience,
         }
     }

@@ -170,10 +170,8 @@ pub trait Internals {
         async move {
             client.check_open()?;
             let deadline = client.now() + timeouts::REQUEST;
-            let session = client
-                .net()
-                .session(slot, LinkClass::Command, deadline)
-                .await?;
+            let router = &client.net().router;
+            let session = router.session(slot, LinkClass::Command, deadline).await?;
             session.server_age(deadline).await
         }
     }

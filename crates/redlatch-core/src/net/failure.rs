@@ -58,16 +58,23 @@ impl Error {
     /// Creates the error of a plain command that the server at `address` answers with `error`. A
     /// word of unknown meaning may pass, as it may for a script.
     pub(super) fn plain(address: &Address, error: ServerError) -> Self {
-        let kind = match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) | Class::Halted(refusal) => {
-                return Self::refused(refusal, error);
-            }
-            Class::Retry(obstacle) => return Failure::Refused(obstacle, error).into_error(false),
-            Class::Unknown => ErrorKind::Unavailable,
-            Class::NoScript | Class::Redirect(_) => ErrorKind::Protocol,
-        };
         let message = format!("{address} refuses a command: {error}");
-        Self::with_reason(kind, message, error)
+        match classify(&error.code, &error.message) {
+            Class::Retry(obstacle) => Failure::Refused(obstacle, error).into_error(false),
+            Class::NoScript | Class::Redirect(_) => {
+                Self::with_reason(ErrorKind::Protocol, message, error)
+            }
+            Class::Fatal(_) | Class::Halted(_) | Class::Unknown => Self::answered(message, error),
+        }
+    }
+
+    /// Creates the error of a server that answers with `error`. `message` describes an answer after
+    /// which the caller may try again.
+    pub(super) fn answered(message: String, error: ServerError) -> Self {
+        match classify(&error.code, &error.message) {
+            Class::Fatal(refusal) | Class::Halted(refusal) => Self::refused(refusal, error),
+            _ => Self::with_reason(ErrorKind::Unavailable, message, error),
+        }
     }
 
     /// Creates the error of a dial of `address` that was not answered within `timeout`.

@@ -7,15 +7,13 @@ use tokio::{select, sync::Notify};
 pub(crate) use super::subscription_table::MessageFilter;
 use super::{
     Router, World,
-    dialer::Dialer,
-    query,
+    dialer::{self, Dialer},
     subscription_table::{Change, Inbox, Standing, SubscriptionTable},
 };
 use crate::{
     Error, ErrorKind,
     base::{
         observe,
-        rules::Rules,
         sync::{Mutex, MutexGuard, lock},
         timeouts,
     },
@@ -66,12 +64,12 @@ pub(crate) struct Listener {
 }
 
 impl Hub {
-    pub(crate) fn new(router: &Arc<Router>, rules: Rules, reach: Reach) -> Arc<Self> {
+    pub(crate) fn new(router: &Arc<Router>, reach: Reach) -> Arc<Self> {
         Arc::new(Self {
             world: router.world.clone(),
             router: Arc::clone(router),
             reach,
-            table: Mutex::new(SubscriptionTable::new(rules)),
+            table: Mutex::new(SubscriptionTable::new(router.world.rules)),
             dirty: Notify::new(),
             retired: Notify::new(),
         })
@@ -179,11 +177,11 @@ impl Hub {
     /// Returns a dialer, and the first round for [`server`](Self::server).
     fn dialer(&self) -> (Dialer, u32) {
         let router = &self.router;
-        let (timeout, round) = match (router.only_address(), self.reach) {
+        let (timeout, round) = match self.reach {
             // A cluster forwards messages from any node to all others, so any master will do. One
             // unresponsive master must not take the whole time. The random start spreads clients
             // over the nodes.
-            (None, Reach::Everywhere) => (
+            Reach::Everywhere if !router.is_fixed() => (
                 router.connect_timeout / 3,
                 self.world.runtime.random() as u32,
             ),
@@ -194,51 +192,55 @@ impl Hub {
         (dialer, round)
     }
 
-    /// Returns the server to connect to. Of several, it is a different one for each `round`.
+    /// Waits until there is a server to connect to, and returns it. Of several, it is a different
+    /// one for each `round`.
     async fn server(&self, round: u32) -> Address {
-        match (self.router.only_address(), self.reach) {
-            (Some(address), _) => address.clone(),
-            (None, Reach::Shard(slot)) => self.router.master_of(slot).await,
-            (None, Reach::Everywhere) => self.router.any_master(round).await,
-        }
+        let server = || match self.reach {
+            Reach::Shard(slot) => self.router.node(slot),
+            Reach::Everywhere => {
+                let mut masters = self.router.masters();
+                let at = (round as usize).checked_rem(masters.len())?;
+                Some(masters.swap_remove(at))
+            }
+        };
+        self.router.found_in_routes(server).await
     }
 
     /// Runs one connection to `address`. The error is the reason for its end.
     async fn live(
         &self,
         address: &Address,
-        mut dialed: Dialed,
+        (mut dialed, mut login): (Dialed, Login),
         dialer: &mut Dialer,
     ) -> Result<Infallible, Error> {
         let (conn, protocol) = (dialed.conn.as_ref(), dialed.protocol);
-        let mut login = dialer.login.clone();
         self.world.life.leap();
         self.table().connected();
         let mut ping_at = self.world.now() + timeouts::HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;
         let mut left = pin!(self.leaves(address));
         loop {
-            let change = self.table().next_change(CHUNK);
+            let change = {
+                let mut table = self.table();
+                if table.is_settled() {
+                    confirm_by = Moment::FAR_FUTURE;
+                }
+                table.next_change(CHUNK)
+            };
             if let Some(change) = change {
                 if let Change::Subscribe(_) = change {
                     confirm_by = self.world.now() + timeouts::PUBSUB_ANSWER;
                 }
                 self.ask_for(conn, change).await?;
                 dialer.answered();
-                if self.table().is_settled() {
-                    confirm_by = Moment::FAR_FUTURE;
-                }
                 continue;
             }
             select! {
                 biased;
                 push = dialed.pushes.next() => {
                     let push = push.ok_or_else(|| Error::unavailable("the server closed the pub/sub connection"))?;
-                    let mut table = self.table();
-                    if table.take(push) {
-                        confirm_by = Moment::FAR_FUTURE;
-                    }
-                    for message in table.take_strays() {
+                    let stray = self.table().take(push);
+                    if let Some(message) = stray {
                         self.world.strays.add(message);
                     }
                 }
@@ -293,10 +295,17 @@ impl Hub {
 
     /// Resolves when `address` does not publish this hub's messages any more.
     async fn leaves(&self, address: &Address) {
-        match self.reach {
-            Reach::Everywhere => self.router.leaves(address).await,
-            Reach::Shard(slot) => self.router.leaves_slot(address, slot).await,
-        }
+        let left = || {
+            let left = match self.reach {
+                Reach::Shard(slot) => self.router.node(slot).is_some_and(|node| node != *address),
+                Reach::Everywhere => {
+                    let masters = self.router.masters();
+                    !masters.is_empty() && !masters.contains(address)
+                }
+            };
+            left.then_some(())
+        };
+        self.router.found_in_routes(left).await;
     }
 
     async fn ask_for(&self, conn: &dyn Conn, change: Change) -> Result<(), Error> {
@@ -327,20 +336,14 @@ impl Hub {
     async fn send(&self, conn: &dyn Conn, command: Command) -> Result<(), Error> {
         self.world.life.check_process()?;
         let late = "no answer on the pub/sub connection in time";
-        let reply = query::on_pubsub(&self.world, conn, command, late).await?;
+        let reply = dialer::ask_pubsub(&self.world, conn, command, late).await?;
         let Err(error) = reply else { return Ok(()) };
-        let class = classify(&error.code, &error.message);
-        if let Class::Redirect(_) = class {
+        if let Class::Redirect(_) = classify(&error.code, &error.message) {
             // Another node serves the slot of the channel.
             self.router.looks.want();
         }
-        Err(match class {
-            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
-            _ => {
-                let message = format!("the server refuses a subscription: {error}");
-                Error::with_reason(ErrorKind::Unavailable, message, error)
-            }
-        })
+        let message = format!("the server refuses a subscription: {error}");
+        Err(Error::answered(message, error))
     }
 }
 
@@ -359,10 +362,7 @@ async fn keep_up(hub: &Hub, mut dialer: Dialer, mut round: u32) {
     let mut outage = Outage::default();
     loop {
         round = round.wrapping_add(1);
-        let Some(result) = dialer.next(hub.server(round)).await else {
-            return;
-        };
-        let Some(address) = dialer.address.clone() else {
+        let Some((address, result)) = dialer.next(hub.server(round)).await else {
             return;
         };
         let Err(error) = match result {

@@ -16,7 +16,7 @@ use crate::{
         sync::{Mutex, Watch, lock},
     },
     protocol::{outage::Outage, time::Moment},
-    runtime::{Address, Dialed, Purpose},
+    runtime::{Address, Dialed, Login, Purpose},
 };
 
 /// The use of a link. Links of different classes to one node do not delay each other.
@@ -182,7 +182,12 @@ impl Link {
             return Ok(session);
         }
         let state = self.state.watch();
-        let settled = state.find(|state| state.is_settled().then(|| state.clone()));
+        // Further waiting is useless for one that is up, ended, or refused for a permanent reason.
+        let settled = state.find(|state| match state {
+            LinkState::Connecting => None,
+            LinkState::Down(error) if error.kind() == ErrorKind::Unavailable => None,
+            settled => Some(settled.clone()),
+        });
         let last = select! {
             biased;
             settled = settled => settled,
@@ -205,7 +210,12 @@ impl Link {
     }
 
     /// Runs one connection to its end, and returns the reason.
-    async fn live(&self, mut dialed: Dialed, outage: &mut Outage, dialer: &mut Dialer) -> Error {
+    async fn live(
+        &self,
+        (mut dialed, login): (Dialed, Login),
+        outage: &mut Outage,
+        dialer: &mut Dialer,
+    ) -> Error {
         let (settings, world) = (&self.settings, &self.settings.world);
         let (conn, pushes) = (dialed.conn, dialed.pushes.as_mut());
         let by_slot = settings.by_slot;
@@ -233,7 +243,6 @@ impl Link {
         }
         let over = outage.connected(world.now());
         observe::connected(&self.address, self.class.uses(), over);
-        let login = dialer.login.clone();
         let error = select! {
             biased;
             error = session.watch(pushes) => error,
@@ -252,17 +261,6 @@ impl Link {
     }
 }
 
-impl LinkState {
-    /// Returns whether further waiting is useless: up, closed, or refused for a permanent reason.
-    fn is_settled(&self) -> bool {
-        match self {
-            Self::Up(_) | Self::Retired | Self::Closed => true,
-            Self::Connecting => false,
-            Self::Down(error) => error.kind() != ErrorKind::Unavailable,
-        }
-    }
-}
-
 async fn supervise(link: Arc<Link>, dialer: Dialer) {
     let end = select! {
         biased;
@@ -276,7 +274,7 @@ async fn supervise(link: Arc<Link>, dialer: Dialer) {
 /// Reconnects until dropped.
 async fn keep_up(link: &Link, mut dialer: Dialer) {
     let mut outage = Outage::default();
-    while let Some(result) = dialer.next(ready(link.address.clone())).await {
+    while let Some((_, result)) = dialer.next(ready(link.address.clone())).await {
         let error = match result {
             Ok(dialed) => link.live(dialed, &mut outage, &mut dialer).await,
             Err(error) => error,

@@ -12,23 +12,19 @@
 //! | `redirect` | sends the call to another node that an answer names |
 
 mod access;
-mod alarm;
 mod batcher;
 mod dialer;
-mod durable;
 mod failure;
 mod health;
 mod hub;
 mod link;
 mod looks;
 mod network;
-mod query;
 mod redirect;
-pub(crate) mod replies;
 mod router;
-mod routes;
+pub(crate) mod routes;
 mod sender;
-mod sentinel;
+pub(crate) mod sentinel;
 mod servers;
 mod session;
 pub(crate) mod subscription_table;
@@ -37,14 +33,12 @@ mod wakes;
 mod world;
 
 pub(crate) use access::Access;
-pub(crate) use alarm::Alarms;
-pub(crate) use durable::{Acknowledged, Replication};
 pub use health::{Connection, Health};
 pub(crate) use hub::{Hub, Listener, MessageFilter, Reach};
 pub(crate) use link::{Link, LinkClass};
 pub(crate) use network::{Answered, Net, Repeated, is_settled};
 pub(crate) use router::Router;
-pub(crate) use sender::{Dispatch, Request};
+pub(crate) use sender::{Acknowledged, Dispatch, Replication, Request};
 pub(crate) use servers::{HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use session::{Checked, Limit, Session};
 pub(crate) use topology::start_router;

@@ -1,6 +1,6 @@
 //! The network side of a client, and the repetition of requests.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Acknowledged, Checked, Hub, Limit, LinkClass, Replication, Router, Session, WakeRoutes, World,
@@ -31,21 +31,6 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Returns the session with the node of `slot`, if it is connected.
-    pub(crate) fn up(&self, slot: u16, class: LinkClass) -> Option<Arc<Session>> {
-        self.router.up(slot, class)
-    }
-
-    /// Waits until the node of `slot` is connected.
-    pub(crate) fn session(
-        &self,
-        slot: u16,
-        class: LinkClass,
-        deadline: Moment,
-    ) -> impl Future<Output = Result<Arc<Session>, Error>> {
-        self.router.session(slot, class, deadline)
-    }
-
     /// Sends `request`, and follows redirections of its calls to other nodes.
     pub(crate) async fn send(&self, session: &Session, request: &Request<'_>) -> Response {
         let here = self.send_once(session, request).await;
@@ -80,20 +65,17 @@ impl Net {
     /// Repeats one idempotent call until its script has replied, and until the confirmations of
     /// replicas are known if the call needs any.
     pub(crate) async fn insist(&self, mut repeated: Repeated<'_>) -> Result<Answered, Error> {
-        let mut tries = Tries {
-            deadline: repeated.deadline,
-            failures: 0,
-            script_errors: repeated.script_errors,
-            unknown: false,
-        };
+        let mut tries = Tries::default();
         loop {
             match repeated.checked {
                 Some(_) => self.world.life.check_ended()?,
                 None => self.world.life.check_all()?,
             }
-            let (outcome, wanted, confirmations, in_doubt) = self.try_once(&repeated).await;
+            let (response, wanted) = self.try_once(&repeated).await;
             repeated.checked = None;
-            tries.unknown |= in_doubt;
+            // A list that was refused may have executed the call.
+            tries.unknown |= response.before != Effect::Nothing;
+            let (outcome, confirmations) = response.into_single();
             let bare = matches!(outcome, CallOutcome::Bare(_));
             let failure = match outcome {
                 CallOutcome::Failed(failure) => failure,
@@ -117,7 +99,7 @@ impl Net {
                     Failure::Unknown("nobody knows which replicas have confirmed it".to_owned())
                 }
             };
-            tries.failed(&self.world, failure).await?;
+            tries.failed(&self.world, &mut repeated, failure).await?;
         }
     }
 
@@ -134,7 +116,7 @@ impl Net {
             self.world.life.check_all()?;
             self.check_away(slot)?;
             let until = deadline.min(self.world.now() + timeouts::PLAIN_COMMAND);
-            let result = match self.session(slot, LinkClass::Command, until).await {
+            let result = match self.router.session(slot, LinkClass::Command, until).await {
                 Ok(session) => redirect::ask(&self.router, session, &command, until).await,
                 Err(error) => Err(error),
             };
@@ -154,11 +136,11 @@ impl Net {
     }
 
     /// Takes a reference, since each copy would make the future of a release larger.
-    async fn try_once(
-        &self,
-        repeated: &Repeated<'_>,
-    ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>, bool) {
-        let failed = |failure| (CallOutcome::Failed(failure), None, None, false);
+    async fn try_once(&self, repeated: &Repeated<'_>) -> (Response, Option<Replication>) {
+        let failed = |failure| {
+            let outcome = CallOutcome::Failed(failure);
+            (Response::unconfirmed(vec![outcome]), None)
+        };
         let (call, timeout) = (repeated.call, repeated.timeout);
         if repeated.fails_fast
             && let Err(error) = self.check_away(call.slot())
@@ -168,12 +150,12 @@ impl Net {
         let mut checked = repeated.checked;
         let class = LinkClass::of(repeated.needs.is_some());
         let now = checked.unwrap_or_else(|| self.world.now());
-        let session = match self.up(call.slot(), class) {
+        let session = match self.router.up(call.slot(), class) {
             Some(session) => session,
             None => {
                 checked = None;
                 let until = repeated.deadline.min(now + timeout);
-                match Box::pin(self.session(call.slot(), class, until)).await {
+                match Box::pin(self.router.session(call.slot(), class, until)).await {
                     Ok(session) => session,
                     Err(error) => return failed(Failure::of_session(error)),
                 }
@@ -193,11 +175,7 @@ impl Net {
             dispatch: Dispatch::Together,
             checked,
         };
-        let response = self.send(&session, &request).await;
-        // A list that was refused may have executed the call.
-        let in_doubt = response.before != Effect::Nothing;
-        let (outcome, confirmations) = response.into_single();
-        (outcome, request.replication, confirmations, in_doubt)
+        (self.send(&session, &request).await, request.replication)
     }
 }
 
@@ -214,7 +192,8 @@ pub(crate) struct Repeated<'a> {
     /// Returns how many of the given number of replicas must confirm. `None` asks for no
     /// confirmation.
     pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
-    /// After how many errors of the script itself there is no further try; zero for any number.
+    /// After how many more errors of the script itself there is no further try; zero for any
+    /// number. Small, since the future of a release contains it.
     pub(crate) script_errors: u8,
     /// Whether it is refused while the server has been away for the client's `fail_fast`.
     pub(crate) fails_fast: bool,
@@ -262,19 +241,21 @@ pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
 }
 
 /// The tries of one idempotent request.
+#[derive(Default)]
 struct Tries {
-    deadline: Moment,
     failures: u32,
-    /// How many errors of the script itself end the tries; zero for any number. Small, since the
-    /// future of a release contains it.
-    script_errors: u8,
     /// Whether the server may have executed one of them.
     unknown: bool,
 }
 
 impl Tries {
     /// Waits until the next try. Fails if no further try is possible.
-    async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
+    async fn failed(
+        &mut self,
+        world: &World,
+        repeated: &mut Repeated<'_>,
+        failure: Failure,
+    ) -> Result<(), Error> {
         // A forked process sends nothing, and its alarms never fire.
         world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
@@ -282,10 +263,10 @@ impl Tries {
         if let Failure::Strange(error) = &failure
             && let reply = error.to_string()
             && is_script_error(&reply)
-            && self.script_errors > 0
+            && repeated.script_errors > 0
         {
-            self.script_errors -= 1;
-            if self.script_errors == 0 {
+            repeated.script_errors -= 1;
+            if repeated.script_errors == 0 {
                 return Err(Error::broken(&reply));
             }
         }
@@ -294,9 +275,9 @@ impl Tries {
         // A refusal is a clear answer. A further try that is not answered in time would replace it
         // by an unknown outcome.
         let last = if self.unknown {
-            self.deadline
+            repeated.deadline
         } else {
-            self.deadline.before(timeouts::LAST_TRY)
+            repeated.deadline.before(timeouts::LAST_TRY)
         };
         if failure.is_final() || next >= last {
             return Err(failure.into_error(self.unknown));

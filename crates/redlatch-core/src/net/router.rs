@@ -96,15 +96,7 @@ impl Router {
 
     /// Returns whether the one server is configured and never looked for.
     pub(crate) const fn is_fixed(&self) -> bool {
-        self.only_address().is_some()
-    }
-
-    /// Returns the address of the one server, if it is configured.
-    pub(super) const fn only_address(&self) -> Option<&Address> {
-        match &self.servers.topology {
-            Topology::Single(address) => Some(address),
-            _ => None,
-        }
+        matches!(self.servers.topology, Topology::Single(_))
     }
 
     /// Returns whether the servers form a cluster.
@@ -356,41 +348,8 @@ impl Router {
         self.routes().unserved()
     }
 
-    /// Resolves when `address` serves no slots any more. Never resolves with one configured server.
-    pub(super) async fn leaves(&self, address: &Address) {
-        if self.is_fixed() {
-            return std::future::pending().await;
-        }
-        let left = || {
-            let masters = self.masters();
-            (!masters.is_empty() && !masters.contains(address)).then_some(())
-        };
-        self.found_in_routes(left).await;
-    }
-
-    /// Waits until there is a master, and returns a different one for each `round`.
-    pub(super) async fn any_master(&self, round: u32) -> Address {
-        let any = || {
-            let mut masters = self.masters();
-            let at = (round as usize).checked_rem(masters.len())?;
-            Some(masters.swap_remove(at))
-        };
-        self.found_in_routes(any).await
-    }
-
-    /// Waits until a node serves `slot`, and returns its address.
-    pub(super) async fn master_of(&self, slot: u16) -> Address {
-        self.found_in_routes(|| self.node(slot)).await
-    }
-
-    /// Resolves when a node other than `address` serves `slot`.
-    pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
-        let other = || self.node(slot).filter(|master| master != address);
-        self.found_in_routes(other).await;
-    }
-
     /// Waits until `find` returns a result for the routes.
-    async fn found_in_routes<T>(&self, find: impl Fn() -> Option<T>) -> T {
+    pub(super) async fn found_in_routes<T>(&self, find: impl Fn() -> Option<T>) -> T {
         let mut news = self.news.watch();
         loop {
             news.look(|_| ());
@@ -399,11 +358,6 @@ impl Router {
             }
             news.changed().await;
         }
-    }
-
-    /// Returns whether a node serves `slot`.
-    pub(super) fn is_served(&self, slot: u16) -> bool {
-        self.routes().node(slot).is_some()
     }
 
     /// Returns the position of the first slot in `others` that the node of `slot` serves as well.
@@ -433,13 +387,13 @@ impl Router {
     /// Reports that the server behind `session` cannot serve a request for the moment. Starts a
     /// check of its connection or a look for the master.
     pub(super) fn doubted(&self, session: &Session, obstacle: Obstacle, error: &ServerError) {
-        tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
+        tracing::debug!(target: "redlatch", address = %session.address, %error, "the server cannot serve a request for the moment");
         if !self.world.rules.keeps(Rule::LeaveDemoted) {
             return;
         }
         if obstacle == Obstacle::ReadOnly {
             // The server is no master any more. Its address may lead to another server by now.
-            let beside = self.sessions(Some(session.address()));
+            let beside = self.sessions(Some(&session.address));
             beside.iter().for_each(|other| other.condemn());
             session.condemn();
         } else {
@@ -470,7 +424,7 @@ impl Router {
         }
         let announced = host_port(&redirect.address);
         let (host, port) = announced.filter(|&(host, port)| is_possible(host, port))?;
-        let address = self.servers.address(session.address(), host, port)?;
+        let address = self.servers.address(&session.address, host, port)?;
         if !redirect.once {
             tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
             let changed = {

@@ -4,7 +4,6 @@ mod health;
 
 use std::{
     convert::Infallible,
-    future::Future,
     pin::pin,
     sync::{
         Arc, OnceLock,
@@ -19,7 +18,7 @@ use tokio::{select, sync::Notify};
 pub(super) use self::health::{replicas_of_master, time_millis};
 use super::{
     Access, World,
-    batcher::{Batcher, Joined, JoinedReply},
+    batcher::{Batcher, JoinedReply},
 };
 use crate::{
     Error, ErrorKind,
@@ -37,14 +36,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) world: World,
-    address: Address,
+    pub(crate) address: Address,
     replicas: Arc<AtomicU32>,
     conn: Arc<dyn Conn>,
     pub(super) batcher: Batcher,
     progress: Mutex<Progress>,
-    /// The shortest meaningful silence: two round trips, as measured at the beginning of the
-    /// connection.
-    usual: Duration,
+    /// The longest usual time of an answer: two round trips, as measured at the beginning of the
+    /// connection. A shorter silence means nothing.
+    pub(crate) usual: Duration,
     /// The shortest silence for which a caller has reported a suspicion.
     bearable: Mutex<Duration>,
     /// A request was not answered in time. The supervisor has to check whether the server responds.
@@ -121,12 +120,6 @@ impl Session {
         self.replicas.load(Ordering::Relaxed)
     }
 
-    /// Returns the longest usual time of an answer: two round trips, as measured at the beginning
-    /// of the connection.
-    pub(crate) const fn usual(&self) -> Duration {
-        self.usual
-    }
-
     /// Returns whether the server was found to be no master any more.
     pub(super) fn is_condemned(&self) -> bool {
         self.is_condemned.load(Ordering::Relaxed)
@@ -156,11 +149,6 @@ impl Session {
             return self.replicas.store(replicas, Ordering::Relaxed);
         }
         self.replicas.fetch_max(replicas, Ordering::Relaxed);
-    }
-
-    /// Returns the address of the server.
-    pub(crate) const fn address(&self) -> &Address {
-        &self.address
     }
 
     /// Returns the last server time at which a request sent at `now` may act.
@@ -259,15 +247,24 @@ impl Session {
             // A timer this late shows that the process did not run. The answer may be in the
             // socket, unread.
             let stood_still = now - until >= timeouts::STOOD_STILL;
-            match lock(&self.progress).verdict(place, quiet_since) {
-                Silence::Slow if now < limit.deadline => quiet_since = now,
-                Silence::Dead if stood_still && now < limit.deadline => quiet_since = now,
-                Silence::Dead if !stood_still => {
-                    self.suspect(limit.silence);
-                    break;
-                }
-                Silence::Dead | Silence::Slow | Silence::Swallowed => break,
+            let (answered, heard) = {
+                let progress = lock(&self.progress);
+                (progress.answered, progress.heard)
+            };
+            if answered > place {
+                // The server has answered a later request, so this answer will not come.
+                break;
             }
+            // It has answered an earlier request since.
+            let is_slow = heard > quiet_since;
+            if !is_slow && !stood_still {
+                self.suspect(limit.silence);
+                break;
+            }
+            if now >= limit.deadline {
+                break;
+            }
+            quiet_since = now;
         }
         let why = format!("no answer from {} in time", self.address);
         Err(Outcome::Unknown(why))
@@ -288,7 +285,7 @@ impl Session {
     /// list on a call that has to be sent by itself.
     pub(super) async fn joined(
         &self,
-        joined: Joined,
+        joined: impl Future<Output = (JoinedReply, Moment)>,
         limit: Limit,
         checked: Checked,
     ) -> Result<CallOutcome, Effect> {
@@ -392,17 +389,6 @@ struct Progress {
     dated: Option<Dated>,
 }
 
-/// The verdict about a request without an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Silence {
-    /// The server is answering earlier requests.
-    Slow,
-    /// The server has answered a later request, so this answer will not come.
-    Swallowed,
-    /// The server answers nothing.
-    Dead,
-}
-
 impl Progress {
     const fn new(now: Moment) -> Self {
         Self {
@@ -428,16 +414,5 @@ impl Progress {
     /// Records that the server has answered a request at `now`.
     fn heard_at(&mut self, now: Moment) {
         self.heard = self.heard.max(now);
-    }
-
-    /// Returns why the request `place` has no answer, after a silence since `quiet_since`.
-    fn verdict(&self, place: u64, quiet_since: Moment) -> Silence {
-        if self.answered > place {
-            Silence::Swallowed
-        } else if self.heard > quiet_since {
-            Silence::Slow
-        } else {
-            Silence::Dead
-        }
     }
 }

@@ -114,8 +114,6 @@ pub(crate) struct SubscriptionTable {
     phase: Phase,
     /// Why the last connection ended, or could not be made.
     pub(super) trouble: Option<Error>,
-    /// Messages without a listener.
-    strays: Vec<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -318,10 +316,10 @@ impl SubscriptionTable {
         }
     }
 
-    /// Handles a push. Returns whether no confirmation is pending.
-    pub(crate) fn take(&mut self, push: Push) -> bool {
+    /// Handles a push. Returns a message without a listener.
+    pub(crate) fn take(&mut self, push: Push) -> Option<Arc<str>> {
         match push {
-            Push::Message { channel, payload } => self.message(&channel, &payload),
+            Push::Message { channel, payload } => return self.message(&channel, &payload),
             Push::Subscribed(channel) => {
                 self.settle(&String::from_utf8_lossy(&channel).into(), Stage::Confirmed);
             }
@@ -329,7 +327,7 @@ impl SubscriptionTable {
                 self.unsubscribed(&String::from_utf8_lossy(&channel).into());
             }
         }
-        self.asked == 0
+        None
     }
 
     fn settle(&mut self, channel: &Arc<str>, stage: Stage) {
@@ -362,21 +360,11 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns the messages without a listener since the last call.
-    pub(crate) fn take_strays(&mut self) -> Vec<Arc<str>> {
-        std::mem::take(&mut self.strays)
-    }
-
-    /// Wakes the listeners for a message. Stores a message without a listener.
-    fn message(&mut self, channel: &[u8], payload: &[u8]) {
-        let (Ok(channel), Ok(payload)) =
-            (std::str::from_utf8(channel), std::str::from_utf8(payload))
-        else {
-            return;
-        };
-        let Some(entry) = self.channels.get(channel) else {
-            return;
-        };
+    /// Wakes the listeners for a message. Returns a message without a listener.
+    fn message(&mut self, channel: &[u8], payload: &[u8]) -> Option<Arc<str>> {
+        let channel = std::str::from_utf8(channel).ok()?;
+        let payload = std::str::from_utf8(payload).ok()?;
+        let entry = self.channels.get(channel)?;
         self.messages += 1;
         // A message about a grant names the waiter as any other message does, before its last word.
         // A name may end like such a message.
@@ -399,9 +387,7 @@ impl SubscriptionTable {
                 heard = true;
             }
         }
-        if !heard {
-            self.strays.push(called);
-        }
+        (!heard).then_some(called)
     }
 
     /// Ends the restoration. All channels are confirmed, and messages before that may have been

@@ -9,8 +9,8 @@ use futures_util::{
 use tokio::select;
 
 use super::{
-    Access, Router, Servers, Topology, World, query, replies,
-    routes::Shard,
+    Access, Router, Servers, Topology, World, dialer,
+    routes::{self, Shard},
     sentinel,
     servers::{HostPort, Sentinels},
     session::{replicas_of_master, time_millis},
@@ -34,23 +34,19 @@ pub(crate) fn start_router(
         world.life.spawn("credentials", keep);
     }
     let router = Router::new(world, servers, access, connect_timeout);
-    if !router.is_fixed() {
-        start(&router);
+    if router.is_fixed() {
+        return router;
     }
-    router
-}
-
-/// Starts the tasks that look for the servers.
-fn start(router: &Arc<Router>) {
-    let this = || Arc::clone(router);
-    begin(router, "discovery", run(this()));
-    begin(router, "clocks", compare_clocks(this()));
+    let this = || Arc::clone(&router);
+    begin(&router, "discovery", run(this()));
+    begin(&router, "clocks", compare_clocks(this()));
     if let Topology::Sentinel(sentinels) = &router.servers.topology {
         for address in &sentinels.addresses {
             let watch = sentinel::watch(this(), sentinels.clone(), address.clone());
-            begin(router, "sentinel", watch);
+            begin(&router, "sentinel", watch);
         }
     }
+    router
 }
 
 /// Runs `task` from the first use of the servers until shutdown. A lazy client has not used them
@@ -152,7 +148,7 @@ impl Discovery {
         let hint = self.router.routes().hint.take();
         let mut candidates: Vec<Address> = hint.into_iter().collect();
         let up = self.router.sessions(None);
-        let up: Vec<_> = up.iter().map(|session| session.address().clone()).collect();
+        let up: Vec<_> = up.iter().map(|session| session.address.clone()).collect();
         for mut group in [up, self.router.masters(), seeds.to_vec()] {
             if !group.is_empty() {
                 let start = self.round % group.len() as u64;
@@ -176,15 +172,15 @@ impl Discovery {
             session.ask(command, deadline).await?
         } else {
             let timeout = self.router.connect_timeout;
-            let asked = query::send(world, address, access, vec![command], timeout);
+            let asked = dialer::ask(world, address, access, vec![command], timeout);
             asked.await?.swap_remove(0)?
         };
         let servers = &self.router.servers;
         let address_of = |host: &str, port| servers.address(address, host, port);
-        let shards = replies::slots(&reply, address_of).filter(|shards| !shards.is_empty());
+        let shards = routes::slots(&reply, address_of).filter(|shards| !shards.is_empty());
         let shards =
             shards.ok_or_else(|| Error::unavailable(format!("{address} knows of no slots")))?;
-        Ok((shards, replies::replicas(&reply, address_of)))
+        Ok((shards, routes::replicas(&reply, address_of)))
     }
 
     /// Returns the answers of all servers, and the most informative error. Once more than half have
@@ -331,7 +327,7 @@ async fn ask_and_read_clock(
     let (world, timeout) = (&router.world, router.connect_timeout);
     commands.push(Command::new("TIME"));
     let sent = world.now();
-    let mut answers = query::send(world, address, &router.access, commands, timeout).await?;
+    let mut answers = dialer::ask(world, address, &router.access, commands, timeout).await?;
     if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
         world.clocks.read(address, sent, world.now(), millis);
     }

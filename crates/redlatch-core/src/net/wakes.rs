@@ -10,7 +10,6 @@ use crate::{
     Error,
     base::{
         owner::ClientId,
-        rules::Rules,
         sync::{AtomicBool, Mutex, lock},
     },
     protocol::{grant::Order, name::Prefix, slot::tag_in, time::Moment},
@@ -20,7 +19,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Wakes {
     hub: Arc<Hub>,
-    channel: Arc<str>,
+    /// All channels of a client have the same text before the brace, by which the scripts recognise
+    /// the client of a waiter.
+    pub(crate) channel: Arc<str>,
     /// The slot of the channel, if only the shard of that slot can publish to it.
     slot: Option<u16>,
 }
@@ -32,12 +33,6 @@ impl Wakes {
             None => "PUBLISH",
             Some(_) => "SPUBLISH",
         }
-    }
-
-    /// Returns the channel. All channels of a client have the same text before the brace, by which
-    /// the scripts recognise the client of a waiter.
-    pub(crate) const fn channel(&self) -> &Arc<str> {
-        &self.channel
     }
 
     /// Returns whether notifications reach this client.
@@ -85,7 +80,7 @@ impl CalledBy {
         } else {
             self.wakes.verb()
         };
-        let channel = self.wakes.channel();
+        let channel = &self.wakes.channel;
         let room = if self.order.is_some() { 60 } else { 0 };
         let mut address = String::with_capacity(verb.len() + channel.len() + 22 + room);
         // Writing to a `String` cannot fail.
@@ -115,17 +110,18 @@ impl CalledBy {
 #[derive(Debug)]
 pub(crate) struct WakeRoutes {
     router: Arc<Router>,
-    rules: Rules,
-    everywhere: Arc<Wakes>,
+    /// The channel for the whole cluster, with which all other channels of this client begin. It is
+    /// also for messages about holds: a script that sends such a message does not know the channels
+    /// of shards.
+    pub(crate) everywhere: Arc<Wakes>,
     by_shard: AtomicBool,
     shards: Mutex<Vec<Arc<Wakes>>>,
 }
 
 impl WakeRoutes {
-    pub(crate) fn new(hub: &Arc<Hub>, prefix: &Prefix, client: &ClientId, rules: Rules) -> Self {
+    pub(crate) fn new(hub: &Arc<Hub>, prefix: &Prefix, client: &ClientId) -> Self {
         Self {
             router: Arc::clone(&hub.router),
-            rules,
             everywhere: Arc::new(Wakes {
                 hub: Arc::clone(hub),
                 channel: format!("{}{client}", prefix.wake_channels()).into(),
@@ -139,7 +135,7 @@ impl WakeRoutes {
     /// Returns the channel for waiters for objects in `slot`.
     pub(crate) fn of(&self, slot: u16) -> Arc<Wakes> {
         // A slot without a node has no shard.
-        if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_served(slot) {
+        if !self.by_shard.load(Ordering::Relaxed) || self.router.routes().node(slot).is_none() {
             return Arc::clone(&self.everywhere);
         }
         let mut shards = lock(&self.shards);
@@ -148,7 +144,7 @@ impl WakeRoutes {
             return Arc::clone(&shards[at]);
         }
         self.tidy_up(&mut shards);
-        let hub = Hub::new(&self.router, self.rules, Reach::Shard(slot));
+        let hub = Hub::new(&self.router, Reach::Shard(slot));
         let wakes = Arc::new(Wakes {
             hub,
             channel: format!("{}{{{}}}", self.everywhere.channel, tag_in(slot)).into(),
@@ -166,17 +162,6 @@ impl WakeRoutes {
             let shards = std::mem::take(&mut *lock(&self.shards));
             shards.iter().for_each(|wakes| wakes.hub.retire());
         }
-    }
-
-    /// Subscribes to the channel of messages about holds, as long as the client lives. A script
-    /// that sends such a message does not know the channels of shards.
-    pub(crate) fn pin_for_holds(&self) {
-        self.everywhere.pin();
-    }
-
-    /// Returns the common beginning of all channels of this client.
-    pub(crate) fn channel(&self) -> &Arc<str> {
-        &self.everywhere.channel
     }
 
     /// Returns the number of listeners on channels of shards.

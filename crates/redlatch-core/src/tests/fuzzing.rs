@@ -24,7 +24,7 @@ use crate::{
         Withdrawals,
         withdrawals::{Cause, Stray},
     },
-    net::{MessageFilter, Topology, replies as servers, subscription_table::SubscriptionTable},
+    net::{MessageFilter, Topology, routes, sentinel, subscription_table::SubscriptionTable},
     protocol::{
         classify::{Class, classify},
         glob::matches,
@@ -107,14 +107,14 @@ fn deployment(reply: &Value) {
         let host = host.to_owned();
         Some(Address::Tcp { host, port })
     };
-    let shards = servers::slots(reply, address).unwrap_or_default();
+    let shards = routes::slots(reply, address).unwrap_or_default();
     let mut free = 0;
     for shard in shards {
         assert!(free <= shard.first && shard.first <= shard.last && shard.last < SLOTS);
         free = shard.last + 1;
     }
-    let watched = servers::watched(reply, reply).map(|watched| watched.master);
-    for (host, port) in servers::followers(reply).into_iter().chain(watched) {
+    let watched = sentinel::watched(reply, reply).map(|watched| watched.master);
+    for (host, port) in sentinel::followers(reply).into_iter().chain(watched) {
         assert!(!host.is_empty() && port != 0);
     }
 }
@@ -199,18 +199,15 @@ pub fn messages(bytes: &[u8]) {
         let filter = MessageFilter::Exact(filter.into());
         let (_, inbox, _) = table.listen(&"c".into(), filter);
         let payload = payload.into();
-        table.take(Push::Message {
-            channel: b"c".to_vec(),
-            payload,
-        });
-        (inbox, table.take_strays())
+        let channel = b"c".to_vec();
+        (inbox, table.take(Push::Message { channel, payload }))
     };
     for (payload, given) in [(text, None), (&*grant, Some(notice))] {
-        let (inbox, strays) = take(text, payload);
-        assert!(inbox.take_called() && strays.is_empty());
+        let (inbox, stray) = take(text, payload);
+        assert!(inbox.take_called() && stray.is_none());
         assert_eq!(inbox.take_grant(), given);
-        let (inbox, strays) = take("another waiter", payload);
-        assert!(inbox.take_called() == (text == "another waiter") || strays.is_empty());
+        let (inbox, stray) = take("another waiter", payload);
+        assert!(inbox.take_called() == (text == "another waiter") || stray.is_none());
     }
     let prefix = Prefix::default();
     for Stray { key, .. } in Withdrawals::read(&prefix, text) {

@@ -131,10 +131,8 @@ impl Run<'_> {
         }
         let slot = self.primitive.key().slot();
         let session = session.upgrade()?;
-        let current = self
-            .client
-            .net()
-            .up(slot, self.options.durability.link_class())?;
+        let router = &self.client.net().router;
+        let current = router.up(slot, self.options.durability.link_class())?;
         if !Arc::ptr_eq(&session, &current) {
             return None;
         }

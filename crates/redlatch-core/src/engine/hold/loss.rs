@@ -112,7 +112,7 @@ impl Hold {
     {
         let changed = Arc::clone(self.inner().changed.get_or_insert_default());
         let hold = Arc::downgrade(self);
-        let alarms = Arc::clone(self.client.net().world.alarms());
+        let alarms = Arc::clone(&self.client.net().world.alarms);
         let life = Arc::clone(&self.client.net().world.life);
         async move {
             loop {

@@ -9,7 +9,7 @@ mod threads;
 use std::{
     collections::VecDeque,
     fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io,
     pin::{Pin, pin},
     sync::Arc,

@@ -27,8 +27,8 @@ pub(super) async fn connect(address: &Address) -> Result<Box<dyn Stream>, DialEr
             port,
             options,
         } => {
-            let tls = super::tls::Setup::new(host, options).await?;
-            Ok(Box::new(tls.secure(tcp(host, *port).await?).await?))
+            let secured = super::tls::secure(host, options, tcp(host, *port));
+            Ok(Box::new(secured.await?))
         }
         #[cfg(not(feature = "tls"))]
         Address::Tls { .. } => Err(unsupported(

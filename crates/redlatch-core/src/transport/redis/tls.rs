@@ -14,35 +14,24 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::error;
 use crate::runtime::{DialError, DialErrorKind, TlsOptions};
 
-/// What is needed to secure a connection to one host.
-pub(super) struct Setup {
-    connector: TlsConnector,
-    name: ServerName<'static>,
-}
-
-impl Setup {
-    /// Reads the certificates on a thread of tokio's that may block.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the files of the system are read beside the runtime of the socket"
-    )]
-    pub(super) async fn new(host: &str, options: &TlsOptions) -> Result<Self, DialError> {
-        let name = ServerName::try_from(host.to_owned()).map_err(failed)?;
-        let options = options.clone();
-        let provider = provider()?;
-        let config = tokio::task::spawn_blocking(move || config(provider, &options)).await;
-        let config = config.map_err(failed)?.map_err(failed)?;
-        Ok(Self {
-            connector: Arc::new(config).into(),
-            name,
-        })
-    }
-
-    /// Agrees on keys, and checks that the server's certificate is valid for the host.
-    pub(super) async fn secure(self, socket: TcpStream) -> Result<TlsStream<TcpStream>, DialError> {
-        let secured = self.connector.connect(self.name, socket).await;
-        secured.map_err(error::failure)
-    }
+/// Reads the certificates on a thread of tokio's that may block, and waits for `socket`. Then
+/// agrees on keys, and checks that the server's certificate is valid for the host.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files of the system are read beside the runtime of the socket"
+)]
+pub(super) async fn secure(
+    host: &str,
+    options: &TlsOptions,
+    socket: impl Future<Output = Result<TcpStream, DialError>>,
+) -> Result<TlsStream<TcpStream>, DialError> {
+    let name = ServerName::try_from(host.to_owned()).map_err(failed)?;
+    let options = options.clone();
+    let provider = provider()?;
+    let config = tokio::task::spawn_blocking(move || config(provider, &options)).await;
+    let connector = TlsConnector::from(Arc::new(config.map_err(failed)?.map_err(failed)?));
+    let secured = connector.connect(name, socket.await?).await;
+    secured.map_err(error::failure)
 }
 
 fn config(provider: Arc<CryptoProvider>, options: &TlsOptions) -> Result<ClientConfig, String> {
@@ -86,19 +75,14 @@ fn provider() -> Result<Arc<CryptoProvider>, DialError> {
     })
 }
 
-#[cfg(feature = "tls-aws-lc-rs")]
 fn compiled() -> Option<Arc<CryptoProvider>> {
-    Some(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-}
-
-#[cfg(all(feature = "tls-ring", not(feature = "tls-aws-lc-rs")))]
-fn compiled() -> Option<Arc<CryptoProvider>> {
-    Some(Arc::new(rustls::crypto::ring::default_provider()))
-}
-
-#[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc-rs")))]
-fn compiled() -> Option<Arc<CryptoProvider>> {
-    None
+    #[cfg(feature = "tls-aws-lc-rs")]
+    let provider = Some(rustls::crypto::aws_lc_rs::default_provider());
+    #[cfg(all(feature = "tls-ring", not(feature = "tls-aws-lc-rs")))]
+    let provider = Some(rustls::crypto::ring::default_provider());
+    #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc-rs")))]
+    let provider = None;
+    provider.map(Arc::new)
 }
 
 /// Reads the certificates of `pem`, or else the system's.

@@ -147,7 +147,7 @@ impl Client {
             sibling_tables: SiblingTables::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
-            releaser: Arc::new(Releaser::new(config.retention, rules, local_queues)),
+            releaser: Arc::new(Releaser::new(config.retention, local_queues)),
             rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),

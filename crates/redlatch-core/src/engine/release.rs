@@ -125,7 +125,7 @@ pub(super) fn run<'a>(
                 ..Repeated::new(&call, timeouts::REQUEST, deadline)
             };
             let sending = pin!(client.net().insist(repeated));
-            let prompt = || pending.prompt_next_waiter();
+            let prompt = || pending.prompt_next_waiter(client.local_queues());
             let answered = send_before(sending, prompt).await;
             handover.answered(primitive.as_ref(), answered)
         };

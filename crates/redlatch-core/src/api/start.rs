@@ -92,7 +92,8 @@ impl Client {
         } else {
             deadline
         };
-        match self.0.record.announce(net, patience).await {
+        let record = &self.0.record;
+        match record.announce(net, patience, timeouts::RECORD_TTL).await {
             Err(error) if others && error.is_silence() => {
                 tracing::debug!(target: "redlatch", %error, "the server for this client's record is silent; it is written later");
                 Ok(())

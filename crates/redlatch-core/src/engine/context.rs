@@ -27,7 +27,10 @@ use crate::{
     },
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
-        Watchdog, Withdrawals, client_record::ClientRecord, linger, options::Standing,
+        Watchdog, Withdrawals,
+        client_record::{About, ClientRecord},
+        linger,
+        options::Standing,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -377,8 +380,13 @@ impl Client {
             let of = record.read(&net, &holder, deadline).await;
             let of = of.unwrap_or_default();
             let hold = (holder.as_str(), name.as_str());
-            let note = record.read_note(&net, of.as_ref(), hold, None, deadline);
-            let note = note.await.unwrap_or_default();
+            let note = match &of {
+                Some(of) if of.has_notes => {
+                    let note = record.read_note(&net, About::Hold, hold, None, deadline);
+                    note.await.unwrap_or_default()
+                }
+                _ => None,
+            };
             let of = of.as_ref().map(|of| Described {
                 application: &of.application,
                 host: &of.host,

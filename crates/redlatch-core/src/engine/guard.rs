@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Hold, PendingRelease, Released, client_record::Note, context::ReleaseTicket, hold::Granted,
-    release,
-};
+use super::{Hold, PendingRelease, Released, context::ReleaseTicket, hold::Granted, release};
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
@@ -599,16 +596,11 @@ impl Held {
         let client = &self.hold.client;
         let lease = self.remaining();
         let hold: Weak<Hold> = Arc::downgrade(&self.hold);
-        let note = Note {
-            holder: &holder,
-            name: primitive.name(),
-            token: self.token,
-            text,
-            lease,
-            hold,
-        };
+        let text = format!("{} {text}", self.token);
         let deadline = client.now() + timeouts::RECORD_WRITE.min(lease / 4);
-        client.0.record.note(client.net(), note, deadline).await;
+        let (record, name) = (&client.0.record, (holder.as_str(), primitive.name()));
+        let written = record.note(client.net(), name, text, (hold, lease), deadline);
+        written.await;
     }
 
     /// Returns the last server time at which a copy of its acquire may act, if copies may be in

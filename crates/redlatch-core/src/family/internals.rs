@@ -16,6 +16,7 @@ use crate::{
         sync::{Mutex, lock},
         timeouts,
     },
+    engine::client_record,
     family::{
         About, AcquireOptions, AttemptId, Changed, Primitive, ServerAnswers, TermEvent, Together,
         WatchOptions, Watched,
@@ -203,11 +204,10 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_process()?;
-            let deadline = client.now() + client.patience();
-            let (net, record) = (client.net(), &client.0.record);
-            record
-                .read_note(net, of, (holder, name), token, deadline)
-                .await
+            if !of.is_some_and(|of| of.has_notes) {
+                return Ok(None);
+            }
+            read_note(client, client_record::About::Hold, (holder, name), token).await
         }
     }
 
@@ -222,11 +222,7 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_process()?;
-            let deadline = client.now() + client.patience();
-            let record = &client.0.record;
-            record
-                .read_end(client.net(), (holder, name), token, deadline)
-                .await
+            read_note(client, client_record::About::End, (holder, name), token).await
         }
     }
 
@@ -269,7 +265,7 @@ pub trait Internals {
             let deadline = client.now() + timeouts::RECORD_WRITE;
             let span = span.max(timeouts::RECORD_TTL);
             let record = &client.0.record;
-            record.announce_for(client.net(), deadline, span).await
+            record.announce(client.net(), deadline, span).await
         }
     }
 
@@ -411,6 +407,17 @@ impl Internals for Client {
     fn client(&self) -> &Client {
         self
     }
+}
+
+async fn read_note(
+    client: &Client,
+    about: client_record::About,
+    hold: (&str, &str),
+    token: Option<Token>,
+) -> Result<Option<String>, Error> {
+    let deadline = client.now() + client.patience();
+    let (net, record) = (client.net(), &client.0.record);
+    record.read_note(net, about, hold, token, deadline).await
 }
 
 fn repeated<'a>(client: &Client, call: &'a ScriptCall) -> Repeated<'a> {

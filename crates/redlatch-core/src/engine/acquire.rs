@@ -21,7 +21,7 @@ use crate::{
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
     },
-    engine::{context::Waited, options::Standing},
+    engine::options::Standing,
     net::{Checked, Dispatch, Limit, Request, Session},
     protocol::{
         lease::Lease,
@@ -256,8 +256,7 @@ impl<'a> Run<'a> {
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
         if Arc::ptr_eq(&fresh.called_by.wakes, &self.attempt.called_by.wakes) {
-            self.subscriptions
-                .forget_attempt(self.primitive.discipline());
+            self.forget_subscription();
         } else {
             // The slot has moved to a shard with another channel.
             self.subscriptions = Subscriptions::default();
@@ -286,8 +285,7 @@ impl<'a> Run<'a> {
     /// came first.
     fn renumber(&mut self) {
         if self.attempt.renumber() {
-            self.subscriptions
-                .forget_attempt(self.primitive.discipline());
+            self.forget_subscription();
             self.asks_with_attempt();
         }
     }
@@ -312,7 +310,7 @@ impl<'a> Run<'a> {
         // The request must not find the name held by an earlier guard of this process whose release
         // is still queued.
         let class = durability.link_class();
-        if self.client.let_go_first(key, class, up_by).await == Waited::Yes {
+        if self.client.let_go_first(key, class, up_by).await {
             checked = None;
         }
         let session = match net.up(slot, class) {

@@ -256,24 +256,20 @@ impl Client {
     }
 
     /// Waits until the queued releases and undos of `key` are ahead of a request that is sent
-    /// afterwards over a link of `class`. Waits until `deadline` at the latest.
+    /// afterwards over a link of `class`. Waits until `deadline` at the latest. Returns whether it
+    /// had to wait.
     ///
     /// # Cancel safety
     ///
     /// The releases are sent even if the future is dropped.
-    pub(crate) async fn let_go_first(
-        &self,
-        key: &Key,
-        class: LinkClass,
-        deadline: Moment,
-    ) -> Waited {
+    pub(crate) async fn let_go_first(&self, key: &Key, class: LinkClass, deadline: Moment) -> bool {
         let ahead = match class {
             LinkClass::Command => Ahead::Sent,
             // Requests on different links have no order, so wait for the replies.
             _ => Ahead::Settled,
         };
         let Some(ahead) = self.0.releaser.ahead(key, ahead) else {
-            return Waited::No;
+            return false;
         };
         let late = self.alarm(deadline);
         Box::pin(async move {
@@ -284,7 +280,7 @@ impl Client {
             }
         })
         .await;
-        Waited::Yes
+        true
     }
 
     fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
@@ -429,13 +425,6 @@ impl Client {
             ),
         ))
     }
-}
-
-/// Whether a future may have been pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
-    No,
-    Yes,
 }
 
 /// One release that has not reached the releaser, or that a caller awaits. `close` keeps the

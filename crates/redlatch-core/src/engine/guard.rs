@@ -259,10 +259,10 @@ impl Held {
     #[doc(alias = "remainTimeToLive")]
     #[doc(alias = "ttl")]
     pub fn remaining(&self) -> Duration {
-        if self.hold.client.is_forked() {
-            return Duration::ZERO;
+        match self.state() {
+            HoldState::Lost(_) => Duration::ZERO,
+            HoldState::Held | HoldState::Unknown => self.valid_until() - self.hold.client.now(),
         }
-        self.hold.remaining(self.hold.client.now())
     }
 
     /// Resolves when the hold is lost. The timer is set to 2 ms before the deadline, so no reply
@@ -623,9 +623,9 @@ impl Held {
         AttemptId::of(&self.hold.owner, self.attempt)
     }
 
-    /// Sets the total number of its units that are permanently gone.
-    pub(super) fn forget(&self, forgotten: u32) {
-        self.hold.forget(self.attempt, forgotten);
+    /// Records that `units` of it are permanently gone.
+    pub(super) fn forget(&self, units: u32) {
+        self.hold.forget(self.attempt, units);
     }
 
     /// Removes this guard from the hold in this process. The returned release ends it on the

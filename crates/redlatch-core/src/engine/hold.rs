@@ -154,11 +154,6 @@ impl Hold {
         hold
     }
 
-    /// Returns its span, unless the tracing subscriber ignores that.
-    pub(crate) fn span(&self) -> Option<&Span> {
-        self.span.as_deref()
-    }
-
     fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let (sent, lasts) = granted.lasts;
         let local_lease = LocalLease::new(client.0.trust, sent, lasts);
@@ -239,14 +234,6 @@ impl Hold {
         asked + self.client.lease_on_server(margin * 2)
     }
 
-    /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
-    pub(super) fn remaining(&self, now: Moment) -> Duration {
-        match self.state(now) {
-            HoldState::Lost(_) => Duration::ZERO,
-            HoldState::Held | HoldState::Unknown => self.valid_until() - now,
-        }
-    }
-
     pub(crate) fn state(&self, now: Moment) -> HoldState {
         let state = self.inner().local_lease.state(now);
         self.tell(state)
@@ -316,10 +303,10 @@ impl Hold {
         }
     }
 
-    /// Sets the total number of units of `attempt` that are permanently gone.
-    pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
+    /// Records that `units` of `attempt` are permanently gone.
+    pub(super) fn forget(&self, attempt: u64, units: u32) {
         if let Some(share) = self.inner().shares.get_mut(attempt) {
-            share.forget(forgotten);
+            share.forget(units);
         }
     }
 
@@ -418,10 +405,10 @@ impl Share {
         renewing.then(|| self.lease.span())
     }
 
-    /// Sets the total number of its units that are permanently gone.
-    fn forget(&mut self, forgotten: u32) {
+    /// Records that so many of its units are permanently gone.
+    fn forget(&mut self, units: u32) {
         let terms = self.terms.get_or_insert_with(|| Box::new(USUAL.clone()));
-        terms.forgotten = forgotten;
+        terms.forgotten += units;
     }
 }
 

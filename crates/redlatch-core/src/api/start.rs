@@ -154,8 +154,7 @@ impl Client {
             releases: AtomicUsize::new(0),
             quieter: Notify::new(),
             closing_holds: Mutex::default(),
-            closing: watch::Sender::new(false),
-            closes_at: Mutex::default(),
+            closing: watch::Sender::new(None),
         }))
     }
 

@@ -77,10 +77,9 @@ pub(crate) struct Core {
     pub(crate) quieter: Notify,
     /// The holds whose end `close` waits for.
     pub(crate) closing_holds: Mutex<Vec<Weak<Hold>>>,
-    /// True when the client accepts no new work.
-    pub(crate) closing: watch::Sender<bool>,
-    /// When a closing client releases the holds that are left. `None` before `close`.
-    pub(crate) closes_at: Mutex<Option<Moment>>,
+    /// When a closing client releases the holds that are left. `None` while the client accepts new
+    /// work.
+    pub(crate) closing: watch::Sender<Option<Moment>>,
 }
 
 impl Client {
@@ -292,12 +291,12 @@ impl Client {
 impl Client {
     /// The same as [`is_closed`](Self::is_closed), but for the process that created the client.
     pub(crate) fn is_closing(&self) -> bool {
-        *self.0.closing.borrow()
+        self.0.closing.borrow().is_some()
     }
 
     /// Returns when a closing client releases the holds that are left.
     pub(crate) fn closes_at(&self) -> Option<Moment> {
-        *lock(&self.0.closes_at)
+        *self.0.closing.borrow()
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
@@ -339,7 +338,7 @@ impl Client {
     pub(crate) async fn closing(&self) {
         let mut closing = self.0.closing.subscribe();
         // The sender lives as long as the client does.
-        let _ = closing.wait_for(|&closing| closing).await;
+        let _ = closing.wait_for(Option::is_some).await;
     }
 
     /// Awaits `work`, but fails as soon as the client accepts no more work.

@@ -16,7 +16,7 @@ use crate::{
         timeouts,
     },
     engine::{
-        Holds, KeyWatch, LocalQueues, Releaser, Watchdog, Withdrawals,
+        Holds, LocalQueues, Releaser, Watchdog, Withdrawals,
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core, SiblingTables},
     },
@@ -115,13 +115,8 @@ impl Client {
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));
         let holds = Arc::new(Holds::default());
-        let withdrawals = Withdrawals::new(
-            &config.prefix,
-            wakes.channel(),
-            (&local_queues, &holds),
-            config.patience,
-            rules,
-        );
+        let (prefix, queues) = (config.prefix.clone(), Arc::clone(&local_queues));
+        let withdrawals = Withdrawals::new(prefix, queues, Arc::clone(&holds), config.patience);
         Self(Arc::new(Core {
             net: Arc::new(Net {
                 world,
@@ -169,13 +164,8 @@ impl Client {
         );
         life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
         if let Some(changed) = &core.net.world.changed {
-            let key_watch = KeyWatch {
-                prefix: core.prefix.clone(),
-                holds: Arc::clone(&core.holds),
-                changed: Arc::clone(changed),
-                patience: core.patience,
-            };
-            life.spawn("key watch", key_watch.run(net()));
+            let (withdrawals, changed) = (Arc::clone(&core.withdrawals), Arc::clone(changed));
+            life.spawn("key watch", withdrawals.watch_keys(net(), changed));
         }
         life.spawn(
             "client record",

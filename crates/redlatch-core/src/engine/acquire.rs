@@ -12,9 +12,9 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tracing::{Instrument, Span};
 
 use self::{ahead::Anchor, answer::Trouble, wait::Subscriptions};
-use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt};
+use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, hold::Asked};
 use crate::{
-    Client, Error, Owner,
+    Client, Error,
     base::{
         observe::{self, Labels, Waiting},
         primitive::{AcquireRequest, Primitive, Side},
@@ -24,7 +24,6 @@ use crate::{
     engine::options::Standing,
     net::{Checked, Dispatch, Limit, Request, Session},
     protocol::{
-        lease::Lease,
         remains::Effect,
         time::Moment,
         waiter::{
@@ -38,14 +37,11 @@ use crate::{
 struct Run<'a> {
     client: &'a Client,
     primitive: &'a Arc<dyn Primitive>,
-    owner: Owner,
-    standing: Standing,
-    options: &'a AcquireOptions,
+    asked: Asked<'a>,
     /// Until the first wait.
     checked: Checked,
     /// When the last request was begun. It may have waited before it was sent.
     begun: Moment,
-    lease: Lease,
     /// Decides what to do next.
     waiter: Waiter,
     /// Undoes the acquisition on drop, unless the grant has been delivered.
@@ -85,10 +81,10 @@ impl Client {
         options: &AcquireOptions,
     ) -> Result<Option<Held>, Error> {
         self.check_open()?;
-        let (owner, standing) = self.resolve(&options.owner)?;
+        let asked = Asked::new(self, options)?;
         let _ticket = self.admit()?;
-        let span = observe::wait_span(primitive.as_ref(), &owner);
-        let mut run = Run::new(self, primitive, options, (owner, standing), span.clone());
+        let span = observe::wait_span(primitive.as_ref(), &asked.owner);
+        let mut run = Run::new(primitive, asked, span.clone());
         let going = pin!(run.go());
         let held = self.unless_closing(going).instrument(span).await?;
         if held.is_some() {
@@ -115,13 +111,10 @@ impl Client {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        client: &'a Client,
-        primitive: &'a Arc<dyn Primitive>,
-        options: &'a AcquireOptions,
-        (owner, standing): (Owner, Standing),
-        span: Span,
-    ) -> Self {
+    fn new(primitive: &'a Arc<dyn Primitive>, asked: Asked<'a>, span: Span) -> Self {
+        let Asked {
+            client, options, ..
+        } = asked;
         let now = client.now();
         let plan = Plan {
             give_up: options.wait.give_up(now),
@@ -133,26 +126,22 @@ impl<'a> Run<'a> {
             },
             patience: client.patience(),
         };
-        let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let attempt = attempt(client, primitive, &owner, options, &plan, lease);
+        let attempt = attempt(&asked, primitive, &plan);
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
             let (local_queues, number) = (client.local_queues(), attempt.id.number());
-            let side = primitive.queue_side();
-            local_queues.join(key, side, number, owner.number(), &attempt.called_by, now)
+            let (side, owner) = (primitive.queue_side(), asked.owner.number());
+            local_queues.join(key, side, number, owner, &attempt.called_by, now)
         });
         let heard = subscription(client, primitive.as_ref(), &attempt);
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
         let run = Self {
             client,
             primitive,
-            owner,
-            standing,
-            options,
+            asked,
             // The caller has checked the process.
             checked: Some(now),
             begun: now,
-            lease,
             waiter,
             attempt,
             queue_slot,
@@ -168,7 +157,7 @@ impl<'a> Run<'a> {
                 span,
             },
         };
-        if standing == Standing::Known {
+        if run.asked.standing == Standing::Known {
             run.claim_reentrance();
         }
         run
@@ -233,10 +222,10 @@ impl<'a> Run<'a> {
     /// Tells a waiter with a deadline how long answers take. The first request needs no such time.
     fn measure(&mut self) {
         let first = self.log.requests == 0 && self.log.waiting.is_none();
-        if first && !self.options.answered || self.waiter.plan().deadline().is_none() {
+        if first && !self.asked.options.answered || self.waiter.plan().deadline().is_none() {
             return;
         }
-        let class = self.options.durability.link_class();
+        let class = self.asked.options.durability.link_class();
         let net = self.client.net();
         if let Some(session) = net.up(self.primitive.key().slot(), class) {
             self.waiter.on_usual(session.usual());
@@ -268,9 +257,7 @@ impl<'a> Run<'a> {
     }
 
     fn fresh_attempt(&self) -> Attempt {
-        let (client, primitive, owner) = (self.client, self.primitive, &self.owner);
-        let plan = self.waiter.plan();
-        attempt(client, primitive, owner, self.options, plan, self.lease)
+        attempt(&self.asked, self.primitive, self.waiter.plan())
     }
 
     /// Tells the local queue which attempt this waiter sends now.
@@ -292,21 +279,23 @@ impl<'a> Run<'a> {
 
     /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
-        if self.standing == Standing::Known {
+        if self.asked.standing == Standing::Known {
             let primitive = self.primitive.as_ref();
-            self.client.holds().check_entry(primitive, &self.owner)?;
+            self.client
+                .holds()
+                .check_entry(primitive, &self.asked.owner)?;
         }
         let mut checked = self.checked.take();
         let now = checked.unwrap_or_else(|| self.client.now());
         self.begun = now;
-        let silence = self.lease.attempt_timeout();
+        let silence = self.asked.lease.attempt_timeout();
         let up_by = self.waiter.plan().bound(now + silence);
         let deadline = self.waiter.patience_deadline(now, silence);
         self.expect(deadline);
         let net = self.client.net();
         let key = self.primitive.key();
         let slot = key.slot();
-        let durability = self.options.durability;
+        let durability = self.asked.options.durability;
         // The request must not find the name held by an earlier guard of this process whose release
         // is still queued.
         let class = durability.link_class();
@@ -361,7 +350,7 @@ impl<'a> Run<'a> {
             self.client.0.withdrawals.knows(self.primitive);
         }
         self.attempt.remains.sending(act_before, register);
-        let durability = self.options.durability;
+        let durability = self.asked.options.durability;
         let replication = durability.replication(session, limit.silence);
         let request = Request {
             calls: &[&call],
@@ -383,9 +372,9 @@ impl<'a> Run<'a> {
     /// Builds the call, with an address and a time for a waiter that is to be registered.
     fn call(&self, address: &str, register: Option<Duration>) -> ScriptCall {
         self.primitive.acquire(&AcquireRequest {
-            owner: &self.owner,
+            owner: &self.asked.owner,
             attempt: &self.attempt.id,
-            lease: self.client.lease_on_server(self.lease.span()),
+            lease: self.client.lease_on_server(self.asked.lease.span()),
             retention: self.client.retention(),
             address,
             register,
@@ -398,18 +387,11 @@ impl<'a> Run<'a> {
 }
 
 /// Begins an attempt of an acquisition with this plan.
-fn attempt(
-    client: &Client,
-    primitive: &Arc<dyn Primitive>,
-    owner: &Owner,
-    options: &AcquireOptions,
-    plan: &Plan,
-    lease: Lease,
-) -> Attempt {
-    let order = ahead::order(client, primitive.as_ref(), options, plan, lease);
+fn attempt(asked: &Asked<'_>, primitive: &Arc<dyn Primitive>, plan: &Plan) -> Attempt {
+    let order = ahead::order(asked, primitive.as_ref(), plan);
     let silent = matches!(plan.strategy, WaitStrategy::Poll(_));
-    let id = client.draw_attempt();
-    Attempt::new(client, primitive, owner, id, lease, (silent, order))
+    let id = asked.client.draw_attempt();
+    Attempt::new(asked, primitive, id, (silent, order))
 }
 
 /// Tells whether this client receives every message that is sent to the waiters of `primitive`.

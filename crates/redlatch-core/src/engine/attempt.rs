@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     PendingRelease,
-    hold::{Copies, Delivered},
+    hold::{Asked, Copies, Delivered},
 };
 use crate::{
     Client, Owner,
     base::{owner::AttemptId, primitive::Primitive, rules::Rule},
     net::CalledBy,
-    protocol::{grant::Order, lease::Lease, remains::Remains, server_clock::ServerClock},
+    protocol::{grant::Order, remains::Remains, server_clock::ServerClock},
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -34,25 +34,23 @@ impl Attempt {
     /// Creates an attempt that is notified unless it is `silent`. Attempts for several names that
     /// one request asks for have the same id.
     pub(super) fn new(
-        client: &Client,
+        asked: &Asked<'_>,
         primitive: &Arc<dyn Primitive>,
-        owner: &Owner,
         id: AttemptId,
-        lease: Lease,
         (silent, order): (bool, Option<Order>),
     ) -> Self {
         let called_by = CalledBy {
-            wakes: client.wakes(primitive.key().slot()),
+            wakes: asked.client.wakes(primitive.key().slot()),
             silent,
             order,
         };
         Self {
-            client: client.clone(),
+            client: asked.client.clone(),
             primitive: Arc::clone(primitive),
-            owner: owner.clone(),
+            owner: asked.owner.clone(),
             id,
             called_by,
-            lease: lease.span(),
+            lease: asked.lease.span(),
             remains: Remains::default(),
         }
     }

@@ -48,15 +48,10 @@ pub struct Held {
 
 impl Held {
     /// Enters the hold of a grant that `acknowledged` replicas have confirmed.
-    pub(super) fn enter(
-        client: &Client,
-        granted: &Granted<'_>,
-        now: Moment,
-        acknowledged: u32,
-    ) -> Self {
+    pub(super) fn enter(granted: &Granted<'_>, now: Moment, acknowledged: u32) -> Self {
         let grant = granted.grant;
         Self {
-            hold: Hold::enter(client, granted, now),
+            hold: Hold::enter(granted, now),
             attempt: granted.delivered.id.number(),
             token: grant.token,
             units: grant.count,

@@ -16,7 +16,7 @@ use tracing::Span;
 
 use super::{AcquireOptions, PendingRelease, options::Standing, pending_release::Part};
 use crate::{
-    Client, Durability, Owner,
+    Client, Durability, Error, Owner,
     base::{
         observe::{self, Labels},
         owner::AttemptId,
@@ -83,14 +83,34 @@ pub(super) fn caller() -> u64 {
     hasher.finish()
 }
 
+/// An acquisition, as its caller asks for it.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) client: &'a Client,
+    pub(super) options: &'a AcquireOptions,
+    pub(super) owner: Owner,
+    pub(super) standing: Standing,
+    pub(super) lease: Lease,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(client: &'a Client, options: &'a AcquireOptions) -> Result<Self, Error> {
+        let (owner, standing) = client.resolve(&options.owner)?;
+        Ok(Self {
+            client,
+            options,
+            owner,
+            standing,
+            lease: options.lease.unwrap_or_else(|| client.default_lease()),
+        })
+    }
+}
+
 /// A grant, as its acquisition knows it.
 #[derive(Debug)]
 pub(super) struct Granted<'a> {
+    pub(super) asked: &'a Asked<'a>,
     pub(super) primitive: &'a Arc<dyn Primitive>,
-    pub(super) owner: &'a Owner,
-    pub(super) standing: Standing,
-    pub(super) options: &'a AcquireOptions,
-    pub(super) lease: Lease,
     pub(super) grant: Grant,
     pub(super) delivered: Delivered,
     /// The time from which the lease counts, and the part of it that this process counts on.
@@ -108,15 +128,16 @@ pub(super) enum Ahead {
 
 impl Hold {
     /// Enters a grant: joins the hold that the grant names, or begins a new one.
-    pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+    pub(super) fn enter(granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+        let Asked { client, owner, .. } = granted.asked;
         let (key, side) = (granted.primitive.key(), granted.primitive.side());
         let serial = granted.grant.serial;
         let mut table = client.holds().table();
-        let present = table.get(key, granted.owner, side);
+        let present = table.get(key, owner, side);
         let (hold, older) = match present {
             Some(hold) if hold.serial == serial && hold.is_live(now) => (hold, None),
             older => {
-                let hold = Self::begin(client, granted, now);
+                let hold = Self::begin(granted, now);
                 // The reply that names an older hold may arrive last. The later hold keeps its
                 // place.
                 if older.as_ref().is_none_or(|older| older.serial <= serial) {
@@ -146,26 +167,27 @@ impl Hold {
         if world.changed.is_some() && hold.has_own_key() {
             world.read_key(Some(key.as_str()));
         }
-        if granted.standing == Standing::Known {
+        if granted.asked.standing == Standing::Known {
             let attempt = granted.delivered.id.number();
             let local_queues = client.local_queues();
-            local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
+            local_queues.owner_holds(key, owner.number(), Some(attempt));
         }
         hold
     }
 
-    fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+    fn begin(granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+        let Asked { client, owner, .. } = granted.asked;
         let (sent, lasts) = granted.lasts;
         let local_lease = LocalLease::new(client.0.trust, sent, lasts);
         let (primitive, token) = (granted.primitive.as_ref(), granted.grant.token);
         observe::begun(primitive);
         let remaining = local_lease.valid_until() - now;
-        let span = observe::hold_span(primitive, granted.owner, &token, remaining);
+        let span = observe::hold_span(primitive, owner, &token, remaining);
         Arc::new(Self {
             id: client.0.numbers.draw(),
-            client: client.clone(),
+            client: Client::clone(client),
             primitive: Arc::clone(granted.primitive),
-            owner: granted.owner.clone(),
+            owner: owner.clone(),
             token,
             serial: granted.grant.serial,
             attempt: granted.delivered.id.number(),
@@ -189,14 +211,14 @@ impl Hold {
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
-        let (options, delivered) = (granted.options, &granted.delivered);
+        let (options, delivered) = (granted.asked.options, &granted.delivered);
         let terms = Terms {
             until: options.max_hold.map_or(USUAL.until, |max| now + max),
             copies: delivered.copies.clone(),
             durability: options.durability,
             forgotten: 0,
         };
-        let share = Share::new(delivered.id.number(), granted.lease, terms);
+        let share = Share::new(delivered.id.number(), granted.asked.lease, terms);
         let (trust, mut inner) = (self.client.0.trust, self.inner());
         let (sent, lasts) = granted.lasts;
         inner.local_lease.extended(trust, sent, lasts, now);

@@ -19,18 +19,19 @@ use std::{
 
 use super::Run;
 use crate::{
-    Client,
     base::{
         items::server_millis,
         primitive::{Grant, Primitive, Token},
         rules::Rule,
         timeouts::{SHORTEST_GRANTED_AHEAD, UNCONFIRMED_LEASE},
     },
-    engine::{AcquireOptions, Held, QueueSlot, hold::Ahead},
+    engine::{
+        Held, QueueSlot,
+        hold::{Ahead, Asked},
+    },
     net::Session,
     protocol::{
         grant::{Dated, Notice, Order},
-        lease::Lease,
         server_clock::whole_millis,
         time::Moment,
         waiter::{GiveUp, Plan, WaitStrategy},
@@ -48,13 +49,13 @@ pub(super) struct Anchor {
 }
 
 /// Returns the order of an attempt, if a release may grant it ahead.
-pub(super) fn order(
-    client: &Client,
-    primitive: &dyn Primitive,
-    options: &AcquireOptions,
-    plan: &Plan,
-    lease: Lease,
-) -> Option<Order> {
+pub(super) fn order(asked: &Asked<'_>, primitive: &dyn Primitive, plan: &Plan) -> Option<Order> {
+    let Asked {
+        client,
+        options,
+        lease,
+        ..
+    } = asked;
     let waits = plan.give_up != GiveUp::AtFirstAnswer && plan.strategy == WaitStrategy::Notify;
     let ahead = primitive.grants_ahead().is_some()
         && waits
@@ -134,7 +135,7 @@ impl Run<'_> {
         let current = self
             .client
             .net()
-            .up(slot, self.options.durability.link_class())?;
+            .up(slot, self.asked.options.durability.link_class())?;
         if !Arc::ptr_eq(&session, &current) {
             return None;
         }

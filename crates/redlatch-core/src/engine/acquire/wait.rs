@@ -125,14 +125,14 @@ impl Run<'_> {
         if self.queue_slot.is_some() && self.holds() {
             let key = self.primitive.key();
             let local_queues = self.client.local_queues();
-            local_queues.owner_holds(key, self.owner.number(), None);
+            local_queues.owner_holds(key, self.asked.owner.number(), None);
         }
     }
 
     /// Tells whether this acquisition's owner holds the object.
     pub(super) fn holds(&self) -> bool {
         let (key, now) = (self.primitive.key(), self.client.now());
-        self.client.holds().held(key, &self.owner, now)
+        self.client.holds().held(key, &self.asked.owner, now)
     }
 
     /// Subscribes to the messages that notify the attempt, unless it is subscribed already.

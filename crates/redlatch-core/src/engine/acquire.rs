@@ -97,9 +97,7 @@ impl Client {
         }
         Ok(held)
     }
-}
 
-impl Client {
     /// Returns the last server time at which a request that is sent now may act.
     pub(super) fn act_before(&self, session: &Session, now: Moment) -> u64 {
         if self.keeps(Rule::LimitBy) {
@@ -118,13 +116,13 @@ impl<'a> Run<'a> {
         let now = client.now();
         let plan = Plan {
             give_up: options.wait.give_up(now),
-            strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
+            strategy: options.strategy.unwrap_or_else(|| client.0.strategy),
             discipline: primitive.discipline(),
             admission: match primitive.queue_side() {
                 Side::Exclusive => Admission::OneByOne,
                 Side::Shared => Admission::Together,
             },
-            patience: client.patience(),
+            patience: client.0.patience,
         };
         let attempt = attempt(&asked, primitive, &plan);
         let key = primitive.key();
@@ -375,7 +373,7 @@ impl<'a> Run<'a> {
             owner: &self.asked.owner,
             attempt: &self.attempt.id,
             lease: self.client.lease_on_server(self.asked.lease.span()),
-            retention: self.client.retention(),
+            retention: self.client.0.retention,
             address,
             register,
         })

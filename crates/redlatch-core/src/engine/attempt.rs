@@ -95,9 +95,7 @@ impl Attempt {
         self.remains = Remains::default();
         Delivered { id, copies }
     }
-}
 
-impl Attempt {
     /// Returns the last server time at which a copy of any request may act.
     fn void_by(&self) -> Option<u64> {
         let marked = self.client.keeps(Rule::MarkCopies);

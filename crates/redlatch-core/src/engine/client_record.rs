@@ -373,9 +373,7 @@ impl ClientRecord {
             Err(error) => Err(error),
         }
     }
-}
 
-impl ClientRecord {
     /// Returns the key of a note, and its slot, which is that of the client's record. `holder` is
     /// an owner, `<client>:<n>`; an end needs the client only.
     fn place(&self, about: About, holder: &str, name: &str) -> Option<(String, u16)> {

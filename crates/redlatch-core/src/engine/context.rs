@@ -92,13 +92,6 @@ impl Client {
     pub fn now(&self) -> Moment {
         self.runtime().now()
     }
-}
-
-impl Client {
-    /// Returns the prefix of all keys and channels.
-    pub(crate) fn prefix(&self) -> &Prefix {
-        &self.0.prefix
-    }
 
     pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.0.net.world.runtime
@@ -166,25 +159,6 @@ impl Client {
     /// Returns the lease that a holder may count on, of a lease that lasts `span` on the server.
     pub(crate) fn lease_of_holder(&self, span: Duration) -> Duration {
         span.saturating_sub(self.0.net.world.clocks.allowance())
-    }
-
-    /// Returns how long the server keeps the token of a freed name.
-    pub(crate) fn retention(&self) -> Duration {
-        self.0.retention
-    }
-
-    /// Returns how long this client keeps trying without an answer.
-    pub(crate) fn patience(&self) -> Duration {
-        self.0.patience
-    }
-
-    /// Returns the lease of acquisitions that specify none.
-    pub(crate) fn default_lease(&self) -> Lease {
-        self.0.lease
-    }
-
-    pub(crate) fn wait_strategy(&self) -> WaitStrategy {
-        self.0.strategy
     }
 
     /// Returns the key of `name`.
@@ -294,11 +268,6 @@ impl Client {
         self.0.closing.borrow().is_some()
     }
 
-    /// Returns when a closing client releases the holds that are left.
-    pub(crate) fn closes_at(&self) -> Option<Moment> {
-        *self.0.closing.borrow()
-    }
-
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         self.check_process()?;
         self.check_closing()
@@ -324,11 +293,6 @@ impl Client {
         self.0.life().forked()
     }
 
-    /// Tells whether this process is not the one that created the client.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.0.life().is_forked()
-    }
-
     /// Returns the error of a client that accepts no more work.
     pub(crate) fn closed(&self) -> Error {
         self.0.life().closed()
@@ -351,11 +315,6 @@ impl Client {
             result = work => result,
             () = self.closing() => Err(self.closed()),
         }
-    }
-
-    /// Notifies `close` that the last guard of a hold, or an acquisition, has gone.
-    pub(crate) fn quieter(&self) {
-        self.0.quieter.notify_waiters();
     }
 
     /// Tells of a long wait, with what the server knows about the holder. Does not delay the
@@ -447,7 +406,7 @@ impl Drop for ReleaseTicket<'_> {
     fn drop(&mut self) {
         self.0.0.releases.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_closing() {
-            self.0.quieter();
+            self.0.0.quieter.notify_waiters();
         }
     }
 }
@@ -460,7 +419,7 @@ impl Drop for WaiterTicket {
     fn drop(&mut self) {
         self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
         if self.0.is_closing() {
-            self.0.quieter();
+            self.0.0.quieter.notify_waiters();
         }
     }
 }

@@ -94,7 +94,7 @@ async fn ask(asked: &Asked<'_>, primitives: &[Arc<dyn Primitive>]) -> Result<Tog
         owner: &asked.owner,
         attempt: &id,
         lease: client.lease_on_server(asked.lease.span()),
-        retention: client.retention(),
+        retention: client.0.retention,
         address: "",
         register: None,
     };

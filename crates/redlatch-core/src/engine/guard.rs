@@ -177,7 +177,7 @@ impl Held {
     /// # }
     /// ```
     pub fn state(&self) -> HoldState {
-        if self.hold.client.is_forked() {
+        if self.hold.client.0.life().is_forked() {
             return HoldState::Lost(LossCause::Forked);
         }
         self.hold.state(self.hold.client.now())
@@ -416,7 +416,7 @@ impl Held {
         let deadline = self
             .hold
             .valid_until()
-            .min(client.now() + client.patience());
+            .min(client.now() + client.0.patience);
         let call = self.hold.renewal(client.now(), lease.span());
         // The first request may arrive too late to act, if this client has not received the
         // server's time for long. Its reply contains the time, so the second request is dated
@@ -505,7 +505,7 @@ impl Held {
     #[doc(hidden)]
     pub fn work_until(&self) -> Result<Moment, LossCause> {
         let client = &self.hold.client;
-        if client.is_forked() {
+        if client.0.life().is_forked() {
             return Err(LossCause::Forked);
         }
         self.hold.work_until(client.now())
@@ -650,7 +650,7 @@ impl Drop for Held {
         // In a forked process this must not run: another thread of the parent may have held the
         // locks that `leave` takes.
         let client = &self.hold.client;
-        if self.released.load(Ordering::Relaxed) || client.is_forked() {
+        if self.released.load(Ordering::Relaxed) || client.0.life().is_forked() {
             return;
         }
         let ticket = ReleaseTicket::new(client);

@@ -101,7 +101,7 @@ impl<'a> Asked<'a> {
             options,
             owner,
             standing,
-            lease: options.lease.unwrap_or_else(|| client.default_lease()),
+            lease: options.lease.unwrap_or_else(|| client.0.lease),
         })
     }
 }
@@ -160,7 +160,7 @@ impl Hold {
             let stale = if older.serial > serial { &hold } else { &older };
             stale.lose(LossCause::Taken);
         }
-        if client.wait_strategy() == WaitStrategy::Notify {
+        if client.0.strategy == WaitStrategy::Notify {
             client.net().wakes.pin_for_holds();
         }
         let world = &client.net().world;
@@ -231,7 +231,7 @@ impl Hold {
     pub(super) fn has_own_key(&self) -> bool {
         let key = self.primitive.key().as_str();
         self.primitive.hold_names() == HoldNames::Owners
-            && Key::decode(self.client.prefix(), key).is_some()
+            && Key::decode(&self.client.0.prefix, key).is_some()
     }
 
     pub(crate) fn labels(&self) -> Labels {
@@ -288,7 +288,7 @@ impl Hold {
                 self.loss(),
             );
             self.tell_change();
-            self.client.quieter();
+            self.client.0.quieter.notify_waiters();
         }
     }
 

@@ -113,7 +113,7 @@ impl Drop for Portion {
     fn drop(&mut self) {
         let client = self.client().clone();
         // In a fork, another thread of the parent may have held the locks that this takes.
-        if client.is_forked() {
+        if client.0.life().is_forked() {
             return;
         }
         let ticket = ReleaseTicket::new(&client);

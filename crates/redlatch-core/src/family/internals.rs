@@ -187,7 +187,7 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_process()?;
-            let deadline = client.now() + client.patience();
+            let deadline = client.now() + client.0.patience;
             client.0.record.read(client.net(), owner, deadline).await
         }
     }
@@ -328,12 +328,12 @@ pub trait Internals {
     /// Returns the key of the object called `name` in another program's layout; see
     /// [`Key::foreign`].
     fn foreign_key(&self, name: &Name) -> Result<Key, NameError> {
-        Key::foreign(self.client().prefix(), name)
+        Key::foreign(&self.client().0.prefix, name)
     }
 
     /// Returns the key under this client's prefix beside `key`; see [`Key::beside`].
     fn key_beside(&self, key: &Key, kind: &str) -> String {
-        key.beside(self.client().prefix(), kind)
+        key.beside(&self.client().0.prefix, kind)
     }
 
     /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
@@ -349,7 +349,7 @@ pub trait Internals {
     /// Returns the beginning of the wake channel of each client, to which the client's id is
     /// appended.
     fn wake_channels(&self) -> String {
-        self.client().prefix().wake_channels()
+        self.client().0.prefix.wake_channels()
     }
 
     /// Marks a hold of this client as ended by force.
@@ -383,17 +383,17 @@ pub trait Internals {
 
     /// Returns how long the server keeps the token of a freed name.
     fn retention(&self) -> Duration {
-        self.client().retention()
+        self.client().0.retention
     }
 
     /// Returns how long this client keeps trying without an answer.
     fn patience(&self) -> Duration {
-        self.client().patience()
+        self.client().0.patience
     }
 
     /// Returns the lease of acquisitions that specify none.
     fn default_lease(&self) -> Lease {
-        self.client().default_lease()
+        self.client().0.lease
     }
 
     /// Tells whether the client keeps a rule. Outside of the simulator's build, it keeps all rules.
@@ -415,13 +415,13 @@ async fn read_note(
     hold: (&str, &str),
     token: Option<Token>,
 ) -> Result<Option<String>, Error> {
-    let deadline = client.now() + client.patience();
+    let deadline = client.now() + client.0.patience;
     let (net, record) = (client.net(), &client.0.record);
     record.read_note(net, about, hold, token, deadline).await
 }
 
 fn repeated<'a>(client: &Client, call: &'a ScriptCall) -> Repeated<'a> {
-    let deadline = client.now() + client.patience();
+    let deadline = client.now() + client.0.patience;
     Repeated::new(call, timeouts::REQUEST, deadline).unless_broken()
 }
 

@@ -66,7 +66,7 @@ pub(super) fn order(asked: &Asked<'_>, primitive: &dyn Primitive, plan: &Plan) -
         let span = client.lease_on_server(lease.span());
         Order {
             lease: whole_millis(span),
-            ttl: whole_millis(span + client.retention()),
+            ttl: whole_millis(span + client.0.retention),
             nonce: client.runtime().random(),
         }
     })

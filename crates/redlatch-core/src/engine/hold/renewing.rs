@@ -101,7 +101,7 @@ impl Hold {
             serial: self.serial,
             attempt: &AttemptId::of(&self.owner, self.attempt),
             lease: self.client.lease_on_server(span),
-            retention: self.client.retention(),
+            retention: self.client.0.retention,
         })
     }
 

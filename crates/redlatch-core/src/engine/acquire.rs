@@ -26,10 +26,7 @@ use crate::{
     protocol::{
         remains::Effect,
         time::Moment,
-        waiter::{
-            Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, WaitStrategy,
-            Waiter,
-        },
+        waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, WaitStrategy, Waiter},
     },
 };
 
@@ -131,7 +128,7 @@ impl<'a> Run<'a> {
             let (side, owner) = (primitive.queue_side(), asked.owner.number());
             local_queues.join(key, side, number, owner, &attempt.called_by, now)
         });
-        let heard = subscription(client, primitive.as_ref(), &attempt);
+        let heard = attempt.subscription();
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
         let run = Self {
             client,
@@ -235,7 +232,7 @@ impl<'a> Run<'a> {
         if self.waiter.follows_shard() && self.attempt.follow_slot() {
             self.subscriptions = Subscriptions::default();
             self.asks_with_attempt();
-            self.waiter.on_subscription(self.subscription());
+            self.waiter.on_subscription(self.attempt.subscription());
         }
     }
 
@@ -335,7 +332,7 @@ impl<'a> Run<'a> {
             // before the reply. The client may have left the channel since the waiter was told that
             // the subscription is active.
             self.open_subscriptions();
-            self.waiter.on_subscription(self.subscription());
+            self.waiter.on_subscription(self.attempt.subscription());
         }
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
         let address = if self.queue_slot.is_some() {
@@ -378,10 +375,6 @@ impl<'a> Run<'a> {
             register,
         })
     }
-
-    fn subscription(&self) -> Subscription {
-        subscription(self.client, self.primitive.as_ref(), &self.attempt)
-    }
 }
 
 /// Begins an attempt of an acquisition with this plan.
@@ -390,16 +383,4 @@ fn attempt(asked: &Asked<'_>, primitive: &Arc<dyn Primitive>, plan: &Plan) -> At
     let silent = matches!(plan.strategy, WaitStrategy::Poll(_));
     let id = asked.client.draw_attempt();
     Attempt::new(asked, primitive, id, (silent, order))
-}
-
-/// Tells whether this client receives every message that is sent to the waiters of `primitive`.
-fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
-    let channel = primitive.channel();
-    if attempt.called_by.wakes.are_heard()
-        && channel.is_none_or(|channel| client.net().hub.hears(&channel))
-    {
-        Subscription::Active
-    } else {
-        Subscription::Inactive
-    }
 }

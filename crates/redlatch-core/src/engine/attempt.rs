@@ -10,7 +10,7 @@ use crate::{
     Client, Owner,
     base::{owner::AttemptId, primitive::Primitive, rules::Rule},
     net::CalledBy,
-    protocol::{grant::Order, remains::Remains, server_clock::ServerClock},
+    protocol::{grant::Order, remains::Remains, server_clock::ServerClock, waiter::Subscription},
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -63,6 +63,18 @@ impl Attempt {
             self.id = self.client.draw_attempt();
         }
         unknown
+    }
+
+    /// Tells whether this client receives every message that notifies it.
+    pub(super) fn subscription(&self) -> Subscription {
+        let channel = self.primitive.channel();
+        if self.called_by.wakes.are_heard()
+            && channel.is_none_or(|channel| self.client.net().hub.hears(&channel))
+        {
+            Subscription::Active
+        } else {
+            Subscription::Inactive
+        }
     }
 
     /// Returns the address for notifications.

@@ -31,7 +31,7 @@ use crate::{
 /// The local queues of a client, one for each side of a name that has waiters.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
-    rules: Rules,
+    pub(super) rules: Rules,
     names: Mutex<BTreeMap<Key, Sides>>,
     uncontended: Mutex<BTreeSet<(Key, &'static str)>>,
 }
@@ -88,11 +88,6 @@ impl LocalQueues {
             names: Mutex::default(),
             uncontended: Mutex::default(),
         }
-    }
-
-    /// Tells whether the client keeps a rule.
-    pub(super) fn keeps(&self, rule: Rule) -> bool {
-        self.rules.keeps(rule)
     }
 
     /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`.

@@ -139,7 +139,7 @@ impl PendingRelease {
     fn hand_over(&self, local_queues: &LocalQueues, strays: &Strays, reply: &Value) -> bool {
         let (key, client) = (self.primitive.key(), self.owner.client().as_str());
         let mut told = false;
-        if !local_queues.keeps(Rule::HandOverGrants) {
+        if !local_queues.rules.keeps(Rule::HandOverGrants) {
             return false;
         }
         let tells = self.primitive.tells_by_reply(reply);

@@ -141,7 +141,7 @@ impl Run<'_> {
                     self.pass_on(attempt);
                 }
                 let subscription = if self.subscriptions.are_open() {
-                    self.subscription()
+                    self.attempt.subscription()
                 } else {
                     Subscription::Inactive
                 };

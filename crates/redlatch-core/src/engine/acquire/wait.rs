@@ -47,7 +47,7 @@ impl Run<'_> {
             }
             self.claim_reentrance();
         }
-        self.waiter.on_subscription(self.subscription());
+        self.waiter.on_subscription(self.attempt.subscription());
         Ok(())
     }
 

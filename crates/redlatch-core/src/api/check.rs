@@ -39,7 +39,7 @@ async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
         let by = client.runtime().random() as usize % keys.len();
         keys.rotate_left(by);
     }
-    if client.wait_strategy() == WaitStrategy::Notify && client.net().router.is_cluster() {
+    if client.0.strategy == WaitStrategy::Notify && client.net().router.is_cluster() {
         choose_reach(client, &keys, deadline).await;
     }
     let (mut passed, mut silence) = (false, None);
@@ -65,7 +65,7 @@ async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
     if let (false, Some(silence)) = (passed, silence) {
         return Err(silence);
     }
-    if client.wait_strategy() != WaitStrategy::Notify {
+    if client.0.strategy != WaitStrategy::Notify {
         return Ok(());
     }
     let wakes = client.wakes(keys.first().map_or(0, Key::slot));
@@ -83,7 +83,7 @@ async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
 /// is tried after a third of the connect time-out. That must not add to the time of the checks.
 fn listen_early(client: &Client) -> Option<Listener> {
     let net = client.net();
-    let notifies = client.wait_strategy() == WaitStrategy::Notify;
+    let notifies = client.0.strategy == WaitStrategy::Notify;
     let keys = client.probe_keys(&net.router.masters());
     let key = keys.first().filter(|_| notifies && keys.len() > 1)?;
     let no_message = MessageFilter::Exact("".into());
@@ -234,7 +234,7 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<Ad
 
 async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
     let mut call = ScriptCall::in_slot(&CORE.probe, key.slot()).key(key.part("probe"));
-    if client.wait_strategy() == WaitStrategy::Notify {
+    if client.0.strategy == WaitStrategy::Notify {
         let wakes = client.wakes(key.slot());
         call = call
             .arg(wakes.verb())
@@ -300,7 +300,7 @@ fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
             // It passes by itself.
             Class::Retry(_) => {}
             _ if rights::is_denial(denial) => {
-                missing.add(command, denial, client.prefix().as_str());
+                missing.add(command, denial, client.0.prefix.as_str());
             }
             // What an earlier refusal has left behind.
             Class::Halted(Refusal::WrongType) => {}
@@ -360,7 +360,7 @@ pub(super) fn denied(client: &Client, error: Error) -> Error {
         None => return error,
     };
     let mut missing = Missing::default();
-    missing.add(&command, &denial, client.prefix().as_str());
+    missing.add(&command, &denial, client.0.prefix.as_str());
     let text = missing.text(&client.net().router.user());
     Error::new(ErrorKind::Permission, text)
 }

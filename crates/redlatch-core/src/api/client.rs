@@ -218,7 +218,7 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, Error> {
         self.check_open()?;
         self.net().check_all_away()?;
-        let deadline = self.now() + self.patience();
+        let deadline = self.now() + self.0.patience;
         let router = &self.net().router;
         router.known(deadline).await?;
         let session = router.any_session(deadline).await?;

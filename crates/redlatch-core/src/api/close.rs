@@ -58,7 +58,6 @@ impl Client {
         }
         let deadline = self.now() + grace;
         core.closes_by(deadline);
-        core.closing.send_replace(true);
         let holds = self.closing_holds();
         for hold in &holds {
             hold.lose(LossCause::Closed);
@@ -196,17 +195,18 @@ impl Core {
         });
     }
 
-    /// Sets when the holds that are left are released. A later call can only bring it forward.
+    /// Rejects new work, and sets when the holds that are left are released. A later call can only
+    /// bring that forward.
     fn closes_by(&self, deadline: Moment) {
-        let mut closes_at = lock(&self.closes_at);
-        *closes_at = Some(closes_at.map_or(deadline, |earlier| earlier.min(deadline)));
+        self.closing.send_modify(|closes_at| {
+            *closes_at = Some(closes_at.map_or(deadline, |earlier| earlier.min(deadline)));
+        });
     }
 
     /// Handles an end without a call of `close`: tells all guards and waiters, and releases the
     /// holds if the releaser still runs.
     fn ended(&self, end: &End) {
         self.closes_by(self.net.world.runtime.now());
-        self.closing.send_replace(true);
         if *end == End::Runtime {
             observe::runtime_ended();
         }

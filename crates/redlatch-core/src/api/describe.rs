@@ -35,7 +35,7 @@ pub struct ServerAnswers {
 /// cluster, an entry of its own has the slots that no server is in charge of.
 pub(crate) async fn describe(client: &Client) -> Result<Vec<ServerAnswers>, Error> {
     client.check_open()?;
-    let deadline = client.now() + client.patience();
+    let deadline = client.now() + client.0.patience;
     let router = &client.net().router;
     router.known(deadline).await?;
     let slots = router.one_slot_per_node();

@@ -16,7 +16,7 @@ use crate::{
         timeouts,
     },
     engine::{
-        Holds, KeyWatch, LocalQueues, Releaser, Watchdog, Withdrawals,
+        Holds, LocalQueues, Releaser, Watchdog, Withdrawals,
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core, SiblingTables},
     },
@@ -92,7 +92,8 @@ impl Client {
         } else {
             deadline
         };
-        match self.0.record.announce(net, patience).await {
+        let record = &self.0.record;
+        match record.announce(net, patience, timeouts::RECORD_TTL).await {
             Err(error) if others && error.is_silence() => {
                 tracing::debug!(target: "redlatch", %error, "the server for this client's record is silent; it is written later");
                 Ok(())
@@ -114,13 +115,8 @@ impl Client {
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id);
         let local_queues = Arc::new(LocalQueues::new(rules));
         let holds = Arc::new(Holds::default());
-        let withdrawals = Withdrawals::new(
-            &config.prefix,
-            &wakes.everywhere.channel,
-            (&local_queues, &holds),
-            config.patience,
-            rules,
-        );
+        let (prefix, queues) = (config.prefix.clone(), Arc::clone(&local_queues));
+        let withdrawals = Withdrawals::new(prefix, queues, Arc::clone(&holds), config.patience);
         Self(Arc::new(Core {
             net: Arc::new(Net {
                 world,
@@ -147,14 +143,13 @@ impl Client {
             sibling_tables: SiblingTables::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
-            releaser: Arc::new(Releaser::new(config.retention, rules, local_queues)),
+            releaser: Arc::new(Releaser::new(config.retention, local_queues)),
             rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             quieter: Notify::new(),
             closing_holds: Mutex::default(),
-            closing: watch::Sender::new(false),
-            closes_at: Mutex::default(),
+            closing: watch::Sender::new(None),
         }))
     }
 
@@ -169,13 +164,8 @@ impl Client {
         );
         life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
         if let Some(changed) = &core.net.world.changed {
-            let key_watch = KeyWatch {
-                prefix: core.prefix.clone(),
-                holds: Arc::clone(&core.holds),
-                changed: Arc::clone(changed),
-                patience: core.patience,
-            };
-            life.spawn("key watch", key_watch.run(net()));
+            let (withdrawals, changed) = (Arc::clone(&core.withdrawals), Arc::clone(changed));
+            life.spawn("key watch", withdrawals.watch_keys(net(), changed));
         }
         life.spawn(
             "client record",

@@ -12,25 +12,21 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tracing::{Instrument, Span};
 
 use self::{ahead::Anchor, answer::Trouble, wait::Subscriptions};
-use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt};
+use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, hold::Asked};
 use crate::{
-    Client, Error, Owner,
+    Client, Error,
     base::{
         observe::{self, Labels, Waiting},
         primitive::{AcquireRequest, Primitive, Side},
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
     },
-    engine::{context::Waited, options::Standing},
+    engine::options::Standing,
     net::{Checked, Dispatch, Limit, Request, Session},
     protocol::{
-        lease::Lease,
         remains::Effect,
         time::Moment,
-        waiter::{
-            Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, WaitStrategy,
-            Waiter,
-        },
+        waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, WaitStrategy, Waiter},
     },
 };
 
@@ -38,14 +34,11 @@ use crate::{
 struct Run<'a> {
     client: &'a Client,
     primitive: &'a Arc<dyn Primitive>,
-    owner: Owner,
-    standing: Standing,
-    options: &'a AcquireOptions,
+    asked: Asked<'a>,
     /// Until the first wait.
     checked: Checked,
     /// When the last request was begun. It may have waited before it was sent.
     begun: Moment,
-    lease: Lease,
     /// Decides what to do next.
     waiter: Waiter,
     /// Undoes the acquisition on drop, unless the grant has been delivered.
@@ -85,10 +78,10 @@ impl Client {
         options: &AcquireOptions,
     ) -> Result<Option<Held>, Error> {
         self.check_open()?;
-        let (owner, standing) = self.resolve(&options.owner)?;
+        let asked = Asked::new(self, options)?;
         let _ticket = self.admit()?;
-        let span = observe::wait_span(primitive.as_ref(), &owner);
-        let mut run = Run::new(self, primitive, options, (owner, standing), span.clone());
+        let span = observe::wait_span(primitive.as_ref(), &asked.owner);
+        let mut run = Run::new(primitive, asked, span.clone());
         let going = pin!(run.go());
         let held = self.unless_closing(going).instrument(span).await?;
         if held.is_some() {
@@ -101,9 +94,7 @@ impl Client {
         }
         Ok(held)
     }
-}
 
-impl Client {
     /// Returns the last server time at which a request that is sent now may act.
     pub(super) fn act_before(&self, session: &Session, now: Moment) -> u64 {
         if self.keeps(Rule::LimitBy) {
@@ -115,44 +106,37 @@ impl Client {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        client: &'a Client,
-        primitive: &'a Arc<dyn Primitive>,
-        options: &'a AcquireOptions,
-        (owner, standing): (Owner, Standing),
-        span: Span,
-    ) -> Self {
+    fn new(primitive: &'a Arc<dyn Primitive>, asked: Asked<'a>, span: Span) -> Self {
+        let Asked {
+            client, options, ..
+        } = asked;
         let now = client.now();
         let plan = Plan {
             give_up: options.wait.give_up(now),
-            strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
+            strategy: options.strategy.unwrap_or_else(|| client.0.strategy),
             discipline: primitive.discipline(),
             admission: match primitive.queue_side() {
                 Side::Exclusive => Admission::OneByOne,
                 Side::Shared => Admission::Together,
             },
-            patience: client.patience(),
+            patience: client.0.patience,
         };
-        let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let attempt = attempt(client, primitive, &owner, options, &plan, lease);
+        let attempt = attempt(&asked, primitive, &plan);
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
             let (local_queues, number) = (client.local_queues(), attempt.id.number());
-            let side = primitive.queue_side();
-            local_queues.join(key, side, number, owner.number(), &attempt.called_by, now)
+            let (side, owner) = (primitive.queue_side(), asked.owner.number());
+            local_queues.join(key, side, number, owner, &attempt.called_by, now)
         });
-        let heard = subscription(client, primitive.as_ref(), &attempt);
+        let heard = attempt.subscription();
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
         let run = Self {
             client,
             primitive,
-            owner,
-            standing,
-            options,
+            asked,
             // The caller has checked the process.
             checked: Some(now),
             begun: now,
-            lease,
             waiter,
             attempt,
             queue_slot,
@@ -168,7 +152,7 @@ impl<'a> Run<'a> {
                 span,
             },
         };
-        if standing == Standing::Known {
+        if run.asked.standing == Standing::Known {
             run.claim_reentrance();
         }
         run
@@ -233,10 +217,10 @@ impl<'a> Run<'a> {
     /// Tells a waiter with a deadline how long answers take. The first request needs no such time.
     fn measure(&mut self) {
         let first = self.log.requests == 0 && self.log.waiting.is_none();
-        if first && !self.options.answered || self.waiter.plan().deadline().is_none() {
+        if first && !self.asked.options.answered || self.waiter.plan().deadline().is_none() {
             return;
         }
-        let class = self.options.durability.link_class();
+        let class = self.asked.options.durability.link_class();
         let net = self.client.net();
         if let Some(session) = net.router.up(self.primitive.key().slot(), class) {
             self.waiter.on_usual(session.usual);
@@ -248,7 +232,7 @@ impl<'a> Run<'a> {
         if self.waiter.follows_shard() && self.attempt.follow_slot() {
             self.subscriptions = Subscriptions::default();
             self.asks_with_attempt();
-            self.waiter.on_subscription(self.subscription());
+            self.waiter.on_subscription(self.attempt.subscription());
         }
     }
 
@@ -256,8 +240,7 @@ impl<'a> Run<'a> {
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
         if Arc::ptr_eq(&fresh.called_by.wakes, &self.attempt.called_by.wakes) {
-            self.subscriptions
-                .forget_attempt(self.primitive.discipline());
+            self.forget_subscription();
         } else {
             // The slot has moved to a shard with another channel.
             self.subscriptions = Subscriptions::default();
@@ -269,9 +252,7 @@ impl<'a> Run<'a> {
     }
 
     fn fresh_attempt(&self) -> Attempt {
-        let (client, primitive, owner) = (self.client, self.primitive, &self.owner);
-        let plan = self.waiter.plan();
-        attempt(client, primitive, owner, self.options, plan, self.lease)
+        attempt(&self.asked, self.primitive, self.waiter.plan())
     }
 
     /// Tells the local queue which attempt this waiter sends now.
@@ -286,33 +267,34 @@ impl<'a> Run<'a> {
     /// came first.
     fn renumber(&mut self) {
         if self.attempt.renumber() {
-            self.subscriptions
-                .forget_attempt(self.primitive.discipline());
+            self.forget_subscription();
             self.asks_with_attempt();
         }
     }
 
     /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
-        if self.standing == Standing::Known {
+        if self.asked.standing == Standing::Known {
             let primitive = self.primitive.as_ref();
-            self.client.holds().check_entry(primitive, &self.owner)?;
+            self.client
+                .holds()
+                .check_entry(primitive, &self.asked.owner)?;
         }
         let mut checked = self.checked.take();
         let now = checked.unwrap_or_else(|| self.client.now());
         self.begun = now;
-        let silence = self.lease.attempt_timeout();
+        let silence = self.asked.lease.attempt_timeout();
         let up_by = self.waiter.plan().bound(now + silence);
         let deadline = self.waiter.patience_deadline(now, silence);
         self.expect(deadline);
         let net = self.client.net();
         let key = self.primitive.key();
         let slot = key.slot();
-        let durability = self.options.durability;
+        let durability = self.asked.options.durability;
         // The request must not find the name held by an earlier guard of this process whose release
         // is still queued.
         let class = durability.link_class();
-        if self.client.let_go_first(key, class, up_by).await == Waited::Yes {
+        if self.client.let_go_first(key, class, up_by).await {
             checked = None;
         }
         let session = match net.router.up(slot, class) {
@@ -350,7 +332,7 @@ impl<'a> Run<'a> {
             // before the reply. The client may have left the channel since the waiter was told that
             // the subscription is active.
             self.open_subscriptions();
-            self.waiter.on_subscription(self.subscription());
+            self.waiter.on_subscription(self.attempt.subscription());
         }
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
         let address = if self.queue_slot.is_some() {
@@ -363,7 +345,7 @@ impl<'a> Run<'a> {
             self.client.0.withdrawals.knows(self.primitive);
         }
         self.attempt.remains.sending(act_before, register);
-        let durability = self.options.durability;
+        let durability = self.asked.options.durability;
         let replication = durability.replication(session, limit.silence);
         let request = Request {
             calls: &[&call],
@@ -385,43 +367,20 @@ impl<'a> Run<'a> {
     /// Builds the call, with an address and a time for a waiter that is to be registered.
     fn call(&self, address: &str, register: Option<Duration>) -> ScriptCall {
         self.primitive.acquire(&AcquireRequest {
-            owner: &self.owner,
+            owner: &self.asked.owner,
             attempt: &self.attempt.id,
-            lease: self.client.lease_on_server(self.lease.span()),
-            retention: self.client.retention(),
+            lease: self.client.lease_on_server(self.asked.lease.span()),
+            retention: self.client.0.retention,
             address,
             register,
         })
     }
-
-    fn subscription(&self) -> Subscription {
-        subscription(self.client, self.primitive.as_ref(), &self.attempt)
-    }
 }
 
 /// Begins an attempt of an acquisition with this plan.
-fn attempt(
-    client: &Client,
-    primitive: &Arc<dyn Primitive>,
-    owner: &Owner,
-    options: &AcquireOptions,
-    plan: &Plan,
-    lease: Lease,
-) -> Attempt {
-    let order = ahead::order(client, primitive.as_ref(), options, plan, lease);
+fn attempt(asked: &Asked<'_>, primitive: &Arc<dyn Primitive>, plan: &Plan) -> Attempt {
+    let order = ahead::order(asked, primitive.as_ref(), plan);
     let silent = matches!(plan.strategy, WaitStrategy::Poll(_));
-    let id = client.draw_attempt();
-    Attempt::new(client, primitive, owner, id, lease, (silent, order))
-}
-
-/// Tells whether this client receives every message that is sent to the waiters of `primitive`.
-fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
-    let channel = primitive.channel();
-    if attempt.called_by.wakes.are_heard()
-        && channel.is_none_or(|channel| client.net().hub.hears(&channel))
-    {
-        Subscription::Active
-    } else {
-        Subscription::Inactive
-    }
+    let id = asked.client.draw_attempt();
+    Attempt::new(asked, primitive, id, (silent, order))
 }

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     PendingRelease,
-    hold::{Copies, Delivered},
+    hold::{Asked, Copies, Delivered},
 };
 use crate::{
     Client, Owner,
     base::{owner::AttemptId, primitive::Primitive, rules::Rule},
     net::CalledBy,
-    protocol::{grant::Order, lease::Lease, remains::Remains, server_clock::ServerClock},
+    protocol::{grant::Order, remains::Remains, server_clock::ServerClock, waiter::Subscription},
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -34,25 +34,23 @@ impl Attempt {
     /// Creates an attempt that is notified unless it is `silent`. Attempts for several names that
     /// one request asks for have the same id.
     pub(super) fn new(
-        client: &Client,
+        asked: &Asked<'_>,
         primitive: &Arc<dyn Primitive>,
-        owner: &Owner,
         id: AttemptId,
-        lease: Lease,
         (silent, order): (bool, Option<Order>),
     ) -> Self {
         let called_by = CalledBy {
-            wakes: client.wakes(primitive.key().slot()),
+            wakes: asked.client.wakes(primitive.key().slot()),
             silent,
             order,
         };
         Self {
-            client: client.clone(),
+            client: asked.client.clone(),
             primitive: Arc::clone(primitive),
-            owner: owner.clone(),
+            owner: asked.owner.clone(),
             id,
             called_by,
-            lease: lease.span(),
+            lease: asked.lease.span(),
             remains: Remains::default(),
         }
     }
@@ -65,6 +63,18 @@ impl Attempt {
             self.id = self.client.draw_attempt();
         }
         unknown
+    }
+
+    /// Tells whether this client receives every message that notifies it.
+    pub(super) fn subscription(&self) -> Subscription {
+        let channel = self.primitive.channel();
+        if self.called_by.wakes.are_heard()
+            && channel.is_none_or(|channel| self.client.net().hub.hears(&channel))
+        {
+            Subscription::Active
+        } else {
+            Subscription::Inactive
+        }
     }
 
     /// Returns the address for notifications.
@@ -97,9 +107,7 @@ impl Attempt {
         self.remains = Remains::default();
         Delivered { id, copies }
     }
-}
 
-impl Attempt {
     /// Returns the last server time at which a copy of any request may act.
     fn void_by(&self) -> Option<u64> {
         let marked = self.client.keeps(Rule::MarkCopies);

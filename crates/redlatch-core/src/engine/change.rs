@@ -39,7 +39,7 @@ impl Client {
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
     ) -> Result<R, Error> {
         self.check_closing()?;
-        let deadline = self.now() + self.patience().min(timeouts::CHANGE_COPIES);
+        let deadline = self.now() + self.0.patience.min(timeouts::CHANGE_COPIES);
         let mut call = build(&self.draw_attempt());
         let mut unknown = false;
         let mut failures = 0;

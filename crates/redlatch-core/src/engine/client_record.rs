@@ -117,21 +117,6 @@ pub(crate) struct ClientRecord {
 /// The largest number of bytes of a note.
 pub(crate) const LONGEST_NOTE: usize = 256;
 
-/// A note as one that is about to be written.
-#[derive(Debug)]
-pub(super) struct Note<'a> {
-    /// The hold, as inspection names it: `<client>:<n>`.
-    pub(super) holder: &'a str,
-    /// The name of the object.
-    pub(super) name: &'a str,
-    pub(super) token: Token,
-    pub(super) text: &'a str,
-    /// The lease of the hold.
-    pub(super) lease: Duration,
-    /// The hold itself, which the note outlives by a lease at most.
-    pub(super) hold: Weak<dyn fmt::Debug + Send + Sync>,
-}
-
 /// A note that the server has, or may have.
 #[derive(Debug)]
 struct Kept {
@@ -143,7 +128,7 @@ struct Kept {
 
 /// The subject of a note.
 #[derive(Clone, Copy, Debug)]
-enum About {
+pub(crate) enum About {
     /// Why it holds. The holder writes that.
     Hold,
     /// Who ended the hold by force, and why. That client writes it.
@@ -171,13 +156,8 @@ impl ClientRecord {
         &self.metadata
     }
 
-    /// Writes the record.
-    pub(crate) async fn announce(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
-        self.announce_for(net, deadline, timeouts::RECORD_TTL).await
-    }
-
     /// Writes the record, which stays for `span` unless it is written again.
-    pub(crate) async fn announce_for(
+    pub(crate) async fn announce(
         &self,
         net: &Net,
         deadline: Moment,
@@ -199,13 +179,22 @@ impl ClientRecord {
         Ok(())
     }
 
-    /// Writes the note of a hold. A note that cannot be written is missing, and no failure.
-    pub(super) async fn note(&self, net: &Net, note: Note<'_>, deadline: Moment) {
+    /// Writes the note `text` of a hold, named as inspection does, of the object called `name`. A
+    /// note that cannot be written is missing, and no failure. It outlives the hold by its lease at
+    /// most.
+    pub(super) async fn note(
+        &self,
+        net: &Net,
+        name: (&str, &str),
+        text: String,
+        hold: (Weak<dyn fmt::Debug + Send + Sync>, Duration),
+        deadline: Moment,
+    ) {
         let written = async {
             if !self.has_notes.swap(true, Ordering::Relaxed) {
-                self.announce(net, deadline).await?;
+                self.announce(net, deadline, timeouts::RECORD_TTL).await?;
             }
-            self.put(net, note, deadline).await
+            self.put(net, name, text, hold, deadline).await
         };
         if let Err(error) = written.await {
             tracing::debug!(target: "redlatch", %error, "the note of a hold was not written");
@@ -213,11 +202,17 @@ impl ClientRecord {
     }
 
     /// Writes a note, and removes those of earlier holds.
-    async fn put(&self, net: &Net, note: Note<'_>, deadline: Moment) -> Result<(), Error> {
-        let Some((key, slot)) = self.place(About::Hold, note.holder, note.name) else {
+    async fn put(
+        &self,
+        net: &Net,
+        (holder, name): (&str, &str),
+        text: String,
+        (hold, lease): (Weak<dyn fmt::Debug + Send + Sync>, Duration),
+        deadline: Moment,
+    ) -> Result<(), Error> {
+        let Some((key, slot)) = self.place(About::Hold, holder, name) else {
             return Ok(());
         };
-        let text = format!("{} {}", note.token, note.text);
         let now = net.world.now();
         let gone = {
             let mut kept = lock(&self.notes);
@@ -227,12 +222,12 @@ impl ClientRecord {
             kept.push(Kept {
                 key: key.clone(),
                 text: text.clone(),
-                hold: note.hold,
-                until: now + note.lease,
+                hold,
+                until: now + lease,
             });
             gone
         };
-        let span = note.lease.max(timeouts::RECORD_TTL);
+        let span = lease.max(timeouts::RECORD_TTL);
         net.ask(slot, set(&key, &text, span), deadline).await?;
         remove(net, slot, gone, deadline).await
     }
@@ -252,37 +247,9 @@ impl ClientRecord {
         remove(net, self.slot, gone, deadline).await
     }
 
-    /// Reads the note of a hold, whose client has the description `of`. Costs one command, and none
-    /// for a client that has never written a note.
-    pub(crate) async fn read_note(
-        &self,
-        net: &Net,
-        of: Option<&Metadata>,
-        hold: (&str, &str),
-        token: Option<Token>,
-        deadline: Moment,
-    ) -> Result<Option<String>, Error> {
-        if !of.is_some_and(|of| of.has_notes) {
-            return Ok(None);
-        }
-        self.read_about(net, About::Hold, hold, token, deadline)
-            .await
-    }
-
-    /// Reads who has ended a hold by force, and why. Costs one command.
-    pub(crate) async fn read_end(
-        &self,
-        net: &Net,
-        hold: (&str, &str),
-        token: Option<Token>,
-        deadline: Moment,
-    ) -> Result<Option<String>, Error> {
-        self.read_about(net, About::End, hold, token, deadline)
-            .await
-    }
-
     /// Reads a note of a hold. With a token, a note of another hold of the same owner is none.
-    async fn read_about(
+    /// Costs one command.
+    pub(crate) async fn read_note(
         &self,
         net: &Net,
         about: About,
@@ -372,7 +339,7 @@ impl ClientRecord {
             }
             let deadline = net.world.now() + timeouts::RECORD_WRITE;
             let renewed = async {
-                self.announce(&net, deadline).await?;
+                self.announce(&net, deadline, timeouts::RECORD_TTL).await?;
                 self.renew_notes(&net, deadline).await
             };
             pause = match renewed.await {
@@ -407,9 +374,7 @@ impl ClientRecord {
             Err(error) => Err(error),
         }
     }
-}
 
-impl ClientRecord {
     /// Returns the key of a note, and its slot, which is that of the client's record. `holder` is
     /// an owner, `<client>:<n>`; an end needs the client only.
     fn place(&self, about: About, holder: &str, name: &str) -> Option<(String, u16)> {

@@ -27,7 +27,10 @@ use crate::{
     },
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
-        Watchdog, Withdrawals, client_record::ClientRecord, linger, options::Standing,
+        Watchdog, Withdrawals,
+        client_record::{About, ClientRecord},
+        linger,
+        options::Standing,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -74,10 +77,9 @@ pub(crate) struct Core {
     pub(crate) quieter: Notify,
     /// The holds whose end `close` waits for.
     pub(crate) closing_holds: Mutex<Vec<Weak<Hold>>>,
-    /// True when the client accepts no new work.
-    pub(crate) closing: watch::Sender<bool>,
-    /// When a closing client releases the holds that are left. `None` before `close`.
-    pub(crate) closes_at: Mutex<Option<Moment>>,
+    /// When a closing client releases the holds that are left. `None` while the client accepts new
+    /// work.
+    pub(crate) closing: watch::Sender<Option<Moment>>,
 }
 
 impl Client {
@@ -89,13 +91,6 @@ impl Client {
     /// Reads the clock that measures holds.
     pub fn now(&self) -> Moment {
         self.runtime().now()
-    }
-}
-
-impl Client {
-    /// Returns the prefix of all keys and channels.
-    pub(crate) fn prefix(&self) -> &Prefix {
-        &self.0.prefix
     }
 
     pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
@@ -166,25 +161,6 @@ impl Client {
         span.saturating_sub(self.0.net.world.clocks.allowance())
     }
 
-    /// Returns how long the server keeps the token of a freed name.
-    pub(crate) fn retention(&self) -> Duration {
-        self.0.retention
-    }
-
-    /// Returns how long this client keeps trying without an answer.
-    pub(crate) fn patience(&self) -> Duration {
-        self.0.patience
-    }
-
-    /// Returns the lease of acquisitions that specify none.
-    pub(crate) fn default_lease(&self) -> Lease {
-        self.0.lease
-    }
-
-    pub(crate) fn wait_strategy(&self) -> WaitStrategy {
-        self.0.strategy
-    }
-
     /// Returns the key of `name`.
     pub(crate) fn key(&self, name: &Name) -> Key {
         Key::new(&self.0.prefix, name)
@@ -253,24 +229,20 @@ impl Client {
     }
 
     /// Waits until the queued releases and undos of `key` are ahead of a request that is sent
-    /// afterwards over a link of `class`. Waits until `deadline` at the latest.
+    /// afterwards over a link of `class`. Waits until `deadline` at the latest. Returns whether it
+    /// had to wait.
     ///
     /// # Cancel safety
     ///
     /// The releases are sent even if the future is dropped.
-    pub(crate) async fn let_go_first(
-        &self,
-        key: &Key,
-        class: LinkClass,
-        deadline: Moment,
-    ) -> Waited {
+    pub(crate) async fn let_go_first(&self, key: &Key, class: LinkClass, deadline: Moment) -> bool {
         let ahead = match class {
             LinkClass::Command => Ahead::Sent,
             // Requests on different links have no order, so wait for the replies.
             _ => Ahead::Settled,
         };
         let Some(ahead) = self.0.releaser.ahead(key, ahead) else {
-            return Waited::No;
+            return false;
         };
         let late = self.alarm(deadline);
         Box::pin(async move {
@@ -281,7 +253,7 @@ impl Client {
             }
         })
         .await;
-        Waited::Yes
+        true
     }
 
     fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
@@ -293,12 +265,7 @@ impl Client {
 impl Client {
     /// The same as [`is_closed`](Self::is_closed), but for the process that created the client.
     pub(crate) fn is_closing(&self) -> bool {
-        *self.0.closing.borrow()
-    }
-
-    /// Returns when a closing client releases the holds that are left.
-    pub(crate) fn closes_at(&self) -> Option<Moment> {
-        *lock(&self.0.closes_at)
+        self.0.closing.borrow().is_some()
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
@@ -326,11 +293,6 @@ impl Client {
         self.0.life().forked()
     }
 
-    /// Tells whether this process is not the one that created the client.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.0.life().is_forked()
-    }
-
     /// Returns the error of a client that accepts no more work.
     pub(crate) fn closed(&self) -> Error {
         self.0.life().closed()
@@ -340,7 +302,7 @@ impl Client {
     pub(crate) async fn closing(&self) {
         let mut closing = self.0.closing.subscribe();
         // The sender lives as long as the client does.
-        let _ = closing.wait_for(|&closing| closing).await;
+        let _ = closing.wait_for(Option::is_some).await;
     }
 
     /// Awaits `work`, but fails as soon as the client accepts no more work.
@@ -353,11 +315,6 @@ impl Client {
             result = work => result,
             () = self.closing() => Err(self.closed()),
         }
-    }
-
-    /// Notifies `close` that the last guard of a hold, or an acquisition, has gone.
-    pub(crate) fn quieter(&self) {
-        self.0.quieter.notify_waiters();
     }
 
     /// Tells of a long wait, with what the server knows about the holder. Does not delay the
@@ -377,8 +334,13 @@ impl Client {
             let of = record.read(&net, &holder, deadline).await;
             let of = of.unwrap_or_default();
             let hold = (holder.as_str(), name.as_str());
-            let note = record.read_note(&net, of.as_ref(), hold, None, deadline);
-            let note = note.await.unwrap_or_default();
+            let note = match &of {
+                Some(of) if of.has_notes => {
+                    let note = record.read_note(&net, About::Hold, hold, None, deadline);
+                    note.await.unwrap_or_default()
+                }
+                _ => None,
+            };
             let of = of.as_ref().map(|of| Described {
                 application: &of.application,
                 host: &of.host,
@@ -423,13 +385,6 @@ impl Client {
     }
 }
 
-/// Whether a future may have been pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
-    No,
-    Yes,
-}
-
 /// One release that has not reached the releaser, or that a caller awaits. `close` keeps the
 /// connections until the ticket is dropped.
 #[derive(Debug)]
@@ -451,7 +406,7 @@ impl Drop for ReleaseTicket<'_> {
     fn drop(&mut self) {
         self.0.0.releases.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_closing() {
-            self.0.quieter();
+            self.0.0.quieter.notify_waiters();
         }
     }
 }
@@ -464,7 +419,7 @@ impl Drop for WaiterTicket {
     fn drop(&mut self) {
         self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
         if self.0.is_closing() {
-            self.0.quieter();
+            self.0.0.quieter.notify_waiters();
         }
     }
 }

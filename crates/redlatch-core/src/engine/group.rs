@@ -4,23 +4,22 @@
 //! one by one, by the loop that can wait. Its undo releases each name separately, all with the
 //! attempt's single id.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use super::{
     AcquireOptions, Held, Wait,
     attempt::Attempt,
-    hold::{Ahead, Granted},
-    options::Standing,
+    hold::{Ahead, Asked, Granted},
 };
 use crate::{
-    Client, Error, ErrorKind, Owner,
+    Client, Error, ErrorKind,
     base::{
         observe::{self, Labels},
         primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
         script::CallOutcome,
     },
     net::{Dispatch, Limit, Request},
-    protocol::{lease::Lease, remains::Trace, time::Moment},
+    protocol::{remains::Trace, time::Moment},
 };
 
 /// The outcome of one attempt to acquire several names.
@@ -49,7 +48,7 @@ impl Client {
         options: &AcquireOptions,
     ) -> Result<Together, Error> {
         self.check_open()?;
-        let (owner, standing) = self.resolve(&options.owner)?;
+        let asked = Asked::new(self, options)?;
         let _ticket = self.admit()?;
         let waited_for = |primitive: &Arc<dyn Primitive>| self.local_queues().has(primitive.key());
         if options.durability.waits()
@@ -57,15 +56,11 @@ impl Client {
         {
             return Ok(Together::OneByOne);
         }
-        let group = Group {
-            client: self,
-            primitives,
-            options,
-            owner,
-            standing,
-            lease: options.lease.unwrap_or_else(|| self.default_lease()),
-        };
-        let asking = pin!(group.ask());
+        for primitive in primitives {
+            let holds = self.holds();
+            holds.check_entry(primitive.as_ref(), &asked.owner)?;
+        }
+        let asking = pin!(ask(&asked, primitives));
         let together = self.unless_closing(asking).await?;
         if let Together::Granted(holds) = &together {
             // If the client began to close just before the grant, `close` may not have seen the
@@ -81,115 +76,99 @@ impl Client {
     }
 }
 
-struct Group<'a> {
-    client: &'a Client,
-    primitives: &'a [Arc<dyn Primitive>],
-    options: &'a AcquireOptions,
-    owner: Owner,
-    standing: Standing,
-    lease: Lease,
+/// Sends the one request and processes its reply.
+async fn ask(asked: &Asked<'_>, primitives: &[Arc<dyn Primitive>]) -> Result<Together, Error> {
+    let (client, options) = (asked.client, asked.options);
+    let Some(first) = primitives.first() else {
+        return Ok(Together::Granted(Vec::new()));
+    };
+    let id = client.draw_attempt();
+    let attempt = |primitive| {
+        // Nothing notifies it.
+        let silent = (true, None);
+        Attempt::new(asked, primitive, id.clone(), silent)
+    };
+    let mut attempts: Vec<_> = primitives.iter().map(attempt).collect();
+    let keys: Vec<_> = primitives.iter().map(|one| one.key()).collect();
+    let request = AcquireRequest {
+        owner: &asked.owner,
+        attempt: &id,
+        lease: client.lease_on_server(asked.lease.span()),
+        retention: client.0.retention,
+        address: "",
+        register: None,
+    };
+    let Some(call) = first.acquire_all(&keys, &request) else {
+        return Ok(Together::OneByOne);
+    };
+    let net = client.net();
+    net.check_away(call.slot())?;
+    let silence = asked.lease.attempt_timeout();
+    let waits = match options.wait {
+        Wait::For(wait) => wait.min(silence),
+        _ => silence,
+    };
+    let deadline = client.now() + waits;
+    let class = options.durability.link_class();
+    for key in keys {
+        client.let_go_first(key, class, deadline).await;
+    }
+    let Ok(session) = net.router.session(call.slot(), class, deadline).await else {
+        return Ok(Together::OneByOne);
+    };
+    let started = client.now();
+    let act_before = client.act_before(&session, started);
+    for attempt in &mut attempts {
+        attempt.remains.sending(act_before, false);
+    }
+    let request = Request {
+        calls: &[&call],
+        act_before,
+        limit: Limit { silence, deadline },
+        replication: None,
+        dispatch: Dispatch::AtOnce,
+        checked: None,
+    };
+    let (outcome, _) = net.send(&session, &request).await.into_single();
+    Ok(match answer(first.as_ref(), &mut attempts, outcome)? {
+        AnswerForAll::Granted(grants) => granted(asked, primitives, attempts, &grants, started),
+        AnswerForAll::Busy(at) => Together::Busy(at),
+        AnswerForAll::Refused => Together::OneByOne,
+    })
 }
 
-impl Group<'_> {
-    /// Sends the one request and processes its reply.
-    async fn ask(&self) -> Result<Together, Error> {
-        for primitive in self.primitives {
-            let holds = self.client.holds();
-            holds.check_entry(primitive.as_ref(), &self.owner)?;
-        }
-        let Some(first) = self.primitives.first() else {
-            return Ok(Together::Granted(Vec::new()));
+/// Delivers the grants, unless the reply took so long that a lease may have ended.
+fn granted(
+    asked: &Asked<'_>,
+    primitives: &[Arc<dyn Primitive>],
+    mut attempts: Vec<Attempt>,
+    grants: &[Grant],
+    started: Moment,
+) -> Together {
+    attempts
+        .iter_mut()
+        .for_each(|attempt| attempt.remains.granted());
+    let now = asked.client.now();
+    let lasts = |grant| asked.client.believed(grant, asked.lease, started, now);
+    let Some(lasts) = grants.iter().map(lasts).collect::<Option<Vec<_>>>() else {
+        return Together::OneByOne;
+    };
+    let granted = primitives.iter().zip(&mut attempts);
+    let granted = granted.zip(grants.iter().zip(lasts));
+    let holds = granted.map(|((primitive, attempt), (&grant, lasts))| {
+        let granted = Granted {
+            asked,
+            primitive,
+            grant,
+            delivered: attempt.deliver(),
+            lasts,
+            ahead: Ahead::No,
         };
-        let (client, owner) = (self.client, &self.owner);
-        let id = client.draw_attempt();
-        let attempt = |primitive| {
-            // Nothing notifies it.
-            let silent = (true, None);
-            Attempt::new(client, primitive, owner, id.clone(), self.lease, silent)
-        };
-        let mut attempts: Vec<_> = self.primitives.iter().map(attempt).collect();
-        let keys: Vec<_> = self.primitives.iter().map(|one| one.key()).collect();
-        let request = AcquireRequest {
-            owner: &self.owner,
-            attempt: &id,
-            lease: self.client.lease_on_server(self.lease.span()),
-            retention: self.client.retention(),
-            address: "",
-            register: None,
-        };
-        let Some(call) = first.acquire_all(&keys, &request) else {
-            return Ok(Together::OneByOne);
-        };
-        let net = self.client.net();
-        net.check_away(call.slot())?;
-        let silence = self.lease.attempt_timeout();
-        let deadline = self.client.now() + self.waits(silence);
-        let class = self.options.durability.link_class();
-        for key in keys {
-            self.client.let_go_first(key, class, deadline).await;
-        }
-        let Ok(session) = net.router.session(call.slot(), class, deadline).await else {
-            return Ok(Together::OneByOne);
-        };
-        let started = self.client.now();
-        let act_before = self.client.act_before(&session, started);
-        for attempt in &mut attempts {
-            attempt.remains.sending(act_before, false);
-        }
-        let request = Request {
-            calls: &[&call],
-            act_before,
-            limit: Limit { silence, deadline },
-            replication: None,
-            dispatch: Dispatch::AtOnce,
-            checked: None,
-        };
-        let (outcome, _) = net.send(&session, &request).await.into_single();
-        Ok(match answer(first.as_ref(), &mut attempts, outcome)? {
-            AnswerForAll::Granted(grants) => self.granted(attempts, &grants, started),
-            AnswerForAll::Busy(at) => Together::Busy(at),
-            AnswerForAll::Refused => Together::OneByOne,
-        })
-    }
-
-    /// Returns how long the caller waits for one request, which waits for `silence` at most.
-    fn waits(&self, silence: Duration) -> Duration {
-        match self.options.wait {
-            Wait::For(wait) => wait.min(silence),
-            _ => silence,
-        }
-    }
-
-    /// Delivers the grants, unless the reply took so long that a lease may have ended.
-    fn granted(&self, mut attempts: Vec<Attempt>, grants: &[Grant], started: Moment) -> Together {
-        attempts
-            .iter_mut()
-            .for_each(|attempt| attempt.remains.granted());
-        let now = self.client.now();
-        let lasts = |grant| self.client.believed(grant, self.lease, started, now);
-        let Some(lasts) = grants.iter().map(lasts).collect::<Option<Vec<_>>>() else {
-            return Together::OneByOne;
-        };
-        let granted = self.primitives.iter().zip(&mut attempts);
-        let granted = granted.zip(grants.iter().zip(lasts));
-        let holds = granted.map(|((primitive, attempt), (&grant, lasts))| {
-            let granted = Granted {
-                primitive,
-                owner: &self.owner,
-                standing: self.standing,
-                options: self.options,
-                lease: self.lease,
-                grant,
-                delivered: attempt.deliver(),
-                lasts,
-                ahead: Ahead::No,
-            };
-            let held = Held::enter(self.client, &granted, now, 0);
-            observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);
-            held
-        });
-        Together::Granted(holds.collect())
-    }
+        let held = Held::enter(&granted, now, 0);
+        observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);
+        held
+    });
+    Together::Granted(holds.collect())
 }
 
 /// Reads the outcome of the request. Disarms the attempts unless the request may still act.

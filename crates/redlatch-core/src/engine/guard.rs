@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Hold, PendingRelease, Released, client_record::Note, context::ReleaseTicket, hold::Granted,
-    release,
-};
+use super::{Hold, PendingRelease, Released, context::ReleaseTicket, hold::Granted, release};
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
@@ -51,15 +48,10 @@ pub struct Held {
 
 impl Held {
     /// Enters the hold of a grant that `acknowledged` replicas have confirmed.
-    pub(super) fn enter(
-        client: &Client,
-        granted: &Granted<'_>,
-        now: Moment,
-        acknowledged: u32,
-    ) -> Self {
+    pub(super) fn enter(granted: &Granted<'_>, now: Moment, acknowledged: u32) -> Self {
         let grant = granted.grant;
         Self {
-            hold: Hold::enter(client, granted, now),
+            hold: Hold::enter(granted, now),
             attempt: granted.delivered.id.number(),
             token: grant.token,
             units: grant.count,
@@ -185,7 +177,7 @@ impl Held {
     /// # }
     /// ```
     pub fn state(&self) -> HoldState {
-        if self.hold.client.is_forked() {
+        if self.hold.client.0.life().is_forked() {
             return HoldState::Lost(LossCause::Forked);
         }
         self.hold.state(self.hold.client.now())
@@ -262,10 +254,10 @@ impl Held {
     #[doc(alias = "remainTimeToLive")]
     #[doc(alias = "ttl")]
     pub fn remaining(&self) -> Duration {
-        if self.hold.client.is_forked() {
-            return Duration::ZERO;
+        match self.state() {
+            HoldState::Lost(_) => Duration::ZERO,
+            HoldState::Held | HoldState::Unknown => self.valid_until() - self.hold.client.now(),
         }
-        self.hold.remaining(self.hold.client.now())
     }
 
     /// Resolves when the hold is lost. The timer is set to 2 ms before the deadline, so no reply
@@ -424,7 +416,7 @@ impl Held {
         let deadline = self
             .hold
             .valid_until()
-            .min(client.now() + client.patience());
+            .min(client.now() + client.0.patience);
         let call = self.hold.renewal(client.now(), lease.span());
         // The first request may arrive too late to act, if this client has not received the
         // server's time for long. Its reply contains the time, so the second request is dated
@@ -513,7 +505,7 @@ impl Held {
     #[doc(hidden)]
     pub fn work_until(&self) -> Result<Moment, LossCause> {
         let client = &self.hold.client;
-        if client.is_forked() {
+        if client.0.life().is_forked() {
             return Err(LossCause::Forked);
         }
         self.hold.work_until(client.now())
@@ -599,16 +591,11 @@ impl Held {
         let client = &self.hold.client;
         let lease = self.remaining();
         let hold: Weak<Hold> = Arc::downgrade(&self.hold);
-        let note = Note {
-            holder: &holder,
-            name: primitive.name(),
-            token: self.token,
-            text,
-            lease,
-            hold,
-        };
+        let text = format!("{} {text}", self.token);
         let deadline = client.now() + timeouts::RECORD_WRITE.min(lease / 4);
-        client.0.record.note(client.net(), note, deadline).await;
+        let (record, name) = (&client.0.record, (holder.as_str(), primitive.name()));
+        let written = record.note(client.net(), name, text, (hold, lease), deadline);
+        written.await;
     }
 
     /// Returns the last server time at which a copy of its acquire may act, if copies may be in
@@ -631,9 +618,9 @@ impl Held {
         AttemptId::of(&self.hold.owner, self.attempt)
     }
 
-    /// Sets the total number of its units that are permanently gone.
-    pub(super) fn forget(&self, forgotten: u32) {
-        self.hold.forget(self.attempt, forgotten);
+    /// Records that `units` of it are permanently gone.
+    pub(super) fn forget(&self, units: u32) {
+        self.hold.forget(self.attempt, units);
     }
 
     /// Removes this guard from the hold in this process. The returned release ends it on the
@@ -663,7 +650,7 @@ impl Drop for Held {
         // In a forked process this must not run: another thread of the parent may have held the
         // locks that `leave` takes.
         let client = &self.hold.client;
-        if self.released.load(Ordering::Relaxed) || client.is_forked() {
+        if self.released.load(Ordering::Relaxed) || client.0.life().is_forked() {
             return;
         }
         let ticket = ReleaseTicket::new(client);

@@ -16,7 +16,7 @@ use tracing::Span;
 
 use super::{AcquireOptions, PendingRelease, options::Standing, pending_release::Part};
 use crate::{
-    Client, Durability, Owner,
+    Client, Durability, Error, Owner,
     base::{
         observe::{self, Labels},
         owner::AttemptId,
@@ -83,14 +83,34 @@ pub(super) fn caller() -> u64 {
     hasher.finish()
 }
 
+/// An acquisition, as its caller asks for it.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) client: &'a Client,
+    pub(super) options: &'a AcquireOptions,
+    pub(super) owner: Owner,
+    pub(super) standing: Standing,
+    pub(super) lease: Lease,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(client: &'a Client, options: &'a AcquireOptions) -> Result<Self, Error> {
+        let (owner, standing) = client.resolve(&options.owner)?;
+        Ok(Self {
+            client,
+            options,
+            owner,
+            standing,
+            lease: options.lease.unwrap_or_else(|| client.0.lease),
+        })
+    }
+}
+
 /// A grant, as its acquisition knows it.
 #[derive(Debug)]
 pub(super) struct Granted<'a> {
+    pub(super) asked: &'a Asked<'a>,
     pub(super) primitive: &'a Arc<dyn Primitive>,
-    pub(super) owner: &'a Owner,
-    pub(super) standing: Standing,
-    pub(super) options: &'a AcquireOptions,
-    pub(super) lease: Lease,
     pub(super) grant: Grant,
     pub(super) delivered: Delivered,
     /// The time from which the lease counts, and the part of it that this process counts on.
@@ -108,15 +128,16 @@ pub(super) enum Ahead {
 
 impl Hold {
     /// Enters a grant: joins the hold that the grant names, or begins a new one.
-    pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+    pub(super) fn enter(granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+        let Asked { client, owner, .. } = granted.asked;
         let (key, side) = (granted.primitive.key(), granted.primitive.side());
         let serial = granted.grant.serial;
         let mut table = client.holds().table();
-        let present = table.get(key, granted.owner, side);
+        let present = table.get(key, owner, side);
         let (hold, older) = match present {
             Some(hold) if hold.serial == serial && hold.is_live(now) => (hold, None),
             older => {
-                let hold = Self::begin(client, granted, now);
+                let hold = Self::begin(granted, now);
                 // The reply that names an older hold may arrive last. The later hold keeps its
                 // place.
                 if older.as_ref().is_none_or(|older| older.serial <= serial) {
@@ -139,38 +160,34 @@ impl Hold {
             let stale = if older.serial > serial { &hold } else { &older };
             stale.lose(LossCause::Taken);
         }
-        if client.wait_strategy() == WaitStrategy::Notify {
+        if client.0.strategy == WaitStrategy::Notify {
             client.net().wakes.everywhere.pin();
         }
         let world = &client.net().world;
         if world.changed.is_some() && hold.has_own_key() {
             world.read_key(Some(key.as_str()));
         }
-        if granted.standing == Standing::Known {
+        if granted.asked.standing == Standing::Known {
             let attempt = granted.delivered.id.number();
             let local_queues = client.local_queues();
-            local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
+            local_queues.owner_holds(key, owner.number(), Some(attempt));
         }
         hold
     }
 
-    /// Returns its span, unless the tracing subscriber ignores that.
-    pub(crate) fn span(&self) -> Option<&Span> {
-        self.span.as_deref()
-    }
-
-    fn begin(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+    fn begin(granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+        let Asked { client, owner, .. } = granted.asked;
         let (sent, lasts) = granted.lasts;
         let local_lease = LocalLease::new(client.0.trust, sent, lasts);
         let (primitive, token) = (granted.primitive.as_ref(), granted.grant.token);
         observe::begun(primitive);
         let remaining = local_lease.valid_until() - now;
-        let span = observe::hold_span(primitive, granted.owner, &token, remaining);
+        let span = observe::hold_span(primitive, owner, &token, remaining);
         Arc::new(Self {
             id: client.0.numbers.draw(),
-            client: client.clone(),
+            client: Client::clone(client),
             primitive: Arc::clone(granted.primitive),
-            owner: granted.owner.clone(),
+            owner: owner.clone(),
             token,
             serial: granted.grant.serial,
             attempt: granted.delivered.id.number(),
@@ -194,14 +211,14 @@ impl Hold {
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
-        let (options, delivered) = (granted.options, &granted.delivered);
+        let (options, delivered) = (granted.asked.options, &granted.delivered);
         let terms = Terms {
             until: options.max_hold.map_or(USUAL.until, |max| now + max),
             copies: delivered.copies.clone(),
             durability: options.durability,
             forgotten: 0,
         };
-        let share = Share::new(delivered.id.number(), granted.lease, terms);
+        let share = Share::new(delivered.id.number(), granted.asked.lease, terms);
         let (trust, mut inner) = (self.client.0.trust, self.inner());
         let (sent, lasts) = granted.lasts;
         inner.local_lease.extended(trust, sent, lasts, now);
@@ -214,7 +231,7 @@ impl Hold {
     pub(super) fn has_own_key(&self) -> bool {
         let key = self.primitive.key().as_str();
         self.primitive.hold_names() == HoldNames::Owners
-            && Key::decode(self.client.prefix(), key).is_some()
+            && Key::decode(&self.client.0.prefix, key).is_some()
     }
 
     pub(crate) fn labels(&self) -> Labels {
@@ -237,14 +254,6 @@ impl Hold {
         let asked = inner.asked_until.max(inner.local_lease.valid_until());
         let margin = self.client.0.trust.margin(asked - self.since);
         asked + self.client.lease_on_server(margin * 2)
-    }
-
-    /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
-    pub(super) fn remaining(&self, now: Moment) -> Duration {
-        match self.state(now) {
-            HoldState::Lost(_) => Duration::ZERO,
-            HoldState::Held | HoldState::Unknown => self.valid_until() - now,
-        }
     }
 
     pub(crate) fn state(&self, now: Moment) -> HoldState {
@@ -279,7 +288,7 @@ impl Hold {
                 self.loss(),
             );
             self.tell_change();
-            self.client.quieter();
+            self.client.0.quieter.notify_waiters();
         }
     }
 
@@ -316,10 +325,10 @@ impl Hold {
         }
     }
 
-    /// Sets the total number of units of `attempt` that are permanently gone.
-    pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
+    /// Records that `units` of `attempt` are permanently gone.
+    pub(super) fn forget(&self, attempt: u64, units: u32) {
         if let Some(share) = self.inner().shares.get_mut(attempt) {
-            share.forget(forgotten);
+            share.forget(units);
         }
     }
 
@@ -418,10 +427,10 @@ impl Share {
         renewing.then(|| self.lease.span())
     }
 
-    /// Sets the total number of its units that are permanently gone.
-    fn forget(&mut self, forgotten: u32) {
+    /// Records that so many of its units are permanently gone.
+    fn forget(&mut self, units: u32) {
         let terms = self.terms.get_or_insert_with(|| Box::new(USUAL.clone()));
-        terms.forgotten = forgotten;
+        terms.forgotten += units;
     }
 }
 

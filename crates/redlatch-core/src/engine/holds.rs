@@ -74,13 +74,14 @@ impl Holds {
 
     /// Tells whether a hold of `key` was begun by `attempt`.
     pub(crate) fn has_attempt(&self, key: &Key, attempt: u64) -> bool {
-        let table = self.table();
-        table.of(key).any(|hold| hold.attempt == attempt)
+        self.of(key).iter().any(|hold| hold.attempt == attempt)
     }
 
     /// Returns all holds of `key`.
     pub(super) fn of(&self, key: &Key) -> Vec<Arc<Hold>> {
-        self.table().of(key).collect()
+        let table = self.table();
+        let side = |side| table.by(ALL_OWNERS, key, side);
+        side(Side::Exclusive).chain(side(Side::Shared)).collect()
     }
 
     /// Returns the number of holds.
@@ -119,12 +120,6 @@ impl Table<'_> {
     pub(super) fn get(&self, key: &Key, owner: &Owner, side: Side) -> Option<Arc<Hold>> {
         let number = owner.number();
         self.by((number, number), key, side).next()
-    }
-
-    /// Returns all holds of `key`.
-    fn of(&self, key: &Key) -> impl Iterator<Item = Arc<Hold>> {
-        let sides = [Side::Exclusive, Side::Shared].into_iter();
-        sides.flat_map(move |side| self.by(ALL_OWNERS, key, side))
     }
 
     /// Returns the holds of a side of `key` by the owners from one number to another.

@@ -31,7 +31,7 @@ use crate::{
 /// The local queues of a client, one for each side of a name that has waiters.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
-    rules: Rules,
+    pub(super) rules: Rules,
     names: Mutex<BTreeMap<Key, Sides>>,
     uncontended: Mutex<BTreeSet<(Key, &'static str)>>,
 }
@@ -50,10 +50,9 @@ struct LocalQueue {
     /// The time of the server's last answer to a waiter of this queue, or the time at which the
     /// queue began.
     heard: Moment,
-    /// Whether the server has answered a waiter of this queue.
-    answered: bool,
-    /// The error for which the waiter in front got no answer.
-    trouble: Option<Error>,
+    /// Whether the server has answered a waiter of this queue at last, or the error for which the
+    /// waiter in front got no answer. `None` before the first answer.
+    answer: Option<Result<(), Error>>,
 }
 
 /// One waiter of a queue.
@@ -89,11 +88,6 @@ impl LocalQueues {
             names: Mutex::default(),
             uncontended: Mutex::default(),
         }
-    }
-
-    /// Tells whether the client keeps a rule.
-    pub(super) fn keeps(&self, rule: Rule) -> bool {
-        self.rules.keeps(rule)
     }
 
     /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`.
@@ -166,41 +160,36 @@ impl LocalQueues {
 
     /// Returns the address of the first waiter of `owner` for the exclusive side of `key`.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
-        let queue = self.exclusive(key)?;
-        let queue = lock(&queue);
-        let mut waiters = queue.waiters.values();
-        let first = waiters.find(|waiter| waiter.owner == owner)?;
-        Some(first.called_by.address(first.attempt))
+        self.exclusive(key, |queue| {
+            let mut waiters = queue.waiters.values();
+            let first = waiters.find(|waiter| waiter.owner == owner)?;
+            Some(first.called_by.address(first.attempt))
+        })?
     }
 
     /// Returns the first waiter for the exclusive side of `key`, with its address.
     pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
-        let queue = self.exclusive(key)?;
-        let queue = lock(&queue);
-        let id = queue.turns.front()?;
-        let waiter = queue.waiters.get(&id)?;
-        Some((id, waiter.called_by.address(waiter.attempt)))
+        self.exclusive(key, |queue| {
+            let id = queue.turns.front()?;
+            let waiter = queue.waiters.get(&id)?;
+            Some((id, waiter.called_by.address(waiter.attempt)))
+        })?
     }
 
     /// Tells a waiter for the exclusive side of `key` that its turn at the server has come, if it
     /// still waits.
     pub(super) fn prompt(&self, key: &Key, id: u64) {
-        if !self.rules.keeps(Rule::PromptNextWaiter) {
-            return;
-        }
-        if let Some(queue) = self.exclusive(key) {
-            lock(&queue).prompt(id, Prompt::Retry);
+        if self.rules.keeps(Rule::PromptNextWaiter) {
+            self.exclusive(key, |queue| queue.prompt(id, Prompt::Retry));
         }
     }
 
     /// Tells whether a waiter of this client for the exclusive side of `key` is notified by
     /// `channel`.
     pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
-        self.exclusive(key).is_some_and(|queue| {
-            let queue = lock(&queue);
-            let mut waiters = queue.waiters.values();
-            waiters.any(|waiter| *waiter.called_by.wakes.channel == *channel)
-        })
+        let ours = |waiter: &Waiter| *waiter.called_by.wakes.channel == *channel;
+        let any = self.exclusive(key, |queue| queue.waiters.values().any(ours));
+        any.unwrap_or_default()
     }
 
     /// Tells whether a waiter for `key` sends `attempt`.
@@ -277,8 +266,11 @@ impl LocalQueues {
         sides.into_iter().flatten()
     }
 
-    fn exclusive(&self, key: &Key) -> Option<SharedQueue> {
-        self.names().get(key)?[Side::Exclusive as usize].clone()
+    /// Looks at the queue for the exclusive side of `key`, if it has waiters.
+    fn exclusive<R>(&self, key: &Key, look: impl FnOnce(&mut LocalQueue) -> R) -> Option<R> {
+        let queue = self.names().get(key)?[Side::Exclusive as usize].clone()?;
+        let mut queue = lock(&queue);
+        Some(look(&mut queue))
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Sides>> {
@@ -329,10 +321,10 @@ impl QueueSlot {
                     Turn::Others
                 },
                 heard: queue.heard,
-                contact: match (&queue.trouble, queue.answered) {
-                    (Some(_), _) => Contact::Failing,
-                    (None, true) => Contact::Answered,
-                    (None, false) => Contact::Awaited,
+                contact: match queue.answer {
+                    Some(Err(_)) => Contact::Failing,
+                    Some(Ok(())) => Contact::Answered,
+                    None => Contact::Awaited,
                 },
                 first_back_at: queue.turns.front_back_at(),
             };
@@ -395,19 +387,18 @@ impl QueueSlot {
     pub(crate) fn heard(&self, now: Moment) {
         self.with(|queue| {
             queue.heard = now;
-            queue.answered = true;
-            queue.trouble = None;
+            queue.answer = Some(Ok(()));
         });
     }
 
     /// Records that the server did not answer.
     pub(crate) fn troubled(&self, error: &Error) {
-        self.with(|queue| queue.trouble = Some(error.clone()));
+        self.with(|queue| queue.answer = Some(Err(error.clone())));
     }
 
     /// Returns the error for which the waiter in front got no answer.
     pub(crate) fn trouble(&self) -> Option<Error> {
-        self.with(|queue| queue.trouble.clone())
+        self.with(|queue| queue.answer.clone()?.err())
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut LocalQueue) -> R) -> R {

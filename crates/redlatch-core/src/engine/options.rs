@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The options of one acquisition. For the crates of this family, which offer builders.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AcquireOptions {
     /// The owner of the hold.
     pub owner: OwnerChoice,
@@ -36,29 +36,14 @@ pub struct AcquireOptions {
     pub answered: bool,
 }
 
-impl Default for AcquireOptions {
-    fn default() -> Self {
-        Self {
-            owner: OwnerChoice::Scope,
-            lease: None,
-            wait: Wait::Forever,
-            strategy: None,
-            max_hold: None,
-            durability: Durability::Master,
-            note: None,
-            whole_lease: false,
-            answered: false,
-        }
-    }
-}
-
 /// The choice of the owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnerChoice {
     /// This owner.
     Given(Owner),
     /// The owner of the current scope; a fresh owner outside of a scope.
+    #[default]
     Scope,
     /// A fresh owner, also inside of a scope.
     Fresh,
@@ -73,10 +58,11 @@ pub(crate) enum Standing {
 }
 
 /// How long to wait for a name that another owner holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
     /// Until it is free.
+    #[default]
     Forever,
     /// Not at all. The server's first clear answer counts, and the request bypasses the local
     /// queue.

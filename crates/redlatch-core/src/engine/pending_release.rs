@@ -28,7 +28,7 @@ use crate::{
         script::ScriptCall,
     },
     net::{CalledBy, Strays},
-    protocol::{name::Key, time::Moment, waiter::Discipline},
+    protocol::{time::Moment, waiter::Discipline},
     runtime::Value,
 };
 
@@ -67,8 +67,6 @@ pub(crate) struct Part {
 /// The waiter that sends its request right behind a release.
 #[derive(Clone, Debug)]
 pub(super) struct NextWaiter {
-    local_queues: Arc<LocalQueues>,
-    key: Key,
     id: u64,
     /// Its address, marked for the script.
     address: String,
@@ -95,7 +93,7 @@ impl PendingRelease {
 
     /// Selects the local waiter that asks right behind this release, if there is one and no other
     /// client is known to wait.
-    pub(super) fn name_next_waiter(&mut self, local_queues: &Arc<LocalQueues>) {
+    pub(super) fn name_next_waiter(&mut self, local_queues: &LocalQueues) {
         // The other disciplines serve all waiters in order, across processes.
         if self.primitive.discipline() != Discipline::Barging {
             return;
@@ -108,8 +106,6 @@ impl PendingRelease {
             // If this release frees the name, it removes the waiter's entry, and notifies another
             // waiter if one has registered.
             self.next_waiter = Some(Box::new(NextWaiter {
-                local_queues: Arc::clone(local_queues),
-                key: key.clone(),
                 id,
                 address: format!("+{address}"),
             }));
@@ -134,7 +130,7 @@ impl PendingRelease {
             local_queues.put_uncontended(key, self.primitive.kind());
         }
         // A copy of this release may have removed the entry after the waiter had asked.
-        self.prompt_next_waiter();
+        self.prompt_next_waiter(local_queues);
         self.hand_over(local_queues, strays, reply)
     }
 
@@ -143,7 +139,7 @@ impl PendingRelease {
     fn hand_over(&self, local_queues: &LocalQueues, strays: &Strays, reply: &Value) -> bool {
         let (key, client) = (self.primitive.key(), self.owner.client().as_str());
         let mut told = false;
-        if !local_queues.keeps(Rule::HandOverGrants) {
+        if !local_queues.rules.keeps(Rule::HandOverGrants) {
             return false;
         }
         let tells = self.primitive.tells_by_reply(reply);
@@ -166,9 +162,9 @@ impl PendingRelease {
     }
 
     /// Makes the next waiter ask the server.
-    pub(super) fn prompt_next_waiter(&self) {
+    pub(super) fn prompt_next_waiter(&self, local_queues: &LocalQueues) {
         if let Some(next) = &self.next_waiter {
-            next.local_queues.prompt(&next.key, next.id);
+            local_queues.prompt(self.primitive.key(), next.id);
         }
     }
 }

@@ -23,24 +23,16 @@ pub struct Portion {
 /// A hold that portions share.
 struct Stock {
     held: Held,
-    tally: Mutex<Tally>,
-}
-
-/// The units that are left of a hold.
-struct Tally {
-    units: u32,
-    forgotten: u32,
+    /// The number of units that are left of the hold.
+    left: Mutex<u32>,
 }
 
 impl Portion {
     /// Creates a portion with all units of a hold.
     pub fn new(held: Held) -> Self {
         let units = held.units();
-        let tally = Mutex::new(Tally {
-            units,
-            forgotten: 0,
-        });
-        let stock = Arc::new(Stock { held, tally });
+        let left = Mutex::new(units);
+        let stock = Arc::new(Stock { held, left });
         Self { stock, units }
     }
 
@@ -75,7 +67,7 @@ impl Portion {
     ///
     /// If the future is dropped, the release continues in the background.
     pub async fn release(self) -> Result<Released, Error> {
-        self.end(UnitsEnd::Released).await
+        self.end(false).await
     }
 
     /// Gives its units up permanently: the capacity of the object falls by their number. Costs one
@@ -85,55 +77,47 @@ impl Portion {
     ///
     /// If the future is dropped, the request continues in the background.
     pub async fn forget(self) -> Result<Released, Error> {
-        self.end(UnitsEnd::Forgotten).await
+        self.end(true).await
     }
 
-    async fn end(mut self, end: UnitsEnd) -> Result<Released, Error> {
+    async fn end(mut self, forgets: bool) -> Result<Released, Error> {
         let client = self.client().clone();
         let ticket = ReleaseTicket::new(&client);
-        match self.take_release(end) {
+        match self.take_release(forgets) {
             Some(pending) => release::run(ticket, pending, None).await,
             None => Ok(Released::Free),
         }
     }
 
-    /// Subtracts its units from the tally. The returned release informs the server. `None` if this
-    /// portion has no units.
-    fn take_release(&mut self, end: UnitsEnd) -> Option<PendingRelease> {
+    /// Takes its units from the hold, which `forgets` them if they are permanently gone. The
+    /// returned release informs the server. `None` if this portion has no units.
+    fn take_release(&mut self, forgets: bool) -> Option<PendingRelease> {
         let units = std::mem::take(&mut self.units);
         if units == 0 {
             return None;
         }
         let held = &self.stock.held;
-        let mut tally = lock(&self.stock.tally);
-        tally.units -= units;
-        if end == UnitsEnd::Forgotten {
-            tally.forgotten += units;
-            held.forget(tally.forgotten);
+        let mut left = lock(&self.stock.left);
+        *left -= units;
+        if forgets {
+            held.forget(units);
         }
-        Some(match tally.units {
+        Some(match *left {
             0 => held.take_release(),
             left => held.pending_release(left),
         })
     }
 }
 
-/// The way in which a portion gives up its units.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum UnitsEnd {
-    Released,
-    Forgotten,
-}
-
 impl Drop for Portion {
     fn drop(&mut self) {
         let client = self.client().clone();
         // In a fork, another thread of the parent may have held the locks that this takes.
-        if client.is_forked() {
+        if client.0.life().is_forked() {
             return;
         }
         let ticket = ReleaseTicket::new(&client);
-        if let Some(pending) = self.take_release(UnitsEnd::Released) {
+        if let Some(pending) = self.take_release(false) {
             client.release_dropped(ticket, pending);
         }
     }

@@ -118,14 +118,14 @@ pub(super) fn run<'a>(
         let primitive = Arc::clone(&pending.primitive);
         // The parts of the request end here, so that the future does not keep them beside the rest.
         let (released, told) = {
-            let call = pending.call(client.retention());
-            let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();
+            let call = pending.call(client.0.retention);
+            let deadline = checked.unwrap_or_else(|| client.now()) + client.0.patience;
             let repeated = Repeated {
                 checked,
                 ..Repeated::new(&call, timeouts::REQUEST, deadline)
             };
             let sending = pin!(client.net().insist(repeated));
-            let prompt = || pending.prompt_next_waiter();
+            let prompt = || pending.prompt_next_waiter(client.local_queues());
             let answered = send_before(sending, prompt).await;
             handover.answered(primitive.as_ref(), answered)
         };

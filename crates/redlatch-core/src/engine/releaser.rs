@@ -14,32 +14,32 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::Notify, task::unconstrained};
 
 pub(crate) use self::queue::Ahead;
-use self::queue::{Item, Queue, Sent};
+use self::queue::{Item, Kept, Queue};
 use super::{LocalQueues, PendingRelease, pending_release::send_before};
 use crate::{
     base::{
         observe::{self, Labels},
         primitive::Primitive,
-        rules::{Rule, Rules},
+        rules::Rule,
         script::{CallOutcome, Failure},
-        sync::AtomicBool,
+        sync::{AtomicBool, AtomicUsize, Mutex},
         timeouts,
     },
     engine::client_record::ClientRecord,
     net::{Dispatch, Limit, LinkClass, Net, Request},
-    protocol::name::Key,
     runtime::{Address, Value},
 };
 
 /// The queue of releases. Any context may fill it; one task empties it.
 #[derive(Debug)]
 pub(crate) struct Releaser {
-    queue: Queue,
+    queue: Mutex<Queue>,
+    /// The number of unanswered items. Every acquisition reads it without the lock.
+    unanswered: AtomicUsize,
     nudge: Notify,
     /// Notified when the queue becomes empty.
     drained: Notify,
     retention: Duration,
-    rules: Rules,
     local_queues: Arc<LocalQueues>,
     /// Whether the server has refused a release and has accepted none since.
     refused: AtomicBool,
@@ -50,7 +50,7 @@ pub(crate) struct Releaser {
 /// The releases that wait to be sent to one node.
 #[derive(Default)]
 struct Backlog {
-    items: VecDeque<Item>,
+    items: VecDeque<Kept>,
     rounds: usize,
 }
 
@@ -70,36 +70,17 @@ impl Backlog {
 
 impl Releaser {
     /// Creates an empty queue.
-    pub(crate) fn new(retention: Duration, rules: Rules, local_queues: Arc<LocalQueues>) -> Self {
+    pub(crate) fn new(retention: Duration, local_queues: Arc<LocalQueues>) -> Self {
         Self {
-            queue: Queue::default(),
+            queue: Mutex::default(),
+            unanswered: AtomicUsize::new(0),
             nudge: Notify::new(),
             drained: Notify::new(),
             retention,
-            rules,
             local_queues,
             refused: AtomicBool::new(false),
             silenced: AtomicBool::new(false),
         }
-    }
-
-    /// Queues a release.
-    pub(crate) fn push(&self, pending: PendingRelease) {
-        if self.queue.push(pending) {
-            self.nudge.notify_one();
-        }
-    }
-
-    /// Returns a future that resolves when every release queued now for `key` has reached the stage
-    /// `ahead`. `None` if none is outstanding. The releaser sends the queue at once.
-    pub(crate) fn ahead(
-        &self,
-        key: &Key,
-        ahead: Ahead,
-    ) -> Option<impl Future<Output = ()> + use<>> {
-        let waiting = self.queue.ahead(key, ahead)?;
-        self.nudge.notify_one();
-        Some(waiting)
     }
 
     /// Reports the first message that the server refused, if this reply says so.
@@ -116,11 +97,6 @@ impl Releaser {
         }
     }
 
-    /// Returns the number of unanswered releases.
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len()
-    }
-
     /// Resolves when every release is answered or given up.
     pub(crate) async fn drained(&self) {
         loop {
@@ -133,22 +109,10 @@ impl Releaser {
         }
     }
 
-    /// Ends all background work of the client when the queue is empty.
-    pub(crate) fn finish(&self) {
-        self.queue.close();
-        self.nudge.notify_one();
-    }
-
     /// Sends the queued releases until shutdown.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, record: Arc<ClientRecord>) {
         self.work(&net, &record).await;
         self.abandon();
-    }
-
-    /// Drops the queue. The leases end the holds: nothing sends the releases any more.
-    pub(crate) fn abandon(&self) {
-        self.queue.stop();
-        self.drained.notify_waiters();
     }
 
     /// Serves each node separately, so that a node that does not answer delays no other. Releases
@@ -159,9 +123,9 @@ impl Releaser {
         let mut rounds = FuturesUnordered::new();
         let mut backlogs: BTreeMap<Node, Backlog> = BTreeMap::new();
         loop {
-            let (due, hurried, next) = self.queue.take_due(net.world.now());
+            let (due, hurried, next) = self.take_due(net.world.now());
             for item in due {
-                let backlog = backlogs.entry(node(net, &item)).or_default();
+                let backlog = backlogs.entry(node(net, item.slot())).or_default();
                 backlog.items.push_back(item);
             }
             for (node, backlog) in &mut backlogs {
@@ -173,7 +137,7 @@ impl Releaser {
                 }
             }
             backlogs.retain(|_, backlog| backlog.rounds > 0);
-            if rounds.is_empty() && self.queue.is_done() {
+            if rounds.is_empty() && self.is_closing() && self.len() == 0 {
                 if withdrawn {
                     net.world.life.stop();
                 } else {
@@ -197,28 +161,28 @@ impl Releaser {
     }
 
     /// Sends the items of one node as one pipeline and processes the replies.
-    async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
-        let mut releases: Vec<_> = items.into_iter().map(Item::take).collect();
-        let outcomes = self.send(net, &mut releases).await;
-        for ((pending, sent), outcome) in releases.into_iter().zip(outcomes) {
-            self.settle(net, pending, sent, outcome);
+    async fn round(&self, net: &Net, node: Node, items: Vec<Kept>) -> Node {
+        let mut items: Vec<_> = items.into_iter().map(Kept::take).collect();
+        let outcomes = self.send(net, &mut items).await;
+        for (item, outcome) in items.into_iter().zip(outcomes) {
+            self.settle(net, item, outcome);
         }
         node
     }
 
     /// Sends one pipeline. Marks its releases as sent as soon as they are on their way.
-    async fn send(&self, net: &Net, releases: &mut [(PendingRelease, Sent)]) -> Vec<CallOutcome> {
-        let slot = releases[0].0.primitive.key().slot();
+    async fn send(&self, net: &Net, items: &mut [Item]) -> Vec<CallOutcome> {
+        let slot = items[0].pending.primitive.key().slot();
         let deadline = net.world.now() + timeouts::REQUEST;
         let session = match net.router.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
             Err(error) => {
                 let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));
-                return vec![failure; releases.len()];
+                return vec![failure; items.len()];
             }
         };
-        let pending = releases.iter().map(|(pending, _)| pending);
-        let calls: Vec<_> = pending.map(|one| one.call(self.retention)).collect();
+        let calls = items.iter().map(|item| item.pending.call(self.retention));
+        let calls: Vec<_> = calls.collect();
         let calls: Vec<_> = calls.iter().collect();
         let request = Request {
             calls: &calls,
@@ -239,10 +203,11 @@ impl Releaser {
         let sending = pin!(net.send(&session, &request));
         let begun = || {
             if in_order {
-                self.queue.sent(releases);
+                self.on_their_way(items);
             }
-            let pending = releases.iter().map(|(pending, _)| pending);
-            pending.for_each(PendingRelease::prompt_next_waiter);
+            for item in items {
+                item.pending.prompt_next_waiter(&self.local_queues);
+            }
         };
         let response = send_before(unconstrained(sending), begun).await;
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
@@ -255,8 +220,9 @@ impl Releaser {
 
     /// Processes the outcome of one release. Queues the release again unless the server answered it
     /// or its lease has certainly ended.
-    fn settle(&self, net: &Net, pending: PendingRelease, mut sent: Sent, outcome: CallOutcome) {
+    fn settle(&self, net: &Net, mut item: Item, outcome: CallOutcome) {
         let now = net.world.now();
+        let pending = &item.pending;
         let labels = Labels::of(pending.primitive.as_ref());
         let mut refused = false;
         let bare = matches!(outcome, CallOutcome::Bare(_));
@@ -266,20 +232,20 @@ impl Releaser {
                 pending.answered(&self.local_queues, &net.world.strays, &reply);
                 self.heed(pending.primitive.as_ref(), &reply);
                 if bare {
-                    sent.bare = true;
-                    return self.repeat_whole(net, pending, sent);
+                    item.progress.bare = true;
+                    return self.repeat_whole(net, item);
                 }
-                return self.done(&pending, sent, true);
+                return self.done(item, true);
             }
             CallOutcome::Failed(failure) => failure,
         };
         if failure.effect().ends_release(pending.copies) {
             // The release of an overwritten hold calls no waiter.
             self.local_queues.prompt_first(pending.primitive.key());
-            return self.done(&pending, sent, true);
+            return self.done(item, true);
         }
-        if sent.bare {
-            return self.repeat_whole(net, pending, sent);
+        if item.progress.bare {
+            return self.repeat_whole(net, item);
         }
         let why = match failure {
             // The server may grant a missing permission again, or have free memory again, before
@@ -293,56 +259,39 @@ impl Releaser {
             }
             failure => failure.into_error(true),
         };
-        if now >= pending.give_up_at || !self.rules.keeps(Rule::RetryReleases) {
+        if now >= pending.give_up_at || !net.world.rules.keeps(Rule::RetryReleases) {
             observe::release_given_up(&labels, pending.primitive.name(), &why);
             // It may have granted to a waiter of this client, which knows nothing of it.
             self.local_queues.prompt_first(pending.primitive.key());
-            return self.done(&pending, sent, false);
+            return self.done(item, false);
         }
-        self.put_back(net, pending, sent, refused);
+        self.put_back(net, item, refused);
     }
 
     /// Sends a release with all keys later, after the server has run it without those of the queue.
     /// Ends the release if its keys stay split. An entry that is left is withdrawn when it is its
     /// turn.
-    fn repeat_whole(&self, net: &Net, mut pending: PendingRelease, sent: Sent) {
-        let over = net.world.now() >= pending.give_up_at || sent.failures >= WHOLE_TRIES;
-        if over || self.queue.is_closing() || !self.rules.keeps(Rule::RetryReleases) {
-            return self.done(&pending, sent, false);
+    fn repeat_whole(&self, net: &Net, mut item: Item) {
+        let over =
+            net.world.now() >= item.pending.give_up_at || item.progress.failures >= WHOLE_TRIES;
+        if over || self.is_closing() || !net.world.rules.keeps(Rule::RetryReleases) {
+            return self.done(item, false);
         }
         // The release has prompted the local waiter.
-        pending.next_waiter = None;
-        self.put_back(net, pending, sent, true);
-    }
-
-    /// Sends a release again later. Requests for the name do not wait for one that was refused.
-    fn put_back(&self, net: &Net, pending: PendingRelease, mut sent: Sent, refused: bool) {
-        sent.failures += 1;
-        let delay = timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
-        let next = net.world.now() + delay;
-        self.queue.put_back(pending, sent, refused, next);
-    }
-
-    /// Records the end of a release, which has `succeeded` or was given up.
-    fn done(&self, pending: &PendingRelease, sent: Sent, succeeded: bool) {
-        if succeeded && pending.part.is_none() {
-            observe::undone(&Labels::of(pending.primitive.as_ref()));
-        }
-        if self.queue.done(pending, sent) {
-            self.drained.notify_waiters();
-        }
+        item.pending.next_waiter = None;
+        self.put_back(net, item, true);
     }
 }
 
 /// The node that owns a slot; `None` if there is only one node. Slots without a known owner share
 /// `None`, too.
-type Node = Option<Address>;
+pub(super) type Node = Option<Address>;
 
-fn node(net: &Net, item: &Item) -> Node {
+pub(super) fn node(net: &Net, slot: u16) -> Node {
     if net.router.is_fixed() {
         None
     } else {
-        net.router.node(item.slot())
+        net.router.node(slot)
     }
 }
 

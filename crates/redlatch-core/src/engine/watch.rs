@@ -98,10 +98,10 @@ impl<'a> Run<'a> {
         let give_up = options.wait.give_up(now);
         let plan = Plan {
             give_up,
-            strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
+            strategy: options.strategy.unwrap_or_else(|| client.0.strategy),
             discipline: Discipline::Barging,
             admission: Admission::OneByOne,
-            patience: client.patience(),
+            patience: client.0.patience,
         };
         let subscription = subscription(client, watched.as_ref());
         let mut waiter = Waiter::new(plan, now, subscription);
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
                     Err(self.unanswered())
                 };
             }
-            if now - self.heard >= self.client.patience() {
+            if now - self.heard >= self.client.0.patience {
                 return Err(self.unanswered());
             }
             let until = self.waiter.plan().bound(now + OVERDUE);
@@ -352,7 +352,7 @@ impl<'a> Run<'a> {
 
     fn unanswered(&mut self) -> Error {
         self.trouble.take().unwrap_or_else(|| {
-            let patience = self.client.patience();
+            let patience = self.client.0.patience;
             let within = match self.wait {
                 Wait::For(wait) if !wait.is_zero() => wait.min(patience),
                 _ => patience,

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     pin::pin,
     sync::{Arc, Weak},
     time::Duration,
@@ -11,11 +12,13 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::Notify};
 
-use super::Hold;
+use super::{
+    Hold,
+    releaser::{Node, node},
+};
 use crate::{
-    Error,
+    ErrorKind,
     base::{
-        error::ErrorKind,
         observe,
         primitive::Renewed,
         rules::Rule,
@@ -33,7 +36,7 @@ use crate::{
         renewal_window::RenewalWindow,
         time::{Moment, SleepDeadline},
     },
-    runtime::{Address, Runtime},
+    runtime::Runtime,
 };
 
 /// Renews the holds that are due. Nothing else renews without a caller's request.
@@ -50,9 +53,8 @@ struct Plan {
     sleep_deadline: SleepDeadline,
 }
 
-/// The destination of renewals: a node, and the class of the link. The node is `None` if there is
-/// only one node, or if the slot's owner is unknown.
-type Route = (Option<Address>, LinkClass);
+/// The destination of renewals: a node, and the class of the link.
+type Route = (Node, LinkClass);
 
 type Windows = BTreeMap<Route, RenewalWindow<Weak<Hold>>>;
 
@@ -63,9 +65,10 @@ struct Job {
     call: ScriptCall,
 }
 
-/// A pipeline, with its connection and its limits.
+/// A pipeline of renewals, with its connection and its limits.
 struct Pipeline {
     session: Arc<Session>,
+    jobs: Vec<Job>,
     sent: Moment,
     /// The last server time at which its renewals may act.
     act_before: u64,
@@ -91,7 +94,8 @@ struct Done {
     count: usize,
     sent: Moment,
     end: End,
-    rest: Option<Rest>,
+    /// The renewals that the node has refused, or that belong to another node, and its answers.
+    rest: Option<(Pipeline, Vec<CallOutcome>)>,
 }
 
 /// The outcome of a pipeline.
@@ -104,13 +108,6 @@ enum End {
     Unanswered,
     /// None of its holds needed renewal any more, so nothing was sent.
     Empty,
-}
-
-/// Renewals that their node has refused, or that belong to another node.
-struct Rest {
-    pipeline: Pipeline,
-    jobs: Vec<Job>,
-    outcomes: Vec<CallOutcome>,
 }
 
 impl Watchdog {
@@ -294,12 +291,7 @@ impl Watchdog {
     async fn renew(&self, net: &Net, route: Route, taken: Vec<(u64, Weak<Hold>)>) -> Done {
         let (sent, count) = (self.runtime.now(), taken.len());
         let jobs = taken.iter().filter_map(|(_, hold)| Self::job(hold, sent));
-        let jobs: Vec<_> = jobs.collect();
-        let (end, rest) = if jobs.is_empty() {
-            (End::Empty, None)
-        } else {
-            self.renew_all(net, route.1, jobs, sent).await
-        };
+        let (end, rest) = self.renew_all(net, route.1, jobs.collect(), sent).await;
         Done {
             route,
             count,
@@ -317,39 +309,30 @@ impl Watchdog {
         class: LinkClass,
         jobs: Vec<Job>,
         sent: Moment,
-    ) -> (End, Option<Rest>) {
-        let pipeline = match Pipeline::begin(net, class, &jobs, sent).await {
-            Ok(pipeline) => pipeline,
-            Err(error) => {
-                let failure = Failure::NotSent(error.to_string());
-                for job in &jobs {
-                    failed(&job.hold, failure.clone().into_error(true));
-                }
-                return (End::Unanswered, None);
-            }
+    ) -> (End, Option<(Pipeline, Vec<CallOutcome>)>) {
+        if jobs.is_empty() {
+            return (End::Empty, None);
+        }
+        let Some(mut pipeline) = Pipeline::begin(net, class, jobs, sent).await else {
+            return (End::Unanswered, None);
         };
-        let (outcomes, confirmed) = pipeline.send(net, &jobs, None).await;
+        let (outcomes, confirmed) = pipeline.send(net, None).await;
         let now = self.runtime.now();
         let end = if outcomes.iter().any(is_answer) {
             pipeline.end()
         } else {
             End::Unanswered
         };
-        let (mut left, mut refused) = (Vec::new(), Vec::new());
-        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+        let mut refused = Vec::new();
+        for (job, outcome) in mem::take(&mut pipeline.jobs).into_iter().zip(outcomes) {
             if is_settled(&outcome) {
                 settle(&job, outcome, (sent, now), &confirmed);
             } else {
-                left.push(job);
+                pipeline.jobs.push(job);
                 refused.push(outcome);
             }
         }
-        let rest = Rest {
-            pipeline,
-            jobs: left,
-            outcomes: refused,
-        };
-        (end, (!rest.jobs.is_empty()).then_some(rest))
+        (end, (!refused.is_empty()).then_some((pipeline, refused)))
     }
 
     /// Records that the task goes to sleep. Returns the time at which the next renewal may be due.
@@ -367,11 +350,7 @@ impl Watchdog {
 /// Returns the destination of the renewals of `hold`, and the maximum number of concurrent
 /// pipelines for it. A wait for replicas blocks the requests behind it on the same link.
 fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
-    let node = if net.router.is_fixed() {
-        None
-    } else {
-        net.router.node(hold.primitive.key().slot())
-    };
+    let node = node(net, hold.primitive.key().slot());
     if durable {
         ((node, LinkClass::Durable), 1)
     } else {
@@ -380,35 +359,40 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
 }
 
 /// Sends the refused or redirected renewals again, to the nodes that the replies name.
-async fn follow(net: &Net, rest: Rest) {
-    let Rest {
-        pipeline,
-        jobs,
-        outcomes,
-    } = rest;
-    let (outcomes, confirmed) = pipeline.send(net, &jobs, Some(outcomes)).await;
+async fn follow(net: &Net, (pipeline, outcomes): (Pipeline, Vec<CallOutcome>)) {
+    let (outcomes, confirmed) = pipeline.send(net, Some(outcomes)).await;
     let times = (pipeline.sent, net.world.now());
-    for (job, outcome) in jobs.iter().zip(outcomes) {
+    for (job, outcome) in pipeline.jobs.iter().zip(outcomes) {
         settle(job, outcome, times, &confirmed);
     }
 }
 
 impl Pipeline {
-    /// Waits for a session with the node of `jobs`.
-    async fn begin(net: &Net, class: LinkClass, jobs: &[Job], sent: Moment) -> Result<Self, Error> {
+    /// Waits for a session with the node of `jobs`. Without one, the renewals have failed.
+    async fn begin(net: &Net, class: LinkClass, jobs: Vec<Job>, sent: Moment) -> Option<Self> {
         let shortest = jobs.iter().map(|job| job.span).min().unwrap_or_default();
         let silence = Lease::renewed(shortest)
             .unwrap_or_default()
             .attempt_timeout();
         let slot = jobs.first().map_or(0, |job| job.call.slot());
-        let session = net.router.session(slot, class, sent + silence).await?;
+        let session = match net.router.session(slot, class, sent + silence).await {
+            Ok(session) => session,
+            Err(error) => {
+                let failure = Failure::NotSent(error.to_string());
+                for job in &jobs {
+                    failed(&job.hold, failure.clone().into_error(true));
+                }
+                return None;
+            }
+        };
         let replication = (class == LinkClass::Durable).then(|| {
             let needs = |replicas| jobs.iter().map(|job| job.hold.needs(replicas)).max();
             Replication::of_session(&session, |replicas| needs(replicas).unwrap_or(0), silence)
         });
-        Ok(Self {
+        Some(Self {
             act_before: session.act_before(net.world.now()),
             session,
+            jobs,
             sent,
             limit: Limit {
                 silence,
@@ -423,10 +407,9 @@ impl Pipeline {
     async fn send(
         &self,
         net: &Net,
-        jobs: &[Job],
         outcomes: Option<Vec<CallOutcome>>,
     ) -> (Vec<CallOutcome>, Confirmed) {
-        let calls: Vec<_> = jobs.iter().map(|job| &job.call).collect();
+        let calls: Vec<_> = self.jobs.iter().map(|job| &job.call).collect();
         let request = Request {
             calls: &calls,
             act_before: self.act_before,

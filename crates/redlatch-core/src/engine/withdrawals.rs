@@ -1,30 +1,32 @@
-//! Withdraws entries in the servers' queues that belong to no waiter of this client.
+//! Withdraws entries in the servers' queues that belong to no waiter of this client, and looks at
+//! the keys of holds that another program may have changed. Both follow what servers report.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
 
-use super::{Holds, LocalQueues};
+use super::{Hold, Holds, LocalQueues};
 use crate::{
-    Error,
+    Error, ErrorKind,
     base::{
-        primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
-        rules::{Rule, Rules},
+        primitive::{Primitive, Side, Withdraw, WithdrawRequest, Withdrawn},
+        rules::Rule,
         script::ScriptCall,
         sync::{Mutex, lock},
         timeouts,
     },
-    net::{Net, Repeated},
+    net::{Net, Repeated, Strays},
     protocol::{
         name::{Key, Prefix},
         time::Moment,
         waiter::{RECHECKS_PER_SECOND, RateLimiter},
     },
+    runtime::{Command, Value},
 };
 
 /// The task that reacts to notifications for waiters that this client does not have.
@@ -37,12 +39,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Withdrawals {
     prefix: Prefix,
-    /// The common prefix of the addresses of all waiters of this client.
-    channel: Arc<str>,
     local_queues: Arc<LocalQueues>,
     holds: Arc<Holds>,
     patience: Duration,
-    rules: Rules,
     /// Bounds the requests, since anybody who may publish can cause them.
     limiter: Mutex<RateLimiter>,
     /// One object of each kind for which this client has ever waited.
@@ -69,19 +68,16 @@ pub(crate) enum Cause {
 
 impl Withdrawals {
     pub(crate) fn new(
-        prefix: &Prefix,
-        channel: &Arc<str>,
-        (local_queues, holds): (&Arc<LocalQueues>, &Arc<Holds>),
+        prefix: Prefix,
+        local_queues: Arc<LocalQueues>,
+        holds: Arc<Holds>,
         patience: Duration,
-        rules: Rules,
     ) -> Self {
         Self {
-            prefix: prefix.clone(),
-            channel: Arc::clone(channel),
-            local_queues: Arc::clone(local_queues),
-            holds: Arc::clone(holds),
+            prefix,
+            local_queues,
+            holds,
             patience,
-            rules,
             limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             kinds: Mutex::default(),
         }
@@ -142,6 +138,39 @@ impl Withdrawals {
         }
     }
 
+    /// Reads the key of each new hold, and of each hold whose key has `changed`, until shutdown.
+    ///
+    /// The server reports one change of a key to the connection that has read the key, so each
+    /// report needs another read. If the key is gone, is a value of another program or has another
+    /// hold, the hold is renewed at once, and the answer decides. Pools are left aside: other
+    /// holders change their keys all the time. A node that does not answer delays no other node's
+    /// keys while it has few of them.
+    pub(crate) async fn watch_keys(self: Arc<Self>, net: Arc<Net>, changed: Arc<Strays>) {
+        let mut reads = FuturesUnordered::new();
+        let mut waiting = VecDeque::new();
+        loop {
+            while reads.len() < AT_A_TIME
+                && let Some(hold) = waiting.pop_front()
+            {
+                reads.push(read(&net, hold, self.patience));
+            }
+            select! {
+                biased;
+                () = net.world.ended() => return,
+                Some(()) = reads.next(), if !reads.is_empty() => {}
+                (keys, all) = changed.taken() => {
+                    if all {
+                        waiting = self.holds.all().into();
+                    } else {
+                        let keys = keys.iter().filter_map(|key| decode(&self.prefix, key));
+                        let holds = keys.flat_map(|key| self.holds.of(&key));
+                        waiting.extend(holds.map(|hold| Arc::downgrade(&hold)));
+                    }
+                }
+            }
+        }
+    }
+
     /// One check of an object serves all causes. A cause that is known to need no check gives way
     /// to another.
     fn remember(&self, waiting: &mut BTreeMap<Key, Cause>, stray: Stray) {
@@ -163,8 +192,7 @@ impl Withdrawals {
     /// with a space and a number.
     pub(crate) fn read(prefix: &Prefix, says: &str) -> impl Iterator<Item = Stray> + use<> {
         let stray = |key: &str, cause| {
-            let name = Key::decode(prefix, key)?;
-            let key = Key::new(prefix, &name);
+            let key = decode(prefix, key)?;
             Some(Stray { key, cause })
         };
         let numbered = says.rsplit_once(' ').and_then(|(key, number)| {
@@ -197,7 +225,7 @@ impl Withdrawals {
             Cause::Connected => false,
         };
         if !needless
-            && self.rules.keeps(Rule::WithdrawStrays)
+            && net.world.rules.keeps(Rule::WithdrawStrays)
             && let Err(error) = self.withdraw(net, &stray).await
         {
             // The next request of another client notifies again.
@@ -212,7 +240,7 @@ impl Withdrawals {
         let kinds: Vec<_> = lock(&self.kinds).values().cloned().collect();
         let mut asked = Vec::new();
         for primitive in kinds {
-            let Some(list) = self.call(stray, primitive.as_ref(), Withdraw::List) else {
+            let Some(list) = call(net, stray, primitive.as_ref(), Withdraw::List) else {
                 continue;
             };
             // Kinds that are sides of one object send the same call.
@@ -269,19 +297,6 @@ impl Withdrawals {
         self.local_queues.waits(key, number) || self.holds.has_attempt(key, number)
     }
 
-    fn call(
-        &self,
-        stray: &Stray,
-        primitive: &dyn Primitive,
-        what: Withdraw<'_>,
-    ) -> Option<ScriptCall> {
-        primitive.withdraw(&WithdrawRequest {
-            key: &stray.key,
-            channel: &self.channel,
-            what,
-        })
-    }
-
     /// Sends one withdrawal request. Returns the numbers in the reply; `None` if the object is of
     /// another kind.
     async fn ask(
@@ -291,7 +306,7 @@ impl Withdrawals {
         primitive: &dyn Primitive,
         what: Withdraw<'_>,
     ) -> Result<Option<Vec<u64>>, Error> {
-        let Some(call) = self.call(stray, primitive, what) else {
+        let Some(call) = call(net, stray, primitive, what) else {
             return Ok(None);
         };
         let due = lock(&self.limiter).book(net.world.now());
@@ -309,10 +324,63 @@ impl Withdrawals {
     }
 }
 
+/// Builds one withdrawal request. Returns `None` if the kind has none.
+fn call(
+    net: &Net,
+    stray: &Stray,
+    primitive: &dyn Primitive,
+    what: Withdraw<'_>,
+) -> Option<ScriptCall> {
+    primitive.withdraw(&WithdrawRequest {
+        key: &stray.key,
+        // The common prefix of the addresses of all waiters of this client.
+        channel: &net.wakes.everywhere.channel,
+        what,
+    })
+}
+
+/// Reads the key of a hold, and renews the hold if the key is not its own any more. Without an
+/// answer the connection is lost, too, and all keys are read on the next one.
+async fn read(net: &Net, hold: Weak<Hold>, patience: Duration) {
+    let present = hold.upgrade().filter(|hold| hold.has_own_key());
+    let present = present.map(|hold| (hold.primitive.key().clone(), mark(&hold)));
+    let Some((key, (field, value))) = present else {
+        return;
+    };
+    let read = Command::new("HGET").arg(key.as_str()).arg(field);
+    let deadline = net.world.now() + patience;
+    let gone = match net.ask(key.slot(), read, deadline).await {
+        Ok(found) => match value {
+            Some(value) => found.as_str() != Some(&value),
+            None => found == Value::Nil,
+        },
+        Err(error) => error.kind() == ErrorKind::WrongKind,
+    };
+    if gone && let Some(hold) = hold.upgrade() {
+        hold.hurry(net.world.now());
+    }
+}
+
+/// Returns the field that the key of `hold` has until another hold replaces it. Also returns the
+/// value of the field, if that tells holds apart.
+fn mark(hold: &Hold) -> (String, Option<String>) {
+    match hold.primitive.side() {
+        Side::Exclusive => ("t".to_owned(), Some(hold.token.to_string())),
+        // The owner has a field, as readers have.
+        Side::Shared => (format!("r{}", hold.owner), None),
+    }
+}
+
+/// Returns the key that is written so, if it is one of this family.
+fn decode(prefix: &Prefix, key: &str) -> Option<Key> {
+    let name = Key::decode(prefix, key)?;
+    Some(Key::new(prefix, &name))
+}
+
 /// The number in a message that is about the holds of an object. No waiter has this number.
 const HOLDERS: u64 = 0;
 
-/// The maximum number of objects that are checked concurrently.
+/// The maximum number of objects that are checked, or of keys that are read, concurrently.
 const AT_A_TIME: usize = 64;
 
 /// The maximum number of objects that wait for a check. A notification beyond that is lost, and a

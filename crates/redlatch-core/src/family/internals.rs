@@ -16,6 +16,7 @@ use crate::{
         sync::{Mutex, lock},
         timeouts,
     },
+    engine::client_record,
     family::{
         About, AcquireOptions, AttemptId, Changed, Primitive, ServerAnswers, TermEvent, Together,
         WatchOptions, Watched,
@@ -184,7 +185,7 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_process()?;
-            let deadline = client.now() + client.patience();
+            let deadline = client.now() + client.0.patience;
             client.0.record.read(client.net(), owner, deadline).await
         }
     }
@@ -201,11 +202,10 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_process()?;
-            let deadline = client.now() + client.patience();
-            let (net, record) = (client.net(), &client.0.record);
-            record
-                .read_note(net, of, (holder, name), token, deadline)
-                .await
+            if !of.is_some_and(|of| of.has_notes) {
+                return Ok(None);
+            }
+            read_note(client, client_record::About::Hold, (holder, name), token).await
         }
     }
 
@@ -220,11 +220,7 @@ pub trait Internals {
         let client = self.client();
         async move {
             client.check_process()?;
-            let deadline = client.now() + client.patience();
-            let record = &client.0.record;
-            record
-                .read_end(client.net(), (holder, name), token, deadline)
-                .await
+            read_note(client, client_record::About::End, (holder, name), token).await
         }
     }
 
@@ -267,7 +263,7 @@ pub trait Internals {
             let deadline = client.now() + timeouts::RECORD_WRITE;
             let span = span.max(timeouts::RECORD_TTL);
             let record = &client.0.record;
-            record.announce_for(client.net(), deadline, span).await
+            record.announce(client.net(), deadline, span).await
         }
     }
 
@@ -330,12 +326,12 @@ pub trait Internals {
     /// Returns the key of the object called `name` in another program's layout; see
     /// [`Key::foreign`].
     fn foreign_key(&self, name: &Name) -> Result<Key, NameError> {
-        Key::foreign(self.client().prefix(), name)
+        Key::foreign(&self.client().0.prefix, name)
     }
 
     /// Returns the key under this client's prefix beside `key`; see [`Key::beside`].
     fn key_beside(&self, key: &Key, kind: &str) -> String {
-        key.beside(self.client().prefix(), kind)
+        key.beside(&self.client().0.prefix, kind)
     }
 
     /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
@@ -351,7 +347,7 @@ pub trait Internals {
     /// Returns the beginning of the wake channel of each client, to which the client's id is
     /// appended.
     fn wake_channels(&self) -> String {
-        self.client().prefix().wake_channels()
+        self.client().0.prefix.wake_channels()
     }
 
     /// Marks a hold of this client as ended by force.
@@ -385,17 +381,17 @@ pub trait Internals {
 
     /// Returns how long the server keeps the token of a freed name.
     fn retention(&self) -> Duration {
-        self.client().retention()
+        self.client().0.retention
     }
 
     /// Returns how long this client keeps trying without an answer.
     fn patience(&self) -> Duration {
-        self.client().patience()
+        self.client().0.patience
     }
 
     /// Returns the lease of acquisitions that specify none.
     fn default_lease(&self) -> Lease {
-        self.client().default_lease()
+        self.client().0.lease
     }
 
     /// Tells whether the client keeps a rule. Outside of the simulator's build, it keeps all rules.
@@ -411,8 +407,19 @@ impl Internals for Client {
     }
 }
 
+async fn read_note(
+    client: &Client,
+    about: client_record::About,
+    hold: (&str, &str),
+    token: Option<Token>,
+) -> Result<Option<String>, Error> {
+    let deadline = client.now() + client.0.patience;
+    let (net, record) = (client.net(), &client.0.record);
+    record.read_note(net, about, hold, token, deadline).await
+}
+
 fn repeated<'a>(client: &Client, call: &'a ScriptCall) -> Repeated<'a> {
-    let deadline = client.now() + client.patience();
+    let deadline = client.now() + client.0.patience;
     Repeated::new(call, timeouts::REQUEST, deadline).unless_broken()
 }
 

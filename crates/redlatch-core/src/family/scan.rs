@@ -56,7 +56,7 @@ impl Scan {
         let client = self.client.clone();
         client.check_open()?;
         let router = &client.net().router;
-        let deadline = client.now() + client.patience();
+        let deadline = client.now() + client.0.patience;
         if self.nodes.is_none() {
             self.begin(deadline).await?;
         }
@@ -69,7 +69,7 @@ impl Scan {
             true => deadline.min(client.now() + router.connect_timeout),
             false => deadline,
         };
-        let prefix = client.prefix();
+        let prefix = &client.0.prefix;
         let command = Command::new("SCAN")
             .arg(&self.cursor)
             .arg("MATCH")
@@ -145,7 +145,7 @@ pub struct Stored {
 pub async fn stored(client: &Client, name: &Name) -> Result<Option<Stored>, Error> {
     client.check_open()?;
     let key = client.key(name);
-    let deadline = client.now() + client.patience();
+    let deadline = client.now() + client.0.patience;
     let look = async || {
         let command = Command::new("HMGET").arg(key.as_str()).arg("k").arg("f");
         let reply = client.net().ask(key.slot(), command, deadline).await?;

@@ -19,18 +19,19 @@ use std::{
 
 use super::Run;
 use crate::{
-    Client,
     base::{
         items::server_millis,
         primitive::{Grant, Primitive, Token},
         rules::Rule,
         timeouts::{SHORTEST_GRANTED_AHEAD, UNCONFIRMED_LEASE},
     },
-    engine::{AcquireOptions, Held, QueueSlot, hold::Ahead},
+    engine::{
+        Held, QueueSlot,
+        hold::{Ahead, Asked},
+    },
     net::Session,
     protocol::{
         grant::{Dated, Notice, Order},
-        lease::Lease,
         server_clock::whole_millis,
         time::Moment,
         waiter::{GiveUp, Plan, WaitStrategy},
@@ -48,13 +49,13 @@ pub(super) struct Anchor {
 }
 
 /// Returns the order of an attempt, if a release may grant it ahead.
-pub(super) fn order(
-    client: &Client,
-    primitive: &dyn Primitive,
-    options: &AcquireOptions,
-    plan: &Plan,
-    lease: Lease,
-) -> Option<Order> {
+pub(super) fn order(asked: &Asked<'_>, primitive: &dyn Primitive, plan: &Plan) -> Option<Order> {
+    let Asked {
+        client,
+        options,
+        lease,
+        ..
+    } = asked;
     let waits = plan.give_up != GiveUp::AtFirstAnswer && plan.strategy == WaitStrategy::Notify;
     let ahead = primitive.grants_ahead().is_some()
         && waits
@@ -65,7 +66,7 @@ pub(super) fn order(
         let span = client.lease_on_server(lease.span());
         Order {
             lease: whole_millis(span),
-            ttl: whole_millis(span + client.retention()),
+            ttl: whole_millis(span + client.0.retention),
             nonce: client.runtime().random(),
         }
     })
@@ -131,8 +132,11 @@ impl Run<'_> {
         }
         let slot = self.primitive.key().slot();
         let session = session.upgrade()?;
-        let router = &self.client.net().router;
-        let current = router.up(slot, self.options.durability.link_class())?;
+        let current = self
+            .client
+            .net()
+            .router
+            .up(slot, self.asked.options.durability.link_class())?;
         if !Arc::ptr_eq(&session, &current) {
             return None;
         }

@@ -141,7 +141,7 @@ impl Run<'_> {
                     self.pass_on(attempt);
                 }
                 let subscription = if self.subscriptions.are_open() {
-                    self.subscription()
+                    self.attempt.subscription()
                 } else {
                     Subscription::Inactive
                 };
@@ -195,7 +195,7 @@ impl Run<'_> {
         acknowledged: u32,
     ) -> Option<Held> {
         self.attempt.remains.granted();
-        let Some(lasts) = self.client.believed(&grant, self.lease, sent, now) else {
+        let Some(lasts) = self.client.believed(&grant, self.asked.lease, sent, now) else {
             self.trouble.in_doubt = true;
             self.waiter.on_grant_expired();
             return None;
@@ -217,17 +217,14 @@ impl Run<'_> {
             has_copies: self.attempt.remains.has_copies(),
         });
         let granted = Granted {
+            asked: &self.asked,
             primitive: self.primitive,
-            owner: &self.owner,
-            standing: self.standing,
-            options: self.options,
-            lease: self.lease,
             grant,
             delivered: self.attempt.deliver(),
             lasts,
             ahead,
         };
-        let held = Held::enter(self.client, &granted, now, acknowledged);
+        let held = Held::enter(&granted, now, acknowledged);
         self.prompt_others(prompt);
         let labels = Labels::of(self.primitive.as_ref());
         let (wait, waited) = (now - self.log.started, self.waiter.has_waited());

@@ -7,25 +7,16 @@ use tokio::select;
 
 use super::Run;
 use crate::{
-    Client, Error,
-    base::{owner::AttemptId, primitive::Primitive, timeouts},
+    Error,
+    base::timeouts,
     engine::QueueSlot,
-    net::{Listener, MessageFilter, Wakes},
+    net::{Listener, MessageFilter},
     protocol::{
         grant::Notice,
         time::Moment,
         waiter::{Discipline, Listen, QueueView},
     },
 };
-
-/// The event that ended a wait.
-#[derive(PartialEq, Eq)]
-enum WokenBy {
-    /// A message, or the local queue.
-    Event,
-    /// The clock.
-    Clock,
-}
 
 impl Run<'_> {
     /// Returns the state of the local queue. Passes a prompt of another waiter on to this waiter.
@@ -50,13 +41,13 @@ impl Run<'_> {
         until: Moment,
         overdue: Duration,
     ) -> Result<(), Error> {
-        if self.woken(until).await? == WokenBy::Clock {
+        if self.clock_ends_wait(until).await? {
             if let Some(queue_slot) = &self.queue_slot {
                 queue_slot.challenge(self.client.now(), overdue);
             }
             self.claim_reentrance();
         }
-        self.waiter.on_subscription(self.subscription());
+        self.waiter.on_subscription(self.attempt.subscription());
         Ok(())
     }
 
@@ -64,11 +55,13 @@ impl Run<'_> {
     pub(super) async fn wait(&mut self, until: Moment, listen: Listen) -> Result<(), Error> {
         self.expect(until);
         if listen == Listen::Everyone {
-            let primitive = self.primitive.as_ref();
-            self.subscriptions
-                .open_for_everyone(primitive, &self.attempt.called_by.wakes);
+            let wakes = &self.attempt.called_by.wakes;
+            self.subscriptions.everyone.get_or_insert_with(|| {
+                let filter = MessageFilter::Exact(self.primitive.key().to_shared());
+                Box::new(wakes.listen(filter))
+            });
         }
-        self.woken(until).await?;
+        self.clock_ends_wait(until).await?;
         Ok(())
     }
 
@@ -95,9 +88,9 @@ impl Run<'_> {
         self.client.subscribed(&mut self.waiter, ready, now);
     }
 
-    /// Waits for a message, a change of the local queue, or `until`. Reports the event
-    /// to the waiter.
-    async fn woken(&mut self, until: Moment) -> Result<WokenBy, Error> {
+    /// Waits for a message, a change of the local queue, or `until`. Reports the event to the
+    /// waiter. Returns whether it was the clock.
+    async fn clock_ends_wait(&mut self, until: Moment) -> Result<bool, Error> {
         let queue_changed = async {
             match &self.queue_slot {
                 Some(queue_slot) => queue_slot.changed().await,
@@ -121,10 +114,10 @@ impl Run<'_> {
             }
             () = self.client.alarm(until) => {
                 self.waiter.on_elapsed();
-                return Ok(WokenBy::Clock);
+                return Ok(true);
             }
         }
-        Ok(WokenBy::Event)
+        Ok(false)
     }
 
     /// Lets this waiter ask out of turn if its owner already holds the name.
@@ -132,24 +125,41 @@ impl Run<'_> {
         if self.queue_slot.is_some() && self.holds() {
             let key = self.primitive.key();
             let local_queues = self.client.local_queues();
-            local_queues.owner_holds(key, self.owner.number(), None);
+            local_queues.owner_holds(key, self.asked.owner.number(), None);
         }
     }
 
     /// Tells whether this acquisition's owner holds the object.
     pub(super) fn holds(&self) -> bool {
         let (key, now) = (self.primitive.key(), self.client.now());
-        self.client.holds().held(key, &self.owner, now)
+        self.client.holds().held(key, &self.asked.owner, now)
     }
 
+    /// Subscribes to the messages that notify the attempt, unless it is subscribed already.
     pub(super) fn open_subscriptions(&mut self) {
         let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
-        self.subscriptions.open(
-            self.client,
-            primitive,
-            &attempt.id,
-            &attempt.called_by.wakes,
-        );
+        let hub = &self.client.net().hub;
+        if let Some(channel) = primitive.channel() {
+            self.subscriptions
+                .broadcast
+                .get_or_insert_with(|| Box::new(hub.listen(&channel, MessageFilter::Any)));
+        }
+        self.subscriptions.own.get_or_insert_with(|| {
+            let key = primitive.key();
+            let filter = match primitive.discipline() {
+                Discipline::Barging => key.to_shared(),
+                Discipline::Queued => format!("{key} {}", attempt.id.number()).into(),
+            };
+            let wakes = &attempt.called_by.wakes;
+            Box::new(wakes.listen(MessageFilter::Exact(filter)))
+        });
+    }
+
+    /// Ends the subscription of an attempt that was given up, if messages name the attempt.
+    pub(super) fn forget_subscription(&mut self) {
+        if self.primitive.discipline() == Discipline::Queued {
+            self.subscriptions.own = None;
+        }
     }
 
     /// Tells the local queue the latest time at which this waiter asks again.
@@ -172,44 +182,6 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Subscribes to the messages that notify `attempt`, unless it is subscribed already.
-    pub(super) fn open(
-        &mut self,
-        client: &Client,
-        primitive: &dyn Primitive,
-        attempt: &AttemptId,
-        wakes: &Wakes,
-    ) {
-        let (hub, key) = (&client.net().hub, primitive.key());
-        if let Some(channel) = primitive.channel() {
-            self.broadcast
-                .get_or_insert_with(|| Box::new(hub.listen(&channel, MessageFilter::Any)));
-        }
-        self.own.get_or_insert_with(|| {
-            let filter = match primitive.discipline() {
-                Discipline::Barging => key.to_shared(),
-                Discipline::Queued => format!("{key} {}", attempt.number()).into(),
-            };
-            Box::new(wakes.listen(MessageFilter::Exact(filter)))
-        });
-    }
-
-    /// Subscribes on behalf of every waiter of this client.
-    pub(super) fn open_for_everyone(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
-        let filter = MessageFilter::Exact(primitive.key().to_shared());
-        self.everyone
-            .get_or_insert_with(|| Box::new(wakes.listen(filter)));
-    }
-
-    /// Ends the subscription of an attempt that was given up.
-    pub(super) fn forget_attempt(&mut self, discipline: Discipline) {
-        match discipline {
-            Discipline::Barging => {}
-            // A message names the attempt.
-            Discipline::Queued => self.own = None,
-        }
-    }
-
     /// Tells whether it is subscribed to the messages that notify the attempt.
     pub(super) const fn are_open(&self) -> bool {
         self.own.is_some()

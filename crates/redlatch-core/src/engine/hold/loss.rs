@@ -70,7 +70,7 @@ impl Hold {
         let until = match state {
             HoldState::Held | HoldState::Unknown => return Ok(inner.local_lease.tell_at()),
             HoldState::Lost(LossCause::Closed) => {
-                let closes_at = self.client.closes_at().unwrap_or(now);
+                let closes_at = self.client.0.closing.borrow().unwrap_or(now);
                 inner
                     .local_lease
                     .tell_at()

@@ -76,7 +76,7 @@ impl Hold {
 
     /// Tells the deadline in the span of the hold.
     pub(super) fn tell_deadline(&self, now: Moment) {
-        if let Some(span) = self.span() {
+        if let Some(span) = &self.span {
             observe::hold_renewed(span, self.valid_until() - now);
         }
     }
@@ -101,7 +101,7 @@ impl Hold {
             serial: self.serial,
             attempt: &AttemptId::of(&self.owner, self.attempt),
             lease: self.client.lease_on_server(span),
-            retention: self.client.retention(),
+            retention: self.client.0.retention,
         })
     }
 

@@ -1,4 +1,4 @@
-//! The unanswered releases and undos of one client. This module holds no lock across an await.
+//! The queue of the releaser. This module holds no lock across an await.
 
 use std::{
     collections::BTreeMap,
@@ -7,32 +7,27 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::PendingRelease;
+use super::{PendingRelease, Releaser};
 use crate::{
     Owner,
     base::{
+        observe::{self, Labels},
         owner::AttemptId,
         primitive::Primitive,
-        sync::{AtomicUsize, Mutex, MutexGuard, lock},
+        sync::{MutexGuard, lock},
+        timeouts,
     },
-    net::CalledBy,
+    net::{CalledBy, Net},
     protocol::{name::Key, small_map::SmallMap, time::Moment},
 };
 
 /// All unanswered releases and undos, and the progress of those of each name.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    inner: Mutex<Inner>,
-    /// The number of unanswered items. Every acquisition reads it without the lock.
-    unanswered: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
     /// Items to send, in the order of their arrival.
-    fresh: Vec<Item>,
+    fresh: Vec<Kept>,
     /// Items to send again, by the time at which they are due.
-    later: BTreeMap<(Moment, u64), Item>,
+    later: BTreeMap<(Moment, u64), Kept>,
     next_id: u64,
     names: SmallMap<Key, Name>,
     /// Whether a caller waits for the queue to be sent.
@@ -77,16 +72,23 @@ pub(crate) enum Ahead {
     Settled,
 }
 
-/// One release or undo.
+/// One release or undo, and its progress, in the short form in which it waits.
+#[derive(Debug)]
+pub(super) struct Kept {
+    left: Left,
+    progress: Progress,
+}
+
+/// One release or undo that is being sent, and its progress.
 #[derive(Debug)]
 pub(super) struct Item {
-    left: Left,
-    sent: Sent,
+    pub(super) pending: PendingRelease,
+    pub(super) progress: Progress,
 }
 
 /// The progress of an item.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct Progress {
     pub(super) failures: u32,
     /// Whether the server has run it without the keys of the queue. The hold is over, and a
     /// waiter's entry may be left.
@@ -125,99 +127,99 @@ struct Common {
     called_by: Option<CalledBy>,
 }
 
-impl Queue {
-    /// Adds a release or undo. Returns `false` if the queue has stopped.
-    pub(super) fn push(&self, pending: PendingRelease) -> bool {
-        let mut inner = self.inner();
-        if inner.stopped {
-            return false;
+impl Releaser {
+    /// Queues a release or undo.
+    pub(crate) fn push(&self, pending: PendingRelease) {
+        let mut queue = self.queue();
+        if queue.stopped {
+            return;
         }
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        let name = inner.names.get_or_default(pending.primitive.key());
+        let name = queue.names.get_or_default(pending.primitive.key());
         name.pushed += 1;
         name.unanswered += 1;
         let left = Left::of(pending, name);
-        let sent = Sent::default();
-        inner.fresh.push(Item { left, sent });
-        true
+        let progress = Progress::default();
+        queue.fresh.push(Kept { left, progress });
+        drop(queue);
+        self.nudge.notify_one();
     }
 
-    /// Tells whether the client closes.
-    pub(super) fn is_closing(&self) -> bool {
-        self.inner().closing
-    }
-
-    /// Puts back an item that is to be sent again at `at`. Unless the server refused it, later
-    /// requests for the name wait for it again.
-    pub(super) fn put_back(
-        &self,
-        pending: PendingRelease,
-        mut sent: Sent,
-        refused: bool,
-        at: Moment,
-    ) {
-        let mut inner = self.inner();
-        let id = inner.next_id;
-        inner.next_id += 1;
-        let Some(name) = inner.names.get_mut(pending.primitive.key()) else {
+    /// Sends an item again later. Unless the server refused it, later requests for the name wait
+    /// for it again.
+    pub(super) fn put_back(&self, net: &Net, mut item: Item, refused: bool) {
+        let Item { pending, progress } = &mut item;
+        progress.failures += 1;
+        let delay = timeouts::RELEASE_RETRY.delay(progress.failures, net.world.runtime.random());
+        let at = net.world.now() + delay;
+        let mut queue = self.queue();
+        let id = queue.next_id;
+        queue.next_id += 1;
+        let Some(name) = queue.names.get_mut(pending.primitive.key()) else {
             return;
         };
         if refused {
-            name.pass(&mut sent, Ahead::Settled);
-        } else if std::mem::take(&mut sent.sent) {
+            name.pass(progress, Ahead::Settled);
+        } else if std::mem::take(&mut progress.sent) {
             name.sent.reached -= 1;
         }
+        let Item { pending, progress } = item;
         let left = Left::of(pending, name);
-        inner.later.insert((at, id), Item { left, sent });
+        queue.later.insert((at, id), Kept { left, progress });
     }
 
     /// Takes the items to send at `now`. Also returns whether a caller waits for them, and the time
     /// at which the next item is due.
-    pub(super) fn take_due(&self, now: Moment) -> (Vec<Item>, bool, Moment) {
-        let mut inner = self.inner();
-        let mut due = std::mem::take(&mut inner.fresh);
-        while let Some(first) = inner.later.first_entry()
+    pub(super) fn take_due(&self, now: Moment) -> (Vec<Kept>, bool, Moment) {
+        let mut queue = self.queue();
+        let mut due = std::mem::take(&mut queue.fresh);
+        while let Some(first) = queue.later.first_entry()
             && first.key().0 <= now
         {
             due.push(first.remove());
         }
-        let next = inner.later.first_key_value();
+        let next = queue.later.first_key_value();
         let next = next.map_or(Moment::FAR_FUTURE, |((at, _), _)| *at);
-        (due, std::mem::take(&mut inner.hurried), next)
+        (due, std::mem::take(&mut queue.hurried), next)
     }
 
     /// Records that these items are on their way.
-    pub(super) fn sent(&self, on_their_way: &mut [(PendingRelease, Sent)]) {
-        let mut inner = self.inner();
-        for (pending, sent) in on_their_way {
-            if let Some(name) = inner.names.get_mut(pending.primitive.key()) {
-                name.pass(sent, Ahead::Sent);
+    pub(super) fn on_their_way(&self, items: &mut [Item]) {
+        let mut queue = self.queue();
+        for item in items {
+            if let Some(name) = queue.names.get_mut(item.pending.primitive.key()) {
+                name.pass(&mut item.progress, Ahead::Sent);
             }
         }
     }
 
-    /// Records that this item was answered or given up. Returns whether it was the last.
-    pub(super) fn done(&self, pending: &PendingRelease, mut sent: Sent) -> bool {
-        let mut inner = self.inner();
-        let key = pending.primitive.key();
-        let Some(name) = inner.names.get_mut(key) else {
-            // `stop` has dropped all items in the meantime.
-            return false;
+    /// Removes an item, which has `succeeded` or was given up.
+    pub(super) fn done(&self, mut item: Item, succeeded: bool) {
+        if succeeded && item.pending.part.is_none() {
+            observe::undone(&Labels::of(item.pending.primitive.as_ref()));
+        }
+        let mut queue = self.queue();
+        let Some(name) = queue.names.get_mut(item.pending.primitive.key()) else {
+            // `abandon` has dropped all items in the meantime.
+            return;
         };
         // Callers read the count without the lock as soon as they wake.
         let last = self.unanswered.fetch_sub(1, Ordering::Relaxed) == 1;
-        name.pass(&mut sent, Ahead::Settled);
+        name.pass(&mut item.progress, Ahead::Settled);
         name.unanswered -= 1;
         if name.unanswered == 0 {
             // Removing the name drops the senders, which ends the wait of every caller.
-            inner.names.remove(key);
+            queue.names.remove(item.pending.primitive.key());
         }
-        last
+        drop(queue);
+        if last {
+            self.drained.notify_waiters();
+        }
     }
 
     /// Returns a future that resolves when every item queued now for `key` has reached the stage
-    /// `ahead`. `None` if none is outstanding.
-    pub(super) fn ahead(
+    /// `ahead`. `None` if none is outstanding. The releaser sends the queue at once.
+    pub(crate) fn ahead(
         &self,
         key: &Key,
         ahead: Ahead,
@@ -227,18 +229,23 @@ impl Queue {
         if self.len() == 0 {
             return None;
         }
-        let mut inner = self.inner();
-        let id = inner.next_id;
-        let name = inner.names.get_mut(key)?;
+        let mut queue = self.queue();
+        let id = queue.next_id;
+        let name = queue.names.get_mut(key)?;
         let pushed = name.pushed;
-        let stage = name.stage(ahead);
+        let stage = match ahead {
+            Ahead::Sent => &mut name.sent,
+            Ahead::Settled => &mut name.settled,
+        };
         if stage.reached >= pushed {
             return None;
         }
         let (tell, told) = oneshot::channel();
         stage.waiting.insert((pushed, id), tell);
-        inner.next_id += 1;
-        inner.hurried = true;
+        queue.next_id += 1;
+        queue.hurried = true;
+        drop(queue);
+        self.nudge.notify_one();
         Some(async move {
             // An error means that the name has no items left.
             let _ = told.await;
@@ -246,40 +253,42 @@ impl Queue {
     }
 
     /// Returns the number of unanswered items.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// Records that no more items will be added.
-    pub(super) fn close(&self) {
-        self.inner().closing = true;
+    /// Ends all background work of the client when the queue is empty.
+    pub(crate) fn finish(&self) {
+        self.queue().closing = true;
+        self.nudge.notify_one();
     }
 
-    /// Tells whether the queue is closed and empty.
-    pub(super) fn is_done(&self) -> bool {
-        self.inner().closing && self.len() == 0
+    /// Tells whether the client closes.
+    pub(super) fn is_closing(&self) -> bool {
+        self.queue().closing
     }
 
-    /// Drops all items. Nothing is sent any more.
-    pub(super) fn stop(&self) {
-        let mut inner = self.inner();
-        let stopped = Inner {
+    /// Drops the queue. The leases end the holds: nothing sends the releases any more.
+    pub(crate) fn abandon(&self) {
+        let mut queue = self.queue();
+        let stopped = Queue {
             stopped: true,
-            ..Inner::default()
+            ..Queue::default()
         };
-        let left = std::mem::replace(&mut *inner, stopped);
+        let left = std::mem::replace(&mut *queue, stopped);
         self.unanswered.store(0, Ordering::Relaxed);
-        drop(inner);
+        drop(queue);
         // The items are dropped without the lock, since they may have destructors of their own.
         drop(left);
+        self.drained.notify_waiters();
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
     }
 }
 
-impl Item {
+impl Kept {
     pub(super) fn slot(&self) -> u16 {
         let primitive = match &self.left {
             Left::Release(pending) => &pending.primitive,
@@ -288,31 +297,25 @@ impl Item {
         primitive.key().slot()
     }
 
-    pub(super) fn take(self) -> (PendingRelease, Sent) {
+    pub(super) fn take(self) -> Item {
         let pending = match self.left {
             Left::Release(pending) => *pending,
             Left::Undo(undo) => undo.pending_release(),
         };
-        (pending, self.sent)
+        let progress = self.progress;
+        Item { pending, progress }
     }
 }
 
 impl Name {
     /// Records that an item has reached a stage. Each item counts once per stage, and a settled
     /// item counts as sent, too.
-    fn pass(&mut self, sent: &mut Sent, ahead: Ahead) {
-        if !std::mem::replace(&mut sent.sent, true) {
+    fn pass(&mut self, progress: &mut Progress, ahead: Ahead) {
+        if !std::mem::replace(&mut progress.sent, true) {
             self.sent.advance();
         }
-        if ahead == Ahead::Settled && !std::mem::replace(&mut sent.settled, true) {
+        if ahead == Ahead::Settled && !std::mem::replace(&mut progress.settled, true) {
             self.settled.advance();
-        }
-    }
-
-    const fn stage(&mut self, ahead: Ahead) -> &mut Stage {
-        match ahead {
-            Ahead::Sent => &mut self.sent,
-            Ahead::Settled => &mut self.settled,
         }
     }
 

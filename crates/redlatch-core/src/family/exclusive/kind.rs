@@ -132,8 +132,8 @@ impl Kind {
             .can_do_with(1)
             .arg(token)
             .arg(how.word())
-            .arg(millis(client.retention()))
-            .arg(client.prefix().wake_channels())
+            .arg(millis(client.0.retention))
+            .arg(client.0.prefix.wake_channels())
     }
 
     /// Tells whether this call, or an earlier copy of it, ended the hold.

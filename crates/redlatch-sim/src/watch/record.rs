@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::history::History;
 use crate::{faults::Fault, scenarios::Scenario};
 
@@ -19,9 +21,20 @@ pub struct Violation {
 /// A broken promise and its description.
 pub type Broken = Option<(&'static str, String)>;
 
-/// The sums of a run.
+/// The sums of a run, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// The number of runs.
+    pub seeds: u64,
+    /// The number of runs with broken promises.
+    pub broken: u64,
+    /// The number of runs in which two holders were seen where they are expected.
+    pub two_holders: u64,
+    /// Virtual time in µs.
+    pub lasted: u64,
+    /// The longest convergence of any run, in µs: the time from the end of all faults until every
+    /// worker had acquired every name.
+    pub converged: u64,
     /// The number of delivered guards.
     pub grants: u64,
     /// The number of injected faults, per class.
@@ -46,8 +59,13 @@ pub struct Lists {
 }
 
 impl Tally {
-    /// Adds the sums of another run.
+    /// Adds the sums of other runs.
     pub fn add(&mut self, other: &Self) {
+        self.seeds += other.seeds;
+        self.broken += other.broken;
+        self.two_holders += other.two_holders;
+        self.lasted += other.lasted;
+        self.converged = self.converged.max(other.converged);
         self.grants += other.grants;
         self.stopped += other.stopped;
         self.losses += other.losses;
@@ -55,6 +73,17 @@ impl Tally {
         for (&fault, count) in &other.faults {
             *self.faults.entry(fault).or_default() += count;
         }
+    }
+
+    /// Returns the totals for the page of evidence.
+    pub fn totals(&self) -> Value {
+        json!({
+            "seeds": self.seeds,
+            "micros": self.lasted,
+            "faults": self.faults.values().sum::<u64>(),
+            "grants": self.grants,
+            "broken": self.broken,
+        })
     }
 }
 
@@ -70,14 +99,14 @@ impl Lists {
 /// The record of one run.
 #[derive(Debug)]
 pub struct Record {
+    /// The true time in µs.
+    pub now: u64,
     /// The story.
     pub story: Story,
     /// The sums.
     pub tally: Tally,
     /// The broken promises.
     pub violations: Vec<Violation>,
-    /// Whether there were two holders where they are expected.
-    pub two_holders: bool,
     /// The records for the judge, if it knows this world and a file is given.
     pub history: Option<History>,
     expects_trouble: bool,
@@ -94,30 +123,36 @@ impl Record {
         history: Option<History>,
     ) -> Self {
         Self {
+            now: 0,
             story: Story::new(told),
-            tally: Tally::default(),
+            tally: Tally {
+                seeds: 1,
+                ..Tally::default()
+            },
             violations: Vec::new(),
-            two_holders: false,
             history,
             expects_trouble,
             scenario,
         }
     }
 
+    /// Adds a line to the story, if it is recorded.
+    pub fn say(&mut self, text: impl FnOnce() -> String) {
+        self.story.say(self.now, text);
+    }
+
     /// Records a broken promise, if there is one.
-    pub fn judge(&mut self, broken: Broken, at: u64) {
+    pub fn judge(&mut self, broken: Broken) {
         if let Some((promise, what)) = broken {
-            self.violate(promise, at, what);
+            self.violate(promise, what);
         }
     }
 
     /// Records a broken promise.
-    pub fn violate(&mut self, promise: &'static str, at: u64, what: String) {
+    pub fn violate(&mut self, promise: &'static str, what: String) {
         if self.expects_trouble && promise == "P1" {
-            self.two_holders = true;
-            self.story
-                .say(at, || format!("!!! two holders, as expected: {what}"));
-            return;
+            self.tally.two_holders = 1;
+            return self.say(|| format!("!!! two holders, as expected: {what}"));
         }
         let (asked, excused) = self.scenario.map_or((false, false), |scenario| {
             let among = |promises: &[&str]| promises.contains(&promise);
@@ -127,9 +162,9 @@ impl Record {
         if excused || self.expects_trouble && !kept {
             return;
         }
-        self.story
-            .say(at, || format!("!!! {promise} is broken: {what}"));
+        self.say(|| format!("!!! {promise} is broken: {what}"));
         if self.violations.len() < 20 {
+            let at = self.now;
             self.violations.push(Violation { promise, at, what });
         }
     }

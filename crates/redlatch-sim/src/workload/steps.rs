@@ -7,23 +7,14 @@ use std::{
 
 use redlatch_core::{Error, ErrorKind};
 
-use super::{Acquiring, Work, Worker, worker::fragile};
+use super::{Work, Worker, worker::fragile};
 use crate::{faults::Fault, names::label};
-
-/// How long a worker waited for a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waited {
-    /// Until the call returned.
-    ToTheEnd,
-    /// For a while. The call may have returned before.
-    ForAWhile,
-}
 
 impl Worker {
     /// Thinks before a round.
     pub(super) async fn rest(&mut self) {
         let span = match self.rng.below(10) {
-            0 => self.rng.between(0, self.plan().lease * 1500),
+            0 => self.rng.between(0, self.plan.lease * 1500),
             1..=4 => 0,
             _ => self.rng.between(0, 50_000),
         };
@@ -32,7 +23,7 @@ impl Worker {
 
     /// Draws the µs of one piece of work under a guard.
     pub(super) fn draw_work(&mut self) -> u64 {
-        let lease = self.plan().lease * 1000;
+        let lease = self.plan.lease * 1000;
         // A takeover shows best during a long hold.
         let long = if self.has(Fault::TwoMasters) { 4 } else { 1 };
         match self.rng.below(20) {
@@ -40,31 +31,6 @@ impl Worker {
             1..=3 => self.rng.between(0, lease),
             _ => self.rng.between(0, 20_000),
         }
-    }
-
-    /// Waits for an acquisition of `names`, told as `what`, which may take `limit` µs, or drops it
-    /// half-way.
-    pub(super) async fn awaits<G>(
-        &mut self,
-        future: Acquiring<G>,
-        names: &[usize],
-        what: &str,
-        limit: u64,
-    ) -> (Option<G>, Waited) {
-        let (result, waited) = self.calls(names, "acquire", limit, future).await;
-        let guard = match result {
-            Some(Ok(Some(guard))) => Some(guard),
-            Some(Ok(None)) => {
-                self.say(|| format!("does not get {what}"));
-                None
-            }
-            Some(Err(error)) => {
-                self.say(|| format!("fails to get {what}: {error}"));
-                None
-            }
-            None => None,
-        };
-        (guard, waited)
     }
 
     /// Waits for the call `what` for `names`, which may take `limit` µs, or drops it half-way.
@@ -75,17 +41,17 @@ impl Worker {
         what: &str,
         limit: u64,
         call: impl Future<Output = Result<T, Error>> + Unpin,
-    ) -> (Option<Result<T, Error>>, Waited) {
-        let began = self.life.shared.exec.now();
-        let (result, waited) = if self.has(Fault::Cancel) && self.rng.chance(200) {
-            (self.cancelled(call, names[0]).await, Waited::ForAWhile)
+    ) -> Option<Result<T, Error>> {
+        let began = self.exec.now();
+        let result = if self.has(Fault::Cancel) && self.rng.chance(200) {
+            self.cancelled(call, names[0]).await
         } else {
-            (Some(self.timed(what, limit, call).await), Waited::ToTheEnd)
+            Some(self.timed(what, limit, call).await)
         };
         if let Some(Err(error)) = &result {
             self.judge(names, began, limit, error);
         }
-        (result, waited)
+        result
     }
 
     /// Checks the error of a call for `names` that began at `began` and had `limit` µs. No fault
@@ -94,7 +60,7 @@ impl Worker {
         let who = &self.label;
         if is_final(error) {
             let what = format!("{who} is told that it can never succeed: {error}");
-            self.watch().violate("passes", what);
+            self.watch.violate("passes", what);
         }
         // The patience counts from the last answer. A call that waits for longer may have had none
         // for that time because it asked nothing.
@@ -103,7 +69,7 @@ impl Worker {
         let silent = is_silence(error) && limit >= ENOUGH && soon;
         if silent && shared.answers(names, began) {
             let what = format!("{who} is told of a silent server, and it answers: {error}");
-            self.watch().violate("answered", what);
+            self.watch.violate("answered", what);
         }
     }
 

@@ -16,7 +16,7 @@ use std::{
 use crate::{
     mutants::Mutant,
     scenarios,
-    watch::{Lists, Tally, Violation},
+    watch::{Tally, Violation},
     workload::Kind,
     world::{Options, Report, run},
 };
@@ -142,7 +142,7 @@ impl Sum {
         } else {
             let locked = tally.grants > tally.seeds * 20;
             needs(locked, "hardly anything was locked".to_owned());
-            let merged = tally.lists.entries > tally.seeds;
+            let merged = tally.entries > tally.seeds;
             needs(merged, "hardly any call was merged".to_owned());
         }
         lacking
@@ -186,14 +186,10 @@ impl fmt::Display for Sum {
             f,
             "{grants} grants, {losses} losses told, {stopped} late writes stopped by the token"
         )?;
-        let Lists {
-            calls,
-            largest,
-            entries,
-        } = tally.lists;
+        let (lists, entries, most) = (tally.lists, tally.entries, tally.largest);
         writeln!(
             f,
-            "{calls} lists had {entries} entries, {largest} at most in one"
+            "{lists} lists had {entries} entries, {most} at most in one"
         )?;
         let faults = tally.faults.iter();
         let faults: Vec<_> = faults

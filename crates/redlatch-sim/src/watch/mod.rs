@@ -24,7 +24,7 @@ use redlatch_core::{
 pub use self::{
     checker::{Checker, Event},
     history::History,
-    record::{Broken, Lists, Record, Story, Tally, Violation},
+    record::{Broken, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
 use crate::{
@@ -94,7 +94,7 @@ impl Watch {
 
     /// Gives a client's identity a readable name.
     pub fn call_by(&self, id: &str, name: &str) {
-        self.state().record.story.call_by(id, name);
+        self.state().record.call_by(id, name);
     }
 
     /// Counts a fault.
@@ -290,11 +290,10 @@ impl Watch {
             return;
         }
         if runs.len() > 1 {
-            state.record.tally.lists.add(&Lists {
-                calls: 1,
-                largest: runs.len() as u64,
-                entries: runs.len() as u64,
-            });
+            let (tally, entries) = (&mut state.record.tally, runs.len() as u64);
+            tally.lists += 1;
+            tally.entries += entries;
+            tally.largest = tally.largest.max(entries);
             let say = || format!("the server runs a list of {} entries", runs.len());
             state.record.say(say);
         }
@@ -379,7 +378,7 @@ impl Watch {
                 ..record.tally.clone()
             },
             steps,
-            story: record.story.take(),
+            story: std::mem::take(&mut record.story),
         }
     }
 

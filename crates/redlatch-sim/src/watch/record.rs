@@ -43,19 +43,12 @@ pub struct Tally {
     pub stopped: u64,
     /// The number of losses that holders were told.
     pub losses: u64,
-    /// Calls with several entries.
-    pub lists: Lists,
-}
-
-/// The sums of the calls with several entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lists {
-    /// Their number.
-    pub calls: u64,
+    /// The number of calls with several entries.
+    pub lists: u64,
+    /// The number of their entries.
+    pub entries: u64,
     /// The largest number of entries in one.
     pub largest: u64,
-    /// The number of all entries.
-    pub entries: u64,
 }
 
 impl Tally {
@@ -69,7 +62,9 @@ impl Tally {
         self.grants += other.grants;
         self.stopped += other.stopped;
         self.losses += other.losses;
-        self.lists.add(&other.lists);
+        self.lists += other.lists;
+        self.entries += other.entries;
+        self.largest = self.largest.max(other.largest);
         for (&fault, count) in &other.faults {
             *self.faults.entry(fault).or_default() += count;
         }
@@ -87,22 +82,16 @@ impl Tally {
     }
 }
 
-impl Lists {
-    /// Adds the sums of another run.
-    pub fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.largest = self.largest.max(other.largest);
-        self.entries += other.entries;
-    }
-}
-
 /// The record of one run.
 #[derive(Debug)]
 pub struct Record {
     /// The true time in µs.
     pub now: u64,
-    /// The story.
-    pub story: Story,
+    /// The story: a log line per event, recorded only on request.
+    pub story: Vec<String>,
+    told: bool,
+    /// Identities, and the names that replace them in the story.
+    identities: Vec<(String, String)>,
     /// The sums.
     pub tally: Tally,
     /// The broken promises.
@@ -124,7 +113,9 @@ impl Record {
     ) -> Self {
         Self {
             now: 0,
-            story: Story::new(told),
+            story: Vec::new(),
+            told,
+            identities: Vec::new(),
             tally: Tally {
                 seeds: 1,
                 ..Tally::default()
@@ -136,9 +127,22 @@ impl Record {
         }
     }
 
+    /// Replaces an identity by a name in all later lines of the story.
+    pub fn call_by(&mut self, id: &str, name: &str) {
+        self.identities.push((id.to_owned(), name.to_owned()));
+    }
+
     /// Adds a line to the story, if it is recorded.
     pub fn say(&mut self, text: impl FnOnce() -> String) {
-        self.story.say(self.now, text);
+        if !self.told {
+            return;
+        }
+        let (seconds, micros) = (self.now / 1_000_000, self.now % 1_000_000);
+        let mut line = format!("{seconds:>4}.{micros:06}  {}", text());
+        for (id, name) in &self.identities {
+            line = line.replace(id, name);
+        }
+        self.story.push(line);
     }
 
     /// Records a broken promise, if there is one.
@@ -167,47 +171,5 @@ impl Record {
             let at = self.now;
             self.violations.push(Violation { promise, at, what });
         }
-    }
-}
-
-/// The story of a run: a log line per event, recorded only on request.
-#[derive(Debug, Default)]
-pub struct Story {
-    told: bool,
-    lines: Vec<String>,
-    names: Vec<(String, String)>,
-}
-
-impl Story {
-    /// Starts a story. It records nothing unless `told`.
-    pub fn new(told: bool) -> Self {
-        Self {
-            told,
-            ..Self::default()
-        }
-    }
-
-    /// Replaces an identity by a name in all later lines.
-    pub fn call_by(&mut self, id: &str, name: &str) {
-        if self.told {
-            self.names.push((id.to_owned(), name.to_owned()));
-        }
-    }
-
-    /// Adds a line.
-    pub fn say(&mut self, at: u64, text: impl FnOnce() -> String) {
-        if !self.told {
-            return;
-        }
-        let mut line = format!("{:>4}.{:06}  {}", at / 1_000_000, at % 1_000_000, text());
-        for (id, name) in &self.names {
-            line = line.replace(id, name);
-        }
-        self.lines.push(line);
-    }
-
-    /// Takes the lines.
-    pub fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.lines)
     }
 }

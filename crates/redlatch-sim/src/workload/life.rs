@@ -10,7 +10,7 @@ use tokio::select;
 
 use super::{
     Worker,
-    steps::{is_final, is_silence},
+    worker::{is_final, is_silence},
 };
 use crate::{
     exec::ProcId,

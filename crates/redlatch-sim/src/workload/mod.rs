@@ -38,7 +38,6 @@ mod queue;
 mod red;
 mod rwlock;
 mod seen;
-mod steps;
 mod terms;
 mod work;
 mod worker;

@@ -95,7 +95,7 @@ fn of_other(ran: &Ran<'_>, name: usize, script: (&str, &str)) -> Vec<Seen> {
         (("latch", "set"), "set")
         | (("latch", "count_down"), "counted")
         | (("latch", "delete"), "deleted") => granted(2),
-        (("limit", "acquire"), "passed") if ran.number(3) > Some(0) && ran.item(7).is_some() => {
+        (("limit", "acquire"), "passed") if ran.number(3) > Some(0) && ran.number(7).is_some() => {
             granted(4)
         }
         _ => return Vec::new(),

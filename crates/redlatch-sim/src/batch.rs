@@ -13,10 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
-
 use crate::{
-    faults::Fault,
     mutants::Mutant,
     scenarios,
     watch::{Tally, Violation},
@@ -27,38 +24,12 @@ use crate::{
 /// The results of many runs.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// The number of runs.
-    pub seeds: u64,
     /// Seeds with broken promises, the lowest first.
     pub broken: Vec<Report>,
-    /// The number of seeds in which two holders were seen where they are expected.
-    pub two_holders: u64,
-    /// The sums of all runs.
-    pub tally: Tally,
-    /// Virtual time in µs.
-    pub lasted: u64,
-    /// The longest convergence of any run, in µs: the time from the end of all faults until every
-    /// worker had acquired every name.
-    pub converged: u64,
     /// Wall time.
     pub took: Duration,
-    /// The totals of each kind, for the page of evidence.
-    pub kinds: BTreeMap<&'static str, Totals>,
-}
-
-/// The totals of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
-    /// The number of runs.
-    pub seeds: u64,
-    /// Virtual time in µs.
-    pub micros: u64,
-    /// The number of injected faults.
-    pub faults: u64,
-    /// The number of delivered guards.
-    pub grants: u64,
-    /// The number of runs with broken promises.
-    pub broken: u64,
+    /// The sums of each kind.
+    pub kinds: BTreeMap<&'static str, Tally>,
 }
 
 /// Runs `count` seeds from `first` on; if `hunting`, only until the first violation.
@@ -77,10 +48,10 @@ pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
                     break;
                 }
                 let report = guarded(first + at, options);
-                if !report.violations.is_empty() {
+                if report.is_broken() {
                     found.store(true, Ordering::Relaxed);
                 }
-                sum.merge(Sum::of(report));
+                sum.count(report);
             }
             sum
         };
@@ -131,6 +102,11 @@ fn guarded(seed: u64, options: &Options) -> Report {
             at: 0,
             what: "it panicked".to_owned(),
         }],
+        tally: Tally {
+            seeds: 1,
+            broken: 1,
+            ..Tally::default()
+        },
         ..Report::default()
     })
 }
@@ -143,7 +119,8 @@ impl Sum {
     /// kind or a fault that was chosen by hand may lack it.
     pub fn lacking(&self, options: &Options) -> Vec<String> {
         let by_hand = options.kind.is_some() || !options.faults.is_empty();
-        if by_hand || options.mutant.is_some() || self.seeds < FEW {
+        let tally = self.tally();
+        if by_hand || options.mutant.is_some() || tally.seeds < FEW {
             return Vec::new();
         }
         let mut lacking = Vec::new();
@@ -154,106 +131,80 @@ impl Sum {
         };
         if let Some(scenario) = options.scenario {
             for fault in scenario.faults {
-                let times = self.tally.faults.get(fault).copied().unwrap_or(0);
+                let times = tally.faults.get(fault).copied().unwrap_or(0);
                 let what = format!("{} came {times} times", fault.name());
-                needs(times > self.seeds / 10, what);
+                needs(times > tally.seeds / 10, what);
             }
             let apart = scenario.servers_differ > scenario.allowance;
             let shows = apart || scenario.replicated && scenario.expects_trouble;
             let what = "the expected violation did not appear: no two holders".to_owned();
-            needs(!shows || self.two_holders > 0, what);
+            needs(!shows || tally.two_holders > 0, what);
         } else {
-            let locked = self.tally.grants > self.seeds * 20;
+            let locked = tally.grants > tally.seeds * 20;
             needs(locked, "hardly anything was locked".to_owned());
-            let merged = self.tally.lists.entries > self.seeds;
+            let merged = tally.entries > tally.seeds;
             needs(merged, "hardly any call was merged".to_owned());
         }
         lacking
     }
 
-    fn of(report: Report) -> Self {
-        let broken = !report.violations.is_empty();
-        let totals = Totals {
-            seeds: 1,
-            micros: report.lasted,
-            faults: report.tally.faults.values().sum(),
-            grants: report.tally.grants,
-            broken: u64::from(broken),
-        };
-        Self {
-            seeds: 1,
-            two_holders: u64::from(report.two_holders),
-            tally: report.tally.clone(),
-            lasted: report.lasted,
-            converged: report.converged,
-            took: Duration::ZERO,
-            kinds: [(report.kind, totals)].into(),
-            broken: broken.then_some(report).into_iter().collect(),
-        }
+    /// Returns the sums of all runs.
+    pub fn tally(&self) -> Tally {
+        let mut all = Tally::default();
+        self.kinds.values().for_each(|kind| all.add(kind));
+        all
+    }
+
+    fn count(&mut self, report: Report) {
+        self.kinds
+            .entry(report.kind)
+            .or_default()
+            .add(&report.tally);
+        self.broken.extend(Some(report).filter(Report::is_broken));
     }
 
     fn merge(&mut self, other: Self) {
-        self.seeds += other.seeds;
-        self.two_holders += other.two_holders;
-        self.lasted += other.lasted;
-        self.converged = self.converged.max(other.converged);
-        self.tally.add(&other.tally);
-        self.broken.extend(other.broken);
-        for (kind, totals) in other.kinds {
-            self.kinds.entry(kind).or_default().add(&totals);
+        for (kind, tally) in other.kinds {
+            self.kinds.entry(kind).or_default().add(&tally);
         }
-    }
-}
-
-impl Totals {
-    fn add(&mut self, other: &Self) {
-        self.seeds += other.seeds;
-        self.micros += other.micros;
-        self.faults += other.faults;
-        self.grants += other.grants;
-        self.broken += other.broken;
+        self.broken.extend(other.broken);
     }
 }
 
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tally = self.tally();
+        let seeds = tally.seeds;
         let wall = self.took.as_secs_f64().max(1e-6);
-        let virtual_seconds = self.lasted / 1_000_000;
+        let (rate, virtual_seconds) = (seeds as f64 / wall, tally.lasted / 1_000_000);
         writeln!(
             f,
-            "{} seeds in {wall:.1} s ({:.0} per second), {virtual_seconds} virtual seconds",
-            self.seeds,
-            self.seeds as f64 / wall
+            "{seeds} seeds in {wall:.1} s ({rate:.0} per second), {virtual_seconds} virtual seconds"
         )?;
+        let (grants, losses, stopped) = (tally.grants, tally.losses, tally.stopped);
         writeln!(
             f,
-            "{} grants, {} losses told, {} late writes stopped by the token",
-            self.tally.grants, self.tally.losses, self.tally.stopped
+            "{grants} grants, {losses} losses told, {stopped} late writes stopped by the token"
         )?;
-        let lists = &self.tally.lists;
+        let (lists, entries, most) = (tally.lists, tally.entries, tally.largest);
         writeln!(
             f,
-            "{} lists had {} entries, {} at most in one",
-            lists.calls, lists.entries, lists.largest
+            "{lists} lists had {entries} entries, {most} at most in one"
         )?;
-        let faults: Vec<_> = Fault::ALL
-            .iter()
-            .filter_map(|fault| {
-                let count = self.tally.faults.get(fault)?;
-                Some(format!("{} {count}", fault.name()))
-            })
+        let faults = tally.faults.iter();
+        let faults: Vec<_> = faults
+            .map(|(fault, count)| format!("{} {count}", fault.name()))
             .collect();
         writeln!(f, "faults: {}", faults.join(", "))?;
-        let converged = self.converged as f64 / 1e6;
+        let converged = tally.converged as f64 / 1e6;
         writeln!(
             f,
             "once all was healed everybody got on within {converged:.1} s"
         )?;
+        let (two, broken) = (tally.two_holders, tally.broken);
         write!(
             f,
-            "{} seeds with two holders where expected, {} with violations",
-            self.two_holders,
-            self.broken.len()
+            "{two} seeds with two holders where expected, {broken} with violations"
         )
     }
 }

@@ -1,7 +1,8 @@
 //! The command line.
 
-use std::{fs::File, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, fs::File, path::PathBuf, process::ExitCode, sync::Arc};
 
+use clap::Parser;
 use serde_json::json;
 
 use crate::{
@@ -10,40 +11,57 @@ use crate::{
     mutants,
     scenarios::{self, Scenario},
     small::run as small,
-    workload::{self, KINDS},
+    workload::{self, KINDS, Kind},
     world::{Options, Report, run},
 };
 
-/// The parsed arguments.
-#[derive(Clone, Debug)]
+/// Runs seeds and reports the results
+#[derive(Clone, Debug, Parser)]
+#[command(bin_name = "cargo xtask sim")]
 pub struct Args {
-    first: u64,
+    /// Run N seeds, 1000 by default
+    #[arg(long, value_name = "N", conflicts_with = "mutants")]
     seeds: Option<u64>,
-    at_most: u64,
-    options: Options,
+    /// Start with seed S; without --seeds it runs that one and tells its story
+    #[arg(long = "seed", value_name = "S")]
+    first: Option<u64>,
+    /// All seeds work on this kind, such as lock or latch; without it each seed draws its own
+    #[arg(long, value_name = "NAME", value_parser = kind)]
+    kind: Option<Kind>,
+    /// This class of faults is on in every seed; it may break promises
+    #[arg(long = "fault", value_name = "NAME", value_parser = fault)]
+    faults: Vec<Fault>,
+    /// Put every seed into this world, whose faults may break promises
+    #[arg(long, value_name = "NAME", value_parser = scenario)]
+    scenario: Option<&'static Scenario>,
+    /// Write the holds of the seeds for redlatch timeline
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Write them for the judge of cargo xtask check histories
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Run with a planted fault
+    #[arg(long, value_name = "NAME")]
+    mutant: Option<String>,
+    /// Hunt every planted fault, each for 2000 seeds; one that is not found is a failure
+    #[arg(long)]
     mutants: bool,
-    expected: bool,
+    /// Hunt each for N seeds; those that are known to need more are left out below 2000
+    #[arg(long, value_name = "N", default_value_t = HUNTED)]
+    at_most: u64,
+    /// Run 500 seeds (or --seeds) of each scenario that the library has to pass
+    #[arg(long)]
     scenarios: bool,
+    /// Explore all orders of events in the small worlds, in which so many ticks pass
+    #[arg(long, value_name = "TICKS")]
     small: Option<u8>,
+    /// Run 500 seeds (or --seeds) of each fault after which two holders are expected, and look for
+    /// them and for late writes that the token stops
+    #[arg(long)]
+    expected: bool,
+    #[arg(skip)]
+    options: Options,
 }
-
-/// The help text.
-pub const USAGE: &str = "\
-usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--record FILE] [--history FILE] [--mutant NAME | --mutants [--at-most N] | --expected | --scenarios | --small TICKS [--mutants]]
-
-  --seeds N     runs N seeds, 1000 by default
-  --seed S      starts with seed S; without --seeds it runs that one and tells its story
-  --kind NAME   all seeds work on this kind, such as lock or latch; without it each seed draws its own
-  --fault NAME  this class of faults is on in every seed; it may break promises
-  --scenario NAME puts every seed into this world, whose faults may break promises
-  --record FILE writes the holds of the seeds for redlatch timeline
-  --history FILE writes them for the judge of cargo xtask check histories
-  --mutant NAME runs with a planted fault
-  --mutants     hunts every planted fault, each for 2000 seeds; one that is not found is a failure
-  --at-most N   hunts each for N seeds; those that are known to need more are left out below 2000
-  --scenarios   runs 500 seeds (or --seeds) of each scenario that the library has to pass
-  --small TICKS explores all orders of events in the small worlds, in which so many ticks pass
-  --expected    runs 500 seeds (or --seeds) of each fault after which two holders are expected, and looks for them and for late writes that the token stops";
 
 /// The number of seeds for which a planted fault is hunted.
 const HUNTED: u64 = 2000;
@@ -53,100 +71,46 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// Returns a description of the wrong argument.
-    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut parsed = Self {
-            first: 0,
-            seeds: None,
-            at_most: HUNTED,
-            options: Options::default(),
-            mutants: false,
-            expected: false,
-            scenarios: false,
-            small: None,
+    /// Returns a description of a wrong argument. The process ends if it is no argument at all.
+    pub fn read() -> Result<Self, String> {
+        let mut args = Self::parse();
+        args.options = args.options()?;
+        Ok(args)
+    }
+
+    /// Returns the options of each seed. A planted fault selects its kind and its scenario, unless
+    /// other arguments do.
+    fn options(&self) -> Result<Options, String> {
+        let create = |path: &PathBuf| match File::create(path) {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => Err(format!("{}: {error}", path.display())),
         };
-        let mut seed = None;
-        while let Some(arg) = args.next() {
-            let (name, inline) = match arg.split_once('=') {
-                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-                None => (arg, None),
-            };
-            let mut value = || {
-                inline
-                    .clone()
-                    .or_else(|| args.next())
-                    .ok_or_else(|| format!("{name} needs a value"))
-            };
-            if name == "--seed" {
-                seed = Some(number(&value()?)?);
-            } else {
-                parsed.set(&name, value)?;
-            }
+        let many = self.mutants || self.expected || self.scenarios;
+        let mut options = Options {
+            faults: self.faults.clone(),
+            kind: self.kind,
+            scenario: self.scenario,
+            told: self.first.is_some() && self.seeds.is_none() && !many,
+            record: self.record.as_ref().map(create).transpose()?,
+            history: self.history.as_ref().map(create).transpose()?,
+            ..Options::default()
+        };
+        if let Some(name) = &self.mutant {
+            let found = mutants::find(name);
+            let (kind, mutant) = found.ok_or_else(|| format!("no mutant {name:?}"))?;
+            mutant.check()?;
+            options.kind.get_or_insert(kind);
+            options.scenario = options
+                .scenario
+                .or_else(|| mutant.within.and_then(scenarios::find));
+            options.faults.extend(mutant.under);
+            options.mutant = Some(mutant);
         }
-        if parsed.mutants && parsed.seeds.is_some() {
-            return Err("--mutants takes --at-most instead of --seeds".to_owned());
-        }
-        parsed.first = seed.unwrap_or(0);
-        let many = parsed.mutants || parsed.expected || parsed.scenarios;
-        if seed.is_some() && parsed.seeds.is_none() && !many {
-            parsed.options.told = true;
-            parsed.seeds = Some(1);
-        }
-        Ok(parsed)
+        Ok(options)
     }
 
-    /// Applies the argument `name`. Arguments with a value take it from `value`.
-    fn set(
-        &mut self,
-        name: &str,
-        mut value: impl FnMut() -> Result<String, String>,
-    ) -> Result<(), String> {
-        match name {
-            "--seeds" => self.seeds = Some(number(&value()?)?),
-            "--at-most" => self.at_most = number(&value()?)?,
-            "--kind" => {
-                let all = KINDS.iter().map(|kind| kind.name);
-                let kind = known("kind", &value()?, workload::find, all)?;
-                self.options.kind = Some(kind);
-            }
-            "--fault" => {
-                let all = Fault::ALL.iter().map(|fault| fault.name());
-                let fault = known("fault", &value()?, Fault::find, all)?;
-                self.options.faults.push(fault);
-            }
-            "--scenario" => {
-                let all = scenarios::all().map(|scenario| scenario.name);
-                let scenario = known("scenario", &value()?, scenarios::find, all)?;
-                self.options.scenario = Some(scenario);
-            }
-            "--mutant" => self.plant(&value()?)?,
-            "--record" => self.options.record = Some(create(&value()?)?),
-            "--history" => self.options.history = Some(create(&value()?)?),
-            "--mutants" => self.mutants = true,
-            "--expected" => self.expected = true,
-            "--scenarios" => self.scenarios = true,
-            "--small" => {
-                let ticks = number(&value()?)?;
-                self.small = Some(u8::try_from(ticks).map_err(|_| format!("{ticks} ticks"))?);
-            }
-            "--help" | "-h" => return Err("the simulator".to_owned()),
-            _ => return Err(format!("unknown argument {name}")),
-        }
-        Ok(())
-    }
-
-    /// Plants the fault called `name`. It selects its kind and its scenario, unless earlier
-    /// arguments did.
-    fn plant(&mut self, name: &str) -> Result<(), String> {
-        let (kind, mutant) = mutants::find(name).ok_or_else(|| format!("no mutant {name:?}"))?;
-        mutant.check()?;
-        self.options.kind.get_or_insert(kind);
-        if let Some(scenario) = mutant.within.and_then(scenarios::find) {
-            self.options.scenario.get_or_insert(scenario);
-        }
-        self.options.faults.extend(mutant.under);
-        self.options.mutant = Some(mutant);
-        Ok(())
+    fn first(&self) -> u64 {
+        self.first.unwrap_or(0)
     }
 
     /// Returns the command that runs one of these seeds again and prints its story.
@@ -168,9 +132,19 @@ impl Args {
     }
 }
 
-fn create(path: &str) -> Result<Arc<File>, String> {
-    let file = File::create(path).map_err(|error| format!("{path}: {error}"))?;
-    Ok(Arc::new(file))
+fn kind(name: &str) -> Result<Kind, String> {
+    let all = KINDS.iter().map(|kind| kind.name);
+    known("kind", name, workload::find, all)
+}
+
+fn fault(name: &str) -> Result<Fault, String> {
+    let all = Fault::ALL.iter().map(|fault| fault.name());
+    known("fault", name, Fault::find, all)
+}
+
+fn scenario(name: &str) -> Result<&'static Scenario, String> {
+    let all = scenarios::all().map(|scenario| scenario.name);
+    known("scenario", name, scenarios::find, all)
 }
 
 /// Finds the `what` called `name`. The error lists `all` names.
@@ -213,7 +187,7 @@ pub fn main(args: &Args) -> ExitCode {
 }
 
 fn tell(args: &Args) -> bool {
-    let report = run(args.first, &args.options);
+    let report = run(args.first(), &args.options);
     for line in &report.story {
         println!("{line}");
     }
@@ -226,12 +200,19 @@ fn tell(args: &Args) -> bool {
 }
 
 fn run_seeds(args: &Args) -> bool {
-    let sum = batch::seeds(args.first, args.seeds.unwrap_or(1000), &args.options, false);
+    let sum = batch::seeds(
+        args.first(),
+        args.seeds.unwrap_or(1000),
+        &args.options,
+        false,
+    );
     println!("{sum}");
     if args.options.mutant.is_none() {
         // `cargo xtask evidence` reads the line.
         let scenario = args.options.scenario.map(|scenario| scenario.name);
-        let totals = json!({"record": "seeds", "scenario": scenario, "kinds": sum.kinds});
+        let kinds = sum.kinds.iter().map(|(kind, tally)| (kind, tally.totals()));
+        let kinds: BTreeMap<_, _> = kinds.collect();
+        let totals = json!({"record": "seeds", "scenario": scenario, "kinds": kinds});
         println!("{totals}");
     }
     let lacking = sum.lacking(&args.options);
@@ -297,7 +278,7 @@ fn hunt_mutants(args: &Args) -> bool {
     let most = args.at_most;
     let mut survivors = Vec::new();
     for &(kind, mutant) in &hunted {
-        let end = match batch::hunt(kind, mutant, args.first, most) {
+        let end = match batch::hunt(kind, mutant, args.first(), most) {
             Some(report) => {
                 let violation = &report.violations[0];
                 let (promise, what) = (violation.promise, &violation.what);
@@ -326,15 +307,12 @@ fn hunt_mutants(args: &Args) -> bool {
 fn expect(args: &Args) -> bool {
     Fault::EXPECTED.into_iter().all(|fault| {
         let options = Options { faults: vec![fault], ..args.options.clone() };
-        let sum = batch::seeds(args.first, args.seeds.unwrap_or(500), &options, false);
-        println!("{}: two holders in {} of {} seeds, {} late writes stopped by the token, {} violations of anything else", fault.name(), sum.two_holders, sum.seeds, sum.tally.stopped, sum.broken.len());
+        let sum = batch::seeds(args.first(), args.seeds.unwrap_or(500), &options, false);
+        let tally = sum.tally();
+        println!("{}: two holders in {} of {} seeds, {} late writes stopped by the token, {} violations of anything else", fault.name(), tally.two_holders, tally.seeds, tally.stopped, tally.broken);
         for report in sum.broken.iter().take(5) {
             println!("  seed {}: {} {}", report.seed, report.violations[0].promise, report.violations[0].what);
         }
-        sum.two_holders > 0 && sum.tally.stopped > 0 && sum.broken.is_empty()
+        tally.two_holders > 0 && tally.stopped > 0 && sum.broken.is_empty()
     })
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text:?} is no number"))
 }

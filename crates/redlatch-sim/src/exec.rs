@@ -6,7 +6,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
@@ -48,28 +48,20 @@ struct Task {
 }
 
 /// The state of a process.
-#[derive(Default)]
 struct Proc {
     fate: Fate,
-    parked: Vec<usize>,
-    pauses: Pauses,
+    /// The time at which it began to run or to pause.
+    since: u64,
+    /// The µs of its former pauses.
+    paused: u64,
+    parked: BTreeSet<usize>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    #[default]
     Running,
-    Paused(u64),
+    Paused,
     Dead,
-}
-
-/// The pauses of a process, and the start of its current run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pauses {
-    /// Microseconds in total, including the current pause.
-    pub total: u64,
-    /// The time at which it last began to run; `None` while it is paused or dead.
-    pub running_since: Option<u64>,
 }
 
 enum Due {
@@ -127,11 +119,10 @@ impl Exec {
         let now = self.now();
         let mut state = self.state();
         state.procs.push(Proc {
-            pauses: Pauses {
-                total: 0,
-                running_since: Some(now),
-            },
-            ..Proc::default()
+            fate: Fate::Running,
+            since: now,
+            paused: 0,
+            parked: BTreeSet::new(),
         });
         state.procs.len() - 1
     }
@@ -146,7 +137,6 @@ impl Exec {
         let id = state.tasks.len();
         let waker = Arc::new(TaskWaker {
             id,
-            queued: AtomicBool::new(true),
             ready: Arc::clone(&self.ready),
         });
         state.tasks.push(Some(Task {
@@ -193,8 +183,7 @@ impl Exec {
         let mut state = self.state();
         let proc = &mut state.procs[proc];
         if proc.fate == Fate::Running {
-            proc.fate = Fate::Paused(now);
-            proc.pauses.running_since = None;
+            (proc.fate, proc.since) = (Fate::Paused, now);
         }
     }
 
@@ -203,10 +192,9 @@ impl Exec {
         let now = self.now();
         let mut state = self.state();
         let proc = &mut state.procs[proc];
-        if let Fate::Paused(since) = proc.fate {
-            proc.fate = Fate::Running;
-            proc.pauses.total += now - since;
-            proc.pauses.running_since = Some(now);
+        if proc.fate == Fate::Paused {
+            proc.paused += now - proc.since;
+            (proc.fate, proc.since) = (Fate::Running, now);
             let parked = std::mem::take(&mut proc.parked);
             drop(state);
             lock(&self.ready).extend(parked);
@@ -218,7 +206,6 @@ impl Exec {
         let mut state = self.state();
         state.procs[proc].fate = Fate::Dead;
         state.procs[proc].parked.clear();
-        state.procs[proc].pauses.running_since = None;
         let mut dead = Vec::new();
         for slot in &mut state.tasks {
             if slot.as_ref().is_some_and(|task| task.proc == proc) {
@@ -239,15 +226,19 @@ impl Exec {
         self.state().procs[proc].fate != Fate::Dead
     }
 
-    /// Returns the pauses of a process.
-    pub fn pauses(&self, proc: ProcId) -> Pauses {
-        let state = self.state();
-        let proc = &state.procs[proc];
-        let mut pauses = proc.pauses;
-        if let Fate::Paused(since) = proc.fate {
-            pauses.total += self.now() - since;
+    /// Returns the µs of all pauses of a process, including the current one.
+    pub fn paused(&self, proc: ProcId) -> u64 {
+        let proc = &self.state().procs[proc];
+        match proc.fate {
+            Fate::Paused => proc.paused + self.now() - proc.since,
+            _ => proc.paused,
         }
-        pauses
+    }
+
+    /// Returns the time at which a process last began to run; `None` while it is paused or dead.
+    pub fn running_since(&self, proc: ProcId) -> Option<u64> {
+        let proc = &self.state().procs[proc];
+        (proc.fate == Fate::Running).then_some(proc.since)
     }
 
     /// Performs one step: polls one ready task, or advances the time to the next event or timer.
@@ -306,23 +297,19 @@ impl Exec {
     /// Polls a task; `false` if it is gone or its process does not run.
     fn poll(&self, id: usize) -> bool {
         let mut state = self.state();
-        let Some(task) = state.tasks[id].as_mut() else {
+        let State { tasks, procs, .. } = &mut *state;
+        let Some(task) = tasks[id].as_mut() else {
             return false;
         };
-        let proc = task.proc;
-        if let Fate::Paused(_) = state.procs[proc].fate {
-            state.procs[proc].parked.push(id);
+        if procs[task.proc].fate == Fate::Paused {
+            procs[task.proc].parked.insert(id);
             return false;
         }
-        let Some(task) = state.tasks[id].as_mut() else {
-            return false;
-        };
         // The poll may call back into the executor and needs its lock, so the future is taken out.
         let (Some(mut future), waker) = (task.future.take(), Arc::clone(&task.waker)) else {
             return false;
         };
         drop(state);
-        waker.queued.store(false, Ordering::Relaxed);
         // Each poll takes time, so tasks cannot loop for ever at one instant.
         self.now.fetch_add(1, Ordering::Relaxed);
         let waker = Waker::from(waker);
@@ -359,7 +346,6 @@ impl fmt::Debug for Exec {
 
 struct TaskWaker {
     id: usize,
-    queued: AtomicBool,
     ready: Arc<Mutex<Ready>>,
 }
 
@@ -369,9 +355,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::Relaxed) {
-            lock(&self.ready).insert(self.id);
-        }
+        lock(&self.ready).insert(self.id);
     }
 }
 

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use redlatch_sim::cli;
 
 fn main() -> ExitCode {
-    match cli::Args::parse(std::env::args().skip(1)) {
+    match cli::Args::read() {
         Ok(args) => cli::main(&args),
         Err(message) => {
-            eprintln!("{message}\n\n{}", cli::USAGE);
+            eprintln!("{message}");
             ExitCode::from(2)
         }
     }

@@ -160,7 +160,7 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
 
 /// Makes a mutant of a script in which the first text is replaced by the second.
 macro_rules! script {
-    ($name:literal, $source:expr, $from:literal => $to:literal) => {
+    ($name:expr, $source:expr, $from:literal => $to:literal) => {
         $crate::mutants::mutant($name, $crate::mutants::What::Script(&$source, $from, $to))
     };
 }

@@ -95,6 +95,25 @@ impl<'a> Ran<'a> {
         (self.verdict() == "struck").then(|| (self.arg(2), numbers.collect()))
     }
 
+    /// Returns the grants that a script has made on behalf of waiters: three items of the reply for
+    /// each, `granted`, the attempt and `g<nonce>.<token>.<ends>.…`.
+    pub fn given(&self) -> impl Iterator<Item = Given<'_>> {
+        let asks = ["/acquire", "/read", "/write"];
+        let tells = !asks.iter().any(|asks| self.source.name.ends_with(asks));
+        let items = if tells { self.items.len() } else { 0 };
+        let first = (3..=items).find(|&at| self.text(at) == Some("granted"));
+        let all = first.into_iter().flat_map(|first| (first..).step_by(3));
+        all.map_while(move |at| {
+            let mut numbers = self.text(at + 2)?.split('.').skip(1).map(str::parse::<u64>);
+            let mut number = || numbers.next()?.ok();
+            Some(Given {
+                attempt: self.text(at + 1)?,
+                token: number()?,
+                ends: number()?,
+            })
+        })
+    }
+
     /// Returns the number of keys.
     pub const fn keys(&self) -> usize {
         self.keys
@@ -130,6 +149,17 @@ impl<'a> Ran<'a> {
     pub fn verdict(&self) -> &str {
         self.text(2).unwrap_or_default()
     }
+}
+
+/// A grant that a script has made on behalf of a waiter.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The waiter's attempt.
+    pub attempt: &'a str,
+    /// The token of the hold.
+    pub token: u64,
+    /// The end of the hold, in ms of the server.
+    pub ends: u64,
 }
 
 impl fmt::Display for Ran<'_> {
@@ -182,44 +212,33 @@ const CLIENT: usize = 32;
 
 /// An action of the server, in terms that all kinds share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub struct Seen {
+    /// The name.
+    pub name: usize,
+    /// The action.
+    pub act: Act,
+    /// The attempt. Of a renewed or forced hold, the identity of the hold within the name.
+    pub id: String,
+}
+
+/// What the server has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
     /// An attempt was granted the name, or a part of it.
-    Granted {
-        /// The name.
-        name: usize,
-        /// The attempt.
-        attempt: String,
-    },
+    Granted,
     /// Another owner's release, or the like, has granted the name to a waiter. The request may be
     /// old: the waiter's registration is a standing order.
-    Given {
-        /// The name.
-        name: usize,
-        /// The waiter's attempt.
-        attempt: String,
-    },
+    Given,
     /// A hold was renewed.
-    Renewed {
-        /// The name.
-        name: usize,
-        /// The hold, with the identity of [`Guard::hold`](crate::workload::Guard::hold).
-        hold: String,
-    },
-    /// The hold of an attempt has ended, and the attempt must not acquire again.
+    Renewed,
+    /// The hold of an attempt has ended, and the attempt must not acquire again. The attempt is
+    /// empty if only a waiter was removed.
     Ended {
-        /// The name.
-        name: usize,
-        /// The attempt; empty if only a waiter was removed.
-        attempt: String,
         /// Whether a waiter can now acquire the name.
         freed: bool,
     },
     /// A hold was ended by force, or its renewal was forbidden.
     Forced {
-        /// The name.
-        name: usize,
-        /// The hold.
-        hold: String,
         /// Whether the hold has ended. Otherwise only its renewal is forbidden.
         ended: bool,
         /// Whether a waiter can now acquire the name.
@@ -228,28 +247,9 @@ pub enum Seen {
 }
 
 impl Seen {
-    pub(crate) fn granted(name: usize, attempt: &str) -> Self {
-        let attempt = attempt.to_owned();
-        Self::Granted { name, attempt }
-    }
-
-    pub(crate) fn given(name: usize, attempt: &str) -> Self {
-        let attempt = attempt.to_owned();
-        Self::Given { name, attempt }
-    }
-
-    pub(crate) fn renewed(name: usize, hold: impl Into<String>) -> Self {
-        let hold = hold.into();
-        Self::Renewed { name, hold }
-    }
-
-    pub(crate) fn ended(name: usize, attempt: &str, freed: bool) -> Self {
-        let attempt = attempt.to_owned();
-        Self::Ended {
-            name,
-            attempt,
-            freed,
-        }
+    pub(crate) fn new(name: usize, act: Act, id: impl Into<String>) -> Self {
+        let id = id.into();
+        Self { name, act, id }
     }
 }
 

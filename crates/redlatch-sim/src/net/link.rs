@@ -31,7 +31,6 @@ pub(super) struct Link {
     pub(super) accept: Option<oneshot::Sender<Result<(), String>>>,
     pub(super) pending: BTreeMap<u64, oneshot::Sender<Vec<Outcome>>>,
     pub(super) pushes: Option<mpsc::UnboundedSender<Push>>,
-    pub(super) receiver: Option<mpsc::UnboundedReceiver<Push>>,
     pub(super) upward: Way,
     pub(super) downward: Way,
     pub(super) requests: u64,

@@ -11,12 +11,11 @@ use redlatch_core::{
     runtime::{Command, Reply, ServerError, Value},
 };
 
-use super::{Downward, Net, State, moving::Moving};
+use super::{Net, State, moving::Moving};
 use crate::{
     names::label,
     plan::{Finding, Group},
     server::Server,
-    world::Event,
 };
 
 /// The number of a server that clients dial, or of a sentinel.
@@ -208,24 +207,8 @@ impl Net {
         }
         state.masters.health[master] = Health::Down(death);
         state.masters.last_death = self.exec.now();
-        for id in 0..state.conns.len() {
-            if state.conns[id].master != master {
-                continue;
-            }
-            let delay = state.delay();
-            let link = &mut state.conns[id];
-            link.upward.limit = Some(link.upward.arrived);
-            let (node, session) = (link.node, link.session.take());
-            let told = link.open && !link.severed && death == Death::Process;
-            link.severed = true;
-            if told {
-                let at = self.exec.now() + delay;
-                self.exec.schedule(at, Event::Down(id, Downward::Closed));
-            }
-            if let Some(session) = session {
-                state.servers[node].close(session);
-            }
-        }
+        let told = death == Death::Process;
+        self.sever(&mut state, |link| link.master == master, told);
         true
     }
 

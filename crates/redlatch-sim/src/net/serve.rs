@@ -10,9 +10,7 @@ use super::{
     link::Link,
     refusals::{self, Strange},
 };
-use crate::{
-    exec::ProcId, faults::Fault, mutants::What, scripts::keys_of, server::Server, world::Event,
-};
+use crate::{exec::ProcId, faults::Fault, mutants::What, scripts::keys_of, world::Event};
 
 /// A request that the network has doubled.
 #[derive(Debug)]
@@ -134,10 +132,7 @@ impl Net {
             None => state.redirect(id, command, now),
         };
         let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
-        self.replicate(state, node, Some(id));
-        let clock = state.servers[node].time(now).micros();
-        self.watch.served((proc, sent), (command, &reply), clock);
-        self.check_end(&state.servers[node], command, now);
+        self.executed(state, node, Some(id), (proc, sent), (command, &reply));
         let reply = match state.planted {
             Some(What::DropsRefused) => {
                 refusals::taken_for_done(command, reply, state.servers[node].time(now))
@@ -175,13 +170,32 @@ impl Net {
         });
         let session = state.servers[node].open(SessionKind::Command);
         let reply = state.servers[node].execute(session, &copy.command, now);
-        self.replicate(&mut state, node, None);
-        let clock = state.servers[node].time(now).micros();
-        self.watch
-            .served((proc, copy.sent), (&copy.command, &reply), clock);
-        self.check_end(&state.servers[node], &copy.command, now);
+        let call = (&copy.command, &reply);
+        self.executed(&mut state, node, None, (proc, copy.sent), call);
         self.deliver(&mut state, node);
         state.servers[node].close(session);
+    }
+
+    /// Shows a command to replicas and to the observer. Checks P6: every key that a script may have
+    /// written has an expiry.
+    fn executed(
+        &self,
+        state: &mut State,
+        node: usize,
+        id: Option<ConnId>,
+        sender: (ProcId, u64),
+        (command, reply): (&Command, &Reply),
+    ) {
+        self.replicate(state, node, id);
+        let server = &state.servers[node];
+        let time = server.time(self.exec.now());
+        self.watch.served(sender, (command, reply), time.micros());
+        for key in keys_of(command).into_iter().flatten() {
+            if let Some(ttl) = server.ttl(key, time) {
+                let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+                self.watch.lives(&String::from_utf8_lossy(key), ttl);
+            }
+        }
     }
 
     /// Sends a part of the replies to a pipeline before its connection breaks.
@@ -198,17 +212,6 @@ impl Net {
             *outcome = Outcome::Unknown("the connection broke".to_owned());
         }
         self.post_down(state, id, Downward::Reply(request, outcomes));
-    }
-
-    /// Checks P6: every key that a script may have written has an expiry.
-    fn check_end(&self, server: &Server, command: &Command, now: u64) {
-        let time = server.time(now);
-        for key in keys_of(command).into_iter().flatten() {
-            if let Some(ttl) = server.ttl(key, time) {
-                let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-                self.watch.lives(&String::from_utf8_lossy(key), ttl);
-            }
-        }
     }
 
     /// Forwards the pushes of a server, and its messages to the other nodes of its cluster.

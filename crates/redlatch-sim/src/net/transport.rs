@@ -38,7 +38,7 @@ impl SimTransport {
 #[async_trait]
 impl Transport for SimTransport {
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
-        let (conn, accepted) = {
+        let (conn, accepted, receiver) = {
             let mut state = self.net.state();
             let (accept, accepted) = oneshot::channel();
             let (pushes, receiver) = mpsc::unbounded_channel();
@@ -64,7 +64,6 @@ impl Transport for SimTransport {
                 accept: Some(accept),
                 pending: BTreeMap::new(),
                 pushes: Some(pushes),
-                receiver: Some(receiver),
                 upward: way,
                 downward: way,
                 requests: 0,
@@ -79,19 +78,18 @@ impl Transport for SimTransport {
                 net: Arc::clone(&self.net),
                 id,
             };
-            (conn, accepted)
+            (conn, accepted, receiver)
         };
         let answer = accepted.await.unwrap_or_else(|_| Err("reset".to_owned()));
-        let receiver = self.net.state().conns[conn.id].receiver.take();
-        match (answer, receiver) {
-            (Ok(()), Some(receiver)) => Ok(Dialed {
+        match answer {
+            Ok(()) => Ok(Dialed {
                 conn: Arc::new(conn),
                 pushes: Box::new(SimPushes(receiver)),
                 protocol: Protocol::Resp3,
             }),
-            (answer, _) => Err(DialError {
+            refused => Err(DialError {
                 kind: DialErrorKind::Unreachable,
-                message: format!("the server cannot be reached: {answer:?}"),
+                message: format!("the server cannot be reached: {refused:?}"),
             }),
         }
     }

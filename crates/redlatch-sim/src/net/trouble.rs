@@ -3,7 +3,7 @@
 use redlatch_core::runtime::Purpose;
 use redlatch_embedded::engine::Snapshot;
 
-use super::{ConnId, Downward, Net, State, Upward};
+use super::{ConnId, Downward, Net, State, Upward, link::Link};
 use crate::{
     exec::ProcId,
     faults::{Fault, Faults},
@@ -118,18 +118,26 @@ impl Net {
     /// Breaks all connections of a server.
     pub(super) fn disconnect(&self, state: &mut State, node: usize) {
         state.inbox[node].clear();
+        self.sever(state, |link| link.node == node, true);
+    }
+
+    /// Breaks connections. Their data on the way is lost, and clients may be told.
+    pub(super) fn sever(&self, state: &mut State, hit: impl Fn(&Link) -> bool, told: bool) {
         for id in 0..state.conns.len() {
-            if state.conns[id].node != node {
+            if !hit(&state.conns[id]) {
                 continue;
             }
             let delay = state.delay();
             let link = &mut state.conns[id];
-            link.session = None;
+            let (node, session) = (link.node, link.session.take());
             link.waiting = None;
             link.upward.limit = Some(link.upward.arrived);
-            if link.open && !link.severed {
-                link.severed = true;
+            if told && link.open && !link.severed {
                 self.exec.after(delay, Event::Down(id, Downward::Closed));
+            }
+            link.severed = true;
+            if let Some(session) = session {
+                state.servers[node].close(session);
             }
         }
     }

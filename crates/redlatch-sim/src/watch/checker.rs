@@ -1,17 +1,11 @@
 //! The interface between the observer and its checkers.
 
-use std::{any::Any, collections::BTreeMap, fmt};
+use std::{any::Any, fmt};
 
 use redlatch_core::LossCause;
 
 use super::{
-    exclusion::Exclusion,
-    handoff::HandOff,
-    history::Holds,
-    lateness::Lateness,
-    notice::Notice,
     record::Record,
-    token::Tokens,
     view::{Call, Claim, View},
 };
 use crate::{
@@ -91,6 +85,14 @@ pub enum Event<'a> {
 }
 
 impl<'a> Event<'a> {
+    /// Returns a script that the server has run, its name, and the server's time in ms.
+    pub fn ran(&self) -> Option<(&'a Ran<'a>, usize, u64)> {
+        match *self {
+            Event::Ran { ran, .. } => Some((ran, ran.name()?, ran.number(1)?)),
+            _ => None,
+        }
+    }
+
     /// Returns the process, the name and the action that a worker of this kind reports.
     pub fn deed<D: 'static>(&self) -> Option<(ProcId, usize, &'a D)> {
         match *self {
@@ -98,22 +100,4 @@ impl<'a> Event<'a> {
             _ => None,
         }
     }
-}
-
-/// Returns the checkers of the promises that all kinds share.
-pub(super) fn general(names: usize) -> Vec<Box<dyn Checker>> {
-    vec![
-        Box::new(Tokens {
-            owners: vec![BTreeMap::new(); names],
-        }),
-        Box::new(Exclusion {
-            crowded: vec![false; names],
-        }),
-        Box::<Notice>::default(),
-        Box::<Lateness>::default(),
-        Box::new(HandOff {
-            freed: vec![None; names],
-        }),
-        Box::<Holds>::default(),
-    ]
 }

@@ -1,16 +1,13 @@
 //! The observer: it sees all events, does not take part, and reports which promise was broken when.
 //!
-//! Each checker has its own file. The checkers in `checker` cover the promises that all kinds
-//! share. A kind adds its own with [`Workload::checkers`](crate::workload::Workload::checkers).
+//! The checkers in `promises` and `notice` cover the promises that all kinds share. A kind adds its
+//! own with [`Workload::checkers`](crate::workload::Workload::checkers).
 
 mod checker;
-mod exclusion;
-mod handoff;
 mod history;
-mod lateness;
 mod notice;
+mod promises;
 mod record;
-mod token;
 mod view;
 
 use std::{
@@ -27,7 +24,7 @@ use redlatch_core::{
 pub use self::{
     checker::{Checker, Event},
     history::History,
-    record::{Broken, Lists, Record, Story, Tally, Violation},
+    record::{Broken, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
 use crate::{
@@ -36,7 +33,7 @@ use crate::{
     names::label,
     plan::Plan,
     scripts::Ran,
-    workload::Kind,
+    workload::{self, Kind},
     world::{Options, Report},
 };
 
@@ -71,7 +68,7 @@ impl Watch {
         let names = plan.names;
         let scenario = options.scenario;
         let conditions = Conditions::of(faults, scenario);
-        let mut checkers = checker::general(names);
+        let mut checkers = promises::checkers(names);
         checkers.extend((kind.checkers)(names));
         let history = History::new(options.history.as_ref(), seed, kind.name, &conditions);
         let state = State {
@@ -92,29 +89,24 @@ impl Watch {
 
     /// Adds a line to the story, if it is recorded.
     pub fn say(&self, text: impl FnOnce() -> String) {
-        let now = self.exec.now();
-        self.state().record.story.say(now, text);
+        self.state().record.say(text);
     }
 
     /// Gives a client's identity a readable name.
     pub fn call_by(&self, id: &str, name: &str) {
-        self.state().record.story.call_by(id, name);
+        self.state().record.call_by(id, name);
     }
 
     /// Counts a fault.
     pub fn fault(&self, fault: Fault, text: impl FnOnce() -> String) {
-        let at = self.exec.now();
         let record = &mut self.state().record;
         *record.tally.faults.entry(fault).or_default() += 1;
-        record
-            .story
-            .say(at, || format!("*** {}: {}", fault.name(), text()));
+        record.say(|| format!("*** {}: {}", fault.name(), text()));
     }
 
     /// Records a broken promise.
     pub fn violate(&self, promise: &'static str, what: String) {
-        let now = self.exec.now();
-        self.state().record.violate(promise, now, what);
+        self.state().record.violate(promise, what);
     }
 
     /// Records the start of an acquisition.
@@ -124,7 +116,7 @@ impl Watch {
         let call = Call {
             proc,
             name,
-            since: self.exec.now(),
+            since: state.view.now,
             waits,
             acked: state.view.acked[name],
         };
@@ -143,12 +135,12 @@ impl Watch {
         let id = state.number();
         let (name, token) = (claim.name, claim.token);
         state.record.tally.grants += 1;
-        state.record.story.say(claim.delivered, || {
+        state.record.say(|| {
             let (who, hold) = (&claim.who, &claim.hold);
             format!("{who} has {} as {hold}", label(name))
         });
         state.view.claims.insert(id, claim);
-        state.note(&self.exec, |view| {
+        state.note(|view| {
             view.claims.get(&id).map(|claim| Event::Delivered {
                 claim,
                 call: view.calls.get(&call),
@@ -164,7 +156,7 @@ impl Watch {
         let mut state = self.state();
         let gone = state.view.claims.remove(&id);
         if let Some(claim) = &gone {
-            state.note(&self.exec, |_| Some(Event::Left { name: claim.name }));
+            state.note(|_| Some(Event::Left { name: claim.name }));
         }
     }
 
@@ -185,7 +177,6 @@ impl Watch {
 
     /// Records that `lost()` of a guard resolved.
     pub fn told(&self, id: Id, cause: LossCause) {
-        let now = self.exec.now();
         let mut guard = self.state();
         let state = &mut *guard;
         let Some(claim) = state.view.claims.get_mut(&id) else {
@@ -193,11 +184,11 @@ impl Watch {
         };
         claim.told = true;
         state.record.tally.losses += 1;
-        state.record.story.say(now, || {
+        state.record.say(|| {
             let (who, name) = (&claim.who, label(claim.name));
             format!("{who} is told that it lost {name}: {cause}")
         });
-        state.note(&self.exec, |view| {
+        state.note(|view| {
             let claim = view.claims.get(&id)?;
             Some(Event::Told { claim, cause })
         });
@@ -206,11 +197,10 @@ impl Watch {
     /// Records a holder's write to the resource that the name protects. It is `rightful` if its
     /// guard has just passed its check. Returns whether the register accepted the write.
     pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
-        let now = self.exec.now();
         let state = &mut *self.state();
         let fence = state.fences[name];
         let taken = token >= fence;
-        state.record.story.say(now, || {
+        state.record.say(|| {
             let verdict = if taken { "taken" } else { "refused" };
             let name = label(name);
             format!("{who}'s write to {name} with token {token} is {verdict}")
@@ -224,7 +214,7 @@ impl Watch {
                     "{who} holds {} rightfully with token {token}, and its write is refused: {fence} has been there",
                     label(name)
                 );
-                state.record.violate("P3", now, what);
+                state.record.violate("P3", what);
             }
         }
         taken
@@ -242,10 +232,9 @@ impl Watch {
 
     /// Returns the guards of a hold that are delivered and believed.
     pub fn companions(&self, name: usize, hold: &str) -> BTreeSet<Id> {
-        let now = self.exec.now();
         let view = &self.state().view;
         view.of_name(name)
-            .filter(|(_, claim)| &*claim.hold == hold && claim.believes(now))
+            .filter(|(_, claim)| &*claim.hold == hold && claim.believes(view.now))
             .map(|(id, _)| id)
             .collect()
     }
@@ -259,21 +248,21 @@ impl Watch {
     pub fn copied(&self) -> u64 {
         let mut state = self.state();
         let copy = state.number();
-        state.note(&self.exec, |_| Some(Event::Copied { copy }));
+        state.note(|_| Some(Event::Copied { copy }));
         copy
     }
 
     /// Passes an event to the checkers.
     pub fn notes(&self, event: Event<'_>) {
-        self.state().note(&self.exec, |_| Some(event));
+        self.state().note(|_| Some(event));
     }
 
     /// Describes the waiting calls: the caller, the name, and the start of the wait.
     pub fn waiting(&self) -> String {
-        let now = self.exec.now();
-        let state = self.state();
-        let calls = state.view.calls.values().map(|call| {
-            let (proc, name, since) = (call.proc, label(call.name), (now - call.since) / 1_000);
+        let view = &self.state().view;
+        let calls = view.calls.values().map(|call| {
+            let (proc, name, since) = (call.proc, label(call.name), view.now - call.since);
+            let since = since / 1_000;
             format!("process {proc} for {name} since {since} ms")
         });
         calls.collect::<Vec<_>>().join(", ")
@@ -286,11 +275,10 @@ impl Watch {
         (command, reply): (&Command, &Reply),
         clock: u64,
     ) {
-        let now = self.exec.now();
         let mut state = self.state();
         let runs = Ran::all(command, reply);
         if runs.is_empty() {
-            state.record.story.say(now, || {
+            state.record.say(|| {
                 // The other arguments may differ between machines.
                 let words = command.args().take(2).map(String::from_utf8_lossy);
                 let words = words.collect::<Vec<_>>().join(" ");
@@ -302,13 +290,12 @@ impl Watch {
             return;
         }
         if runs.len() > 1 {
-            state.record.tally.lists.add(&Lists {
-                calls: 1,
-                largest: runs.len() as u64,
-                entries: runs.len() as u64,
-            });
+            let (tally, entries) = (&mut state.record.tally, runs.len() as u64);
+            tally.lists += 1;
+            tally.entries += entries;
+            tally.largest = tally.largest.max(entries);
             let say = || format!("the server runs a list of {} entries", runs.len());
-            state.record.story.say(now, say);
+            state.record.say(say);
         }
         for ran in &runs {
             self.ran(&mut state, (proc, sent), ran, clock);
@@ -316,9 +303,8 @@ impl Watch {
     }
 
     fn ran(&self, state: &mut State, (proc, sent): (ProcId, u64), ran: &Ran<'_>, clock: u64) {
-        let now = self.exec.now();
-        state.record.story.say(now, || ran.to_string());
-        let seen = (self.kind.seen)(ran);
+        state.record.say(|| ran.to_string());
+        let seen = workload::seen(ran);
         let event = Event::Ran {
             proc,
             ran,
@@ -327,7 +313,7 @@ impl Watch {
             clock,
         };
         state.view.saw(&seen);
-        state.note(&self.exec, |_| Some(event));
+        state.note(|_| Some(event));
     }
 
     /// Checks P6: every key has an expiry at any time, whatever dies. `ttl` is its remaining time
@@ -344,56 +330,55 @@ impl Watch {
 
     /// Records that a process receives messages from now on.
     pub fn subscribed(&self, proc: ProcId) {
-        let now = self.exec.now();
         let view = &mut self.state().view;
         view.subscribed.insert(proc, true);
-        view.resubscribed = now;
+        view.resubscribed = view.now;
     }
 
     /// Records that a process no longer receives messages.
     pub fn unsubscribed(&self, proc: ProcId) {
-        let (now, alive) = (self.exec.now(), self.exec.is_alive(proc));
         let view = &mut self.state().view;
-        if alive {
+        if view.exec.is_alive(proc) {
             view.subscribed.insert(proc, false);
         }
-        view.resubscribed = now;
+        view.resubscribed = view.now;
     }
 
     /// Records that all faults have ended.
     pub fn heals(&self) {
-        let now = self.exec.now();
         let mut state = self.state();
-        state.view.healed = Some(now);
+        state.view.healed = Some(state.view.now);
         let text = || "=== all faults end; everybody has to get on now".to_owned();
-        state.record.story.say(now, text);
+        state.record.say(text);
     }
 
     /// Runs the checks after a step.
     pub fn look(&self) {
         let mut state = self.state();
-        state.note(&self.exec, |_| Some(Event::Stepped));
+        state.note(|_| Some(Event::Stepped));
         if state.view.now >= state.checked + LOOK_EVERY {
             state.checked = state.view.now;
-            state.note(&self.exec, |_| Some(Event::Looked));
+            state.note(|_| Some(Event::Looked));
         }
     }
 
     /// Returns the results of a run of `steps` steps.
     pub fn report(&self, seed: u64, steps: u64) -> Report {
-        let (now, mut state) = (self.exec.now(), self.state());
-        let healed = state.view.healed;
+        let mut state = self.state();
+        let (now, healed) = (state.view.now, state.view.healed);
         let record = &mut state.record;
         Report {
             seed,
             kind: self.kind.name,
             violations: record.violations.clone(),
-            two_holders: record.two_holders,
-            tally: record.tally.clone(),
-            lasted: now,
-            converged: healed.map_or(0, |healed| now - healed),
+            tally: Tally {
+                broken: u64::from(!record.violations.is_empty()),
+                lasted: now,
+                converged: healed.map_or(0, |healed| now - healed),
+                ..record.tally.clone()
+            },
             steps,
-            story: record.story.take(),
+            story: std::mem::take(&mut record.story),
         }
     }
 
@@ -406,19 +391,17 @@ impl Watch {
     /// Records that the run is over and nothing of it is left.
     pub fn over(&self) {
         let mut state = self.state();
-        state.note(&self.exec, |_| Some(Event::Over));
+        state.note(|_| Some(Event::Over));
         if let Some(history) = &mut state.record.history {
             history.over();
         }
     }
 
-    /// Returns the true time in µs.
-    pub fn now(&self) -> u64 {
-        self.exec.now()
-    }
-
+    /// Returns the state, which knows the time.
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        let (now, mut state) = (self.exec.now(), lock(&self.state));
+        (state.view.now, state.record.now) = (now, now);
+        state
     }
 }
 
@@ -428,8 +411,7 @@ impl State {
         self.next
     }
 
-    fn note<'a>(&'a mut self, exec: &Exec, event: impl FnOnce(&'a View) -> Option<Event<'a>>) {
-        self.view.now = exec.now();
+    fn note<'a>(&'a mut self, event: impl FnOnce(&'a View) -> Option<Event<'a>>) {
         let (view, record) = (&self.view, &mut self.record);
         let Some(event) = event(view) else { return };
         for checker in &mut self.checkers {

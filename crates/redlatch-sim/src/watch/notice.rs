@@ -10,7 +10,7 @@ use super::{
     record::Record,
     view::{Call, Claim, GRAIN, View},
 };
-use crate::{names::label, scripts::Seen};
+use crate::{names::label, scripts::Act};
 
 /// Records which holds (name, hold) are lost, and since when.
 #[derive(Debug, Default)]
@@ -55,28 +55,26 @@ impl Checker for Notice {
                 seen, sent, ran, ..
             } => {
                 for seen in seen {
-                    let (name, hold) = match seen {
-                        Seen::Renewed { name, hold } => (name, hold),
-                        Seen::Granted { name, .. } => {
-                            let owner = ran.source.list.map_or(2, |list| list.shared + 1);
-                            self.taken_again(*name, ran.arg(owner));
-                            continue;
-                        }
-                        _ => continue,
-                    };
-                    let hold = Arc::from(hold.as_str());
+                    let (name, hold) = (seen.name, Arc::from(seen.id.as_str()));
+                    if seen.act == Act::Granted {
+                        let owner = ran.source.list.map_or(2, |list| list.shared + 1);
+                        self.taken_again(name, ran.arg(owner));
+                    }
+                    if seen.act != Act::Renewed {
+                        continue;
+                    }
                     // Another master may not know of the force.
                     let known = !view.conditions.expects_trouble && !view.conditions.forks;
-                    if known && view.was_forced(*name, &hold) {
+                    if known && view.was_forced(name, &hold) {
                         let what =
-                            format!("a hold of {} is renewed though it was forced", label(*name));
-                        record.violate("P4", view.now, what);
+                            format!("a hold of {} is renewed though it was forced", label(name));
+                        record.violate("P4", what);
                     }
-                    let told = self.told.get(&(*name, hold));
+                    let told = self.told.get(&(name, hold));
                     if told.is_some_and(|told| sent > told.at + ON_ITS_WAY) {
                         let what =
-                            format!("a hold of {} is renewed though it is lost", label(*name));
-                        record.violate("P4", view.now, what);
+                            format!("a hold of {} is renewed though it is lost", label(name));
+                        record.violate("P4", what);
                     }
                 }
             }
@@ -104,14 +102,14 @@ fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record
     if cause == LossCause::Revoked && !forced && !view.conditions.expects_trouble {
         let what =
             format!("{who} is told that its hold of {name} was ended by force, which nobody did");
-        record.violate("P4", view.now, what);
+        record.violate("P4", what);
     }
     if !claim.renewed || !view.conditions.calm || view.healed.is_some() {
         return;
     }
     if !forced {
         let what = format!("{who} lost a renewed hold of {name} without any fault: {cause}");
-        record.violate("P4", view.now, what);
+        record.violate("P4", what);
     }
     // The server remembers one forced hold per name.
     let latest = view.forced.keys().rfind(|(of, _)| *of == claim.name);
@@ -124,14 +122,14 @@ fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record
     let shown = cause == LossCause::Taken && view.calls.values().any(acquires);
     if is_latest && cause != LossCause::Revoked && !runs_out && !shown {
         let what = format!("{who} lost {name} by force and is told: {cause}");
-        record.violate("P4", view.now, what);
+        record.violate("P4", what);
     }
 }
 
 fn look(view: &View, record: &mut Record) {
     let now = view.now;
     for claim in view.claims.values() {
-        let running = view.exec.pauses(claim.proc).running_since;
+        let running = view.exec.running_since(claim.proc);
         let runs = running.is_some_and(|since| now >= since + GRAIN);
         let Some(until) = claim.valid_until() else {
             continue;
@@ -145,7 +143,7 @@ fn look(view: &View, record: &mut Record) {
             continue;
         };
         let what = format!("{} {broken}: {}", claim.who, label(claim.name));
-        record.violate("P4", now, what);
+        record.violate("P4", what);
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::history::History;
 use crate::{faults::Fault, scenarios::Scenario};
 
@@ -19,9 +21,20 @@ pub struct Violation {
 /// A broken promise and its description.
 pub type Broken = Option<(&'static str, String)>;
 
-/// The sums of a run.
+/// The sums of a run, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// The number of runs.
+    pub seeds: u64,
+    /// The number of runs with broken promises.
+    pub broken: u64,
+    /// The number of runs in which two holders were seen where they are expected.
+    pub two_holders: u64,
+    /// Virtual time in µs.
+    pub lasted: u64,
+    /// The longest convergence of any run, in µs: the time from the end of all faults until every
+    /// worker had acquired every name.
+    pub converged: u64,
     /// The number of delivered guards.
     pub grants: u64,
     /// The number of injected faults, per class.
@@ -30,54 +43,59 @@ pub struct Tally {
     pub stopped: u64,
     /// The number of losses that holders were told.
     pub losses: u64,
-    /// Calls with several entries.
-    pub lists: Lists,
-}
-
-/// The sums of the calls with several entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lists {
-    /// Their number.
-    pub calls: u64,
+    /// The number of calls with several entries.
+    pub lists: u64,
+    /// The number of their entries.
+    pub entries: u64,
     /// The largest number of entries in one.
     pub largest: u64,
-    /// The number of all entries.
-    pub entries: u64,
 }
 
 impl Tally {
-    /// Adds the sums of another run.
+    /// Adds the sums of other runs.
     pub fn add(&mut self, other: &Self) {
+        self.seeds += other.seeds;
+        self.broken += other.broken;
+        self.two_holders += other.two_holders;
+        self.lasted += other.lasted;
+        self.converged = self.converged.max(other.converged);
         self.grants += other.grants;
         self.stopped += other.stopped;
         self.losses += other.losses;
-        self.lists.add(&other.lists);
+        self.lists += other.lists;
+        self.entries += other.entries;
+        self.largest = self.largest.max(other.largest);
         for (&fault, count) in &other.faults {
             *self.faults.entry(fault).or_default() += count;
         }
     }
-}
 
-impl Lists {
-    /// Adds the sums of another run.
-    pub fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.largest = self.largest.max(other.largest);
-        self.entries += other.entries;
+    /// Returns the totals for the page of evidence.
+    pub fn totals(&self) -> Value {
+        json!({
+            "seeds": self.seeds,
+            "micros": self.lasted,
+            "faults": self.faults.values().sum::<u64>(),
+            "grants": self.grants,
+            "broken": self.broken,
+        })
     }
 }
 
 /// The record of one run.
 #[derive(Debug)]
 pub struct Record {
-    /// The story.
-    pub story: Story,
+    /// The true time in µs.
+    pub now: u64,
+    /// The story: a log line per event, recorded only on request.
+    pub story: Vec<String>,
+    told: bool,
+    /// Identities, and the names that replace them in the story.
+    identities: Vec<(String, String)>,
     /// The sums.
     pub tally: Tally,
     /// The broken promises.
     pub violations: Vec<Violation>,
-    /// Whether there were two holders where they are expected.
-    pub two_holders: bool,
     /// The records for the judge, if it knows this world and a file is given.
     pub history: Option<History>,
     expects_trouble: bool,
@@ -94,30 +112,51 @@ impl Record {
         history: Option<History>,
     ) -> Self {
         Self {
-            story: Story::new(told),
-            tally: Tally::default(),
+            now: 0,
+            story: Vec::new(),
+            told,
+            identities: Vec::new(),
+            tally: Tally {
+                seeds: 1,
+                ..Tally::default()
+            },
             violations: Vec::new(),
-            two_holders: false,
             history,
             expects_trouble,
             scenario,
         }
     }
 
+    /// Replaces an identity by a name in all later lines of the story.
+    pub fn call_by(&mut self, id: &str, name: &str) {
+        self.identities.push((id.to_owned(), name.to_owned()));
+    }
+
+    /// Adds a line to the story, if it is recorded.
+    pub fn say(&mut self, text: impl FnOnce() -> String) {
+        if !self.told {
+            return;
+        }
+        let (seconds, micros) = (self.now / 1_000_000, self.now % 1_000_000);
+        let mut line = format!("{seconds:>4}.{micros:06}  {}", text());
+        for (id, name) in &self.identities {
+            line = line.replace(id, name);
+        }
+        self.story.push(line);
+    }
+
     /// Records a broken promise, if there is one.
-    pub fn judge(&mut self, broken: Broken, at: u64) {
+    pub fn judge(&mut self, broken: Broken) {
         if let Some((promise, what)) = broken {
-            self.violate(promise, at, what);
+            self.violate(promise, what);
         }
     }
 
     /// Records a broken promise.
-    pub fn violate(&mut self, promise: &'static str, at: u64, what: String) {
+    pub fn violate(&mut self, promise: &'static str, what: String) {
         if self.expects_trouble && promise == "P1" {
-            self.two_holders = true;
-            self.story
-                .say(at, || format!("!!! two holders, as expected: {what}"));
-            return;
+            self.tally.two_holders = 1;
+            return self.say(|| format!("!!! two holders, as expected: {what}"));
         }
         let (asked, excused) = self.scenario.map_or((false, false), |scenario| {
             let among = |promises: &[&str]| promises.contains(&promise);
@@ -127,52 +166,10 @@ impl Record {
         if excused || self.expects_trouble && !kept {
             return;
         }
-        self.story
-            .say(at, || format!("!!! {promise} is broken: {what}"));
+        self.say(|| format!("!!! {promise} is broken: {what}"));
         if self.violations.len() < 20 {
+            let at = self.now;
             self.violations.push(Violation { promise, at, what });
         }
-    }
-}
-
-/// The story of a run: a log line per event, recorded only on request.
-#[derive(Debug, Default)]
-pub struct Story {
-    told: bool,
-    lines: Vec<String>,
-    names: Vec<(String, String)>,
-}
-
-impl Story {
-    /// Starts a story. It records nothing unless `told`.
-    pub fn new(told: bool) -> Self {
-        Self {
-            told,
-            ..Self::default()
-        }
-    }
-
-    /// Replaces an identity by a name in all later lines.
-    pub fn call_by(&mut self, id: &str, name: &str) {
-        if self.told {
-            self.names.push((id.to_owned(), name.to_owned()));
-        }
-    }
-
-    /// Adds a line.
-    pub fn say(&mut self, at: u64, text: impl FnOnce() -> String) {
-        if !self.told {
-            return;
-        }
-        let mut line = format!("{:>4}.{:06}  {}", at / 1_000_000, at % 1_000_000, text());
-        for (id, name) in &self.names {
-            line = line.replace(id, name);
-        }
-        self.lines.push(line);
-    }
-
-    /// Takes the lines.
-    pub fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.lines)
     }
 }

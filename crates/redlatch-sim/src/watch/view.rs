@@ -13,7 +13,7 @@ use crate::{
     faults::{Fault, Faults},
     runtime::Clock,
     scenarios::Scenario,
-    scripts::Seen,
+    scripts::{Act, Seen},
 };
 
 /// The number of a call or of a delivered guard.
@@ -226,15 +226,9 @@ impl View {
     /// Records the actions of a script.
     pub(super) fn saw(&mut self, seen: &[Seen]) {
         for seen in seen {
-            if let Seen::Forced {
-                name, hold, ended, ..
-            } = seen
-            {
-                let before = self
-                    .forced
-                    .entry((*name, hold.as_str().into()))
-                    .or_default();
-                *before |= ended;
+            if let Act::Forced { ended, .. } = seen.act {
+                let hold = (seen.name, seen.id.as_str().into());
+                *self.forced.entry(hold).or_default() |= ended;
             }
         }
     }

@@ -1,25 +1,100 @@
 //! The life of guards of every kind: acquire, hold, re-enter, extend, give up half-way, release,
 //! ignore a loss.
 
-use std::{future::Future, ops::Deref, pin::Pin, sync::Arc};
+use std::{future::Future, ops::Deref, pin::Pin, slice, sync::Arc, time::Duration};
 
-use redlatch_core::{Error, Held, HoldState, Moment, Owner, Released};
+use redlatch_core::{Bundle, Error, Extending, Held, HoldState, Moment, Owner, Released};
 
-use super::{Terms, Work, Worker, steps::Waited, terms::ms};
+use super::{Terms, Work, Worker, terms::ms};
 use crate::{
     faults::Fault,
-    names::{label, name_of},
-    watch::{Id, Part, Sighted, Waits, Watch},
+    names::{label, name_of, told},
+    watch::{Claim, Id, Part, Sighted, Waits, Watch},
 };
 
+/// What a guard stands for: one hold, or several.
+pub(crate) trait Body: Send + Sync {
+    /// Returns the holds.
+    fn holds(&self) -> &[Held];
+
+    /// Tells whether the guard reports its loss.
+    fn is_lost(&self) -> bool;
+
+    /// Extends the lease.
+    fn extend(&self, span: Duration) -> Extending<'_>;
+
+    /// Runs work until it is done, or until the guard is lost.
+    fn run(
+        &self,
+        work: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl Body for Held {
+    fn holds(&self) -> &[Held] {
+        slice::from_ref(self)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.check().is_err()
+    }
+
+    fn extend(&self, span: Duration) -> Extending<'_> {
+        Box::pin(Self::extend(self, span))
+    }
+
+    async fn run(&self, work: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        Self::run(self, work).await
+    }
+}
+
+impl Body for Bundle {
+    fn holds(&self) -> &[Held] {
+        self.holds()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.check().is_err()
+    }
+
+    fn extend(&self, span: Duration) -> Extending<'_> {
+        Box::pin(Self::extend(self, span))
+    }
+
+    async fn run(&self, work: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        Self::run(self, work).await
+    }
+}
+
 /// A guard of some primitive, and its acquisition.
-pub trait Guard: Deref<Target = Held> + Send + Sync + Sized + 'static {
+pub(crate) trait Guard: Deref<Target: Body> + Send + Sync + Sized + 'static {
     /// Whether an owner may acquire a name that it holds.
     const REENTRANT: bool;
 
-    /// Begins an acquisition of name `name` for `owner` on these terms. The worker's random numbers
+    /// Draws the names of an acquisition. A worker that wants one name must get all of them.
+    fn names(worker: &mut Worker, wanted: Option<usize>) -> Vec<usize> {
+        let draw = || worker.rng.index(worker.plan.names);
+        vec![wanted.unwrap_or_else(draw)]
+    }
+
+    /// Begins an acquisition of these names for `owner` on these terms. The worker's random numbers
     /// decide the rest.
-    fn acquire(worker: &mut Worker, name: usize, owner: &Owner, terms: &Terms) -> Acquiring<Self>;
+    fn acquire(
+        worker: &mut Worker,
+        names: &[usize],
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Self>;
+
+    /// Returns how the observer is to see an acquisition on these terms.
+    fn waits(terms: &Terms) -> Waits {
+        terms.waits()
+    }
+
+    /// Draws the names and terms of an acquisition by an owner that holds `name`.
+    fn inner(worker: &mut Worker, name: usize) -> (Vec<usize>, Terms) {
+        (vec![name], Terms::draw(worker))
+    }
 
     /// Begins an acquisition that only the holder of this guard may make, in addition to its hold:
     /// an upgrade. `None` for an ordinary acquisition.
@@ -40,55 +115,112 @@ pub trait Guard: Deref<Target = Held> + Send + Sync + Sized + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// Ends a hold by force.
-    fn force(worker: &mut Worker, name: usize) -> Work<'_>;
-
-    /// Releases the guard.
-    fn release(self) -> impl Future<Output = Result<Released, Error>> + Send + 'static;
-
-    /// Returns the token for a write under this guard; `None` if it must not write.
-    fn fence(&self) -> Option<u64> {
-        Some(self.token().as_u64())
+    /// Ends a hold by force. By default the kind has no release by force.
+    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
+        let _ = name;
+        Box::pin(async { worker.think(1_000).await })
     }
 
-    /// Returns the identity of its hold within the name. The guards of one hold are lost together.
-    fn hold(&self) -> String {
-        self.token().to_string()
+    /// Extends the guard.
+    fn extend(&self, span: Duration) -> Extending<'_> {
+        (**self).extend(span)
+    }
+
+    /// Releases the guard. Returns the name and the outcome of each hold.
+    fn release(self) -> impl Future<Output = Result<Releases, Error>> + Send + 'static;
+
+    /// Returns the token for a write under a hold; `None` if it must not write.
+    fn fence(&self, held: &Held) -> Option<u64> {
+        Some(held.token().as_u64())
+    }
+
+    /// Returns the identity of a hold within the name. The guards of one hold are lost together.
+    fn hold(&self, held: &Held) -> String {
+        held.token().to_string()
     }
 
     /// Returns the share that it takes.
     fn part(&self) -> Part {
         Part::Whole
     }
+
+    /// Checks what only guards of this kind promise. `is_new` as the guard is returned.
+    fn judge(&self, worker: &Worker, is_new: bool) {
+        let _ = (worker, is_new);
+    }
+
+    /// Shows the guard to the observer, as one claim for each of its holds. `calls` are the
+    /// acquisitions of its names.
+    fn shows(
+        self: &Arc<Self>,
+        worker: &Worker,
+        calls: &[(usize, Id)],
+        renewed: bool,
+    ) -> Vec<Shown> {
+        let places = self.holds().iter().enumerate();
+        let shown = places.map(|(at, held)| {
+            let guard = Arc::clone(self);
+            let sight: Arc<dyn Sighted> = Arc::new(Member { guard, at });
+            let claim = Claim {
+                hold: self.hold(held).into(),
+                owner: held.owner().to_string().into(),
+                token: self.fence(held),
+                part: self.part(),
+                ..worker.claim(name_of(held.name()).unwrap_or(0), &sight, renewed)
+            };
+            worker.shows(calls, claim, sight, held.lost())
+        });
+        shown.collect()
+    }
 }
 
-impl<G: Deref<Target = Held> + Send + Sync> Sighted for G {
+/// The outcomes of a release, each with the name of its hold.
+pub(crate) type Releases = Vec<(String, Released)>;
+
+/// A claim in the view of the observer.
+pub(crate) struct Shown {
+    pub(super) id: Id,
+    pub(super) name: usize,
+    pub(super) hold: Arc<str>,
+    pub(super) token: Option<u64>,
+    /// The observer sees the hold as long as this exists.
+    pub(super) _sight: Arc<dyn Sighted>,
+}
+
+/// One hold of a guard.
+struct Member<G> {
+    guard: Arc<G>,
+    at: usize,
+}
+
+impl<G: Guard> Sighted for Member<G> {
     fn valid_until(&self) -> Moment {
-        Held::valid_until(self)
+        self.guard.holds()[self.at].valid_until()
     }
 
     fn state(&self) -> HoldState {
-        Held::state(self)
+        self.guard.holds()[self.at].state()
     }
 }
 
 /// A running acquisition. It yields `None` if it would have to wait and may not.
-pub type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
+pub(crate) type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
 
 /// A delivered guard with its holder, as one or more claims in the view of the observer. Dropping
 /// it drops the guard.
-#[derive(Debug)]
-pub(super) struct Delivered<G> {
+struct Hold<G> {
     watch: Arc<Watch>,
-    claims: Vec<Id>,
+    shown: Vec<Shown>,
     guard: Option<Arc<G>>,
 }
 
-impl<G> Delivered<G> {
-    pub(super) fn new(worker: &Worker, claims: Vec<Id>, guard: Arc<G>) -> Self {
+impl<G: Guard> Hold<G> {
+    fn new(worker: &Worker, calls: &[(usize, Id)], guard: G, renewed: bool) -> Self {
+        let guard = Arc::new(guard);
+        guard.judge(worker, true);
         Self {
-            watch: Arc::clone(&worker.life.shared.watch),
-            claims,
+            watch: Arc::clone(&worker.watch),
+            shown: guard.shows(worker, calls, renewed),
             guard: Some(guard),
         }
     }
@@ -97,141 +229,127 @@ impl<G> Delivered<G> {
         clippy::expect_used,
         reason = "it is there until it is taken, which takes this by value"
     )]
-    pub(super) fn guard(&self) -> &G {
+    fn guard(&self) -> &G {
         self.guard.as_ref().expect("it is there until it is taken")
     }
 
+    fn names(&self) -> String {
+        told(self.shown.iter().map(|shown| shown.name))
+    }
+}
+
+impl<G> Hold<G> {
     /// Takes the guard out. It no longer belongs to the holder.
-    pub(super) fn take(mut self) -> Option<G> {
+    fn take(mut self) -> Option<G> {
         self.leave();
         self.guard.take().and_then(Arc::into_inner)
     }
 
     fn leave(&mut self) {
-        for claim in self.claims.drain(..) {
-            self.watch.leaves(claim);
+        for shown in self.shown.drain(..) {
+            self.watch.leaves(shown.id);
         }
     }
 }
 
-impl<G> Drop for Delivered<G> {
+impl<G> Drop for Hold<G> {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-/// A delivered guard of one name.
-#[derive(Debug)]
-struct Hold<G> {
-    given: Delivered<G>,
-    id: Id,
-    name: usize,
-    token: Option<u64>,
-    hold: String,
-    owner: Owner,
-}
-
-/// Whether an owner may hold the name already, or may have held it before.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Nesting {
-    Outer,
-    Inner,
-}
-
 /// Runs one round: thinks, acquires, works under the guard, gives it up.
 pub(super) async fn round<G: Guard>(worker: &mut Worker) {
     worker.rest().await;
-    let name = worker.rng.index(worker.plan().names);
+    let names = G::names(worker, None);
     if worker.has(Fault::Force) && worker.rng.chance(60) {
-        return G::force(worker, name).await;
+        return G::force(worker, names[0]).await;
     }
-    let (owner, nesting) = if worker.rng.chance(250) {
-        (worker.owner.clone(), Nesting::Inner)
+    // An owner that is used again may hold the names already, or may have held them before.
+    let again = worker.rng.chance(250);
+    let owner = if again {
+        worker.owner.clone()
     } else {
-        (worker.client.owner(), Nesting::Outer)
+        worker.client.owner()
     };
-    if let Some(hold) = acquire::<G>(worker, name, &owner, nesting, None).await {
-        work(worker, hold).await;
-        if nesting == Nesting::Outer {
+    let terms = Terms::draw(worker);
+    if let Some(hold) = acquire::<G>(worker, &names, &owner, &terms, None).await {
+        work(worker, hold, &owner).await;
+    }
+    if !again {
+        for name in names {
             worker.leaves_nothing(name, &owner).await;
         }
     }
 }
 
 /// Acquires a name, which every worker must be able to do once all is healed.
-pub(super) async fn get_on<G: Guard>(worker: &mut Worker, name: usize) {
+pub(super) async fn get_on<G: Guard>(worker: &mut Worker, name: usize) -> bool {
     let terms = Terms::patient(worker);
-    loop {
-        let began = worker.life.shared.exec.now();
-        let call = worker.asks(name, Waits::Patiently);
-        let owner = worker.client.owner();
-        let granted = G::acquire(worker, name, &owner, &terms).await;
-        let hold = granted.map(|guard| guard.map(|guard| delivered(worker, call, guard, true)));
-        worker.watch().asked(call);
-        match hold {
-            Ok(Some(hold)) => {
-                write(worker, &hold);
-                let released = release_checked(worker, hold).await;
-                return worker.say(|| format!("is done with {}: {released:?}", label(name)));
-            }
-            Ok(None) => worker.say(|| format!("does not get {}", label(name))),
-            Err(error) => {
-                worker.judge(&[name], began, u64::MAX, &error);
-                worker.say(|| format!("gets no answer for {}: {error}", label(name)));
-            }
+    let names = G::names(worker, Some(name));
+    let began = worker.exec.now();
+    let calls = worker.asks(&names, G::waits(&terms));
+    let owner = worker.client.owner();
+    let granted = G::acquire(worker, &names, &owner, &terms).await;
+    let hold = granted.map(|guard| guard.map(|guard| Hold::new(worker, &calls, guard, true)));
+    worker.asked(&calls);
+    match hold {
+        Ok(Some(hold)) => {
+            write(worker, &hold);
+            release_checked(worker, hold).await;
+            return true;
         }
-        worker.sleep(20_000).await;
+        Ok(None) => worker.say(|| format!("does not get {}", told(names))),
+        Err(error) => {
+            worker.judge(&names, began, u64::MAX, &error);
+            worker.say(|| format!("gets no answer for {}: {error}", told(names)));
+        }
     }
+    false
 }
 
 /// Acquires in one of the many ways.
 async fn acquire<G: Guard>(
     worker: &mut Worker,
-    name: usize,
+    names: &[usize],
     owner: &Owner,
-    nesting: Nesting,
+    terms: &Terms,
     base: Option<&G>,
 ) -> Option<Hold<G>> {
-    let terms = Terms::draw(worker);
-    worker.say(|| terms.tell(name, owner));
-    let grown = base.and_then(|guard| guard.grow(worker, &terms));
-    let future = grown.unwrap_or_else(|| G::acquire(worker, name, owner, &terms));
+    let what = told(names.iter().copied());
+    worker.say(|| terms.tell(&what, owner));
+    let grown = base.and_then(|guard| guard.grow(worker, terms));
+    let future = grown.unwrap_or_else(|| G::acquire(worker, names, owner, terms));
     let future = worker.call(future);
-    let call = worker.asks(name, terms.waits());
-    let limit = terms.limit(worker);
-    let (guard, waited) = worker.awaits(future, &[name], label(name), limit).await;
-    let hold = guard.map(|guard| delivered(worker, call, guard, terms.renewed));
-    worker.watch().asked(call);
-    // With late replies, the end of the caller's time is as good as a dropped call.
-    let cut_off = waited == Waited::ForAWhile || worker.has(Fault::LateReply);
-    if cut_off && hold.is_none() && nesting == Nesting::Outer {
-        worker.leaves_nothing(name, owner).await;
-    }
+    let calls = worker.asks(names, G::waits(terms));
+    let limit = terms.limit(worker, names.len());
+    let result = worker.calls(names, "acquire", limit, future).await;
+    let hold = match result {
+        Some(Ok(Some(guard))) => Some(Hold::new(worker, &calls, guard, terms.renewed)),
+        Some(Ok(None)) => {
+            worker.say(|| format!("does not get {what}"));
+            None
+        }
+        Some(Err(error)) => {
+            worker.say(|| format!("fails to get {what}: {error}"));
+            None
+        }
+        None => None,
+    };
+    worker.asked(&calls);
     hold
 }
 
-fn delivered<G: Guard>(worker: &Worker, call: Id, guard: G, renewed: bool) -> Hold<G> {
-    let guard = Arc::new(guard);
-    let id = worker.delivered(call, &guard, renewed);
-    Hold {
-        id,
-        name: name_of(guard.name()).unwrap_or(0),
-        token: guard.fence(),
-        hold: guard.hold(),
-        owner: guard.owner().clone(),
-        given: Delivered::new(worker, vec![id], guard),
-    }
-}
-
 /// Works under a hold.
-async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>) {
+async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
     let mut inner = Vec::new();
     for _ in 0..worker.rng.below(5) {
         let span = worker.draw_work();
         match worker.rng.below(10) {
             0 | 1 if G::REENTRANT => {
-                let (name, owner, base) = (hold.name, &hold.owner, Some(hold.given.guard()));
-                inner.extend(acquire(worker, name, owner, Nesting::Inner, base).await);
+                let (names, terms) = G::inner(worker, hold.shown[0].name);
+                let base = Some(hold.guard());
+                inner.extend(acquire(worker, &names, owner, &terms, base).await);
             }
             2 => extend(worker, &hold).await,
             3 => run(worker, &hold, span).await,
@@ -243,7 +361,8 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>) {
             _ => worker.think(span).await,
         }
         write(worker, &hold);
-        if hold.is_lost() && worker.rng.chance(800) {
+        hold.guard().judge(worker, false);
+        if hold.guard().is_lost() && worker.rng.chance(800) {
             break;
         }
     }
@@ -257,47 +376,50 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>) {
 }
 
 async fn extend<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
-    let span = ms(worker.rng.between(50, worker.plan().lease * 2));
-    let extending = hold.given.guard().extend(span);
+    let span = ms(worker.rng.between(50, worker.plan.lease * 2));
+    let extending = Guard::extend(hold.guard(), span);
     let extended = worker.timed("extend", worker.patience(), extending).await;
-    worker.say(|| format!("extends {} by {span:?}: {extended:?}", label(hold.name)));
+    worker.say(|| format!("extends {} by {span:?}: {extended:?}", hold.names()));
 }
 
 async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
-    let done = hold.given.guard().run(worker.think(span)).await;
-    let (span, name) = (span / 1000, label(hold.name));
-    worker.say(|| format!("ran for {span} ms under {name}: {done:?}"));
+    let done = hold.guard().run(worker.think(span)).await;
+    let (span, names) = (span / 1000, hold.names());
+    worker.say(|| format!("ran for {span} ms under {names}: {done:?}"));
 }
 
-/// Writes if the guard's check passes, or sends a write that arrives late, after the check.
+/// Writes to each name if the guard's check passes, or sends writes that arrive late, after the
+/// check.
 fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
-    let Some(token) = hold.token else { return };
-    if !hold.is_lost() {
-        worker.writes(hold.id, hold.name, token);
-    }
-    if worker.rng.chance(100) {
-        let late = worker.rng.between(0, worker.plan().lease * 3000);
-        worker.writes_late(late, hold.name, token);
+    let (fit, late) = (!hold.guard().is_lost(), worker.rng.chance(100));
+    for shown in &hold.shown {
+        let Some(token) = shown.token else { continue };
+        if fit {
+            worker.writes(shown.id, shown.name, token);
+        }
+        if late {
+            let late = worker.rng.between(0, worker.plan.lease * 3000);
+            worker.writes_late(late, shown.name, token);
+        }
     }
 }
 
 /// Gives a guard up. Returns the guard of a downgrade, if there was one.
 async fn end<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>> {
-    if hold.given.guard().shrinks(worker) {
+    if hold.guard().shrinks(worker) {
         return shrink(worker, hold).await;
     }
-    let release = |hold: Hold<G>| hold.given.take().map(|guard| Box::pin(guard.release()));
+    let release = |hold: Hold<G>| hold.take().map(|guard| Box::pin(guard.release()));
     if let Some(hold) = worker.gives_up(hold, release).await {
-        let released = release_checked(worker, hold).await;
-        worker.say(|| format!("has released: {released:?}"));
+        release_checked(worker, hold).await;
     }
     None
 }
 
 async fn shrink<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>> {
-    let name = hold.name;
-    let call = worker.asks(name, Waits::Briefly);
-    let future = hold.given.take()?.shrink();
+    let name = hold.shown[0].name;
+    let calls = worker.asks(&[name], Waits::Briefly);
+    let future = hold.take()?.shrink();
     let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         worker.cancelled(future, name).await
     } else {
@@ -307,39 +429,45 @@ async fn shrink<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>>
         worker.say(|| format!("fails to turn its hold of {}: {error}", label(name)));
     }
     let lesser = result.and_then(|lesser| lesser.ok().flatten());
-    let lesser = lesser.map(|guard| delivered(worker, call, guard, false));
-    worker.watch().asked(call);
+    let lesser = lesser.map(|guard| Hold::new(worker, &calls, guard, false));
+    worker.asked(&calls);
     lesser
 }
 
-/// Checks P5: releases and compares the reply with the delivered guards.
-async fn release_checked<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, Error> {
-    let (name, held) = (hold.name, hold.hold.clone());
-    let Some(guard) = hold.given.take() else {
-        return Ok(Released::Free);
+/// Checks P5: releases, and compares the reply for each hold with the delivered guards.
+async fn release_checked<G: Guard>(worker: &Worker, hold: Hold<G>) {
+    let holds = hold.shown.iter();
+    let holds: Vec<_> = holds.map(|it| (it.name, Arc::clone(&it.hold))).collect();
+    let Some(guard) = hold.take() else { return };
+    let companions = || -> Vec<_> {
+        let holds = holds.iter();
+        holds
+            .map(|(name, hold)| worker.watch.companions(*name, hold))
+            .collect()
     };
-    let before = worker.watch().companions(name, &held);
+    let before = companions();
     let limit = worker.patience();
     let released = worker.timed("release", limit, guard.release()).await;
-    let after = worker.watch().companions(name, &held);
-    let stayed = before.intersection(&after).count();
-    let left = match released {
-        Ok(Released::Free) => 0,
-        Ok(Released::StillHeld(left)) => left as usize,
-        _ => usize::MAX,
-    };
-    if left < stayed {
-        let (who, name) = (&worker.label, label(name));
-        let what = format!(
-            "{who} released one guard of {name}, {left} are said to be left and {stayed} are out"
-        );
-        worker.watch().violate("P5", what);
+    let after = companions();
+    worker.say(|| format!("has released: {released:?}"));
+    let Ok(released) = released else { return };
+    if released.len() != holds.len() {
+        let what = format!("{} holds, {} results", holds.len(), released.len());
+        worker.watch.violate("P5", what);
     }
-    released
-}
-
-impl<G: Guard> Hold<G> {
-    fn is_lost(&self) -> bool {
-        self.given.guard().check().is_err()
+    for (at, (name, released)) in released.into_iter().enumerate() {
+        let stayed = before[at].intersection(&after[at]).count();
+        let left = match released {
+            Released::Free => 0,
+            Released::StillHeld(left) => left as usize,
+            _ => usize::MAX,
+        };
+        if left < stayed || name_of(&name) != Some(holds[at].0) {
+            let (who, of) = (&worker.label, label(holds[at].0));
+            let what = format!(
+                "{who} released one guard of {of} and is told of {name}: {left} left, {stayed} are out"
+            );
+            worker.watch.violate("P5", what);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One life of one client: it connects, starts its workers, and leaves nothing behind.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, ops::Deref, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, ClientBuilder, Error,
@@ -10,7 +10,7 @@ use tokio::select;
 
 use super::{
     Worker,
-    steps::{is_final, is_silence},
+    worker::{is_final, is_silence},
 };
 use crate::{
     exec::ProcId,
@@ -33,6 +33,14 @@ pub struct Life {
     pub(super) number: usize,
 }
 
+impl Deref for Life {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
 impl Life {
     /// Begins a life of client `number` as process `proc`.
     pub fn begin(shared: &Arc<Shared>, proc: ProcId, number: usize, mut rng: Rng) {
@@ -50,19 +58,19 @@ impl Life {
 
     async fn live(self: Arc<Self>, mut rng: Rng) {
         let mut clients = Vec::new();
-        for node in 0..self.shared.plan.nodes() {
+        for node in 0..self.plan.nodes() {
             clients.push(self.insist(node, &mut rng).await);
         }
         self.say(|| "is connected".to_owned());
-        let kind = self.shared.kind;
+        let kind = self.kind;
         for client in &clients {
-            (kind.prepare)(client, self.shared.plan.names).await;
+            (kind.prepare)(client, self.plan.names).await;
         }
-        for number in 0..self.shared.plan.workers {
+        for number in 0..self.plan.workers {
             let worker = Worker::new(Arc::clone(&self), &clients, number, rng.fork());
             self.runtime.spawn("worker", Box::pin(worker.work()));
         }
-        self.shared.all_ended(self.number).await;
+        self.all_ended(self.number).await;
         for client in &clients {
             self.finish(client).await;
         }
@@ -72,14 +80,14 @@ impl Life {
     /// Connects to a server, with as many attempts as needed.
     async fn insist(&self, node: usize, rng: &mut Rng) -> Client {
         loop {
-            let began = self.shared.exec.now();
+            let began = self.exec.now();
             match self.connect(node).await {
                 Ok(client) => {
                     let name = match node {
                         0 => format!("c{}", self.number),
                         node => format!("c{}@{node}", self.number),
                     };
-                    self.shared.watch.call_by(client.id().as_str(), &name);
+                    self.watch.call_by(client.id().as_str(), &name);
                     return client;
                 }
                 Err(error) => {
@@ -93,22 +101,22 @@ impl Life {
 
     /// Checks the error of a start that began at `began`.
     fn judge(&self, began: u64, error: &Error) {
-        let silent = is_silence(error) && self.shared.lets_start(began);
+        let silent = is_silence(error) && self.lets_start(began);
         if silent || is_final(error) {
             let what = format!("c{} cannot start: {error}", self.number);
-            self.shared.watch.violate("answered", what);
+            self.watch.violate("answered", what);
         }
     }
 
     async fn connect(&self, node: usize) -> Result<Client, Error> {
-        let plan = &self.shared.plan;
-        let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc, self.number);
+        let plan = &self.plan;
+        let transport = SimTransport::new(Arc::clone(&self.net), self.proc, self.number);
         let runtime: Arc<dyn Runtime> = Arc::clone(&self.runtime) as _;
         let mut allowance = plan.allowance;
-        match self.shared.planted {
+        match self.planted {
             Some(What::AsksNoAllowance) => allowance = 0,
             Some(What::IdsCollide) if self.number < 2 => {
-                self.runtime.repeat_identity(self.shared.seed);
+                self.runtime.repeat_identity(self.seed);
             }
             _ => {}
         }
@@ -120,7 +128,7 @@ impl Life {
             Finding::Sentinels => ClientBuilder::sentinel("main", addresses(servers..all)),
         };
         #[cfg(redlatch_sim)]
-        let builder = match self.shared.planted {
+        let builder = match self.planted {
             Some(What::Client(rule)) => builder.rules(redlatch_core::family::Rules::all_but(rule)),
             _ => builder,
         };
@@ -145,21 +153,21 @@ impl Life {
             () = client.settled() => {}
             () = self.sleep(20_000_000) => {
                 let what = format!("c{} does not settle", self.number);
-                self.shared.watch.violate("P11", what);
+                self.watch.violate("P11", what);
             }
         }
         let (number, tables) = (self.number, client.tables());
         if tables != redlatch_core::Tables::default() {
             let what = format!("c{number} has done its work, and its tables hold {tables:?}");
-            self.shared.watch.violate("P10", what);
+            self.watch.violate("P10", what);
         }
-        self.shared.finished(self.number, client.id().as_str());
+        self.finished(self.number, client.id().as_str());
     }
 
     /// Reports an action of this life's workers to the checkers of its kind.
     pub(super) fn did(&self, name: usize, deed: &dyn Any) {
         let proc = self.proc;
-        self.shared.watch.notes(Event::Did { proc, name, deed });
+        self.watch.notes(Event::Did { proc, name, deed });
     }
 
     pub(super) async fn sleep(&self, micros: u64) {
@@ -169,7 +177,7 @@ impl Life {
 
     /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
     pub(super) async fn think(&self, micros: u64) {
-        let beat = self.shared.plan.beat;
+        let beat = self.plan.beat;
         let micros = match beat {
             0 => micros,
             beat => {
@@ -180,7 +188,7 @@ impl Life {
         };
         select! {
             biased;
-            () = self.shared.healed() => self.sleep(micros.min(1_000)).await,
+            () = self.healed() => self.sleep(micros.min(1_000)).await,
             () = self.sleep(micros) => {}
         }
     }

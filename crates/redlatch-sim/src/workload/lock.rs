@@ -1,28 +1,34 @@
-//! The plain lock, and what other locks with one owner at a time share with it.
+//! Locks with one owner at a time: the plain lock, the fair lock, and several of them held as one.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-use redlatch_core::{Error, Owner, Released, exclusive::ForceRelease};
+use redlatch_core::{
+    Backoff, Error, Held, HoldState, Lockable, Owner, WaitStrategy, exclusive::ForceRelease,
+};
 use redlatch_embedded::engine::KeyDump;
+use redlatch_fair::{FairLock, FairLockGuard};
+use redlatch_multi::{MultiGuard, MultiLock};
 use redlatch_reentrant::{Lock, LockGuard};
 
-use super::{Acquiring, Guard, Terms, Work, Worker, Workload, field, mutants, terms::acquiring};
-use crate::{
-    names::{label, name_of},
-    scripts::{Ran, Seen},
+use super::{
+    Acquiring, Guard, How, Releases, Terms, Work, Worker, Workload, field, mutants, order::Order,
+    queued, terms::acquiring,
 };
+use crate::{names::label, watch::Waits};
 
 /// The plain lock, as a workload.
-pub(super) static KIND: Workload = Workload {
-    seen: |ran| seen(ran, "reentrant"),
-    ..Workload::of::<LockGuard>("lock", mutants::LOCK)
-};
+pub(super) static LOCK: Workload = Workload::of::<LockGuard>("lock", mutants::LOCK);
 
 impl Guard for LockGuard {
     const REENTRANT: bool = true;
 
-    fn acquire(worker: &mut Worker, name: usize, owner: &Owner, terms: &Terms) -> Acquiring<Self> {
-        let lock = Lock::new(&worker.client, label(name));
+    fn acquire(
+        worker: &mut Worker,
+        names: &[usize],
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Self> {
+        let lock = Lock::new(&worker.client, label(names[0]));
         acquiring!(
             terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
             .owner(owner).strategy(terms.strategy).durability(terms.durability)
@@ -35,8 +41,9 @@ impl Guard for LockGuard {
         worker.forces(name, limit, force, ForceRelease::after_lease)
     }
 
-    async fn release(self) -> Result<Released, Error> {
-        Self::release(self).await
+    async fn release(self) -> Result<Releases, Error> {
+        let name = self.name().to_owned();
+        Ok(vec![(name, Self::release(self).await?)])
     }
 }
 
@@ -46,49 +53,137 @@ pub(super) fn holder(key: &KeyDump, now: u64) -> Option<String> {
     (until > now).then(|| field(key, "o")).flatten()
 }
 
-/// Reads a script in the folder `kind`.
-pub(super) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
-    let (Some(name), Some((folder, script))) = (ran.name(), ran.source.name.split_once('/')) else {
-        return Vec::new();
-    };
-    if folder != kind {
-        return Vec::new();
+/// The fair lock, as a workload.
+pub(super) static FAIR: Workload = Workload {
+    waiters: queued,
+    checkers: |names| vec![Box::new(Order::new(names))],
+    ..Workload::of::<FairLockGuard>("fair", mutants::FAIR_LOCK)
+};
+
+impl Guard for FairLockGuard {
+    const REENTRANT: bool = true;
+
+    fn acquire(
+        worker: &mut Worker,
+        names: &[usize],
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Self> {
+        let lock = FairLock::new(&worker.client, label(names[0]));
+        // All waiters behind one that polls proceed at its pace, by which the hand-off is measured.
+        let strategy = match terms.strategy {
+            WaitStrategy::Poll(_) => WaitStrategy::Poll(Backoff::constant(POLL)),
+            notify => notify,
+        };
+        acquiring!(
+            terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
+            .owner(owner).strategy(strategy).durability(terms.durability)
+        )
     }
-    let seen = match (script, ran.verdict()) {
-        ("acquire", "granted") => return granted(ran),
-        // The caller asks once, and nobody undoes the attempt.
-        ("acquire", "busy") if ran.arg(9).is_empty() => Seen::ended(name, ran.arg(7), false),
-        ("renew", "renewed") => Seen::renewed(name, ran.arg(6)),
-        ("release", verdict) if !verdict.is_empty() => {
-            let freed = verdict == "released" && ran.number(3) == Some(0);
-            Seen::ended(name, ran.arg(4), freed)
+
+    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
+        let force = FairLock::new(&worker.client, label(name)).force_release();
+        let limit = worker.patience();
+        worker.forces(name, limit, force, ForceRelease::after_lease)
+    }
+
+    async fn release(self) -> Result<Releases, Error> {
+        let name = self.name().to_owned();
+        Ok(vec![(name, Self::release(self).await?)])
+    }
+}
+
+/// The interval of waiters that poll.
+const POLL: Duration = Duration::from_millis(4);
+
+/// Several locks held as one, as a workload.
+pub(super) static MULTI: Workload = Workload {
+    waiters: queued,
+    ..Workload::of::<MultiGuard>("multi", mutants::SEVERAL)
+};
+
+impl Guard for MultiGuard {
+    const REENTRANT: bool = true;
+
+    /// Draws names in any order: all names, or some of them and perhaps one twice.
+    fn names(worker: &mut Worker, wanted: Option<usize>) -> Vec<usize> {
+        let mut names: Vec<_> = (0..worker.plan.names).collect();
+        for at in (1..names.len()).rev() {
+            let other = worker.rng.index(at + 1);
+            names.swap(at, other);
         }
-        ("force", "done") => Seen::Forced {
-            name,
-            hold: ran.arg(1).to_owned(),
-            ended: ran.arg(2) == "now",
-            freed: ran.arg(2) == "now",
-        },
-        ("withdraw", "struck") => return given(ran, name, 3),
-        _ => return Vec::new(),
-    };
-    let report = if script == "force" { 3 } else { 4 };
-    [seen].into_iter().chain(given(ran, name, report)).collect()
+        if wanted.is_none() {
+            let most = names.len();
+            names.truncate(1 + worker.rng.index(most));
+            if worker.rng.chance(100) {
+                names.push(names[0]);
+            }
+        }
+        names
+    }
+
+    fn acquire(
+        worker: &mut Worker,
+        names: &[usize],
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Self> {
+        let member = |&name: &usize| -> Box<dyn Lockable> {
+            match name {
+                FAIR_NAME => Box::new(FairLock::new(&worker.client, label(name))),
+                name => Box::new(Lock::new(&worker.client, label(name))),
+            }
+        };
+        let members: Vec<_> = names.iter().map(member).collect();
+        let members: Vec<_> = members.iter().map(AsRef::as_ref).collect();
+        let all = MultiLock::new(&members);
+        acquiring!(
+            terms, all.try_lock(), |wait| all.try_lock_for(wait), all.lock();
+            .owner(owner).strategy(terms.strategy).durability(terms.durability)
+        )
+    }
+
+    /// A waiter for one name that holds another is usually notified too late, so nothing is promised
+    /// about the hand-off.
+    fn waits(_: &Terms) -> Waits {
+        Waits::Polling
+    }
+
+    /// Holders that waited for each other would never get on.
+    fn inner(worker: &mut Worker, _: usize) -> (Vec<usize>, Terms) {
+        let how = How::Once;
+        (
+            Self::names(worker, None),
+            Terms {
+                how,
+                ..Terms::draw(worker)
+            },
+        )
+    }
+
+    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
+        match name {
+            FAIR_NAME => FairLockGuard::force(worker, FAIR_NAME),
+            name => LockGuard::force(worker, name),
+        }
+    }
+
+    async fn release(self) -> Result<Releases, Error> {
+        Self::release(self).await
+    }
+
+    /// Checks P4: the loss of one member is the loss of all. None is lost as the guard is returned.
+    fn judge(&self, worker: &Worker, is_new: bool) {
+        let lost = |member: &&Held| matches!(member.state(), HoldState::Lost(_));
+        if let Some(member) = self.members().iter().find(lost)
+            && (is_new || self.check().is_ok())
+        {
+            let (who, name) = (&worker.label, member.name());
+            let what = format!("{who} has lost {name}, and all of them are said to be held");
+            worker.watch.violate("P4", what);
+        }
+    }
 }
 
-/// Reads the grant that a script has made on behalf of a waiter, from item `at` of its reply on.
-pub(super) fn given(ran: &Ran<'_>, name: usize, at: usize) -> Vec<Seen> {
-    let granted = ran.text(at) == Some("granted");
-    let attempt = ran.text(at + 1).filter(|_| granted);
-    let given = attempt.map(|attempt| Seen::given(name, attempt));
-    given.into_iter().collect()
-}
-
-/// Reads a grant. Several names may be granted at once.
-fn granted(ran: &Ran<'_>) -> Vec<Seen> {
-    let names: BTreeSet<_> = (1..=ran.keys())
-        .filter_map(|at| name_of(ran.key(at)))
-        .collect();
-    let granted = |name| Seen::granted(name, ran.arg(7));
-    names.into_iter().map(granted).collect()
-}
+/// The name with a fair lock. The others have plain locks, which one script can acquire together.
+const FAIR_NAME: usize = 2;

@@ -1,22 +1,21 @@
-//! The workloads of clients. Each primitive is a [`Workload`] in its own folder, listed in
-//! [`KINDS`].
+//! The workloads of clients. Each primitive is a [`Workload`], listed in [`KINDS`].
 //!
 //! # Add a primitive
 //!
-//! Create the folder `workload/<kind>` and add a line to [`KINDS`]:
+//! Create a file or a folder in `workload` and add a line to [`KINDS`]:
 //!
-//! * `mod.rs` contains a constant [`Workload`].
-//!   * If acquisitions return guards, implement [`Guard`] for the guard, and begin with
-//!     `Workload::of::<TheGuard>`. `acquiring!` maps the drawn [`Terms`] to the builders. Override
+//! * It contains a static [`Workload`].
+//!   * If acquisitions return guards, implement `Guard` for the guard, and begin with
+//!     `Workload::of::<TheGuard>`. `acquiring!` maps the drawn `Terms` to the builders. Override
 //!     `part` for a guard that shares its name, `hold` if a token does not identify the hold, and
 //!     `fence` for a guard that must not write.
 //!   * Otherwise begin with `Workload::new`, and write the functions `round` and `get_on`. Use
 //!     the methods of [`Worker`]: `timed` checks P11, `leaves_nothing` checks P10, and `cancelled`
-//!     drops a future half-way.
+//!     drops a future half-way. The checker in `work.rs` covers work under tokens.
 //!   * `prepare` creates objects that must exist first.
-//! * `seen` translates each run of a script into [`Seen`]. [`Ran`] numbers keys, arguments and
-//!   items as the header of the script does. `holders` and `waiters` read the keys for P6, P8 and
-//!   P10.
+//! * `workload/seen.rs` translates each run of a script into [`Seen`](crate::scripts::Seen).
+//!   [`Ran`](crate::scripts::Ran) numbers keys, arguments and items as the header of the script
+//!   does. `holders` and `waiters` read the keys for P6, P8 and P10.
 //! * `workload/mutants.rs` lists planted faults, at least one for each rule that only this kind
 //!   has. Names begin with the name of the kind.
 //! * A promise of this kind alone is a [`Checker`], which `checkers` returns. A scenario of this
@@ -26,20 +25,21 @@
 //! `--seeds 2000`. A checker that no planted fault has ever set off checks nothing, so plant one.
 
 mod election;
-mod fair;
 mod holding;
 mod latch;
 mod life;
 mod limit;
 mod lock;
-mod multi;
 mod mutants;
 mod once;
+mod order;
 mod pool;
+mod queue;
 mod red;
 mod rwlock;
-mod steps;
+mod seen;
 mod terms;
+mod work;
 mod worker;
 
 use std::{future::Future, pin::Pin};
@@ -47,44 +47,37 @@ use std::{future::Future, pin::Pin};
 use redlatch_core::Client;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
-pub use self::{
-    holding::{Acquiring, Guard},
-    life::Life,
+pub(crate) use self::{
+    holding::{Acquiring, Guard, Releases, Shown},
+    seen::seen,
     terms::{How, Terms},
-    worker::Worker,
 };
-use crate::{
-    mutants::Mutant,
-    plan::Plan,
-    rng::Rng,
-    scenarios::Scenario,
-    scripts::{Ran, Seen},
-    watch::Checker,
-};
+pub use self::{life::Life, worker::Worker};
+use crate::{mutants::Mutant, plan::Plan, rng::Rng, scenarios::Scenario, watch::Checker};
 
 /// A kind of object that seeds use.
 pub type Kind = &'static Workload;
 
 /// All kinds. A seed draws one of them, unless one is given.
 pub static KINDS: &[Kind] = &[
-    &lock::KIND,
-    &fair::KIND,
+    &lock::LOCK,
+    &lock::FAIR,
     &latch::KIND,
     &limit::KIND,
     &once::KIND,
     &pool::SEMAPHORE,
     &pool::PERMITS,
     &rwlock::KIND,
-    &multi::KIND,
+    &lock::MULTI,
     &red::KIND,
     &election::KIND,
 ];
 
 /// A piece of work of a worker.
-pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type Work<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 type Round = for<'a> fn(&'a mut Worker) -> Work<'a>;
-type GetOn = for<'a> fn(&'a mut Worker, usize) -> Work<'a>;
+type GetOn = for<'a> fn(&'a mut Worker, usize) -> Work<'a, bool>;
 
 /// The properties of one primitive that the simulator must know.
 #[derive(Debug)]
@@ -99,10 +92,8 @@ pub struct Workload {
     /// Runs one round of a worker while there are faults.
     pub round: Round,
     /// Does the work that every worker must be able to do with a name once all is healed, and
-    /// releases what it acquired.
+    /// releases what it acquired. It is repeated until it succeeds.
     pub get_on: GetOn,
-    /// Returns the actions of a script of this kind. Actions that no checker needs are omitted.
-    pub seen: fn(&Ran<'_>) -> Vec<Seen>,
     /// Returns the holders in this key at a server time in ms: owners or attempts, as the server
     /// stores them. It is empty for keys of lists. The default reads the owner of a lock.
     pub holders: fn(&KeyDump, u64) -> Vec<String>,
@@ -130,7 +121,6 @@ impl Workload {
             prepare: |_, _| Box::pin(async {}),
             round,
             get_on,
-            seen: |_| Vec::new(),
             holders: |key, now| lock::holder(key, now).into_iter().collect(),
             waiters: members,
             lives: |_, plan| Some(plan.unused()),

@@ -280,38 +280,48 @@ pub(super) const JOBS: &[Mutant] = &[
     client("once-never-renewed", Rule::Renew),
 ];
 
+/// The faults that the runs of both semaphores must find, and those of one of them.
+macro_rules! pooled {
+    ($kind:literal, $($own:expr,)*) => {
+        &[
+            script!(concat!($kind, "-one-too-many"), POOL.acquire,
+                "and out + pool.need <= size then" => "and out + pool.need <= size + 1 then"),
+            script!(concat!($kind, "-index-believed"), POOL.acquire,
+                "if hold and string.sub(hold, 1, 13) > now then" => "if false then"),
+            script!(concat!($kind, "-void-ignored"), POOL.acquire,
+                "elseif withdrawn or e.n <= top and not placed(e) then" => "elseif withdrawn then"),
+            script!(concat!($kind, "-release-not-counted"), POOL.release,
+                "write[#write + 1], write[#write + 2] = 'c', out" => ""),
+            script!(concat!($kind, "-release-calls-nobody"), POOL.release,
+                "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n"
+                => ""),
+            script!(concat!($kind, "-overtakes"), POOL.acquire,
+                "return ring, gone, not blocked and room or nil, latest"
+                => "return ring, gone, room, latest"),
+            script!(concat!($kind, "-small-ones-pass"), POOL.acquire,
+                "      room = room - need\n      local new" => "      local new"),
+            script!(concat!($kind, "-last-come-first-served"), POOL.acquire,
+                "join[2 * j - 1], join[2 * j] = ticket, e.member"
+                => "join[2 * j - 1], join[2 * j] = -ticket, e.member"),
+            $($own,)*
+        ]
+    };
+}
+
 /// The semaphore.
-pub(super) const SEMAPHORE: &[Mutant] = &[
-    script!("semaphore-one-too-many", POOL.acquire,
-        "and out + pool.need <= size then" => "and out + pool.need <= size + 1 then"),
+pub(super) const SEMAPHORE: &[Mutant] = pooled![
+    "semaphore",
     script!("semaphore-reaped-early", POOL.acquire,
         "if hold and string.sub(hold, 1, 13) > now then"
         => "if hold and string.sub(hold, 1, 13) > (now + 200) .. '' then"),
-    script!("semaphore-index-believed", POOL.acquire,
-        "if hold and string.sub(hold, 1, 13) > now then" => "if false then"),
     script!("semaphore-renewal-not-stored", POOL.renew, "call('HSET', k, unpack(write))" => ""),
-    script!("semaphore-void-ignored", POOL.acquire,
-        "elseif withdrawn or e.n <= top and not placed(e) then" => "elseif withdrawn then"),
     script!("semaphore-late-accepted", POOL.acquire,
         "if string.sub(began, 1, 13) > ARGV[1] or" => "if")
     .slow(),
     script!("semaphore-release-leaves-no-mark", POOL.release,
         "if void ~= '' and void >= now then" => "if false then"),
-    script!("semaphore-release-not-counted", POOL.release,
-        "write[#write + 1], write[#write + 2] = 'c', out" => ""),
     script!("semaphore-part-frees-all", POOL.release,
         "verdict, left = 'released', keeps" => "verdict, left = 'released', 0"),
-    script!("semaphore-release-calls-nobody", POOL.release,
-        "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n"
-        => ""),
-    script!("semaphore-overtakes", POOL.acquire,
-        "return ring, gone, not blocked and room or nil, latest"
-        => "return ring, gone, room, latest"),
-    script!("semaphore-small-ones-pass", POOL.acquire,
-        "      room = room - need\n      local new" => "      local new"),
-    script!("semaphore-last-come-first-served", POOL.acquire,
-        "join[2 * j - 1], join[2 * j] = ticket, e.member"
-        => "join[2 * j - 1], join[2 * j] = -ticket, e.member"),
     script!("semaphore-crowd-gets-one-too-many", POOL.acquire,
         "write, unserved = (size or 0) - out," => "write, unserved = (size or 0) - out + 1,"),
     script!("semaphore-crowd-release-not-counted", POOL.release,
@@ -337,27 +347,9 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
 ];
 
 /// The permit-expirable semaphore.
-pub(super) const PERMITS: &[Mutant] = &[
-    script!("permits-one-too-many", POOL.acquire,
-        "and out + pool.need <= size then" => "and out + pool.need <= size + 1 then"),
-    script!("permits-index-believed", POOL.acquire,
-        "if hold and string.sub(hold, 1, 13) > now then" => "if false then"),
-    script!("permits-void-ignored", POOL.acquire,
-        "elseif withdrawn or e.n <= top and not placed(e) then" => "elseif withdrawn then"),
-    script!("permits-release-not-counted", POOL.release,
-        "write[#write + 1], write[#write + 2] = 'c', out" => ""),
+pub(super) const PERMITS: &[Mutant] = pooled![
+    "permits",
     script!("permits-copies-count-twice", POOL.acquire, "            holds = true\n" => ""),
-    script!("permits-release-calls-nobody", POOL.release,
-        "    pool_serve(k, d, q, l, now, f[5], f[8], size - out, size, {}, not f[7] and grants)\n"
-        => ""),
-    script!("permits-overtakes", POOL.acquire,
-        "return ring, gone, not blocked and room or nil, latest"
-        => "return ring, gone, room, latest"),
-    script!("permits-small-ones-pass", POOL.acquire,
-        "      room = room - need\n      local new" => "      local new"),
-    script!("permits-last-come-first-served", POOL.acquire,
-        "join[2 * j - 1], join[2 * j] = ticket, e.member"
-        => "join[2 * j - 1], join[2 * j] = -ticket, e.member"),
     client("permits-abandoned-not-undone", Rule::UndoAbandoned).slow(),
     client("permits-copies-not-marked", Rule::MarkCopies).under(Fault::Doubled),
 ];

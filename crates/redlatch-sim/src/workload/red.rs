@@ -2,123 +2,35 @@
 //! itself.
 
 use std::{
+    ops::Deref,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use redlatch_core::{HoldState, Lockable, LossCause, Moment};
+use redlatch_core::{
+    Bundle, Error, Extending, HoldState, Lockable, LossCause, Moment, Owner, Released,
+};
 use redlatch_multi::{RedGuard, RedLock};
 use redlatch_reentrant::Lock;
 
 use super::{
-    Acquiring, Terms, Worker, Workload, holding::Delivered, lock, mutants, terms::acquiring,
+    Acquiring, Guard, Releases, Shown, Terms, Worker, Workload, mutants, terms::acquiring,
 };
 use crate::{
     exec,
     names::label,
-    watch::{Claim, GRAIN, Id, Sight, Sighted, Waits},
+    watch::{Claim, GRAIN, Id, Sighted, Waits},
 };
 
 /// A lock over a quorum, as a workload.
 pub(super) static KIND: Workload = Workload {
     nodes: 4,
-    seen: |ran| lock::seen(ran, "reentrant"),
-    ..Workload::new(
-        "red",
-        mutants::QUORUM,
-        |worker| Box::pin(round(worker)),
-        |worker, name| Box::pin(get_on(worker, name)),
-    )
+    ..Workload::of::<Quorum>("red", mutants::QUORUM)
 };
-
-/// Runs one round: thinks, acquires, works under the guard, gives it up.
-async fn round(worker: &mut Worker) {
-    worker.rest().await;
-    let name = worker.rng.index(worker.plan().names);
-    let terms = Terms::draw(worker);
-    if let Some(held) = acquire(worker, name, &terms).await {
-        work(worker, held).await;
-    }
-}
-
-/// Acquires every name, which every worker must be able to do once all is healed.
-async fn get_on(worker: &mut Worker, name: usize) {
-    let terms = Terms::patient(worker);
-    loop {
-        if let Some(held) = acquire(worker, name, &terms).await {
-            return release(worker, held).await;
-        }
-        worker.sleep(20_000).await;
-    }
-}
-
-async fn acquire(worker: &mut Worker, name: usize, terms: &Terms) -> Option<Delivered<Quorum>> {
-    worker.say(|| terms.tell(name, &worker.owner));
-    let future = worker.call(ask(worker, name, terms));
-    let call = worker.asks(name, Waits::Polling);
-    let limit = terms.limit(worker);
-    let (guard, _) = worker.awaits(future, &[name], label(name), limit).await;
-    let held = guard.map(|guard| delivered(worker, call, name, guard, terms));
-    worker.watch().asked(call);
-    held
-}
 
 /// Returns the number of servers of a name: three, or all four, where a split may be even.
 const fn nodes(name: usize) -> usize {
     if name == 1 { 4 } else { 3 }
-}
-
-fn ask(worker: &Worker, name: usize, terms: &Terms) -> Acquiring<RedGuard> {
-    let clients = worker.nodes.iter().take(nodes(name));
-    let locks: Vec<_> = clients
-        .map(|client| Lock::new(client, label(name)))
-        .collect();
-    let locks: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
-    let longest = Duration::from_millis(worker.plan().lease);
-    let lock = match RedLock::builder(&locks).longest_lease(longest).build() {
-        Ok(lock) => lock,
-        Err(error) => return Box::pin(async move { Err(error) }),
-    };
-    acquiring!(
-        terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-        .strategy(terms.strategy)
-    )
-}
-
-async fn work(worker: &mut Worker, held: Delivered<Quorum>) {
-    for _ in 0..worker.rng.below(5) {
-        let span = worker.draw_work();
-        match worker.rng.below(10) {
-            2 => {
-                let span = Duration::from_millis(worker.rng.between(50, worker.plan().lease));
-                let extended = worker
-                    .timed("extend", worker.patience(), held.guard().guard.extend(span))
-                    .await;
-                worker.say(|| format!("extends by {span:?}: {extended:?}"));
-            }
-            3 => drop(held.guard().guard.run(worker.think(span)).await),
-            _ => worker.think(span).await,
-        }
-        if held.guard().guard.check().is_err() && worker.rng.chance(800) {
-            break;
-        }
-    }
-    let release_early = |held: Delivered<Quorum>| {
-        let quorum = held.take();
-        quorum.map(|quorum| Box::pin(quorum.guard.release()))
-    };
-    if let Some(held) = worker.gives_up(held, release_early).await {
-        release(worker, held).await;
-    }
-}
-
-async fn release(worker: &Worker, held: Delivered<Quorum>) {
-    if let Some(Quorum { guard, .. }) = held.take() {
-        let released = worker
-            .timed("release", worker.patience(), guard.release())
-            .await;
-        worker.say(|| format!("has released: {released:?}"));
-    }
 }
 
 /// The guard in the view of the observer: each node by itself, and the number of nodes that are
@@ -126,43 +38,93 @@ async fn release(worker: &Worker, held: Delivered<Quorum>) {
 #[derive(Debug)]
 struct Quorum {
     guard: RedGuard,
-    needed: usize,
+    name: usize,
     /// Per node, the time at which its hold was first seen lost before its deadline.
     lost: Mutex<Vec<Option<Moment>>>,
 }
 
-/// Shows a guard to the observer.
-fn delivered(
-    worker: &Worker,
-    call: Id,
-    name: usize,
-    guard: RedGuard,
-    terms: &Terms,
-) -> Delivered<Quorum> {
-    let nodes = nodes(name);
-    let needed = nodes / 2 + 1;
-    let granted = guard.holds().len();
-    if granted < needed {
-        let (who, name) = (&worker.label, label(name));
-        let what = format!("{who} is given {name} by {granted} of {nodes} nodes");
-        worker.watch().violate("P1", what);
+impl Quorum {
+    fn new(guard: RedGuard, name: usize) -> Self {
+        let lost = Mutex::new(vec![None; guard.holds().len()]);
+        Self { guard, name, lost }
     }
-    let owner = guard.holds().first().map(|held| held.owner().to_string());
-    let owner: Arc<str> = owner.unwrap_or_default().into();
-    let lost = guard.lost();
-    let sight = Arc::new(Quorum {
-        needed,
-        lost: Mutex::new(vec![None; granted]),
-        guard,
-    });
-    let seen: Arc<Quorum> = Arc::clone(&sight);
-    let claim = Claim {
-        hold: Arc::clone(&owner),
-        owner,
-        ..worker.claim(name, Arc::downgrade(&seen) as Sight, terms.renewed)
-    };
-    let id = worker.shows(call, claim, lost);
-    Delivered::new(worker, vec![id], sight)
+
+    const fn needed(&self) -> usize {
+        nodes(self.name) / 2 + 1
+    }
+}
+
+impl Deref for Quorum {
+    type Target = Bundle;
+
+    fn deref(&self) -> &Bundle {
+        &self.guard
+    }
+}
+
+impl Guard for Quorum {
+    const REENTRANT: bool = false;
+
+    fn acquire(worker: &mut Worker, names: &[usize], _: &Owner, terms: &Terms) -> Acquiring<Self> {
+        let name = names[0];
+        let clients = worker.nodes.iter().take(nodes(name));
+        let locks: Vec<_> = clients
+            .map(|client| Lock::new(client, label(name)))
+            .collect();
+        let locks: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+        let longest = Duration::from_millis(worker.plan.lease);
+        let lock = match RedLock::builder(&locks).longest_lease(longest).build() {
+            Ok(lock) => lock,
+            Err(error) => return Box::pin(async move { Err(error) }),
+        };
+        let future: Acquiring<RedGuard> = acquiring!(
+            terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
+            .strategy(terms.strategy)
+        );
+        Box::pin(async move { Ok(future.await?.map(|guard| Self::new(guard, name))) })
+    }
+
+    fn waits(_: &Terms) -> Waits {
+        Waits::Polling
+    }
+
+    /// The longest lease of the lock is half of the longest extension.
+    fn extend(&self, span: Duration) -> Extending<'_> {
+        Box::pin(self.guard.extend(span / 2))
+    }
+
+    async fn release(self) -> Result<Releases, Error> {
+        let released = self.guard.release().await?;
+        let nodes = released.into_iter().map(|(_, released)| released);
+        Ok(vec![(
+            label(self.name).to_owned(),
+            Released::together(nodes),
+        )])
+    }
+
+    /// Shows one claim, which lasts as long as a quorum does.
+    fn shows(
+        self: &Arc<Self>,
+        worker: &Worker,
+        calls: &[(usize, Id)],
+        renewed: bool,
+    ) -> Vec<Shown> {
+        let (name, nodes, granted) = (self.name, nodes(self.name), self.holds().len());
+        if granted < self.needed() {
+            let (who, name) = (&worker.label, label(name));
+            let what = format!("{who} is given {name} by {granted} of {nodes} nodes");
+            worker.watch.violate("P1", what);
+        }
+        let owner = self.holds().first().map(|held| held.owner().to_string());
+        let owner: Arc<str> = owner.unwrap_or_default().into();
+        let sight: Arc<dyn Sighted> = Arc::<Self>::clone(self);
+        let claim = Claim {
+            hold: Arc::clone(&owner),
+            owner,
+            ..worker.claim(name, &sight, renewed)
+        };
+        vec![worker.shows(calls, claim, sight, self.guard.lost())]
+    }
 }
 
 impl Sighted for Quorum {
@@ -183,7 +145,7 @@ impl Sighted for Quorum {
             })
             .collect();
         ends.sort_unstable();
-        let at = ends.len().checked_sub(self.needed);
+        let at = ends.len().checked_sub(self.needed());
         at.map_or(Moment::from_origin(Duration::ZERO), |at| ends[at])
     }
 

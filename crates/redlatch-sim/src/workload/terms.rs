@@ -5,26 +5,26 @@ use std::time::Duration;
 use redlatch_core::{Backoff, Durability, Owner, WaitStrategy};
 
 use super::Worker;
-use crate::{names::label, watch::Waits};
+use crate::watch::Waits;
 
 /// The terms of an acquisition.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub(crate) struct Terms {
     /// How long it waits.
-    pub how: How,
+    pub(crate) how: How,
     /// Whether the lease is renewed.
-    pub renewed: bool,
+    pub(crate) renewed: bool,
     /// The lease.
-    pub lease: Duration,
+    pub(crate) lease: Duration,
     /// The wait strategy.
-    pub strategy: WaitStrategy,
+    pub(crate) strategy: WaitStrategy,
     /// The servers that have to know of the hold.
-    pub durability: Durability,
+    pub(crate) durability: Durability,
 }
 
 /// How long an acquisition waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     /// It does not wait: the `try_` method.
     Once,
     /// It waits for this time: the `try_…_for` method.
@@ -39,14 +39,14 @@ impl Terms {
         Self {
             how: How::Patiently,
             renewed: true,
-            lease: ms(worker.plan().lease),
+            lease: ms(worker.plan.lease),
             strategy: WaitStrategy::Notify,
-            durability: worker.plan().durability,
+            durability: worker.plan.durability,
         }
     }
 
     pub(super) fn draw(worker: &mut Worker) -> Self {
-        let lease = worker.plan().lease;
+        let lease = worker.plan.lease;
         let renewed = worker.rng.chance(600);
         let span = if renewed {
             lease
@@ -69,7 +69,7 @@ impl Terms {
             renewed,
             lease: ms(span),
             strategy,
-            durability: worker.plan().durability,
+            durability: worker.plan.durability,
         }
     }
 
@@ -81,18 +81,20 @@ impl Terms {
         }
     }
 
-    /// Returns the time limit of the call in µs.
-    pub(super) fn limit(&self, worker: &Worker) -> u64 {
+    /// Returns the time limit in µs of an acquisition of so many names. Without a wait, each of
+    /// several may take as long as one alone, and so may the extension of their leases.
+    pub(super) fn limit(&self, worker: &Worker, names: usize) -> u64 {
         match self.how {
             How::For(wait) if !wait.is_zero() => {
                 u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
             }
+            How::Once if names > 1 => worker.patience() * (names as u64 + 1),
             How::Once | How::For(_) => worker.patience(),
             How::Patiently => u64::MAX,
         }
     }
 
-    pub(super) fn tell(&self, name: usize, owner: &Owner) -> String {
+    pub(super) fn tell(&self, what: &str, owner: &Owner) -> String {
         let how = match self.how {
             How::Once => "tries to get".to_owned(),
             How::For(wait) => format!("waits {wait:?} for"),
@@ -100,7 +102,7 @@ impl Terms {
         };
         let kind = if self.renewed { "renewed" } else { "fixed" };
         let lease = self.lease;
-        format!("{how} {} for {owner}, {kind} lease {lease:?}", label(name))
+        format!("{how} {what} for {owner}, {kind} lease {lease:?}")
     }
 }
 

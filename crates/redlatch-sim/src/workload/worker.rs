@@ -1,23 +1,24 @@
 //! One of the tasks of a client, and the steps that the workers of all kinds share.
 
 use std::{
-    future::{Future, poll_fn},
+    fmt,
+    future::{Future, IntoFuture, poll_fn},
+    ops::Deref,
     pin::Pin,
     sync::Arc,
     task::Poll,
 };
 
-use redlatch_core::{Client, LossCause, Owner, runtime::Runtime};
+use redlatch_core::{Client, Error, ErrorKind, LossCause, Owner, runtime::Runtime};
 use tokio::{select, sync::oneshot};
 
-use super::{Acquiring, Guard, Life};
+use super::{Acquiring, Life, Shown, Work};
 use crate::{
     faults::Fault,
     mutants::What,
-    names::{label, name_of},
-    plan::Plan,
+    names::label,
     rng::Rng,
-    watch::{Claim, Id, Part, Sight, Waits, Watch},
+    watch::{Claim, Id, Part, Sighted, Waits},
 };
 
 /// A task that runs rounds until all is healed, and then acquires everything once.
@@ -35,6 +36,14 @@ pub struct Worker {
     pub owner: Owner,
 }
 
+impl Deref for Worker {
+    type Target = Life;
+
+    fn deref(&self) -> &Life {
+        &self.life
+    }
+}
+
 impl Worker {
     pub(super) fn new(life: Arc<Life>, clients: &[Client], number: usize, rng: Rng) -> Self {
         let client = &clients[0];
@@ -49,70 +58,39 @@ impl Worker {
     }
 
     pub(super) async fn work(mut self) {
-        let kind = self.life.shared.kind;
-        while !self.life.shared.is_healed() && self.life.shared.takes_round(self.life.number) {
+        let kind = self.kind;
+        while !self.is_healed() && self.takes_round(self.number) {
             (kind.round)(&mut self).await;
         }
-        self.life.shared.rests(self.life.number);
-        self.life.shared.healed().await;
-        for name in 0..self.plan().names {
-            (kind.get_on)(&mut self, name).await;
+        self.rests(self.number);
+        self.healed().await;
+        for name in 0..self.plan.names {
+            while !(kind.get_on)(&mut self, name).await {
+                self.sleep(20_000).await;
+            }
         }
-        self.life.shared.ended(self.life.number);
-    }
-
-    /// Returns the measures of this seed.
-    pub fn plan(&self) -> &Plan {
-        &self.life.shared.plan
-    }
-
-    /// Returns the observer.
-    pub fn watch(&self) -> &Watch {
-        &self.life.shared.watch
+        self.ended(self.number);
     }
 
     /// Tells whether this seed has a class of faults.
     pub fn has(&self, fault: Fault) -> bool {
-        self.life.shared.faults.has(fault)
-    }
-
-    /// Tells whether all faults have ended.
-    pub fn is_healed(&self) -> bool {
-        self.life.shared.is_healed()
+        self.faults.has(fault)
     }
 
     /// Adds a line to the story.
     pub fn say(&self, text: impl FnOnce() -> String) {
-        self.watch().say(|| format!("{} {}", self.label, text()));
+        self.watch.say(|| format!("{} {}", self.label, text()));
     }
 
     /// Counts a fault that this worker is about to inject.
     pub fn inject(&self, fault: Fault, text: impl FnOnce() -> String) {
-        self.watch()
+        self.watch
             .fault(fault, || format!("{} {}", self.label, text()));
-    }
-
-    /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost.
-    pub async fn think(&self, micros: u64) {
-        self.life.think(micros).await;
-    }
-
-    /// Sleeps for `micros` in any case.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost.
-    pub async fn sleep(&self, micros: u64) {
-        self.life.sleep(micros).await;
     }
 
     /// Returns the time limit in µs of a call that gives up when the server does not answer.
     pub fn patience(&self) -> u64 {
-        self.plan().patience * 2000 + 2_000_000
+        self.plan.patience * 2000 + 2_000_000
     }
 
     /// Checks P11: the call ends within `limit` µs of this client's running time.
@@ -121,10 +99,10 @@ impl Worker {
     ///
     /// The call is dropped with it, and is not checked.
     pub async fn timed<F: Future>(&self, what: &str, limit: u64, future: F) -> F::Output {
-        let exec = &self.life.shared.exec;
-        let (began, paused) = (exec.now(), exec.pauses(self.life.proc).total);
+        let exec = &self.exec;
+        let (began, paused) = (exec.now(), exec.paused(self.proc));
         let output = future.await;
-        let paused = exec.pauses(self.life.proc).total - paused;
+        let paused = exec.paused(self.proc) - paused;
         let took = exec.now() - began;
         // A pause may begin just before the end. Events that are due meanwhile follow at once after
         // it.
@@ -138,7 +116,7 @@ impl Worker {
                 "{}: {what} took {took} ms, {allowed} ms were allowed",
                 self.label
             );
-            self.watch().violate("P11", what);
+            self.watch.violate("P11", what);
         }
         output
     }
@@ -176,7 +154,7 @@ impl Worker {
     /// Returns the acquisition as its caller sees it: the library's, or one that a planted fault
     /// has changed.
     pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
-        if !matches!(self.life.shared.planted, Some(What::Detached)) {
+        if !matches!(self.planted, Some(What::Detached)) {
             return future;
         }
         let (done, result) = oneshot::channel();
@@ -185,7 +163,7 @@ impl Worker {
                 std::mem::forget(undelivered);
             }
         };
-        self.life.runtime.spawn("detached", Box::pin(going_on));
+        self.runtime.spawn("detached", Box::pin(going_on));
         Box::pin(async move { result.await.unwrap_or(Ok(None)) })
     }
 
@@ -202,90 +180,199 @@ impl Worker {
         select! {
             biased;
             () = self.client.settled() => {}
-            () = self.life.shared.healed() => return,
+            () = self.healed() => return,
         }
         let owner = owner.to_string();
         // A takeover may have lost the release.
         let lost = self.has(Fault::TwoMasters);
-        if !lost && self.life.shared.holders(name).contains(&owner) {
+        if !lost && self.holders(name).contains(&owner) {
             let name = label(name);
             let what = format!(
                 "{owner} holds {name} though all of its calls and guards are gone and answered"
             );
-            self.watch().violate("P10", what);
+            self.watch.violate("P10", what);
         }
     }
 
-    /// Shows the start of an acquisition to the observer.
-    pub(super) fn asks(&self, name: usize, waits: Waits) -> Id {
-        self.watch().asks(self.life.proc, name, waits)
+    /// Thinks before a round.
+    pub(super) async fn rest(&mut self) {
+        let span = match self.rng.below(10) {
+            0 => self.rng.between(0, self.plan.lease * 1500),
+            1..=4 => 0,
+            _ => self.rng.between(0, 50_000),
+        };
+        self.think(span).await;
     }
 
-    /// Shows a guard to the observer, and also reports its loss.
-    pub fn delivered<G: Guard>(&self, call: Id, guard: &Arc<G>, renewed: bool) -> Id {
-        let name = name_of(guard.name()).unwrap_or(0);
-        let sight: Arc<G> = Arc::clone(guard);
-        let claim = Claim {
-            hold: guard.hold().into(),
-            owner: guard.owner().to_string().into(),
-            token: guard.fence(),
-            part: guard.part(),
-            ..self.claim(name, Arc::downgrade(&sight) as Sight, renewed)
+    /// Draws the µs of one piece of work under a guard.
+    pub(super) fn draw_work(&mut self) -> u64 {
+        let lease = self.plan.lease * 1000;
+        // A takeover shows best during a long hold.
+        let long = if self.has(Fault::TwoMasters) { 4 } else { 1 };
+        match self.rng.below(20) {
+            long_work if long_work < long => self.rng.between(0, lease * 3),
+            1..=3 => self.rng.between(0, lease),
+            _ => self.rng.between(0, 20_000),
+        }
+    }
+
+    /// Waits for the call `what` for `names`, which may take `limit` µs, or drops it half-way.
+    /// Returns no result if it was dropped.
+    pub(super) async fn calls<T>(
+        &mut self,
+        names: &[usize],
+        what: &str,
+        limit: u64,
+        call: impl Future<Output = Result<T, Error>> + Unpin,
+    ) -> Option<Result<T, Error>> {
+        let began = self.exec.now();
+        let result = if self.has(Fault::Cancel) && self.rng.chance(200) {
+            self.cancelled(call, names[0]).await
+        } else {
+            Some(self.timed(what, limit, call).await)
         };
-        self.shows(call, claim, guard.lost())
+        if let Some(Err(error)) = &result {
+            self.judge(names, began, limit, error);
+        }
+        result
+    }
+
+    /// Checks the error of a call for `names` that began at `began` and had `limit` µs. No fault
+    /// lasts, so no error may say that a server is unfit. A server that answers is not silent.
+    pub(super) fn judge(&self, names: &[usize], began: u64, limit: u64, error: &Error) {
+        let who = &self.label;
+        if is_final(error) {
+            let what = format!("{who} is told that it can never succeed: {error}");
+            self.watch.violate("passes", what);
+        }
+        // The patience counts from the last answer. A call that waits for longer may have had none
+        // for that time because it asked nothing.
+        let shared = &self.life.shared;
+        let soon = shared.exec.now() - began < shared.plan.patience * 1_000;
+        let silent = is_silence(error) && limit >= ENOUGH && soon;
+        if silent && shared.answers(names, began) {
+            let what = format!("{who} is told of a silent server, and it answers: {error}");
+            self.watch.violate("answered", what);
+        }
+    }
+
+    /// Gives a guard up in one of the many ways: drops it, or drops its release half-way. Returns
+    /// it if its release is to be awaited.
+    pub(super) async fn gives_up<H, F: Future + Unpin>(
+        &mut self,
+        held: H,
+        release: impl FnOnce(H) -> Option<F>,
+    ) -> Option<H> {
+        match self.rng.below(10) {
+            0..=3 => drop(held),
+            4 if self.has(Fault::Cancel) => {
+                let polls = self.rng.between(1, 4);
+                if let Some(release) = release(held) {
+                    let _ = fragile(release, polls).await;
+                }
+            }
+            _ => return Some(held),
+        }
+        None
+    }
+
+    /// Ends a hold by force, at once or as `after_lease` says. May take `limit` µs.
+    pub(super) fn forces<F>(
+        &mut self,
+        name: usize,
+        limit: u64,
+        force: F,
+        after_lease: fn(F) -> F,
+    ) -> Work<'_>
+    where
+        F: IntoFuture<Output: fmt::Debug, IntoFuture: Send> + Send + 'static,
+    {
+        Box::pin(async move {
+            let gentle = self.rng.chance(500);
+            let force = if gentle { after_lease(force) } else { force };
+            self.inject(Fault::Force, || {
+                format!("releases {} by force", label(name))
+            });
+            let forced = self.timed("force_release", limit, force.into_future());
+            let forced = forced.await;
+            self.say(|| format!("has forced {}: {forced:?}", label(name)));
+        })
+    }
+
+    /// Shows the start of an acquisition of these names to the observer.
+    pub(super) fn asks(&self, names: &[usize], waits: Waits) -> Vec<(usize, Id)> {
+        let ask = |&name: &usize| (name, self.watch.asks(self.proc, name, waits));
+        names.iter().map(ask).collect()
+    }
+
+    /// Shows the end of an acquisition to the observer, whatever its result.
+    pub(super) fn asked(&self, calls: &[(usize, Id)]) {
+        calls.iter().for_each(|&(_, call)| self.watch.asked(call));
     }
 
     /// Begins the description of a guard for the observer. The caller adds its identity.
-    pub(super) fn claim(&self, name: usize, sight: Sight, renewed: bool) -> Claim {
+    pub(super) fn claim(&self, name: usize, sight: &Arc<dyn Sighted>, renewed: bool) -> Claim {
         Claim {
-            proc: self.life.proc,
+            proc: self.proc,
             who: self.label.clone(),
             name,
             hold: "".into(),
             owner: "".into(),
             token: None,
             part: Part::Whole,
-            clock: self.life.clock.clone(),
-            sight,
-            delivered: self.life.shared.exec.now(),
+            clock: self.clock.clone(),
+            sight: Arc::downgrade(sight),
+            delivered: self.exec.now(),
             renewed,
             told: false,
         }
     }
 
-    /// Shows a guard to the observer, and reports when `lost` resolves.
+    /// Shows a guard to the observer, which may inspect `sight`, and reports when `lost` resolves.
+    /// `calls` are the acquisitions of its names.
     pub(super) fn shows(
         &self,
-        call: Id,
+        calls: &[(usize, Id)],
         claim: Claim,
+        sight: Arc<dyn Sighted>,
         lost: impl Future<Output = LossCause> + Send + 'static,
-    ) -> Id {
+    ) -> Shown {
         let shared = &self.life.shared;
-        let id = shared.watch.delivered(call, claim);
+        let (name, token, hold) = (claim.name, claim.token, Arc::clone(&claim.hold));
+        let call = calls.iter().find(|(asked, _)| *asked == name);
+        let id = shared
+            .watch
+            .delivered(call.map_or(0, |&(_, call)| call), claim);
         let watch = Arc::clone(&shared.watch);
         let notice = async move { watch.told(id, lost.await) };
-        self.life.runtime.spawn("notice", Box::pin(notice));
-        id
+        self.runtime.spawn("notice", Box::pin(notice));
+        Shown {
+            id,
+            name,
+            hold,
+            token,
+            _sight: sight,
+        }
     }
 
     /// Writes to what the name protects, under a guard that has just passed its check.
     pub(super) fn writes(&self, claim: Id, name: usize, token: u64) {
-        let rightful = self.watch().is_rightful(claim);
-        self.watch().writes(&self.label, name, token, rightful);
+        let rightful = self.watch.is_rightful(claim);
+        self.watch.writes(&self.label, name, token, rightful);
     }
 
     /// Sends a write that arrives after `micros`, even if its sender is gone.
     pub fn writes_late(&self, micros: u64, name: usize, token: u64) {
-        let (watch, who) = (Arc::clone(&self.life.shared.watch), self.label.clone());
+        let (watch, who) = (Arc::clone(&self.watch), self.label.clone());
         let write = async move {
             watch.writes(&who, name, token, false);
         };
-        self.life.shared.store(micros, Box::pin(write));
+        self.store(micros, Box::pin(write));
     }
 }
 
 /// Polls `future` at most `polls` times and then drops it.
-pub(super) fn fragile<F: Future + Unpin>(
+fn fragile<F: Future + Unpin>(
     mut future: F,
     mut polls: u64,
 ) -> impl Future<Output = Option<F::Output>> {
@@ -302,10 +389,29 @@ pub(super) fn fragile<F: Future + Unpin>(
     })
 }
 
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
             .field("label", &self.label)
             .finish_non_exhaustive()
     }
 }
+
+/// Tells whether an error says that the server will never do.
+pub(super) fn is_final(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Protocol | ErrorKind::UnsupportedServer
+    )
+}
+
+/// Tells whether an error says that a server does not answer.
+pub(super) fn is_silence(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown
+    )
+}
+
+/// The time in µs within which a server that answers has answered, on the slowest networks.
+const ENOUGH: u64 = 510_000;

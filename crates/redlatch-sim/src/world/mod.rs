@@ -106,18 +106,19 @@ pub struct Report {
     pub kind: &'static str,
     /// The broken promises.
     pub violations: Vec<Violation>,
-    /// Whether two holders were seen where they are expected.
-    pub two_holders: bool,
     /// The sums.
     pub tally: Tally,
-    /// Virtual time in µs.
-    pub lasted: u64,
-    /// The time from the end of all faults until every worker had acquired everything, in µs.
-    pub converged: u64,
     /// The number of steps of the executor.
     pub steps: u64,
     /// The story, if it was recorded.
     pub story: Vec<String>,
+}
+
+impl Report {
+    /// Tells whether a promise was broken.
+    pub const fn is_broken(&self) -> bool {
+        !self.violations.is_empty()
+    }
 }
 
 /// The state of the run.

@@ -8,26 +8,24 @@ use redlatch_core::{Error, Token, runtime::Runtime};
 use redlatch_election::{Election, Term};
 use redlatch_fence::{Fence, Fenced};
 
-use self::ledger::{Deed, Ledger};
-use super::{Life, Worker, Workload, lock, mutants, queued};
+use self::ledger::Ledger;
+use super::{
+    Life, Worker, Workload, mutants, queued,
+    work::{self, AtWork},
+};
 use crate::{
     faults::Fault,
     names::label,
     record::{self, Outcome, Record},
-    watch::Watch,
+    world::Shared,
 };
 
 /// Candidates of elections, as a workload. Names with an odd number have fair candidates.
 pub(super) static KIND: Workload = Workload {
-    seen: |ran| {
-        let mut seen = lock::seen(ran, "election");
-        seen.extend(lock::seen(ran, "fair_election"));
-        seen
-    },
     waiters: queued,
     // The mark and the data of a fence stay.
     lives: |key, plan| (!key.contains(DATA)).then(|| plan.unused()),
-    checkers: |names| vec![Box::new(Ledger::new(names))],
+    checkers: |names| vec![work::checker(names), Box::new(Ledger::new(names))],
     ..Workload::new(
         "election",
         mutants::LEADERS,
@@ -40,7 +38,7 @@ pub(super) static KIND: Workload = Workload {
 async fn round(worker: &mut Worker) {
     let think = worker.rng.between(0, 100_000);
     worker.think(think).await;
-    let name = worker.rng.index(worker.plan().names);
+    let name = worker.rng.index(worker.plan.names);
     if worker.has(Fault::Force) && worker.rng.chance(100) {
         return forbid(worker, name).await;
     }
@@ -70,28 +68,23 @@ async fn forbid(worker: &mut Worker, name: usize) {
 }
 
 /// Leads once, which every worker must be able to do once all is healed.
-async fn get_on(worker: &mut Worker, name: usize) {
-    loop {
-        let shift = Shift {
-            steps: 1,
-            tasks: 0,
-            writes: Some(0),
-            ..Shift::draw(worker, name)
-        };
-        let election = election(worker, name);
-        let led = election.lead(async move |term: &Term| shift.work(term).await);
-        if led.await.is_ok() {
-            return;
-        }
-        worker.sleep(20_000).await;
-    }
+async fn get_on(worker: &mut Worker, name: usize) -> bool {
+    let shift = Shift {
+        steps: 1,
+        tasks: 0,
+        writes: Some(0),
+        ..Shift::draw(worker, name)
+    };
+    let election = election(worker, name);
+    let led = election.lead(async move |term: &Term| shift.work(term).await);
+    led.await.is_ok()
 }
 
 fn election(worker: &Worker, name: usize) -> Election {
-    let lease = Duration::from_millis(worker.plan().lease);
+    let lease = Duration::from_millis(worker.plan.lease);
     let election = Election::new(&worker.client, label(name))
         .lease(lease)
-        .durability(worker.plan().durability)
+        .durability(worker.plan.durability)
         .value(&worker.label);
     if name % 2 == 1 {
         election.fair()
@@ -117,7 +110,7 @@ struct Shift {
 
 impl Shift {
     fn draw(worker: &mut Worker, name: usize) -> Self {
-        let lease = worker.plan().lease * 1_000;
+        let lease = worker.plan.lease * 1_000;
         // Some work is longer than a lease.
         let most = if worker.rng.chance(100) { 60 } else { 12 };
         Self {
@@ -133,12 +126,12 @@ impl Shift {
 
     async fn work(&self, term: &Term) {
         let token = term.token();
-        self.life.did(self.name, &Deed::Begins(token));
+        self.life.did(self.name, &AtWork::Begins(token.as_u64()));
         for _ in 0..self.tasks {
             let shift = self.clone();
             term.spawn(async move {
                 loop {
-                    shift.life.did(shift.name, &Deed::Works(token));
+                    shift.at_work(token);
                     shift.life.sleep(20_000).await;
                 }
             });
@@ -150,8 +143,12 @@ impl Shift {
         }
         for _ in 0..self.steps {
             self.life.sleep(self.step).await;
-            self.life.did(self.name, &Deed::Works(token));
+            self.at_work(token);
         }
+    }
+
+    fn at_work(&self, token: Token) {
+        self.life.did(self.name, &AtWork::GoesOn(token.as_u64()));
     }
 
     /// Writes twice behind the fence, perhaps long after the term.
@@ -167,7 +164,7 @@ impl Shift {
 
 /// A write through the fence, which is recorded for the judge when it ends or is dropped.
 struct Writing {
-    watch: Arc<Watch>,
+    shared: Arc<Shared>,
     name: usize,
     write: record::Fenced,
 }
@@ -184,7 +181,7 @@ impl Writing {
             outcome: Outcome::Info,
         };
         Self {
-            watch: Arc::clone(&shared.watch),
+            shared: Arc::clone(shared),
             name: shift.name,
             write,
         }
@@ -201,8 +198,8 @@ impl Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.write.until = self.watch.now();
-        self.watch.tells(|history| {
+        self.write.until = self.shared.exec.now();
+        self.shared.watch.tells(|history| {
             self.write.name = history.name(self.name);
             history.add(&Record::Fenced(self.write.clone()));
         });

@@ -19,13 +19,11 @@ use super::{Life, Work, Worker, Workload, mutants, terms::ms};
 use crate::{
     names::label,
     record::{Outcome, Step},
-    scripts::{Ran, Seen},
 };
 
 /// The countdown latch, as a workload.
 pub(super) static KIND: Workload = Workload {
     prepare,
-    seen,
     holders: |_, _| Vec::new(),
     // The ids in a latch are those of remembered operations.
     waiters: |_| Vec::new(),
@@ -54,22 +52,10 @@ fn prepare(client: &Client, names: usize) -> Work<'_> {
     })
 }
 
-/// Returns the actions that must not be late.
-fn seen(ran: &Ran<'_>) -> Vec<Seen> {
-    let acts = matches!(
-        (ran.source.name, ran.verdict()),
-        ("latch/set", "set") | ("latch/count_down", "counted") | ("latch/delete", "deleted")
-    );
-    let name = ran.name().filter(|_| acts);
-    name.map(|name| Seen::granted(name, ran.arg(2)))
-        .into_iter()
-        .collect()
-}
-
 /// Runs one round: sets, counts, waits, deletes.
 async fn round(worker: &mut Worker) {
     // With little activity, no later event makes up for a missed one.
-    let slow = worker.plan().patience.is_multiple_of(4);
+    let slow = worker.plan.patience.is_multiple_of(4);
     let think = match worker.rng.below(4) {
         _ if slow => worker.rng.between(0, 6_000_000),
         0 => 0,
@@ -77,9 +63,9 @@ async fn round(worker: &mut Worker) {
         _ => worker.rng.between(0, 50_000),
     };
     worker.think(think).await;
-    let name = worker.rng.index(worker.plan().names);
+    let name = worker.rng.index(worker.plan.names);
     // Clients with an odd number never wait for long: they open all latches once all is healed.
-    let patient = worker.life.number.is_multiple_of(2);
+    let patient = worker.number.is_multiple_of(2);
     match worker.rng.below(20) {
         0..=3 => set(worker, name).await,
         4..=8 => count(worker, name).await,
@@ -92,25 +78,20 @@ async fn round(worker: &mut Worker) {
 }
 
 /// Waits for every latch to open, which every worker must see once all is healed.
-async fn get_on(worker: &mut Worker, name: usize) {
-    loop {
-        let latch = latch(worker, name);
-        let since = now(worker);
-        let pause = worker.rng.between(0, 50_000);
-        let opened = async {
-            worker.sleep(pause).await;
-            open(worker, name, &latch).await;
-        };
-        let waited = async {
-            let waited = latch.wait().await;
-            note_wait(worker, name, since, waited.map(|()| true), Prompt::Yes)
-        };
-        let (passed, ()) = join(waited, opened).await;
-        if passed {
-            return worker.say(|| format!("has passed {}", label(name)));
-        }
-        worker.sleep(20_000).await;
-    }
+async fn get_on(worker: &mut Worker, name: usize) -> bool {
+    let latch = latch(worker, name);
+    let since = worker.exec.now();
+    let pause = worker.rng.between(0, 50_000);
+    let opened = async {
+        worker.sleep(pause).await;
+        open(worker, name, &latch).await;
+    };
+    let waited = async {
+        let waited = latch.wait().await;
+        note_wait(worker, name, since, waited.map(|()| true), Prompt::Yes)
+    };
+    let (passed, ()) = join(waited, opened).await;
+    passed
 }
 
 /// Counts down until the latch is open, even if others set it again.
@@ -142,9 +123,8 @@ async fn set(worker: &mut Worker, name: usize) {
     let count = u32::try_from(worker.rng.between(0, 5)).unwrap_or(1);
     let setting = latch(worker, name).try_set_count(count).ttl(TTL);
     let limit = worker.patience();
-    let (set, _) = worker
-        .calls(&[name], "try_set_count", limit, setting.into_future())
-        .await;
+    let setting = setting.into_future();
+    let set = worker.calls(&[name], "try_set_count", limit, setting).await;
     worker.say(|| format!("sets {} to {count}: {set:?}", label(name)));
 }
 
@@ -152,7 +132,7 @@ async fn delete(worker: &mut Worker, name: usize) {
     let latch = latch(worker, name);
     let deleting: Calling = Box::pin(async move { latch.delete().await });
     let limit = worker.patience();
-    let (deleted, _) = worker.calls(&[name], "delete", limit, deleting).await;
+    let deleted = worker.calls(&[name], "delete", limit, deleting).await;
     worker.say(|| format!("deletes {}: {deleted:?}", label(name)));
 }
 
@@ -162,39 +142,35 @@ async fn count(worker: &mut Worker, name: usize) {
     let mut down = Counting::begin(worker, name, n);
     let counting: Calling = Box::pin(async move { latch.count_down(n).await.map(|_| true) });
     let limit = worker.patience();
-    let (counted, _) = worker.calls(&[name], "count_down", limit, counting).await;
+    let counted = worker.calls(&[name], "count_down", limit, counting).await;
     down.ended(counted.as_ref());
     worker.say(|| format!("counts {} down by {n}: {counted:?}", label(name)));
 }
 
 async fn count_and_wait(worker: &mut Worker, name: usize) {
     let (strategy, prompt) = strategy(worker);
-    let waiting = latch(worker, name)
-        .count_down_and_wait(1)
-        .strategy(strategy);
+    let waiting = latch(worker, name).count_down_and_wait(1);
+    let waiting = waiting.strategy(strategy);
     let mut down = Counting::begin(worker, name, 1);
     worker.say(|| format!("counts {} down and waits", label(name)));
-    let since = now(worker);
     let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
-    let (waited, _) = worker
-        .calls(&[name], "count_down_and_wait", u64::MAX, waiting)
-        .await;
-    down.ended(waited.as_ref());
-    if let Some(waited) = waited {
-        note_wait(worker, name, since, waited, prompt);
-    }
+    let what = "count_down_and_wait";
+    waits(
+        worker,
+        name,
+        (what, u64::MAX, prompt),
+        waiting,
+        Some(&mut down),
+    )
+    .await;
 }
 
 async fn wait(worker: &mut Worker, name: usize) {
     let (strategy, prompt) = strategy(worker);
     let waiting = latch(worker, name).wait().strategy(strategy);
     worker.say(|| format!("waits for {}", label(name)));
-    let since = now(worker);
     let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
-    let (waited, _) = worker.calls(&[name], "wait", u64::MAX, waiting).await;
-    if let Some(waited) = waited {
-        note_wait(worker, name, since, waited, prompt);
-    }
+    waits(worker, name, ("wait", u64::MAX, prompt), waiting, None).await;
 }
 
 async fn wait_for(worker: &mut Worker, name: usize) {
@@ -209,10 +185,23 @@ async fn wait_for(worker: &mut Worker, name: usize) {
     };
     let waiting = latch(worker, name).wait_for(ms(millis)).strategy(strategy);
     worker.say(|| format!("waits {millis} ms for {}", label(name)));
-    let since = now(worker);
-    let (waited, _) = worker
-        .calls(&[name], "wait_for", limit, waiting.into_future())
-        .await;
+    let waiting = waiting.into_future();
+    waits(worker, name, ("wait_for", limit, prompt), waiting, None).await;
+}
+
+/// Makes a call that waits, and that may count down. Reports its end to the ledger.
+async fn waits(
+    worker: &mut Worker,
+    name: usize,
+    (what, limit, prompt): (&str, u64, Prompt),
+    waiting: Calling,
+    down: Option<&mut Counting>,
+) {
+    let since = worker.exec.now();
+    let waited = worker.calls(&[name], what, limit, waiting).await;
+    if let Some(down) = down {
+        down.ended(waited.as_ref());
+    }
     if let Some(waited) = waited {
         note_wait(worker, name, since, waited, prompt);
     }
@@ -228,9 +217,9 @@ struct Counting {
 
 impl Counting {
     fn begin(worker: &Worker, name: usize, n: u32) -> Self {
-        worker.life.did(name, &Deed::Counts);
+        worker.did(name, &Deed::Counts);
         let step = Step {
-            from: now(worker),
+            from: worker.exec.now(),
             until: 0,
             outcome: Outcome::Info,
         };
@@ -257,7 +246,7 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        self.step.until = self.life.shared.exec.now();
+        self.step.until = self.life.exec.now();
         let (n, step) = (self.n, self.step);
         self.life.did(self.name, &Deed::IsOver { n, step });
     }
@@ -279,7 +268,7 @@ fn note_wait(
         Err(error) if error.kind() == ErrorKind::Deleted => Deed::IsDeleted { since },
         Err(_) => return false,
     };
-    worker.life.did(name, &deed);
+    worker.did(name, &deed);
     matches!(waited, Ok(true))
 }
 
@@ -300,10 +289,6 @@ fn strategy(worker: &mut Worker) -> (WaitStrategy, Prompt) {
 
 fn latch(worker: &Worker, name: usize) -> CountDownLatch {
     CountDownLatch::new(&worker.client, label(name))
-}
-
-fn now(worker: &Worker) -> u64 {
-    worker.life.shared.exec.now()
 }
 
 /// A time longer than any run. Data that are left at the end still have an expiry.

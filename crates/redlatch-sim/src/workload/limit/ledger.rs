@@ -95,7 +95,7 @@ impl Checker for Ledger {
             }
             _ => None,
         };
-        record.judge(broken, view.now);
+        record.judge(broken);
     }
 }
 

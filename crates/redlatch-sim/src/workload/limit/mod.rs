@@ -14,14 +14,10 @@ use redlatch_limit::{Pass, RateLimiter};
 
 use self::ledger::{Deed, Ledger};
 use super::{Worker, Workload, mutants, terms::ms};
-use crate::{
-    names::label,
-    scripts::{Ran, Seen},
-};
+use crate::names::label;
 
 /// The rate limiter, as a workload.
 pub(super) static KIND: Workload = Workload {
-    seen,
     holders: |_, _| Vec::new(),
     // The ids in a limiter are those of remembered attempts.
     waiters: |_| Vec::new(),
@@ -39,15 +35,6 @@ pub(super) static KIND: Workload = Workload {
 /// A running call, and the pass that it gets.
 type Calling = Pin<Box<dyn Future<Output = Result<Option<Pass>, Error>> + Send>>;
 
-/// Returns the passes, which must not be late.
-fn seen(ran: &Ran<'_>) -> Vec<Seen> {
-    let passes = ran.verdict() == "passed" && ran.number(3) > Some(0);
-    let name = ran.name().filter(|_| passes && ran.number(7).is_some());
-    name.map(|name| Seen::granted(name, ran.arg(4)))
-        .into_iter()
-        .collect()
-}
-
 /// The rate of a name: tokens, µs and burst. Their fractions differ.
 fn measure(name: usize) -> (u64, u64, u64) {
     [(3, 100_000, 4), (1, 20_000, 1), (7, 300_000, 9)][name % 3]
@@ -61,7 +48,7 @@ async fn round(worker: &mut Worker) {
         _ => 0,
     };
     worker.think(think).await;
-    let name = worker.rng.index(worker.plan().names);
+    let name = worker.rng.index(worker.plan.names);
     let cost = worker.rng.between(1, measure(name).2);
     let limiter = limiter(worker, name, cost);
     let patience = worker.patience();
@@ -96,18 +83,18 @@ async fn round(worker: &mut Worker) {
 }
 
 /// Takes a pass, which every worker must be able to do once all is healed.
-async fn get_on(worker: &mut Worker, name: usize) {
-    let (count, period, burst) = measure(name);
-    let limiter = RateLimiter::new(&worker.client, label(name))
-        .rate(count, Duration::from_micros(period))
-        .burst(burst);
-    loop {
-        asks(worker, name);
-        match limiter.acquire(1).await {
-            Ok(pass) => return passed(worker, name, &pass),
-            Err(error) => worker.say(|| format!("cannot pass {}: {error}", label(name))),
+async fn get_on(worker: &mut Worker, name: usize) -> bool {
+    let limiter = rated(worker, name, 1, measure(name).2);
+    asks(worker, name);
+    match limiter.acquire(1).await {
+        Ok(pass) => {
+            passed(worker, name, &pass);
+            true
         }
-        worker.sleep(20_000).await;
+        Err(error) => {
+            worker.say(|| format!("cannot pass {}: {error}", label(name)));
+            false
+        }
     }
 }
 
@@ -128,7 +115,7 @@ fn tries(worker: &mut Worker, name: usize, limiter: RateLimiter) -> Calling {
 /// Makes a call, and reports its pass.
 async fn calls(worker: &mut Worker, name: usize, limit: u64, call: Calling) -> Option<Pass> {
     asks(worker, name);
-    let (got, _) = worker.calls(&[name], "limit", limit, call).await;
+    let got = worker.calls(&[name], "limit", limit, call).await;
     worker.say(|| format!("has asked for {}: {got:?}", label(name)));
     let pass = got?.ok()??;
     passed(worker, name, &pass);
@@ -140,7 +127,7 @@ async fn reserve(worker: &mut Worker, name: usize, limiter: RateLimiter, cost: u
     asks(worker, name);
     let limit = worker.patience();
     let call = Box::pin(async move { limiter.reserve(cost).await });
-    let (got, _) = worker.calls(&[name], "reserve", limit, call).await;
+    let got = worker.calls(&[name], "reserve", limit, call).await;
     worker.say(|| format!("has reserved {}: {got:?}", label(name)));
     let Some(Ok((pass, wait))) = got else {
         return;
@@ -164,26 +151,32 @@ async fn settle(worker: &mut Worker, name: usize, pass: Pass) {
     };
     let limit = worker.patience();
     let settling = Box::pin(pass.settle(actual));
-    let (settled, _) = worker.calls(&[name], "settle", limit, settling).await;
+    let settled = worker.calls(&[name], "settle", limit, settling).await;
     worker.say(|| format!("settles {} to {actual}: {settled:?}", label(name)));
 }
 
 fn asks(worker: &Worker, name: usize) {
-    worker.life.did(name, &Deed::Asks);
+    worker.did(name, &Deed::Asks);
 }
 
 fn passed(worker: &Worker, name: usize, pass: &Pass) {
     let at = pass.counts_at().duration_since(SystemTime::UNIX_EPOCH);
     let at = at.map_or(0, |at| u64::try_from(at.as_micros()).unwrap_or(0));
-    worker.life.did(name, &Deed::Passes { at });
+    worker.did(name, &Deed::Passes { at });
 }
 
 /// Returns the limiter of a name, at times at an eighth of its rate or with the least burst.
 fn limiter(worker: &mut Worker, name: usize, cost: u64) -> RateLimiter {
-    let (count, period, burst) = measure(name);
     let slower = if worker.rng.chance(150) { 8 } else { 1 };
-    let burst = if worker.rng.chance(150) { cost } else { burst };
-    RateLimiter::new(&worker.client, label(name))
-        .rate(count, Duration::from_micros(period * slower))
-        .burst(burst)
+    let least = worker.rng.chance(150);
+    let burst = if least { cost } else { measure(name).2 };
+    rated(worker, name, slower, burst)
+}
+
+/// Returns the limiter of a name, so many times slower than its rate.
+fn rated(worker: &Worker, name: usize, slower: u64, burst: u64) -> RateLimiter {
+    let (count, period, _) = measure(name);
+    let limiter = RateLimiter::new(&worker.client, label(name));
+    let limiter = limiter.rate(count, Duration::from_micros(period * slower));
+    limiter.burst(burst)
 }

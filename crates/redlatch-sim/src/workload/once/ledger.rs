@@ -1,5 +1,5 @@
-//! The promises of jobs: at most one run is under way at a time, each slot has at most one recorded
-//! success, and no more attempts than allowed; a success that is told is on record; a gap is kept.
+//! The promises of jobs: each slot has at most one recorded success, and no more attempts than
+//! allowed; a success that is told is on record; a gap is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,6 @@ pub(super) enum Deed {
         attempt: u32,
         token: u64,
     },
-    /// Its work has an effect.
-    Acts { token: u64 },
     /// Its call has returned that it ran this slot.
     Ran(Slot),
     /// Its call has returned that it lost its claim.
@@ -43,8 +41,6 @@ struct Job {
     /// The tokens of the claims since the last reset. A run that goes on through a reset does not
     /// count after it.
     tokens: BTreeSet<u64>,
-    /// The greatest token under which work has begun.
-    latest: u64,
     /// The server time at which the last success was recorded, in ms.
     ended: Option<u64>,
     /// The resets that the server has carried out.
@@ -70,27 +66,19 @@ impl Ledger {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = if let Some((proc, name, deed)) = event.deed::<Deed>() {
-            match (deed, &mut record.history) {
-                (&Deed::Begins { token, .. }, Some(history)) => {
-                    history.begins(proc, name, token, view.now);
-                }
-                (&Deed::Acts { token }, Some(history)) => history.goes_on(name, token, view.now),
-                _ => {}
-            }
-            record.tally.grants += u64::from(matches!(deed, Deed::Begins { .. }));
+        let broken = if let Some((_, name, deed)) = event.deed::<Deed>() {
             if matches!(deed, Deed::Lost) && view.conditions.calm {
                 let what = format!("a run of {} is lost without a fault", label(name));
-                record.violate("P4", view.now, what);
+                record.violate("P4", what);
             }
-            self.jobs[name].did(name, deed, view)
+            self.jobs[name].did(name, deed)
         } else if let Event::Ran { ran, .. } = *event {
             ran.name().and_then(|name| self.jobs[name].ran(name, ran))
         } else {
             self.forgot |= matches!(event, Event::Forgot { .. });
             None
         };
-        record.judge(broken.filter(|_| !self.forgot), view.now);
+        record.judge(broken.filter(|_| !self.forgot));
     }
 }
 
@@ -153,20 +141,13 @@ impl Job {
     }
 
     /// Handles an action of a worker.
-    fn did(&mut self, name: usize, deed: &Deed, view: &View) -> Broken {
+    fn did(&mut self, name: usize, deed: &Deed) -> Broken {
         match deed {
             Deed::Begins {
                 slot,
                 attempt,
                 token,
             } => {
-                let lower = *token < self.latest && !view.conditions.diverge();
-                if lower || *token == self.latest {
-                    let latest = self.latest;
-                    let what = format!("{} runs with token {token} after {latest}", label(name));
-                    return Some(("P2", what));
-                }
-                self.latest = self.latest.max(*token);
                 let counts = self.tokens.contains(token);
                 if counts && !self.begun.insert((slot.clone(), *attempt)) {
                     let what = format!("attempt {attempt} at slot {slot} of {} twice", label(name));
@@ -174,15 +155,7 @@ impl Job {
                 }
                 None
             }
-            Deed::Acts { token } if *token < self.latest => {
-                let latest = self.latest;
-                let what = format!(
-                    "the work of {} with token {token} goes on after that of {latest} has begun",
-                    label(name)
-                );
-                Some(("P1", what))
-            }
-            Deed::Acts { .. } | Deed::Lost => None,
+            Deed::Lost => None,
             Deed::Ran(slot) => {
                 let stored = match slot {
                     Slot::Key(key) => format!("={key}"),

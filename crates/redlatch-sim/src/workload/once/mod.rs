@@ -10,18 +10,16 @@ use redlatch_once::{Job, JobRun, Once, Slot};
 use tokio::select;
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Worker, Workload, mutants};
-use crate::{
-    faults::Fault,
-    names::label,
-    scripts::{Ran, Seen},
+use super::{
+    Life, Worker, Workload, mutants,
+    work::{self, AtWork},
 };
+use crate::{faults::Fault, names::label};
 
 /// Jobs that run once per slot, as a workload.
 pub(super) static KIND: Workload = Workload {
-    seen,
     lives: |_, plan| Some(RECORDS + plan.lease * 2 + plan.retention + plan.beyond()),
-    checkers: |names| vec![Box::new(Ledger::new(names))],
+    checkers: |names| vec![work::checker(names), Box::new(Ledger::new(names))],
     ..Workload::new(
         "once",
         mutants::JOBS,
@@ -49,24 +47,10 @@ const MAX_RUN: Duration = Duration::from_secs(6);
 /// to take longer.
 const RECORDS: u64 = 7 * 24 * 3_600 * 1_000;
 
-fn seen(ran: &Ran<'_>) -> Vec<Seen> {
-    let Some(name) = ran.name() else {
-        return Vec::new();
-    };
-    match (ran.source.name, ran.verdict()) {
-        ("once/claim", "granted") => vec![Seen::granted(name, ran.arg(3))],
-        ("once/renew", "renewed") => vec![Seen::renewed(name, ran.arg(5))],
-        ("once/release", verdict) if !verdict.is_empty() => {
-            vec![Seen::ended(name, ran.arg(2), false)]
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// Runs one round: runs a job whose work takes a while and may fail, or resets the job.
 async fn round(worker: &mut Worker) {
     // With little activity, late copies of requests find jobs as their callers saw them.
-    let slow = worker.plan().patience.is_multiple_of(4);
+    let slow = worker.plan.patience.is_multiple_of(4);
     let think = match worker.rng.below(4) {
         _ if slow => worker.rng.between(0, 12_000_000),
         0 => 0,
@@ -74,7 +58,7 @@ async fn round(worker: &mut Worker) {
         _ => worker.rng.between(0, 100_000),
     };
     worker.think(think).await;
-    let name = worker.rng.index(worker.plan().names);
+    let name = worker.rng.index(worker.plan.names);
     if worker.has(Fault::Force) && worker.rng.chance(30) {
         return reset(worker, name).await;
     }
@@ -82,7 +66,7 @@ async fn round(worker: &mut Worker) {
         0 => job(worker, name).every(PERIOD),
         1 => {
             // Workers come together on the keys of a stretch of time.
-            let key = worker.life.shared.exec.now() / 1_500_000;
+            let key = worker.exec.now() / 1_500_000;
             job(worker, name).slot(&format!("key {key}"))
         }
         _ => job(worker, name).gap(GAP),
@@ -103,37 +87,32 @@ async fn round(worker: &mut Worker) {
 /// Checks P10: once undo and release are answered, the only worker of a client has no claim. It
 /// checks in some cases only, because the check has to wait.
 async fn leaves_no_claim(worker: &mut Worker, name: usize) {
-    if worker.plan().workers != 1 || worker.rng.chance(500) {
+    if worker.plan.workers != 1 || worker.rng.chance(500) {
         return;
     }
     select! {
         biased;
         () = worker.client.settled() => {}
-        () = worker.life.shared.healed() => return,
+        () = worker.healed() => return,
     }
     let client = format!("{}:", worker.client.id().as_str());
-    let holders = worker.life.shared.holders(name);
+    let holders = worker.holders(name);
     if let Some(owner) = holders.iter().find(|owner| owner.starts_with(&client)) {
         let what = format!(
             "{owner} claims {} though all calls of its client are over and answered",
             label(name)
         );
-        worker.watch().violate("P10", what);
+        worker.watch.violate("P10", what);
     }
 }
 
 /// Runs a slot that is this worker's own.
-async fn get_on(worker: &mut Worker, name: usize) {
+async fn get_on(worker: &mut Worker, name: usize) -> bool {
     let key = format!("of {}", worker.label);
-    loop {
-        let job = job(worker, name).slot(&key);
-        let ran = calling(&worker.life, job, name, vec![0], Ends::Well).await;
-        worker.say(|| format!("runs its slot of {}: {ran:?}", label(name)));
-        if let Ok(Once::Ran(_) | Once::Done(_)) = ran {
-            return;
-        }
-        worker.sleep(20_000).await;
-    }
+    let job = job(worker, name).slot(&key);
+    let ran = calling(&worker.life, job, name, vec![0], Ends::Well).await;
+    worker.say(|| format!("runs its slot of {}: {ran:?}", label(name)));
+    matches!(ran, Ok(Once::Ran(_) | Once::Done(_)))
 }
 
 async fn reset(worker: &mut Worker, name: usize) {
@@ -154,12 +133,12 @@ async fn called(
 ) -> Option<Result<Once<Slot, &'static str>, Error>> {
     // A look, a claim, the work, and a release.
     let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
-    let (ran, _) = worker.calls(&[name], "run", limit, calling).await;
+    let ran = worker.calls(&[name], "run", limit, calling).await;
     if let Some(Ok(Once::Ran(slot))) = &ran {
-        worker.life.did(name, &Deed::Ran(slot.clone()));
+        worker.did(name, &Deed::Ran(slot.clone()));
     }
     if let Some(Ok(Once::Lost(_))) = &ran {
-        worker.life.did(name, &Deed::Lost);
+        worker.did(name, &Deed::Lost);
     }
     ran.filter(|ran| {
         // A job that changes faster than its callers look is busy.
@@ -187,10 +166,11 @@ fn calling(life: &Arc<Life>, job: Job, name: usize, pauses: Vec<u64>, ends: Ends
                 attempt,
                 token,
             };
+            life.did(name, &AtWork::Begins(token));
             life.did(name, &begins);
             for pause in pauses {
                 life.think(pause).await;
-                life.did(name, &Deed::Acts { token });
+                life.did(name, &AtWork::GoesOn(token));
             }
             match ends {
                 Ends::Well => Ok(slot),
@@ -202,7 +182,7 @@ fn calling(life: &Arc<Life>, job: Job, name: usize, pauses: Vec<u64>, ends: Ends
 }
 
 fn job(worker: &Worker, name: usize) -> Job {
-    let lease = Duration::from_millis(worker.plan().lease.max(1_000));
+    let lease = Duration::from_millis(worker.plan.lease.max(1_000));
     Job::new(&worker.client, label(name))
         .retries(RETRIES)
         .lease(lease)

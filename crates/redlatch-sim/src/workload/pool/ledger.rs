@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{given, holds, order::Queue, size};
+use super::{released, size};
 use crate::{
     names::label,
     scripts::Ran,
     watch::{Checker, Event, Record, View},
+    workload::queue::Queue,
 };
 
 /// Permits that were granted together.
@@ -84,7 +85,7 @@ impl Ledger {
 
     fn released(&mut self, name: usize, ran: &Ran<'_>) -> Option<()> {
         let live = self.names.get_mut(name)?;
-        for (at, hold) in holds(ran).enumerate() {
+        for (at, hold) in released(ran).enumerate() {
             let verdict = ran.text(2 + 2 * at)?;
             let left = ran.number(3 + 2 * at).unwrap_or(0);
             match live.get_mut(hold) {
@@ -99,23 +100,23 @@ impl Ledger {
 
 impl Ledger {
     /// Records the grants that a script has made on behalf of waiters.
-    fn given(&mut self, name: usize, now: u64, ran: &Ran<'_>, at: u64, record: &mut Record) {
+    fn given(&mut self, name: usize, now: u64, ran: &Ran<'_>, record: &mut Record) {
         let of = u64::from(size(name));
-        for grant in given(ran) {
-            let attempt = grant.attempt;
+        for given in ran.given() {
+            let attempt = given.attempt;
             let Some(permits) = self.queues[name].need(attempt) else {
                 let what = format!("attempt {attempt} is given {} without waiting", label(name));
-                record.violate("order", at, what);
+                record.violate("order", what);
                 continue;
             };
-            let until = grant.ends;
+            let until = given.ends;
             let holds = &mut self.names[name];
             holds.insert(attempt.to_owned(), Entry { until, permits });
             let live = holds.values().filter(|entry| entry.until > now);
             let out: u64 = live.map(|entry| entry.permits).sum();
             let room = of.saturating_sub(out);
-            let passed = self.queues[name].granted_ahead(now, attempt, room);
-            judge(name, attempt, "given", passed, out, at, record);
+            let passed = self.queues[name].given(now, given, room);
+            judge(name, attempt, "given", passed, out, record);
         }
     }
 }
@@ -127,17 +128,16 @@ fn judge(
     verb: &str,
     passed: Option<String>,
     out: u64,
-    at: u64,
     record: &mut Record,
 ) {
     let (of, name) = (u64::from(size(name)), label(name));
     if let Some(passed) = passed {
         let what = format!("attempt {attempt} is {verb} {name} before {passed}, who came first");
-        record.violate("order", at, what);
+        record.violate("order", what);
     }
     if out > of {
         let what = format!("{out} of {of} permits of {name} are out");
-        record.violate("P1", at, what);
+        record.violate("P1", what);
     }
 }
 
@@ -153,15 +153,12 @@ fn is_copy(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Event::Ran { ran, .. } = event else {
+        let Some((ran, name, now)) = event.ran() else {
             return;
         };
         if view.conditions.expects_trouble || view.conditions.loses_writes {
             return;
         }
-        let (Some(name), Some(now)) = (ran.name(), ran.number(1)) else {
-            return;
-        };
         if view.conditions.servers_differ > 0 {
             // The next server's clock may be behind. Entries that have expired by this clock are
             // removed, so that they do not count as live again by that one.
@@ -179,25 +176,28 @@ impl Checker for Ledger {
                 };
                 let passed = self.queues[name].granted(now, ran, room);
                 let attempt = ran.arg(5);
-                judge(name, attempt, "granted", passed, out, view.now, record);
+                judge(name, attempt, "granted", passed, out, record);
             }
             ("pool/renew", "renewed") => drop(self.renewed(name, now, ran)),
             ("pool/release", _) => {
                 self.released(name, ran);
                 self.queues[name].leaves(now, ran);
-                self.given(name, now, ran, view.now, record);
+                self.given(name, now, ran, record);
             }
             ("pool/withdraw", "struck") => {
                 self.withdrawn(name, ran);
-                self.queues[name].withdrawn(now, ran);
-                self.given(name, now, ran, view.now, record);
+                self.queues[name].withdrawn(now, ran, 4);
+                self.given(name, now, ran, record);
+            }
+            ("pool/acquire", "busy") => {
+                let need = ran.arg(6).parse().unwrap_or(0);
+                self.queues[name].waits(now, ran, need, ran.number(5) == Some(1));
             }
             ("pool/acquire", "void") if is_copy(&self.names[name], ran.arg(5), now) => {
                 let (attempt, name) = (ran.arg(5), label(name));
                 let what = format!("attempt {attempt} is refused, and has permits of {name}");
-                record.violate("answered", view.now, what);
+                record.violate("answered", what);
             }
-            ("pool/acquire", "busy") => self.queues[name].waits(now, ran),
             _ => {}
         }
     }

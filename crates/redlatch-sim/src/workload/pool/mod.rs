@@ -1,7 +1,6 @@
 //! The two semaphores.
 
 mod ledger;
-mod order;
 mod permits;
 mod semaphore;
 
@@ -9,10 +8,7 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 
 use self::{ledger::Ledger, semaphore::Units};
 use super::{Workload, members, mutants};
-use crate::{
-    plan::Plan,
-    scripts::{Ran, Seen},
-};
+use crate::{plan::Plan, scripts::Ran};
 
 /// The semaphore, as a workload.
 pub(super) static SEMAPHORE: Workload =
@@ -32,7 +28,6 @@ pub(super) static PERMITS: Workload = Workload {
 /// Adds what both semaphores have alike.
 const fn pooled(kind: Workload) -> Workload {
     Workload {
-        seen,
         holders,
         waiters,
         lives,
@@ -45,7 +40,7 @@ const fn pooled(kind: Workload) -> Workload {
 const SIZES: [u32; 3] = [1, 3, 4];
 
 /// Returns the number of permits of name `name`.
-fn size(name: usize) -> u32 {
+pub(super) fn size(name: usize) -> u32 {
     SIZES.get(name).copied().unwrap_or(1)
 }
 
@@ -98,63 +93,13 @@ fn lives(key: &str, plan: &Plan) -> Option<u64> {
     }
 }
 
-/// Returns the actions of a script, for kinds whose holds have the identities of their attempts.
-fn seen(ran: &Ran<'_>) -> Vec<Seen> {
-    let Some(name) = ran.name() else {
-        return Vec::new();
-    };
-    let mut seen = own(ran, name);
-    seen.extend(given(ran).map(|grant| Seen::given(name, grant.attempt)));
-    seen
-}
-
-/// A grant that a script has made on behalf of a waiter.
-#[derive(Debug)]
-struct Given<'a> {
-    attempt: &'a str,
-    /// The end of the hold, in ms of the server.
-    ends: u64,
-}
-
-/// Reads the grants that a release or a withdrawal has made on behalf of waiters.
-fn given<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = Given<'a>> {
-    let tells = matches!(ran.source.name, "pool/release" | "pool/withdraw");
-    let first = (3..)
-        .take_while(|&at| ran.item(at).is_some())
-        .find(|&at| tells && ran.text(at) == Some("granted"));
-    let all = first.into_iter().flat_map(|first| (first..).step_by(3));
-    all.map_while(move |at| {
-        let attempt = ran.text(at + 1)?;
-        let ends = ran.text(at + 2)?.split('.').nth(2)?.parse().ok()?;
-        Some(Given { attempt, ends })
-    })
-}
-
-/// Returns what a script does for its caller.
-fn own(ran: &Ran<'_>, name: usize) -> Vec<Seen> {
-    match (ran.source.name, ran.verdict()) {
-        // A copy of a granted request has no place in its reply, and takes nothing.
-        ("pool/acquire", "granted") if ran.item(6).is_some() => {
-            vec![Seen::granted(name, ran.arg(5))]
-        }
-        ("pool/renew", "renewed") => vec![Seen::renewed(name, ran.arg(5))],
-        ("pool/release", verdict) if !verdict.is_empty() && ran.arg(7) == "0" => {
-            // With more permits, it depends on the needs of the waiters whether one can acquire.
-            let freed = verdict == "released" && size(name) == 1;
-            let attempt = holds(ran).next().map_or("", attempt);
-            vec![Seen::ended(name, attempt, freed)]
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// Returns the holds that a release is about.
-fn holds<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = &'a str> {
+pub(super) fn released<'a>(ran: &'a Ran<'_>) -> impl Iterator<Item = &'a str> {
     ran.arg(9).split(' ')
 }
 
 /// Returns the attempt of a hold.
-fn attempt(hold: &str) -> &str {
+pub(super) fn attempt(hold: &str) -> &str {
     match hold.match_indices(':').nth(1) {
         Some((at, _)) => &hold[..at],
         None => hold,

@@ -34,10 +34,10 @@ fn permits(worker: &Worker, name: usize) -> PermitExpirableSemaphore {
 pub(super) async fn round(worker: &mut Worker) {
     let think = worker.rng.between(0, 50_000);
     worker.think(think).await;
-    let name = worker.rng.index(worker.plan().names);
+    let name = worker.rng.index(worker.plan.names);
     let need = 1 + u32::try_from(worker.rng.below(u64::from(size(name)))).unwrap_or(0);
-    let lease = ms(worker.rng.between(60, worker.plan().lease));
-    let wait = worker.rng.between(0, worker.plan().lease * 2);
+    let lease = ms(worker.rng.between(60, worker.plan.lease));
+    let wait = worker.rng.between(0, worker.plan.lease * 2);
     let semaphore = permits(worker, name);
     worker.say(|| format!("asks for {need} permits of {} for {lease:?}", label(name)));
     let (waits, limit, future): (_, _, Acquiring<Vec<PermitId>>) = match worker.rng.below(4) {
@@ -60,12 +60,12 @@ pub(super) async fn round(worker: &mut Worker) {
             (Waits::Patiently, u64::MAX, future)
         }
     };
-    let call = worker.asks(name, waits);
-    let (taken, _) = worker.calls(&[name], "acquire", limit, future).await;
-    worker.watch().asked(call);
+    let calls = worker.asks(&[name], waits);
+    let taken = worker.calls(&[name], "acquire", limit, future).await;
+    worker.asked(&calls);
     match taken {
         Some(Ok(Some(ids))) => {
-            let from = worker.watch().now();
+            let from = worker.exec.now();
             work(worker, name, ids, from).await;
         }
         Some(other) => worker.say(|| format!("gets none of {}: {other:?}", label(name))),
@@ -77,10 +77,10 @@ pub(super) async fn round(worker: &mut Worker) {
 /// their lease.
 async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u64) {
     let semaphore = permits(worker, name);
-    let span = worker.rng.between(0, worker.plan().lease * 500);
+    let span = worker.rng.between(0, worker.plan.lease * 500);
     worker.think(span).await;
     if worker.rng.chance(300) {
-        let span = ms(worker.rng.between(50, worker.plan().lease));
+        let span = ms(worker.rng.between(50, worker.plan.lease));
         let extending = semaphore.extend(&ids[0], span);
         let limit = worker.patience() * 2;
         let extended = worker.timed("extend", limit, extending).await;
@@ -97,7 +97,7 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u6
     if worker.rng.chance(150) && !worker.is_healed() {
         ids.pop();
     }
-    let (limit, until) = (worker.patience(), worker.watch().now());
+    let (limit, until) = (worker.patience(), worker.exec.now());
     let released = worker
         .timed("release", limit, semaphore.release_all(&ids))
         .await;
@@ -115,8 +115,8 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u6
 
 /// Tells the judge of histories of a permit.
 fn tell(worker: &Worker, name: usize, from: u64, until: u64) {
-    worker.watch().tells(|history| {
-        let hold = history.hold(worker.life.proc, name, from);
+    worker.watch.tells(|history| {
+        let hold = history.hold(worker.proc, name, from);
         history.add(&Record::Hold(record::Hold {
             limit: size(name),
             until,
@@ -135,32 +135,25 @@ async fn stay_back(worker: &mut Worker, semaphore: &PermitExpirableSemaphore, id
     for id in ids {
         if let Ok(Some(left)) = semaphore.remaining(id).await {
             let what = format!("{id} was given back and lasts {left:?} again");
-            worker.watch().violate("P10", what);
+            worker.watch.violate("P10", what);
         }
     }
 }
 
-pub(super) async fn get_on(worker: &mut Worker, name: usize) {
+pub(super) async fn get_on(worker: &mut Worker, name: usize) -> bool {
     let semaphore = permits(worker, name);
-    loop {
-        let call = worker.asks(name, Waits::Patiently);
-        let waiting = semaphore.acquire().lease(ms(worker.plan().lease));
-        let taken: Result<PermitId, Error> = waiting.strategy(WaitStrategy::Notify).await;
-        worker.watch().asked(call);
-        match taken {
-            Ok(id) => {
-                let released = semaphore.release(&id).await;
-                let lost = matches!(
-                    released,
-                    Ok(PermitRelease::Unknown | PermitRelease::Expired)
-                );
-                if lost && !worker.has(Fault::Restart) {
-                    worker.say(|| format!("finds {id} of {} gone", label(name)));
-                }
-                return worker.say(|| format!("is done with {}: {released:?}", label(name)));
-            }
-            Err(error) => worker.say(|| format!("gets no answer for {}: {error}", label(name))),
+    let calls = worker.asks(&[name], Waits::Patiently);
+    let waiting = semaphore.acquire().lease(ms(worker.plan.lease));
+    let taken: Result<PermitId, Error> = waiting.strategy(WaitStrategy::Notify).await;
+    worker.asked(&calls);
+    let id = match taken {
+        Ok(id) => id,
+        Err(error) => {
+            worker.say(|| format!("gets no answer for {}: {error}", label(name)));
+            return false;
         }
-        worker.sleep(20_000).await;
-    }
+    };
+    let released = semaphore.release(&id).await;
+    worker.say(|| format!("is done with {} of {}: {released:?}", id, label(name)));
+    true
 }

@@ -2,14 +2,14 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, Held, Owner, Released, Renewed, WaitStrategy, family::Portion};
+use redlatch_core::{Error, Held, Owner, Renewed, WaitStrategy, family::Portion};
 use redlatch_pool::{Flavour, Pool};
 
 use super::size;
 use crate::{
     names::{label, name_of},
     watch::Part,
-    workload::{Acquiring, Guard, Terms, Work, Worker, terms::acquiring},
+    workload::{Acquiring, Guard, Releases, Terms, Worker, terms::acquiring},
 };
 
 /// The guard of permits.
@@ -19,9 +19,9 @@ pub(super) struct Units(Portion);
 impl Guard for Units {
     const REENTRANT: bool = false;
 
-    fn acquire(worker: &mut Worker, name: usize, _: &Owner, terms: &Terms) -> Acquiring<Self> {
-        let size = size(name);
-        let pool = Pool::new(&worker.client, FLAVOUR, label(name)).size(size);
+    fn acquire(worker: &mut Worker, names: &[usize], _: &Owner, terms: &Terms) -> Acquiring<Self> {
+        let size = size(names[0]);
+        let pool = Pool::new(&worker.client, FLAVOUR, label(names[0])).size(size);
         let need = 1 + u32::try_from(worker.rng.below(u64::from(size))).unwrap_or(0);
         let sheds = worker.rng.chance(300);
         // A waiter that polls must not be the first where a hand-off is timed.
@@ -46,27 +46,26 @@ impl Guard for Units {
         })
     }
 
-    fn force(worker: &mut Worker, _: usize) -> Work<'_> {
-        // The semaphore has no release by force.
-        Box::pin(async { worker.think(1_000).await })
-    }
-
-    async fn release(self) -> Result<Released, Error> {
+    async fn release(self) -> Result<Releases, Error> {
         let mut portion = self.0;
-        let Some(part) = portion.split(1) else {
-            return portion.release().await;
+        let name = portion.name().to_owned();
+        let released = match portion.split(1) {
+            // The two releases may arrive in either order.
+            Some(part) => {
+                let (part, rest) = tokio::join!(part.release(), portion.release());
+                part.and(rest)
+            }
+            None => portion.release().await,
         };
-        // The two releases may arrive in either order.
-        let (part, rest) = tokio::join!(part.release(), portion.release());
-        part.and(rest)
+        Ok(vec![(name, released?)])
     }
 
-    fn fence(&self) -> Option<u64> {
+    fn fence(&self, _: &Held) -> Option<u64> {
         None
     }
 
-    fn hold(&self) -> String {
-        self.attempt().to_string()
+    fn hold(&self, held: &Held) -> String {
+        held.attempt().to_string()
     }
 
     fn part(&self) -> Part {

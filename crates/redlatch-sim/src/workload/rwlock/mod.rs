@@ -1,22 +1,22 @@
 //! The read-write lock.
 
-mod scripts;
 mod sides;
 
 use std::ops::Deref;
 
-use redlatch_core::{Durability, Error, Held, Owner, Released};
+use redlatch_core::{Durability, Error, Held, Owner};
+use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard};
 
 use super::{
-    Acquiring, Guard, How, Terms, Work, Worker, Workload, members, mutants, terms::acquiring,
+    Acquiring, Guard, How, Releases, Terms, Work, Worker, Workload, lock, members, mutants,
+    terms::acquiring,
 };
 use crate::{names::label, watch::Part};
 
 /// The read-write lock, as a workload.
 pub(super) static KIND: Workload = Workload {
-    seen: scripts::seen,
-    holders: scripts::holders,
+    holders,
     // Clients count as alive for a while after their last waiter, and the index of readers lags.
     waiters: |key| match key.key.ends_with(b":q") || key.key.ends_with(b":r") {
         true => members(key),
@@ -51,8 +51,13 @@ fn stays(durability: Durability) -> bool {
 impl Guard for Either {
     const REENTRANT: bool = true;
 
-    fn acquire(worker: &mut Worker, name: usize, owner: &Owner, terms: &Terms) -> Acquiring<Self> {
-        let lock = ReadWriteLock::new(&worker.client, label(name));
+    fn acquire(
+        worker: &mut Worker,
+        names: &[usize],
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Self> {
+        let lock = ReadWriteLock::new(&worker.client, label(names[0]));
         macro_rules! begin {
             ($patient:ident, $once:ident, $bounded:ident) => {
                 // A waiter that polls would make all later waiters wait for its next poll.
@@ -105,7 +110,7 @@ impl Guard for Either {
 
     fn shrinks(&self, worker: &mut Worker) -> bool {
         let shrinks = matches!(self, Self::Write(_)) && worker.rng.chance(250);
-        shrinks && stays(worker.plan().durability)
+        shrinks && stays(worker.plan.durability)
     }
 
     fn shrink(self) -> Acquiring<Self> {
@@ -125,26 +130,27 @@ impl Guard for Either {
         worker.forces(name, limit, force, |force| force.after_lease())
     }
 
-    async fn release(self) -> Result<Released, Error> {
-        match self {
+    async fn release(self) -> Result<Releases, Error> {
+        let name = self.name().to_owned();
+        let released = match self {
             Self::Read(guard) => guard.release().await,
             Self::Look(guard) => guard.release().await,
             Self::Write(guard) => guard.release().await,
-        }
+        };
+        Ok(vec![(name, released?)])
     }
 
-    fn fence(&self) -> Option<u64> {
-        match self {
-            Self::Read(_) | Self::Look(_) => None,
-            Self::Write(guard) => Some(guard.token().as_u64()),
-        }
+    fn fence(&self, held: &Held) -> Option<u64> {
+        matches!(self, Self::Write(_)).then(|| held.token().as_u64())
     }
 
-    fn hold(&self) -> String {
-        match self {
-            Self::Read(_) | Self::Look(_) => format!("r{}", self.serial()),
-            Self::Write(_) => format!("w{}", self.serial()),
-        }
+    fn hold(&self, held: &Held) -> String {
+        let side = if matches!(self, Self::Write(_)) {
+            'w'
+        } else {
+            'r'
+        };
+        format!("{side}{}", held.serial())
     }
 
     fn part(&self) -> Part {
@@ -165,4 +171,20 @@ impl Deref for Either {
             Self::Write(guard) => guard,
         }
     }
+}
+
+/// Reads the live holders from the keys of a lock.
+fn holders(key: &KeyDump, now: u64) -> Vec<String> {
+    let Contents::Hash(fields) = &key.contents else {
+        return Vec::new();
+    };
+    let lives = |until: &[u8]| {
+        let until = std::str::from_utf8(until).ok();
+        until.is_some_and(|until| until.parse::<u64>().is_ok_and(|until| until > now))
+    };
+    let readers = fields.iter().filter_map(|(field, hold)| {
+        let owner = String::from_utf8_lossy(field.strip_prefix(b"r")?).into_owned();
+        lives(hold.get(..13)?).then_some(owner)
+    });
+    lock::holder(key, now).into_iter().chain(readers).collect()
 }

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use super::scripts::given;
 use crate::{
     names::label,
     scripts::Ran,
@@ -25,10 +24,8 @@ pub(super) struct Sides {
 pub(super) struct Lines {
     /// The waiting readers, by attempt.
     readers: BTreeMap<String, Reader>,
-    /// Attempts to write or to read upgradably, in order of arrival. The flag is true for writers.
-    queue: Vec<(String, bool)>,
-    /// The owners of these attempts.
-    owners: BTreeMap<String, String>,
+    /// Attempts to write or to read upgradably, in order of arrival.
+    queue: Vec<Writer>,
     /// The first attempt of the queue, and the time since which it is the first.
     first: (String, u64),
     /// Per client: until when it counts as alive.
@@ -42,6 +39,14 @@ pub(super) struct Lines {
 }
 
 #[derive(Clone, Debug)]
+struct Writer {
+    attempt: String,
+    owner: String,
+    /// Whether it waits to write, and not to read.
+    writes: bool,
+}
+
+#[derive(Clone, Debug)]
 struct Reader {
     since: u64,
     /// The number of writes that have begun since.
@@ -50,10 +55,7 @@ struct Reader {
 
 impl Checker for Sides {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Event::Ran { ran, .. } = *event else {
-            return;
-        };
-        let (Some(name), Some(now)) = (ran.name(), ran.number(1)) else {
+        let Some((ran, name, now)) = event.ran() else {
             return;
         };
         if !view.conditions.calm {
@@ -71,7 +73,7 @@ impl Checker for Sides {
         };
         lines.settle(now);
         if let Some(what) = broken {
-            record.violate("sides", view.now, format!("{}: {what}", label(name)));
+            record.violate("sides", format!("{}: {what}", label(name)));
         }
     }
 }
@@ -85,12 +87,12 @@ impl Lines {
         let alive = &self.alive;
         let lives = |attempt: &str| alive.get(client(attempt)).is_some_and(|&until| until > now);
         self.readers.retain(|attempt, _| lives(attempt));
-        self.queue.retain(|(attempt, _)| lives(attempt));
+        self.queue.retain(|it| lives(&it.attempt));
         self.settle(now);
     }
 
     fn settle(&mut self, now: u64) {
-        let first = self.queue.first().map_or("", |(attempt, _)| attempt);
+        let first = self.queue.first().map_or("", |it| &it.attempt);
         if first != self.first.0 {
             self.first = (first.to_owned(), now);
         }
@@ -108,7 +110,7 @@ impl Lines {
                 self.readers.insert(attempt.to_owned(), reader);
             }
             "granted" => {
-                self.queue.retain(|(other, _)| other != attempt);
+                self.leave(attempt);
                 let since = self
                     .readers
                     .remove(attempt)
@@ -119,7 +121,7 @@ impl Lines {
                     .is_some_and(|(owner, _)| owner == ran.arg(5));
                 let fresh = ran.number(3) == Some(1) && !writes && !upgradable;
                 let (first, came) = &self.first;
-                let held_back = self.queue.first().is_some_and(|(_, writes)| *writes);
+                let held_back = self.queue.first().is_some_and(|it| it.writes);
                 if fresh && held_back && since > *came && self.ended < since {
                     return Some(format!(
                         "{attempt} reads before {first}, which waits to write and was the first when it came"
@@ -136,7 +138,7 @@ impl Lines {
         match ran.verdict() {
             "busy" => self.queues(ran, now, true),
             "granted" => {
-                self.queue.retain(|(other, _)| other != attempt);
+                self.leave(attempt);
                 let until = now + ran.arg(3).parse::<u64>().unwrap_or(0);
                 // An attempt asks again about a hold that it has, if a message may be lost. The
                 // token is that of the hold then.
@@ -154,10 +156,9 @@ impl Lines {
 
     /// Handles a grant that a script has made on behalf of a waiter.
     fn given(&mut self, ran: &Ran<'_>) -> Option<String> {
-        let (attempt, token, ends) = given(ran)?;
-        self.queue.retain(|(other, _)| other != attempt);
-        let owner = self.owners.remove(attempt).unwrap_or_default();
-        self.begins(owner, token, ends)
+        let given = ran.given().next()?;
+        let owner = self.leave(given.attempt).unwrap_or_default();
+        self.begins(owner, given.token, given.ends)
     }
 
     /// Handles the beginning of a write. Returns a reader that waits too long.
@@ -186,8 +187,9 @@ impl Lines {
             ("rwlock/release", verdict) => {
                 let attempt = ran.arg(4);
                 self.readers.remove(attempt);
-                let gone = |other: &str| other == attempt && !ran.is_bare();
-                self.queue.retain(|(other, _)| !gone(other));
+                if !ran.is_bare() {
+                    self.leave(attempt);
+                }
                 let over = verdict == "released" && ran.number(3) == Some(0);
                 if ran.arg(7) == "w" && over {
                     self.write = None;
@@ -200,7 +202,7 @@ impl Lines {
                 for number in numbers {
                     let attempt = format!("{client}:{number}");
                     self.readers.remove(&attempt);
-                    self.queue.retain(|(other, _)| *other != attempt);
+                    self.leave(&attempt);
                 }
             }
             // The writer's other attempts may continue, and no reader enters while they do.
@@ -222,11 +224,19 @@ impl Lines {
     fn queues(&mut self, ran: &Ran<'_>, now: u64, writes: bool) {
         if self.registers(ran, now) && entered(ran) {
             let attempt = ran.arg(6);
-            self.queue.retain(|(other, _)| other != attempt);
-            self.queue.push((attempt.to_owned(), writes));
-            self.owners
-                .insert(attempt.to_owned(), ran.arg(5).to_owned());
+            self.leave(attempt);
+            self.queue.push(Writer {
+                attempt: attempt.to_owned(),
+                owner: ran.arg(5).to_owned(),
+                writes,
+            });
         }
+    }
+
+    /// Removes an attempt from the queue. Returns its owner.
+    fn leave(&mut self, attempt: &str) -> Option<String> {
+        let at = self.queue.iter().position(|it| it.attempt == attempt)?;
+        Some(self.queue.remove(at).owner)
     }
 
     /// Tells whether a busy reply has registered the waiter. If so, its client counts as alive.
@@ -250,22 +260,18 @@ pub(super) struct Freshness {
 
 impl Checker for Freshness {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Event::Ran { ran, .. } = *event else {
+        let Some((ran, name, _)) = event.ran() else {
             return;
         };
         if view.conditions.loses_writes || view.conditions.expects_trouble {
             return;
         }
+        let last = &mut self.last[name];
         if ran.verdict() != "granted" {
-            if let (Some((_, token, _)), Some(name)) = (given(ran), ran.name()) {
-                self.last[name] = token;
-            }
+            *last = ran.given().next().map_or(*last, |given| given.token);
             return;
         }
-        let (Some(token), Some(name)) = (ran.number(4), ran.name()) else {
-            return;
-        };
-        let last = &mut self.last[name];
+        let Some(token) = ran.number(4) else { return };
         match ran.source.name {
             "rwlock/write" => *last = token,
             "rwlock/read" | "rwlock/downgrade" if token < *last => {
@@ -273,7 +279,7 @@ impl Checker for Freshness {
                 let what = format!(
                     "a reader of {name} is told that {token} was the last write, and it was {last}"
                 );
-                record.violate("fresh", view.now, what);
+                record.violate("fresh", what);
             }
             // A server that has lost its data makes up a token that counts as a write.
             "rwlock/read" | "rwlock/downgrade" => *last = token,

@@ -1,7 +1,7 @@
-//! The promise of a pool to its waiters: a grant leaves enough permits for all earlier waiters that
+//! The waiters of a name, and the promise to them: a grant leaves enough for all earlier waiters that
 //! are alive.
 
-use crate::scripts::Ran;
+use crate::scripts::{Given, Ran};
 
 /// The waiters of one name in order of arrival, as the replies of the server imply them.
 ///
@@ -14,8 +14,10 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 struct Waiter {
-    /// The member `<verb> <channel> <n> <need>[ <order>]`, as the server stores it.
+    /// The member `<verb> <channel> <n>…`, as the server stores it.
     member: String,
+    /// How much it needs.
+    need: u64,
     /// Until when its client counts as alive, in ms of the server.
     alive: u64,
     /// The time of its last request, in ms of the server.
@@ -28,16 +30,11 @@ impl Waiter {
     fn client(&self) -> &str {
         client(&self.member)
     }
-
-    fn need(&self) -> u64 {
-        let need = self.member.split(' ').nth(3);
-        need.and_then(|need| need.parse().ok()).unwrap_or(0)
-    }
 }
 
 impl Queue {
-    /// Handles an acquire that waits.
-    pub(super) fn waits(&mut self, now: u64, ran: &Ran<'_>) {
+    /// Handles an acquire that waits for `need` of it, and tells whether it has `entered` just now.
+    pub(super) fn waits(&mut self, now: u64, ran: &Ran<'_>, need: u64, entered: bool) {
         self.forget(now);
         let (Some(member), Ok(span)) = (member(ran), ran.arg(8).parse::<u64>()) else {
             return;
@@ -53,10 +50,11 @@ impl Queue {
                 waiter.claims = true;
             }
         }
-        if ran.number(5) == Some(1) {
+        if entered {
             self.waiters.retain(|waiter| waiter.member != member);
             self.waiters.push(Waiter {
                 member,
+                need,
                 alive: now + span,
                 asked: now,
                 claims: true,
@@ -64,9 +62,8 @@ impl Queue {
         }
     }
 
-    /// Handles a grant that no other waiter could have had before; `room` is the number of permits
-    /// that are left. Returns a waiter that was passed over, if that is not enough for all waiters
-    /// before it.
+    /// Handles a grant that no other waiter could have had before; `room` is what is left.
+    /// Returns a waiter that was passed over, if that is not enough for all waiters before it.
     pub(super) fn granted(&mut self, now: u64, ran: &Ran<'_>, room: u64) -> Option<String> {
         self.forget(now);
         let member = member(ran);
@@ -75,17 +72,17 @@ impl Queue {
         self.serve(place, room)
     }
 
-    /// Handles a grant that a script has made on behalf of the waiter of `attempt`, as
+    /// Handles a grant that a script has made on behalf of a waiter, as
     /// [`granted`](Self::granted) does.
-    pub(super) fn granted_ahead(&mut self, now: u64, attempt: &str, room: u64) -> Option<String> {
+    pub(super) fn given(&mut self, now: u64, given: Given<'_>, room: u64) -> Option<String> {
         self.forget(now);
-        let place = self.place(attempt);
+        let place = self.place(given.attempt);
         self.serve(place, room)
     }
 
-    /// Returns how many permits the waiter of `attempt` needs.
+    /// Returns how much the waiter of `attempt` needs.
     pub(super) fn need(&self, attempt: &str) -> Option<u64> {
-        self.place(attempt).map(|place| self.waiters[place].need())
+        self.place(attempt).map(|place| self.waiters[place].need)
     }
 
     fn place(&self, attempt: &str) -> Option<usize> {
@@ -100,7 +97,7 @@ impl Queue {
         let before = &self.waiters[..place.unwrap_or(self.waiters.len())];
         let mut left = Some(room);
         let passed = before.iter().filter(|waiter| waiter.claims).find(|waiter| {
-            left = left.and_then(|left| left.checked_sub(waiter.need()));
+            left = left.and_then(|left| left.checked_sub(waiter.need));
             left.is_none()
         });
         let passed = passed.map(|waiter| waiter.member.clone());
@@ -117,10 +114,10 @@ impl Queue {
         self.waiters.retain(|waiter| !gone(waiter));
     }
 
-    /// Handles waiters that their client has withdrawn.
-    pub(super) fn withdrawn(&mut self, now: u64, ran: &Ran<'_>) {
+    /// Handles waiters that their client has withdrawn, by the arguments from `first` on.
+    pub(super) fn withdrawn(&mut self, now: u64, ran: &Ran<'_>, first: usize) {
         self.forget(now);
-        let Some((channel, numbers)) = ran.withdrawn(4) else {
+        let Some((channel, numbers)) = ran.withdrawn(first) else {
             return;
         };
         self.waiters.retain(|waiter| {

@@ -20,7 +20,7 @@ use super::{
     Direction, Flow, Pick, Proxy, Then,
     frame::{Frame, Framer, strings},
 };
-use crate::wait::{GENEROUS, eventually};
+use crate::wait::{GENEROUS, wait_for};
 
 /// A server that answers each request with its last argument, except `SUBSCRIBE`, which it answers
 /// with a push. It counts the requests.
@@ -98,7 +98,7 @@ async fn black_hole_swallows_everything() {
     client.send("a").await;
     let mut late = Client::connect(&proxy).await;
     late.send("b").await;
-    eventually("both to vanish", GENEROUS, async || proxy.vanished() == 2).await;
+    wait_for("both to vanish", async || proxy.vanished() == 2).await;
     assert!(client.is_silent().await);
     proxy.pass();
     client.send("c").await;
@@ -119,10 +119,7 @@ async fn a_partition_can_be_one_way() {
     let mut client = Client::connect(&proxy).await;
     proxy.set_flow(Direction::ToClient, Flow::Stall);
     client.send("a").await;
-    eventually("the request to arrive", GENEROUS, async || {
-        toy.executed() == 1
-    })
-    .await;
+    wait_for("the request to arrive", async || toy.executed() == 1).await;
     assert!(client.is_silent().await);
     proxy.pass();
     assert_eq!(client.reply().await.unwrap(), "$1\r\na\r\n");
@@ -141,7 +138,7 @@ async fn a_dropped_reply_stalls_the_connection() {
     assert_eq!(exchange.reply(), b"$6\r\nsecond\r\n");
     assert_eq!(client.reply().await.unwrap(), "$5\r\nfirst\r\n");
     assert!(client.is_silent().await);
-    eventually("the third", GENEROUS, async || toy.executed() == 3).await;
+    wait_for("the third", async || toy.executed() == 3).await;
     assert_eq!(
         Client::connect(&proxy).await.ask("x").await.unwrap(),
         "$1\r\nx\r\n"
@@ -311,7 +308,7 @@ async fn the_last_handle_ends_the_proxy() {
     assert!(client.ask("a").await.is_ok());
     drop(clone);
     assert!(client.reply().await.is_err());
-    eventually("the port to close", GENEROUS, async || {
+    wait_for("the port to close", async || {
         TcpStream::connect(address).await.is_err()
     })
     .await;

@@ -9,7 +9,7 @@ use crate::{
     backend::Backend,
     proxy::{Pick, Request},
     server::Server,
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 pub const MS: Duration = Duration::from_millis(1);
@@ -61,16 +61,13 @@ fn sha(server: &Server, script: &Source) -> String {
 /// Waits until a waiter for `name` is registered on the server.
 pub async fn registered(backend: &Backend, name: &str) {
     let queue = format!("{}:q", key(name));
-    eventually("a waiter to register", GENEROUS, async || {
-        backend.members(&queue) > 0
-    })
-    .await;
+    wait_for("a waiter to register", async || backend.members(&queue) > 0).await;
 }
 
 /// Checks that connecting has failed and left neither keys nor connections.
 pub async fn assert_untouched(server: &Server) {
     assert_eq!(server.keys(), [""; 0]);
-    eventually("the connections to go", GENEROUS, async || {
+    wait_for("the connections to go", async || {
         // The one that asks.
         server.info("clients")["connected_clients"] == "1"
     })
@@ -85,7 +82,7 @@ pub fn waiting(lock: Lock) -> tokio::task::JoinHandle<LockGuard> {
 /// Waits until the clients' tables are empty, then checks that the server holds only counters.
 pub async fn assert_nothing_left(backend: &Backend, clients: &[&Client]) {
     for client in clients {
-        eventually("the client's tables to be empty", GENEROUS, async || {
+        wait_for("the client's tables to be empty", async || {
             client.tables() == redlatch::Tables::default()
         })
         .await;

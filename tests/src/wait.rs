@@ -16,10 +16,24 @@ use std::{
 /// Only a *failing* test takes this long. A passing test never waits for it.
 pub const GENEROUS: Duration = Duration::from_secs(30);
 
-/// Polls `condition` until it holds, at most for `ceiling`.
+/// Polls `condition` until it holds, at most for [`GENEROUS`].
 ///
 /// Use this instead of a sleep of a fixed time: it ends as soon as the condition holds. `what`
 /// completes the sentence "gave up waiting for …".
+///
+/// # Panics
+///
+/// Panics if the condition does not hold in time.
+#[track_caller]
+pub fn wait_for<C, F>(what: &str, condition: C) -> impl Future<Output = ()> + use<'_, C, F>
+where
+    C: FnMut() -> F,
+    F: Future<Output = bool>,
+{
+    eventually(what, GENEROUS, condition)
+}
+
+/// Polls as [`wait_for`] does, at most for `ceiling`.
 ///
 /// # Panics
 ///
@@ -108,9 +122,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn eventually_returns_once_the_condition_holds() {
+    async fn wait_ends_once_the_condition_holds() {
         let mut polls = 0;
-        eventually("the third poll", GENEROUS, || {
+        wait_for("the third poll", || {
             polls += 1;
             let done = polls == 3;
             async move { done }

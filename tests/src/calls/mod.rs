@@ -1,18 +1,8 @@
-//! The calls of each kind, for tests of what all calls have in common. One file per kind, listed in
-//! [`KINDS`].
+//! The calls of each kind, for tests of what all calls have in common.
 
-mod election;
-mod fair;
-mod fence;
-mod latch;
-mod limit;
-mod lock;
-mod multi;
-mod once;
-mod permits;
-mod red;
-mod rwlock;
-mod semaphore;
+mod counts;
+mod locks;
+mod others;
 
 use std::{fmt, future::IntoFuture, time::Duration};
 
@@ -22,18 +12,18 @@ use redlatch::{Client, Error};
 
 /// All kinds.
 pub static KINDS: &[&dyn Kind] = &[
-    &lock::Lock,
-    &fair::Fair,
-    &rwlock::ReadWrite,
-    &semaphore::Semaphore,
-    &permits::Permits,
-    &latch::Latch,
-    &limit::Limit,
-    &once::Jobs,
-    &multi::Multi,
-    &red::Red,
-    &election::Election,
-    &fence::Fence,
+    &locks::Lock,
+    &locks::Fair,
+    &locks::ReadWrite,
+    &counts::Semaphore,
+    &counts::Permits,
+    &counts::Latch,
+    &counts::Limit,
+    &others::Jobs,
+    &locks::Multi,
+    &locks::Red,
+    &others::Election,
+    &others::Fence,
 ];
 
 /// A primitive with its calls.
@@ -113,17 +103,32 @@ fn boxed<T>(run: impl Run<T>) -> BoxFuture<'static, Result<(), Error>> {
     run.into_future().map(|outcome| outcome.map(drop)).boxed()
 }
 
-/// Makes the list of calls of clones of handles.
+/// Makes the list of calls of clones of handles. The `last` ones use a handle up.
 macro_rules! calls {
-    ($($what:literal: |$($handle:ident),*| $call:expr;)*) => {
-        vec![$({
-            $(let $handle = $handle.clone();)*
-            $crate::calls::Call::new($what, async move { $call.await })
-        }),*]
+    (
+        $($what:literal: |$($handle:ident),*| $call:expr;)*
+        $(last: $last:literal: $used_up:expr;)*
+    ) => {
+        vec![
+            $({
+                $(let $handle = $handle.clone();)*
+                $crate::calls::Call::new($what, async move { $call.await })
+            },)*
+            $($crate::calls::Call::new($last, async move { $used_up.await }),)*
+        ]
     };
 }
 
-use calls;
+/// Makes the list of calls that wait, and of what they wait for.
+macro_rules! waits {
+    ($($what:literal: $call:expr => $free:expr;)*) => {
+        vec![$(
+            $crate::calls::Wait::new($what, async move { $call.await }, async move { $free.await })
+        ),*]
+    };
+}
+
+use {calls, waits};
 
 /// How long a call may wait that need not.
 const SHORT: Duration = Duration::from_millis(200);

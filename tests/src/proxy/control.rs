@@ -60,11 +60,23 @@ pub(super) struct Ticket {
 }
 
 #[derive(Debug)]
-struct State {
-    upstream: SocketAddr,
-    rules: Vec<Rule>,
+pub(super) struct State {
+    pub(super) upstream: SocketAddr,
+    pub(super) rules: Vec<Rule>,
     cuts: [Option<usize>; 2],
-    counts: Counts,
+    pub(super) counts: Counts,
+}
+
+impl State {
+    /// The number of bytes in this direction after which a connection is to be closed.
+    pub(super) const fn cut(&mut self, direction: Direction) -> &mut Option<usize> {
+        &mut self.cuts[direction.index()]
+    }
+
+    pub(super) fn withdraw_orders(&mut self) {
+        self.rules.clear();
+        self.cuts = [None; 2];
+    }
 }
 
 impl Shared {
@@ -97,44 +109,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn upstream(&self) -> SocketAddr {
-        self.state().upstream
-    }
-
-    pub(super) fn lead_to(&self, upstream: SocketAddr) {
-        self.state().upstream = upstream;
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        self.state().counts
-    }
-
-    pub(super) fn add_rule(&self, rule: Rule) {
-        self.state().rules.push(rule);
-    }
-
-    pub(super) fn clear_rules(&self) {
-        let mut state = self.state();
-        state.rules.clear();
-        state.cuts = [None; 2];
-    }
-
-    pub(super) fn arm_cut(&self, direction: Direction, bytes: usize) {
-        self.state().cuts[direction.index()] = Some(bytes);
-    }
-
-    pub(super) fn take_cut(&self, direction: Direction) -> Option<usize> {
-        self.state().cuts[direction.index()].take()
-    }
-
-    pub(super) fn count_request(&self) {
-        self.state().counts.requests += 1;
-    }
-
-    pub(super) fn count_vanished(&self) {
-        self.state().counts.vanished += 1;
-    }
-
     /// Returns the action of the first rule that picks `request`. Removes the rule unless it stays.
     pub(super) fn action_for(&self, request: &Request) -> Option<Action> {
         let mut state = self.state();
@@ -147,7 +121,7 @@ impl Shared {
     }
 
     /// Locks the state. A predicate of a test may have panicked, but the state is still consistent.
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,7 +32,7 @@ mod writer;
 use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -42,7 +42,7 @@ pub use exchange::{Answered, Exchange, RequestCopy};
 pub use pick::{Pick, Request};
 
 use self::{
-    control::{Action, Rule, Shared},
+    control::{Action, Rule, Shared, State},
     exchange::{Tap, Told},
 };
 use crate::port::ReservedPort;
@@ -168,13 +168,13 @@ impl Proxy {
     /// Closes a connection after exactly `bytes` more bytes in `direction`. It is the first
     /// connection that has data to forward.
     pub fn cut_after(&self, direction: Direction, bytes: usize) {
-        self.shared().arm_cut(direction, bytes);
+        *self.state().cut(direction) = Some(bytes);
     }
 
     /// Leads new connections to another server, as an address does whose name has moved. Open
     /// connections stay.
     pub fn lead_to(&self, upstream: SocketAddr) {
-        self.shared().lead_to(upstream);
+        self.state().upstream = upstream;
     }
 
     /// Forwards the next request that `pick` matches and keeps its reply from the client.
@@ -207,7 +207,7 @@ impl Proxy {
     /// managed service that refuses a command.
     pub fn always_answer(&self, pick: Pick, line: &str) {
         let action = Action::Always(told(line, false).reply);
-        self.shared().add_rule(Rule { pick, action });
+        self.state().rules.push(Rule { pick, action });
     }
 
     /// Forwards the next request that `pick` matches and its reply, and returns a copy of both.
@@ -217,31 +217,29 @@ impl Proxy {
 
     /// Withdraws all pending orders: dropped replies, answers, cuts after a number of bytes.
     pub fn withdraw_orders(&self) {
-        self.shared().clear_rules();
+        self.state().withdraw_orders();
     }
 
     /// Returns the number of connections that were accepted so far.
     pub fn connections(&self) -> u64 {
-        self.shared().counts().accepted
+        self.state().counts.accepted
     }
 
     /// Returns the number of requests that were forwarded so far, over all connections.
     pub fn requests(&self) -> u64 {
-        self.shared().counts().requests
+        self.state().counts.requests
     }
 
     /// Returns the number of requests, replies and messages that vanished so far in a
     /// [`Flow::BlackHole`].
     pub fn vanished(&self) -> u64 {
-        self.shared().counts().vanished
+        self.state().counts.vanished
     }
 
     fn tap(&self, pick: Pick, drop: Option<Then>, told: Option<Told>) -> Answered {
         let (answer, answered) = oneshot::channel();
-        self.shared().add_rule(Rule {
-            pick,
-            action: Action::Tap(Tap { drop, told, answer }),
-        });
+        let action = Action::Tap(Tap { drop, told, answer });
+        self.state().rules.push(Rule { pick, action });
         Answered::new(answered)
     }
 
@@ -254,6 +252,10 @@ impl Proxy {
 
     fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.shared.state()
     }
 }
 

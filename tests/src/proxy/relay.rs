@@ -43,7 +43,8 @@ pub(super) type Expected = VecDeque<Option<(Tap, RequestCopy)>>;
 /// One task does all of it. Nothing is forwarded between the moment it sees a signal and the moment
 /// it obeys.
 pub(super) async fn relay(mut client: TcpStream, ticket: Ticket) {
-    let Ok(mut server) = TcpStream::connect(ticket.shared.upstream()).await else {
+    let upstream = ticket.shared.state().upstream;
+    let Ok(mut server) = TcpStream::connect(upstream).await else {
         // Without a server there is no connection. A reset is the closest to a refused connection.
         reset(&client);
         return;

@@ -20,7 +20,7 @@ use super::{
     Direction, Flow, Pick, Proxy, Then,
     frame::{Frame, Framer, strings},
 };
-use crate::wait::{GENEROUS, eventually};
+use crate::wait::{GENEROUS, wait_for};
 
 /// A server that answers each request with its last argument, except `SUBSCRIBE`, which it answers
 /// with a push. It counts the requests.
@@ -36,8 +36,7 @@ struct Client {
 
 #[tokio::test]
 async fn requests_and_replies_pass() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
     assert_eq!(client.ask("b").await.unwrap(), "$1\r\nb\r\n");
     assert_eq!((proxy.requests(), toy.executed()), (2, 2));
@@ -46,8 +45,7 @@ async fn requests_and_replies_pass() {
 
 #[tokio::test]
 async fn bytes_that_are_not_resp_pass() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_toy, proxy, mut client) = rig().await;
     client.stream.write_all(b"hello").await.unwrap();
     let mut echo = [0; 5];
     client.stream.read_exact(&mut echo).await.unwrap();
@@ -56,8 +54,7 @@ async fn bytes_that_are_not_resp_pass() {
 
 #[tokio::test]
 async fn delay_adds_latency() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_toy, proxy, mut client) = rig().await;
     let delay = Duration::from_millis(20);
     for way in [Direction::ToServer, Direction::ToClient] {
         proxy.set_flow(way, Flow::Delay(delay));
@@ -79,8 +76,7 @@ async fn delay_adds_latency() {
 
 #[tokio::test]
 async fn a_stall_ends_with_everything_delivered() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     client.ask("before").await.unwrap();
     proxy.stall();
     client.send("a").await;
@@ -92,13 +88,12 @@ async fn a_stall_ends_with_everything_delivered() {
 
 #[tokio::test]
 async fn black_hole_swallows_everything() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     proxy.black_hole();
     client.send("a").await;
     let mut late = Client::connect(&proxy).await;
     late.send("b").await;
-    eventually("both to vanish", GENEROUS, async || proxy.vanished() == 2).await;
+    wait_for("both to vanish", async || proxy.vanished() == 2).await;
     assert!(client.is_silent().await);
     proxy.pass();
     client.send("c").await;
@@ -115,14 +110,10 @@ async fn black_hole_swallows_everything() {
 
 #[tokio::test]
 async fn a_partition_can_be_one_way() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     proxy.set_flow(Direction::ToClient, Flow::Stall);
     client.send("a").await;
-    eventually("the request to arrive", GENEROUS, async || {
-        toy.executed() == 1
-    })
-    .await;
+    wait_for("the request to arrive", async || toy.executed() == 1).await;
     assert!(client.is_silent().await);
     proxy.pass();
     assert_eq!(client.reply().await.unwrap(), "$1\r\na\r\n");
@@ -130,8 +121,7 @@ async fn a_partition_can_be_one_way() {
 
 #[tokio::test]
 async fn a_dropped_reply_stalls_the_connection() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     let lost = proxy.drop_reply(Pick::containing("second"), Then::Stall);
     client.send("first").await;
     client.send("second").await;
@@ -141,7 +131,7 @@ async fn a_dropped_reply_stalls_the_connection() {
     assert_eq!(exchange.reply(), b"$6\r\nsecond\r\n");
     assert_eq!(client.reply().await.unwrap(), "$5\r\nfirst\r\n");
     assert!(client.is_silent().await);
-    eventually("the third", GENEROUS, async || toy.executed() == 3).await;
+    wait_for("the third", async || toy.executed() == 3).await;
     assert_eq!(
         Client::connect(&proxy).await.ask("x").await.unwrap(),
         "$1\r\nx\r\n"
@@ -150,8 +140,7 @@ async fn a_dropped_reply_stalls_the_connection() {
 
 #[tokio::test]
 async fn a_dropped_reply_cuts_the_connection() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     // Messages do not count as replies.
     client.send_as("SUBSCRIBE", "news").await;
     assert_eq!(client.reply().await.unwrap(), ">1\r\n$4\r\nnews\r\n");
@@ -170,8 +159,7 @@ async fn a_dropped_reply_cuts_the_connection() {
 
 #[tokio::test]
 async fn observed_exchange_is_not_changed() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_toy, proxy, mut client) = rig().await;
     let observed = proxy.observe(Pick::command("echo"));
     assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
     assert_eq!(observed.answered().await.reply(), b"$1\r\na\r\n");
@@ -179,8 +167,7 @@ async fn observed_exchange_is_not_changed() {
 
 #[tokio::test]
 async fn refused_command_stays_refused() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     proxy.always_answer(Pick::containing("b"), "-ERR no");
     for _ in 0..2 {
         assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
@@ -195,9 +182,8 @@ async fn refused_command_stays_refused() {
 
 #[tokio::test]
 async fn only_new_connections_go_to_another_server() {
-    let (old, proxy) = toy_and_proxy().await;
+    let (old, proxy, mut before) = rig().await;
     let new = Toy::start().await;
-    let mut before = Client::connect(&proxy).await;
     before.ask("a").await.unwrap();
     proxy.lead_to(new.address);
     let mut after = Client::connect(&proxy).await;
@@ -209,8 +195,7 @@ async fn only_new_connections_go_to_another_server() {
 
 #[tokio::test]
 async fn client_receives_a_forged_answer() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_toy, proxy, mut client) = rig().await;
     let replaced = proxy.replace_reply(Pick::containing("b"), "-ERR no");
     let answered = proxy.answer(Pick::containing("c"), "-LOADING wait");
     for text in ["a", "b", "c", "d", "b"] {
@@ -235,8 +220,7 @@ async fn client_receives_a_forged_answer() {
 
 #[tokio::test]
 async fn planned_faults_can_be_withdrawn() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_toy, proxy, mut client) = rig().await;
     let _ = proxy.drop_reply(Pick::containing("x"), Then::Cut);
     assert!(client.ask("a").await.is_ok());
     proxy.withdraw_orders();
@@ -245,8 +229,7 @@ async fn planned_faults_can_be_withdrawn() {
 
 #[tokio::test]
 async fn delivered_copies_are_preceded_by_their_session() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     client.send_as("AUTH", "secret").await;
     client.reply().await.unwrap();
     let observed = proxy.observe(Pick::containing("a"));
@@ -260,8 +243,7 @@ async fn delivered_copies_are_preceded_by_their_session() {
 
 #[tokio::test]
 async fn connections_are_cut_and_closed() {
-    let (_toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_toy, proxy, mut client) = rig().await;
     client.ask("a").await.unwrap();
     proxy.cut();
     let error = client.reply().await.unwrap_err();
@@ -276,9 +258,8 @@ async fn connections_are_cut_and_closed() {
 
 #[tokio::test]
 async fn a_cut_comes_after_exactly_so_many_bytes() {
-    let (_toy, proxy) = toy_and_proxy().await;
+    let (_toy, proxy, mut client) = rig().await;
     for bytes in [0, 1, 5, 6] {
-        let mut client = Client::connect(&proxy).await;
         client.ask("a").await.unwrap();
         proxy.cut_after(Direction::ToClient, bytes);
         client.send("abcdef").await;
@@ -288,13 +269,13 @@ async fn a_cut_comes_after_exactly_so_many_bytes() {
             .unwrap()
             .unwrap();
         assert_eq!(received, b"$6\r\nabcdef\r\n"[..bytes]);
+        client = Client::connect(&proxy).await;
     }
 }
 
 #[tokio::test]
 async fn a_server_that_goes_takes_its_connections_along() {
-    let (toy, proxy) = toy_and_proxy().await;
-    let mut client = Client::connect(&proxy).await;
+    let (toy, proxy, mut client) = rig().await;
     client.send_as("QUIT", "bye").await;
     assert_eq!(client.reply().await.unwrap(), "$3\r\nbye\r\n");
     assert!(client.reply().await.is_err());
@@ -303,24 +284,24 @@ async fn a_server_that_goes_takes_its_connections_along() {
 
 #[tokio::test]
 async fn the_last_handle_ends_the_proxy() {
-    let (_toy, proxy) = toy_and_proxy().await;
+    let (_toy, proxy, mut client) = rig().await;
     let clone = proxy.clone();
     let address = proxy.address();
-    let mut client = Client::connect(&proxy).await;
     drop(proxy);
     assert!(client.ask("a").await.is_ok());
     drop(clone);
     assert!(client.reply().await.is_err());
-    eventually("the port to close", GENEROUS, async || {
+    wait_for("the port to close", async || {
         TcpStream::connect(address).await.is_err()
     })
     .await;
 }
 
-async fn toy_and_proxy() -> (Toy, Proxy) {
+async fn rig() -> (Toy, Proxy, Client) {
     let toy = Toy::start().await;
     let proxy = Proxy::start(toy.address);
-    (toy, proxy)
+    let client = Client::connect(&proxy).await;
+    (toy, proxy, client)
 }
 
 impl Toy {

@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
                 }
                 What::Piece(frame) => {
                     if !self.let_through(at).await {
-                        self.shared.count_vanished();
+                        self.shared.state().counts.vanished += 1;
                         self.mute = true;
                     }
                     if let ControlFlow::Break(ending) = self.forward(frame).await {
@@ -132,10 +132,10 @@ impl<'a> Writer<'a> {
                 Action::Tap(tap) => tap,
                 Action::Always(reply) => Tap::instead(reply),
             };
-            let (session, upstream) = (self.session.clone(), self.shared.upstream());
+            let (session, upstream) = (self.session.clone(), self.shared.state().upstream);
             (tap, RequestCopy::new(request.clone(), session, upstream))
         });
-        self.shared.count_request();
+        self.shared.state().counts.requests += 1;
         let told = order.as_ref().and_then(|(tap, _)| tap.told.as_ref());
         let is_kept = told.is_some_and(|told| !told.executed);
         let bytes = if is_kept { PING } else { request.bytes() };
@@ -174,7 +174,8 @@ impl<'a> Writer<'a> {
         if self.mute {
             return ControlFlow::Continue(());
         }
-        self.budget = self.budget.or_else(|| self.shared.take_cut(self.direction));
+        let cut = || self.shared.state().cut(self.direction).take();
+        self.budget = self.budget.or_else(cut);
         let allowed = self
             .budget
             .map_or(bytes.len(), |budget| budget.min(bytes.len()));

@@ -122,6 +122,12 @@ impl Server {
         parse_info(&reply.unwrap().text())
     }
 
+    /// Tells whether this is a master, or a replica in step with its master.
+    pub(super) fn is_in_step(&self) -> bool {
+        let state = self.info("replication");
+        state["role"] == "master" || state["master_link_status"] == "up"
+    }
+
     /// Waits until this replica is in step and has all data that `master` has at this moment.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, thread, time::Duration};
 
 use redlatch_core::family::{SLOTS, slot_of};
 
-use super::{Reply, Server, ServerBinary, ServerOptions, bus::Bus};
+use super::{Reply, Server, ServerBinary, ServerOptions, bus::Bus, url_of};
 use crate::wait::{GENEROUS, eventually_blocking};
 
 /// A cluster that belongs to a test: masters with an equal share of the slots each, and their
@@ -76,18 +76,7 @@ impl Cluster {
             Some(bus) => split::replicating_by_name(node.clone())
                 .config(format!("cluster-announce-bus-port {}", bus.port(at))),
         };
-        let nodes: Vec<_> = thread::scope(|scope| {
-            let starts: Vec<_> = (0..count)
-                .map(|at| {
-                    let node = with_bus(at);
-                    scope.spawn(move || Server::start(binary, node))
-                })
-                .collect();
-            starts
-                .into_iter()
-                .map(|start| start.join().expect("it starts"))
-                .collect()
-        });
+        let nodes = Server::start_all(binary, (0..count).map(with_bus));
         for (at, node) in nodes.iter().enumerate() {
             if let Some(bus) = &bus {
                 let served = bus.serve(at, node.port(), &id(node));
@@ -101,12 +90,7 @@ impl Cluster {
 
     /// Returns `redis+cluster://` with the addresses of all nodes.
     pub fn url(&self) -> String {
-        let nodes: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|node| node.address().to_string())
-            .collect();
-        format!("redis+cluster://{}", nodes.join(","))
+        url_of("redis+cluster", &self.nodes)
     }
 
     /// Returns all nodes: first the nodes that were masters at the start.
@@ -126,13 +110,15 @@ impl Cluster {
     /// Returns the current master of `key`, as the first node that answers sees it.
     #[track_caller]
     pub fn owner(&self, key: &str) -> &Server {
-        let slot = slot_of(key.as_bytes());
+        self.owner_of(slot_of(key.as_bytes()))
+    }
+
+    #[track_caller]
+    fn owner_of(&self, slot: u16) -> &Server {
         let ranges = self.slots();
-        let (_, _, port) = ranges
-            .into_iter()
-            .find(|(first, last, _)| (*first..=*last).contains(&slot))
-            .expect("every slot has an owner");
-        self.at(port)
+        let mut ranges = ranges.iter();
+        let range = ranges.find(|(first, last, ..)| (*first..=*last).contains(&slot));
+        self.at(range.expect("every slot has an owner").2)
     }
 
     /// Returns the replicas of `master`, as it sees them.
@@ -236,17 +222,13 @@ impl Cluster {
             seen.0 = self.nodes.iter().map(view).collect();
             let views = &seen.0;
             let well = views.iter().all(|view| view.is_some() && *view == views[0]);
-            let in_step = self.nodes.iter().all(|node| {
-                let state = node.info("replication");
-                state["role"] == "master" || state["master_link_status"] == "up"
-            });
+            let in_step = self.nodes.iter().all(Server::is_in_step);
             (well && in_step).then_some(())
         });
     }
 
-    /// Returns the first slot, the last slot and the master's port of each range, as the first node
-    /// that answers sees it.
-    fn slots(&self) -> Vec<(u16, u16, u16)> {
+    /// Returns the ranges of slots, as the first node that answers sees them.
+    fn slots(&self) -> Vec<Range> {
         let ranges = self.nodes.iter().find_map(slots_of);
         ranges.expect("a node that answers")
     }
@@ -297,23 +279,18 @@ impl Drop for Views {
 
 type View = BTreeMap<u16, (u16, usize)>;
 
+/// The first slot, the last slot, the master's port and the number of replicas.
+type Range = (u16, u16, u16, usize);
+
 /// Returns the view of a healthy node: owner and number of replicas of each range.
 fn view(node: &Server) -> Option<View> {
     let info = node.command(&["CLUSTER", "INFO"]).unwrap().text();
-    let ranges = node.command(&["CLUSTER", "SLOTS"]).unwrap().array();
-    let view = ranges.into_iter().map(|range| {
-        let range = range.array();
-        let owner = range[2].clone().array()[1].clone().int();
-        let first = u16::try_from(range[0].clone().int()).expect("a slot");
-        (
-            first,
-            (u16::try_from(owner).expect("a port"), range.len() - 3),
-        )
-    });
+    let ranges = slots_of(node)?.into_iter();
+    let view = ranges.map(|(first, _, owner, replicas)| (first, (owner, replicas)));
     info.contains("cluster_state:ok").then(|| view.collect())
 }
 
-fn slots_of(node: &Server) -> Option<Vec<(u16, u16, u16)>> {
+fn slots_of(node: &Server) -> Option<Vec<Range>> {
     let mut connection = node.connect().ok()?;
     let Ok(Reply::Array(ranges)) = connection.command(&["CLUSTER", "SLOTS"]) else {
         return None;
@@ -322,7 +299,8 @@ fn slots_of(node: &Server) -> Option<Vec<(u16, u16, u16)>> {
     let ranges = ranges.into_iter().map(|range| {
         let range = range.array();
         let owner = range[2].clone().array();
-        (number(&range[0]), number(&range[1]), number(&owner[1]))
+        let [first, last, port] = [&range[0], &range[1], &owner[1]].map(number);
+        (first, last, port, range.len() - 3)
     });
     Some(ranges.collect())
 }

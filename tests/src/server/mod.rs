@@ -38,3 +38,9 @@ pub use resp::{Connection, Reply};
 pub use running::Server;
 pub use sentinel::SentinelGroup;
 pub use tls::Certificates;
+
+/// Returns the address of a group of servers: the scheme, and their addresses.
+fn url_of(scheme: &str, servers: &[Server]) -> String {
+    let addresses = servers.iter().map(|server| server.address().to_string());
+    format!("{scheme}://{}", addresses.collect::<Vec<_>>().join(","))
+}

@@ -1,8 +1,6 @@
 //! A master and its replicas.
 
-use std::thread;
-
-use super::{Server, ServerBinary, ServerOptions};
+use super::{Server, ServerBinary, ServerOptions, url_of};
 use crate::wait::{GENEROUS, eventually_blocking};
 
 /// A master with replicas that belongs to a test. Only the test fails it over.
@@ -23,16 +21,7 @@ impl Replicated {
         let master = Server::start(binary, options.clone());
         let options = options.config(format!("replicaof 127.0.0.1 {}", master.port()));
         let mut servers = vec![master];
-        thread::scope(|scope| {
-            let starts: Vec<_> = (0..replicas)
-                .map(|_| scope.spawn(|| Server::start(binary, options.clone())))
-                .collect();
-            servers.extend(
-                starts
-                    .into_iter()
-                    .map(|start| start.join().expect("it starts")),
-            );
-        });
+        servers.extend(Server::start_all(binary, vec![options; replicas]));
         let replicated = Self { servers };
         replicated.await_in_step();
         replicated
@@ -40,12 +29,7 @@ impl Replicated {
 
     /// Returns `redis+replicas://` with the addresses of all servers.
     pub fn url(&self) -> String {
-        let servers: Vec<_> = self
-            .servers
-            .iter()
-            .map(|server| server.address().to_string())
-            .collect();
-        format!("redis+replicas://{}", servers.join(","))
+        url_of("redis+replicas", &self.servers)
     }
 
     /// Returns all servers: first the one that was the master at the start.
@@ -84,10 +68,7 @@ impl Replicated {
     #[track_caller]
     pub fn await_in_step(&self) {
         eventually_blocking("the replicas to be in step", GENEROUS, || {
-            let in_step = self.servers.iter().all(|server| {
-                let state = server.info("replication");
-                state["role"] == "master" || state["master_link_status"] == "up"
-            });
+            let in_step = self.servers.iter().all(Server::is_in_step);
             in_step.then_some(())
         });
     }

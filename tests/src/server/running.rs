@@ -65,6 +65,20 @@ impl Server {
         Err(format!("its port was taken {START_ATTEMPTS} times"))
     }
 
+    /// Starts servers beside each other, as [`start`](Self::start) starts one.
+    #[track_caller]
+    pub(super) fn start_all(
+        binary: &ServerBinary,
+        options: impl IntoIterator<Item = ServerOptions>,
+    ) -> Vec<Self> {
+        thread::scope(|scope| {
+            let start = |options| scope.spawn(move || Self::start(binary, options));
+            let starts: Vec<_> = options.into_iter().map(start).collect();
+            let started = starts.into_iter().map(|start| start.join());
+            started.map(|start| start.expect("it starts")).collect()
+        })
+    }
+
     /// Suspends the server (`SIGSTOP`): connections stay open and nothing is answered.
     ///
     /// Administration is not answered either. Continue with [`cont`](Self::cont),
@@ -178,31 +192,24 @@ impl Server {
     fn prepare(binary: &ServerBinary, options: &ServerOptions) -> io::Result<Self> {
         let dir = env::temp_dir().join(unique_name("redlatch"));
         fs::create_dir_all(&dir)?;
-        let tls = if options.tls {
+        let take = if options.cluster {
+            ReservedPort::take_for_cluster
+        } else {
+            ReservedPort::take
+        };
+        let mut tls = None;
+        if options.tls {
             assert!(binary.supports_tls(), "{binary} was built without TLS");
             let certificates = match &options.certificates {
                 Some(certificates) => certificates.clone(),
                 None => Certificates::make(&dir)?,
             };
-            let port = if options.cluster {
-                ReservedPort::take_for_cluster()?
-            } else {
-                ReservedPort::take()?
-            };
-            Some((port, certificates))
-        } else {
-            None
-        };
-        let port = if options.cluster {
-            ReservedPort::take_for_cluster()?
-        } else {
-            ReservedPort::take()?
-        };
-        let (binary, options) = (binary.clone(), options.clone());
+            tls = Some((take()?, certificates));
+        }
         Ok(Self {
-            binary,
-            options,
-            port,
+            binary: binary.clone(),
+            options: options.clone(),
+            port: take()?,
             tls,
             dir,
             process: Mutex::new(None),

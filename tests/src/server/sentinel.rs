@@ -1,8 +1,8 @@
 //! Sentinels over a master and its replicas.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
-use super::{Replicated, Server, ServerBinary, ServerOptions};
+use super::{Replicated, Server, ServerBinary, ServerOptions, url_of};
 use crate::wait::{GENEROUS, eventually_blocking};
 
 /// Three sentinels, a master and its replicas, which belong to a test.
@@ -59,17 +59,8 @@ impl SentinelGroup {
         if options.shared {
             sentinel = sentinel.shared();
         }
-        let sentinels = thread::scope(|scope| {
-            let starts: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| Server::start(binary, sentinel.clone())))
-                .collect();
-            starts
-                .into_iter()
-                .map(|start| start.join().expect("it starts"))
-                .collect()
-        });
         let group = Self {
-            sentinels,
+            sentinels: Server::start_all(binary, vec![sentinel; 3]),
             replicated,
         };
         group.await_agreement(replicas);
@@ -78,12 +69,8 @@ impl SentinelGroup {
 
     /// Returns `redis+sentinel://` with the addresses of all sentinels.
     pub fn url(&self) -> String {
-        let sentinels: Vec<_> = self
-            .sentinels
-            .iter()
-            .map(|sentinel| sentinel.address().to_string())
-            .collect();
-        format!("redis+sentinel://{}/{}", sentinels.join(","), Self::SERVICE)
+        let sentinels = url_of("redis+sentinel", &self.sentinels);
+        format!("{sentinels}/{}", Self::SERVICE)
     }
 
     /// Returns the sentinels.

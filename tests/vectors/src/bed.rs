@@ -85,32 +85,73 @@ impl Bed {
     /// | `… -> _ busy $left` | items that the reply has: any, this one, and one to remember |
     /// | `define wait fair/acquire(n) by $1` | a word that stands for the rest of its line |
     /// | `wait a1` | that text with the arguments, which are behind it if it has no `$1` |
+    /// | `times 65 wait b2 $at` | the step 65 times, with a new `$at` each time: see `repeat` |
+    /// | `each set reset: *-one by` | the step for each word in the place of `*` |
+    /// | `# words` | a comment |
     ///
-    /// `$left` is what is remembered or defined.
+    /// `$left` is what is remembered or defined. A line that ends with `\` continues in the next.
     ///
     /// # Panics
     ///
     /// Panics if a reply has other items.
     pub fn play(&mut self, scene: &str) {
-        let lines = scene.lines().map(str::trim);
-        for line in lines.filter(|line| !line.is_empty()) {
-            if let Some(definition) = line.strip_prefix("define ") {
-                let (word, text) = definition.split_once(' ').expect("a word and its text");
-                self.defined.insert(word.to_owned(), text.to_owned());
-                continue;
+        let mut whole = String::new();
+        for line in scene.lines().map(str::trim) {
+            match line.strip_suffix('\\') {
+                Some(begun) => whole += begun,
+                None => whole = whole + line + "\n",
             }
-            let (step, items) = line.split_once(" -> ").unwrap_or((line, ""));
-            let (step, name) = step.split_once(" | ").unwrap_or((step, ""));
-            let first = step.split(' ').next().unwrap_or_default();
-            let is_call = step.contains('(') || self.defined.contains_key(first);
-            assert!(name.is_empty() || is_call, "{line}: it is no script");
-            assert!(!step.contains("->") && !step.contains('|'), "{line}");
-            let reply = self.step(step, name);
-            let mut reply = reply.iter();
-            for item in items.split_whitespace() {
-                let found = reply.next().unwrap_or_else(|| panic!("{line}: no {item}"));
-                self.meet(item, found);
+        }
+        let is_step = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        for line in whole.lines().filter(is_step) {
+            match line.split_once(' ') {
+                Some(("define", definition)) => {
+                    let (word, text) = definition.split_once(' ').expect("a word and its text");
+                    self.define(word, text);
+                }
+                Some(("times", rest)) => {
+                    let (count, step) = rest.split_once(' ').expect("a number and a step");
+                    self.repeat(count.parse().expect("a number"), step);
+                }
+                Some(("each", rest)) => {
+                    let (words, step) = rest.split_once(": ").expect("words and a step");
+                    for word in words.split(' ') {
+                        self.play_line(&step.replace('*', word));
+                    }
+                }
+                _ => self.play_line(line),
             }
+        }
+    }
+
+    fn define(&mut self, word: &str, text: impl ToString) {
+        self.defined.insert(word.to_owned(), text.to_string());
+    }
+
+    /// Plays a step `count` times. `$at` counts from 1, `$even` and `$odd` by two from 2 and 3, and
+    /// `$micros` from 1700000000000001.
+    fn repeat(&mut self, count: u64, step: &str) {
+        for at in 1..=count {
+            self.define("at", at);
+            self.define("even", 2 * at);
+            self.define("odd", 2 * at + 1);
+            self.define("micros", 1_700_000_000_000_000 + at);
+            self.play_line(step);
+        }
+    }
+
+    fn play_line(&mut self, line: &str) {
+        let (step, items) = line.split_once(" -> ").unwrap_or((line, ""));
+        let (step, name) = step.split_once(" | ").unwrap_or((step, ""));
+        let first = step.split(' ').next().unwrap_or_default();
+        let is_call = step.contains('(') || self.defined.contains_key(first);
+        assert!(name.is_empty() || is_call, "{line}: it is no script");
+        assert!(!step.contains("->") && !step.contains('|'), "{line}");
+        let reply = self.step(step, name);
+        let mut reply = reply.iter();
+        for item in items.split_whitespace() {
+            let found = reply.next().unwrap_or_else(|| panic!("{line}: no {item}"));
+            self.meet(item, found);
         }
     }
 
@@ -124,7 +165,7 @@ impl Bed {
                     let is_missing = word.is_none() && text.contains(&format!(" ${at}"));
                     assert!(!is_missing, "{step}: it has no ${at}");
                     let word = self.filled(word.unwrap_or_default());
-                    self.defined.insert(at.to_string(), word);
+                    self.define(&at.to_string(), word);
                 }
                 assert_eq!(words.next(), None, "{step}");
                 self.filled(&text)
@@ -171,7 +212,7 @@ impl Bed {
             self.meet(first, found);
             self.meet(rest, others);
         } else if let Some(word) = item.strip_prefix('$') {
-            self.defined.insert(word.to_owned(), found.to_owned());
+            self.define(word, found);
         } else {
             assert!(item == "_" || item == found, "{found}, not {item}");
         }

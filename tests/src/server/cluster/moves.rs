@@ -30,12 +30,7 @@ impl Cluster {
     /// moves yet.
     #[track_caller]
     pub fn begin_to_move(&self, slot: u16, target: &Server) -> &Server {
-        let ranges = self.slots();
-        let (_, _, port) = ranges
-            .into_iter()
-            .find(|(first, last, _)| (*first..=*last).contains(&slot))
-            .expect("every slot has an owner");
-        let source = self.at(port);
+        let source = self.owner_of(slot);
         let slot = slot.to_string();
         set_slot(target, &slot, "IMPORTING", source);
         set_slot(source, &slot, "MIGRATING", target);

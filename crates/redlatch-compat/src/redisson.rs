@@ -273,7 +273,7 @@ impl Redisson {
 
     fn object(&self) -> Result<RedissonName, Error> {
         let names = Names::of(&self.0, "redisson")?;
-        let name = names.key.name();
+        let name = names.identity.key.name();
         let channel = if name.contains('{') {
             format!("{CHANNEL}:{name}")
         } else {

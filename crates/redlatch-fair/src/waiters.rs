@@ -3,7 +3,11 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use redlatch_core::{Error, Metadata, exclusive::Exclusive, family::Records, streams};
+use redlatch_core::{
+    Error, Metadata,
+    family::{Handle, Records},
+    streams,
+};
 
 use crate::scripts::{self, Listed};
 
@@ -35,7 +39,7 @@ streams! {
 }
 
 impl Waiters {
-    pub(crate) fn new(handle: &Exclusive) -> Self {
+    pub(crate) fn new(handle: &Handle) -> Self {
         let walk = Walk {
             lock: handle.clone(),
             after: None,
@@ -82,7 +86,7 @@ impl Waiters {
 }
 
 struct Walk {
-    lock: Exclusive,
+    lock: Handle,
     /// Ticket of the last waiter found.
     after: Option<u64>,
     found: VecDeque<Listed>,

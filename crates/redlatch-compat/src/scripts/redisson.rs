@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, Owner, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, Primitive, REMEMBERED,
-        ReleaseReply, ReleaseRequest, RenewRequest, Renewed, ScriptCall, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Identity, Items, Primitive, REMEMBERED,
+        ReleaseRequest, RenewRequest, ScriptCall, millis,
     },
     runtime::Value,
 };
@@ -19,16 +19,8 @@ use super::{Names, message_refused};
 pub(crate) struct RedissonName(pub(crate) Names);
 
 impl Primitive for RedissonName {
-    fn kind(&self) -> &'static str {
-        "redisson"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.0.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.0.key
+    fn identity(&self) -> &Identity {
+        &self.0.identity
     }
 
     fn channel(&self) -> Option<Arc<str>> {
@@ -56,10 +48,8 @@ impl Primitive for RedissonName {
                 let left = items.maybe_span(2)?.unwrap_or(Duration::MAX);
                 Answer::busy(left, &read(items.text(3)?))
             }
-            "late" => Answer::Late,
-            "void" => Answer::Void,
             "kind" => return Err(wrong_kind()),
-            _ => return Err(items.bad()),
+            _ => Answer::neither(&items, "redisson")?,
         })
     }
 
@@ -71,10 +61,6 @@ impl Primitive for RedissonName {
             .arg(request.serial)
     }
 
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&REDISSON.renew, reply)
-    }
-
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         let call = self.0.call(&REDISSON.release);
         call.arg(written(request.owner))
@@ -83,10 +69,6 @@ impl Primitive for RedissonName {
             .arg(millis(REMEMBERED))
             .arg(&self.0.channel)
             .maybe(request.serial)
-    }
-
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&REDISSON.release, reply)
     }
 
     fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
@@ -114,22 +96,18 @@ pub(crate) struct Forced {
     pub(crate) refused: Option<String>,
 }
 
-pub(crate) fn forced(reply: &Value) -> Result<Changed<Forced>, Error> {
-    let items = Items::new(&REDISSON.force, reply)?;
-    let done = |freed| {
-        let refused = reply.as_array().and_then(|items| items.get(2)?.as_str());
-        Changed::Done(Forced {
-            freed,
-            refused: refused.map(str::to_owned),
-        })
+pub(crate) fn forced(items: &Items<'_>) -> Result<Forced, Error> {
+    let freed = match items.text(1)? {
+        "done" => true,
+        "gone" => false,
+        "kind" => return Err(wrong_kind()),
+        _ => return Err(items.bad()),
     };
-    match items.text(1)? {
-        "done" => Ok(done(true)),
-        "gone" => Ok(done(false)),
-        "late" => Ok(Changed::Late),
-        "kind" => Err(wrong_kind()),
-        _ => Err(items.bad()),
-    }
+    let refused = items.value(2).and_then(Value::as_str);
+    Ok(Forced {
+        freed,
+        refused: refused.map(str::to_owned),
+    })
 }
 
 /// Calls `redisson/look.lua`.
@@ -149,8 +127,7 @@ pub(crate) struct Looked {
     pub(crate) serial: Option<u64>,
 }
 
-pub(crate) fn looked(reply: &Value) -> Result<Option<Looked>, Error> {
-    let items = Items::new(&REDISSON.look, reply)?;
+pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Looked>, Error> {
     Ok(match items.text(1)? {
         "free" => None,
         "held" => Some(Looked {

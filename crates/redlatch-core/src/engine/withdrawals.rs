@@ -13,6 +13,7 @@ use super::{Holds, LocalQueues};
 use crate::{
     Error,
     base::{
+        items::Items,
         primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
         rules::{Rule, Rules},
         script::ScriptCall,
@@ -301,11 +302,13 @@ impl Withdrawals {
         let deadline = net.world.now() + self.patience;
         let repeated = Repeated::new(&call, timeouts::REQUEST, deadline);
         let reply = net.insist(repeated).await?.reply;
-        Ok(match primitive.withdrawn(&reply)? {
-            Withdrawn::Found(numbers) => Some(numbers),
-            Withdrawn::Struck => Some(Vec::new()),
-            Withdrawn::OtherKind => None,
-        })
+        Ok(
+            match Withdrawn::read(&Items::new(call.script(), &reply)?)? {
+                Withdrawn::Found(numbers) => Some(numbers),
+                Withdrawn::Struck => Some(Vec::new()),
+                Withdrawn::OtherKind => None,
+            },
+        )
     }
 }
 

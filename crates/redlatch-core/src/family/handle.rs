@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{About, AttemptId, Changed, Internals, Key, Name, NameError, ScriptCall};
-use crate::{Client, Error, ErrorKind, runtime::Value};
+use super::{About, AttemptId, Identity, Internals, Items, Key, Name, NameError, ScriptCall};
+use crate::{Client, Error, ErrorKind};
 
 /// The client, the name and the class of a handle.
 #[derive(Clone)]
@@ -45,11 +45,6 @@ impl Handle {
         &self.client
     }
 
-    /// Returns the class.
-    pub fn label(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
     /// Returns the name, unless it is invalid.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok().map(Key::name)
@@ -61,6 +56,15 @@ impl Handle {
         key.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
     }
 
+    /// Returns the kind, the class and the key.
+    pub fn identity(&self) -> Result<Identity, Error> {
+        Ok(Identity {
+            kind: self.kind,
+            class: Arc::clone(&self.class),
+            key: self.key()?.clone(),
+        })
+    }
+
     /// Sends a script that only reads, as [`Internals::query`] does.
     ///
     /// # Cancel safety
@@ -69,10 +73,9 @@ impl Handle {
     pub async fn ask<T>(
         &self,
         call: ScriptCall,
-        read: impl FnOnce(&Value) -> Result<T, Error>,
+        read: impl FnOnce(&Items<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let reply = self.client.query(&call).await;
-        self.about(reply.and_then(|reply| read(&reply)))
+        self.about(self.client.query(&call, read).await)
     }
 
     /// Sends a change, as [`Internals::change`] does.
@@ -83,7 +86,7 @@ impl Handle {
     pub async fn change<T: Send>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
-        read: impl Fn(&Value) -> Result<Changed<T>, Error> + Send + Sync,
+        read: impl FnOnce(&Items<'_>) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
         self.about(Internals::change(&self.client, build, read).await)
     }

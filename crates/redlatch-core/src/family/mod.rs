@@ -26,12 +26,12 @@ pub use crate::{
     api::{builder::AcquireMany, describe::ServerAnswers},
     base::{
         error::About,
-        items::{Changed, Items, listed},
+        items::{Items, listed},
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Primitive, ReleaseReply,
-            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Identity, Primitive,
+            ReleaseReply, ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
             WithdrawRequest, Withdrawn, loss,
         },
         rules::{Rule, Rules},

@@ -9,6 +9,8 @@ use redlatch_core::{
 };
 use redlatch_lua::FAIR;
 
+use crate::Waiter;
+
 /// Every waiter has a place of its own in a queue on the server. The part `q` of a lock's key lists
 /// its waiters in order, and `l` until when their clients count as alive.
 pub(crate) static FAIR_LOCK: Kind = Kind {
@@ -25,30 +27,22 @@ pub(crate) fn waiters(key: &Key, after: Option<u64>, count: usize) -> ScriptCall
     call.maybe(after).arg(count)
 }
 
-/// One waiter as the server lists it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) owner: String,
-    pub(crate) ticket: u64,
-    /// For how long it counts as alive.
-    pub(crate) alive: Duration,
-    /// For how long it has waited.
-    pub(crate) age: Duration,
-}
-
-pub(crate) fn listed(items: &Items<'_>) -> Result<Vec<Listed>, Error> {
+/// Reads the waiters, each beside its ticket, without their positions and descriptions.
+pub(crate) fn listed(items: &Items<'_>) -> Result<Vec<(u64, Waiter)>, Error> {
     let now: u64 = items.number(0)?;
     if items.text(1)? != "waiters" {
         return items.other(FAIR_LOCK.stored);
     }
     let waiter = |at| {
         let ticket: u64 = items.number(at + 1)?;
-        Ok(Listed {
+        let waiter = Waiter {
             owner: owner_of(items.text(at)?).ok_or_else(|| items.bad())?,
-            ticket,
-            alive: items.span(at + 2)?,
-            age: Duration::from_millis(now.saturating_sub(ticket / 1000)),
-        })
+            position: 0,
+            waiting: Duration::from_millis(now.saturating_sub(ticket / 1000)),
+            alive_for: items.span(at + 2)?,
+            metadata: None,
+        };
+        Ok((ticket, waiter))
     };
     (2..items.len()).step_by(3).map(waiter).collect()
 }

@@ -9,7 +9,7 @@ use redlatch_core::{
     streams,
 };
 
-use crate::scripts::{self, Listed};
+use crate::scripts;
 
 /// A waiter of a fair lock, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ struct Walk {
     lock: Handle,
     /// Ticket of the last waiter found.
     after: Option<u64>,
-    found: VecDeque<Listed>,
+    found: VecDeque<(u64, Waiter)>,
     position: u64,
     records: Records,
     ended: bool,
@@ -102,20 +102,14 @@ impl Walk {
             self.found = self.lock.ask(call, scripts::listed).await?.into();
             self.ended = self.found.len() < STEP;
         }
-        let Some(listed) = self.found.pop_front() else {
+        let Some((ticket, mut waiter)) = self.found.pop_front() else {
             return Ok(None);
         };
-        self.after = Some(listed.ticket);
-        let position = self.position;
+        self.after = Some(ticket);
+        waiter.position = self.position;
         self.position += 1;
-        let metadata = self.records.of(&listed.owner).await?;
-        Ok(Some(Waiter {
-            owner: listed.owner,
-            position,
-            waiting: listed.age,
-            alive_for: listed.alive,
-            metadata,
-        }))
+        waiter.metadata = self.records.of(&waiter.owner).await?;
+        Ok(Some(waiter))
     }
 }
 

@@ -332,16 +332,9 @@ impl CountDownLatch {
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LatchInfo>, Error> {
         let key = self.0.key()?;
-        let read = |items: &Items<'_>| scripts::looked(items, &[]);
+        let read = |items: &Items<'_>| scripts::looked(key.name(), items, &[]);
         let looked = self.0.ask(scripts::look(key, &[]), read).await?;
-        Ok(looked.present.map(|found| LatchInfo {
-            name: key.name().to_owned(),
-            count: found.left,
-            initial: found.initial,
-            generation: Token::from_u64(found.generation),
-            age: Duration::from_millis(found.now.saturating_sub(found.generation / 1000)),
-            remaining: found.remaining,
-        }))
+        Ok(looked.present)
     }
 
     /// Removes the latch, open or not. Returns `false` if the latch does not exist. All waiters get
@@ -463,7 +456,7 @@ impl Watched for Latch {
     }
 
     fn looked(&self, phases: &[u64], items: &Items<'_>) -> Result<Snapshot, Error> {
-        let Looked { states, present } = scripts::looked(items, phases)?;
+        let Looked { states, present } = scripts::looked(self.name(), items, phases)?;
         let present = present.as_ref();
         let state = |left| match left {
             0 => PhaseState::Over,
@@ -471,7 +464,7 @@ impl Watched for Latch {
         };
         Ok(Snapshot {
             states,
-            present: present.map(|latch| (latch.generation, state(latch.left))),
+            present: present.map(|latch| (latch.generation.as_u64(), state(latch.count))),
             remaining: present
                 .and_then(|latch| latch.remaining)
                 .unwrap_or(Duration::MAX),

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    Error,
+    Error, Token,
     family::{AttemptId, Items, Key, PUBLISH, PhaseState, REMEMBERED, Script, ScriptCall, millis},
 };
 use redlatch_lua::LATCH;
+
+use crate::LatchInfo;
 
 /// Calls `latch/set.lua`.
 pub(crate) fn set(key: &Key, op: &AttemptId, count: u32, ttl: Option<Duration>) -> ScriptCall {
@@ -80,17 +82,7 @@ pub(crate) fn deleted(items: &Items<'_>) -> Result<bool, Error> {
 pub(crate) struct Looked {
     /// The states of the requested generations, in order.
     pub(crate) states: Vec<(u64, PhaseState)>,
-    pub(crate) present: Option<Present>,
-}
-
-/// The latch that is set.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Present {
-    pub(crate) now: u64,
-    pub(crate) generation: u64,
-    pub(crate) left: u32,
-    pub(crate) initial: u32,
-    pub(crate) remaining: Option<Duration>,
+    pub(crate) present: Option<LatchInfo>,
 }
 
 /// Calls `latch/look.lua`.
@@ -98,20 +90,25 @@ pub(crate) fn look(key: &Key, generations: &[u64]) -> ScriptCall {
     ScriptCall::new(&LATCH.look, key).args(generations)
 }
 
-pub(crate) fn looked(items: &Items<'_>, generations: &[u64]) -> Result<Looked, Error> {
+/// Reads the latch called `name`.
+pub(crate) fn looked(name: &str, items: &Items<'_>, generations: &[u64]) -> Result<Looked, Error> {
     let present = match items.text(1)? {
-        "set" => Some(Present {
-            now: items.number(0)?,
-            generation: items.number(2)?,
-            left: items.number(3)?,
-            initial: items.number(4)?,
-            remaining: items.maybe_span(5)?,
-        }),
+        "set" => {
+            let (now, generation): (u64, u64) = (items.number(0)?, items.number(2)?);
+            Some(LatchInfo {
+                name: name.to_owned(),
+                count: items.number(3)?,
+                initial: items.number(4)?,
+                generation: Token::from_u64(generation),
+                age: Duration::from_millis(now.saturating_sub(generation / 1000)),
+                remaining: items.maybe_span(5)?,
+            })
+        }
         "unset" => None,
         _ => return items.other(STORED),
     };
     let states = generations.iter().zip(6..);
-    let states = states.map(|(&generation, at)| Ok((generation, state(&items, at)?)));
+    let states = states.map(|(&generation, at)| Ok((generation, state(items, at)?)));
     Ok(Looked {
         states: states.collect::<Result<_, Error>>()?,
         present,
@@ -157,7 +154,7 @@ mod tests {
         reads_anything(&LATCH.delete, &["deleted", "unset", "kind"], deleted);
         let words = ["set", "unset", "kind", "open", "shut", "deleted"];
         for generations in [&[][..], &[7]] {
-            reads_anything(&LATCH.look, &words, |items| looked(items, generations));
+            reads_anything(&LATCH.look, &words, |items| looked("n", items, generations));
         }
     }
 }

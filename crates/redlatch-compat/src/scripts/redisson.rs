@@ -13,6 +13,7 @@ use redlatch_core::{
 use redlatch_lua::REDISSON;
 
 use super::{Names, message_refused};
+use crate::RedissonInfo;
 
 /// A name in the layout of Redisson's `RLock`.
 #[derive(Clone, Debug)]
@@ -78,11 +79,16 @@ impl Primitive for RedissonName {
 
 /// Calls `redisson/force.lua`. `op` is the id of the operation, and `operations` the key that
 /// remembers it.
-pub(crate) fn force(names: &Names, operations: &str, op: &AttemptId, hold: &Looked) -> ScriptCall {
+pub(crate) fn force(
+    names: &Names,
+    operations: &str,
+    op: &AttemptId,
+    (hold, serial): &Looked,
+) -> ScriptCall {
     let call = names.call(&REDISSON.force).key(operations).dated();
     call.arg(op)
         .arg(&hold.owner)
-        .maybe(hold.serial)
+        .maybe(*serial)
         .arg(millis(REMEMBERED))
         .arg(&names.channel)
 }
@@ -115,27 +121,20 @@ pub(crate) fn look(names: &Names) -> ScriptCall {
     names.call(&REDISSON.look)
 }
 
-/// A hold, as the server shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
-    /// The owner, as Redisson writes it.
-    pub(crate) owner: String,
-    pub(crate) count: u32,
-    /// `None` if the lease has no end.
-    pub(crate) remaining: Option<Duration>,
-    /// `None` unless a client of this family holds the name.
-    pub(crate) serial: Option<u64>,
-}
+/// The present hold, and its serial if a client of this family holds the name.
+pub(crate) type Looked = (RedissonInfo, Option<u64>);
 
 pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Looked>, Error> {
     Ok(match items.text(1)? {
         "free" => None,
-        "held" => Some(Looked {
-            owner: items.text(2)?.to_owned(),
-            count: items.number(3)?,
-            remaining: items.maybe_span(4)?,
-            serial: items.text(5)?.parse().ok(),
-        }),
+        "held" => {
+            let info = RedissonInfo {
+                owner: items.text(2)?.to_owned(),
+                count: items.number(3)?,
+                remaining: items.maybe_span(4)?,
+            };
+            Some((info, items.text(5)?.parse().ok()))
+        }
         "kind" => return Err(wrong_kind()),
         _ => return Err(items.bad()),
     })

@@ -366,8 +366,8 @@ pub enum AnswerForAll {
 }
 
 impl Answer {
-    /// Reads an answer that says neither that the attempt holds nor that it has to wait. `wanted` is
-    /// the kind whose script has answered.
+    /// Reads an answer that says neither that the attempt holds nor that it has to wait. `wanted`
+    /// is the kind whose script has answered.
     pub fn neither(items: &Items<'_>, wanted: &str) -> Result<Self, Error> {
         match items.text(1)? {
             "more" => Ok(Self::Unfinished),

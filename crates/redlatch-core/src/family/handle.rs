@@ -1,4 +1,5 @@
-//! The client, the name and the class of a handle.
+//! The client, the name and the class of a handle, the errors of its options, and what makes its
+//! builders and streams awaitable.
 
 use std::{fmt, sync::Arc};
 
@@ -52,8 +53,7 @@ impl Handle {
 
     /// Returns the key.
     pub fn key(&self) -> Result<&Key, Error> {
-        let key = self.key.as_ref();
-        key.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+        self.key.as_ref().map_err(|&error| invalid_name(error))
     }
 
     /// Returns the kind, the class and the key.
@@ -106,6 +106,16 @@ impl fmt::Debug for Handle {
     }
 }
 
+/// Returns the error of an option that is out of bounds, or does not go with another one.
+pub fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+/// Returns the error of a name that cannot be used.
+pub fn invalid_name(error: NameError) -> Error {
+    Error::new(ErrorKind::InvalidName, error.to_string())
+}
+
 /// Lets each of these builders be awaited: the future of its method `run` gives the output.
 #[doc(hidden)]
 #[macro_export]
@@ -118,6 +128,30 @@ macro_rules! awaited {
 
             fn into_future(self) -> Self::IntoFuture {
                 Box::pin(self.run())
+            }
+        }
+    )*};
+}
+
+/// Makes each of these types, which wrap a boxed stream, the stream of its items.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! streams {
+    ($($stream:ident => $item:ty;)*) => {$(
+        impl $crate::family::Stream for $stream {
+            type Item = Result<$item, $crate::Error>;
+
+            fn poll_next(
+                mut self: std::pin::Pin<&mut Self>,
+                context: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Self::Item>> {
+                self.0.as_mut().poll_next(context)
+            }
+        }
+
+        impl std::fmt::Debug for $stream {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($stream)).finish_non_exhaustive()
             }
         }
     )*};

@@ -132,8 +132,8 @@ pub trait Internals {
         over.about(watched.identity().kind, watched.name())
     }
 
-    /// Sends an idempotent script until it is answered, within the client's `patience`. `read` reads
-    /// the reply.
+    /// Sends an idempotent script until it is answered, within the client's `patience`. `read`
+    /// reads the reply.
     ///
     /// If the future is dropped, the script has been executed, will be, or neither.
     async fn query<R>(

@@ -7,7 +7,6 @@
 
 #[macro_use]
 mod handle;
-mod errors;
 pub mod exclusive;
 mod forget;
 mod internals;
@@ -16,7 +15,6 @@ pub(crate) mod member;
 #[path = "../runtime/replies.rs"]
 mod replies;
 mod scan;
-mod streams;
 mod work;
 
 #[doc(no_inline)]
@@ -39,7 +37,6 @@ pub use crate::{
     },
     engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
-        errors::{invalid, invalid_name},
         exclusive::Kind,
         forget::{Forgotten, forget},
         scan::{Scan, Stored, is_of_one_object, stored},
@@ -58,5 +55,5 @@ pub use crate::{
 #[cfg(test)]
 use crate::runtime::Value;
 
-pub use handle::Handle;
+pub use handle::{Handle, invalid, invalid_name};
 pub use internals::{Internals, Records};

@@ -120,7 +120,7 @@ impl Locks {
     }
 }
 
-crate::streams! {
+streams! {
     Locks => Holder;
 }
 

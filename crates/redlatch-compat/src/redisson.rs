@@ -185,12 +185,7 @@ impl Redisson {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<RedissonInfo>, Error> {
-        let looked = self.look().await?;
-        Ok(looked.map(|hold| RedissonInfo {
-            owner: hold.owner,
-            count: hold.count,
-            remaining: hold.remaining,
-        }))
+        Ok(self.look().await?.map(|(info, _)| info))
     }
 
     /// Ends the present hold of any owner, as `forceUnlock` does. Returns `false` if no owner holds
@@ -234,7 +229,8 @@ impl Redisson {
         if let Some(why) = &ended.refused {
             client.report_message_refused(&object, why);
         }
-        if let Some(serial) = hold.serial.filter(|_| ended.freed) {
+        let (_, serial) = hold;
+        if let Some(serial) = serial.filter(|_| ended.freed) {
             client.revoked_hold(object.key(), Side::Exclusive, serial);
         }
         Ok(ended.freed)
@@ -273,7 +269,7 @@ impl Redisson {
 
     fn object(&self) -> Result<RedissonName, Error> {
         let names = Names::of(&self.0, "redisson")?;
-        let name = names.key.name();
+        let name = names.identity.key.name();
         let channel = if name.contains('{') {
             format!("{CHANNEL}:{name}")
         } else {

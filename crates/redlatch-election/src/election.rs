@@ -5,13 +5,13 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use redlatch_core::{
     Acquire, Client, Durability, Error, ErrorKind, Held,
     exclusive::{Exclusive, ForceRelease, LockInfo},
-    family::{Internals, Lease, Primitive, invalid},
+    family::{Identity, Internals, Lease, Primitive, invalid},
 };
 
 use crate::{
     FallibleElection, Leader, Observe, OnError, ScopedTerm, Term,
-    kind::{FAIR, PLAIN},
     observe::{self, Observed},
+    scripts::{FAIR, PLAIN},
 };
 
 /// An election under one name, shared by all processes that use the same server and prefix.
@@ -445,7 +445,7 @@ impl Election {
     /// The method only reads.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let observed = self.observed()?;
-        let looked = observe::look(&self.client, &observed.key).await?;
+        let looked = observe::look(&self.client, &observed.0.key).await?;
         Ok(observe::leader(looked))
     }
 
@@ -573,10 +573,10 @@ impl Election {
     }
 
     fn observed(&self) -> Result<Observed, Error> {
-        Ok(Observed {
-            key: self.exclusive().key()?.clone(),
-            class: self.class.as_str().into(),
-        })
+        Ok(Observed(Identity {
+            kind: "election_observer",
+            ..self.exclusive().handle().identity()?
+        }))
     }
 
     fn exclusive(&self) -> Exclusive {

@@ -3,7 +3,6 @@
 
 mod election;
 mod fallible;
-mod kind;
 mod observe;
 mod scripts;
 mod task;

@@ -10,9 +10,9 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
     family::{
-        About, Internals, Key, PhaseState, ScriptCall, Snapshot, Wait, WatchOptions, Watched,
+        About, Identity, Internals, Items, Key, PhaseState, ScriptCall, Snapshot, Wait,
+        WatchOptions, Watched,
     },
-    runtime::Value,
     streams,
 };
 
@@ -125,7 +125,7 @@ impl Watch {
                 let watched: Arc<dyn Watched> = observed.clone();
                 self.client.watch(&watched, &options).await?;
             }
-            let looked = look(&self.client, &observed.key).await?;
+            let looked = look(&self.client, observed.key()).await?;
             let before = self.shown.replace(looked.clone());
             if before.is_none_or(|before| phase(&before) != phase(&looked)) {
                 return Ok(leader(looked));
@@ -136,8 +136,7 @@ impl Watch {
 
 /// Returns what the server knows of the leader.
 pub(crate) async fn look(client: &Client, key: &Key) -> Result<Looked, Error> {
-    let reply = client.query(&scripts::look(key)).await;
-    let looked = reply.and_then(|reply| scripts::looked(&reply));
+    let looked = client.query(&scripts::look(key), scripts::looked).await;
     looked.about("election", key.name())
 }
 
@@ -157,10 +156,7 @@ pub(crate) fn leader(looked: Looked) -> Option<Leader> {
 /// The core waits for the end of phases. A term has two, before and after its value is known, and
 /// the time after a term is one.
 #[derive(Debug)]
-pub(crate) struct Observed {
-    pub(crate) key: Key,
-    pub(crate) class: Arc<str>,
-}
+pub(crate) struct Observed(pub(crate) Identity);
 
 /// Returns the number of a phase. Numbers rise with the tokens, which are below 2^53.
 const fn phase(looked: &Looked) -> u64 {
@@ -175,24 +171,16 @@ const fn phase(looked: &Looked) -> u64 {
 }
 
 impl Watched for Observed {
-    fn kind(&self) -> &'static str {
-        "election_observer"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.key
+    fn identity(&self) -> &Identity {
+        &self.0
     }
 
     fn look(&self, _phases: &[u64]) -> ScriptCall {
-        scripts::look(&self.key)
+        scripts::look(self.key())
     }
 
-    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
-        let looked = scripts::looked(reply)?;
+    fn looked(&self, phases: &[u64], items: &Items<'_>) -> Result<Snapshot, Error> {
+        let looked = scripts::looked(items)?;
         let present = phase(&looked);
         let state = |&asked: &u64| {
             let state = if asked == present {

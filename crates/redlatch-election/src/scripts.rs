@@ -5,10 +5,27 @@ use std::time::Duration;
 
 use redlatch_core::{
     Error, Owner, Token,
-    family::{Items, Key, PUBLISH, ScriptCall},
-    runtime::Value,
+    family::{Discipline, Items, Key, Kind, PUBLISH, ScriptCall},
 };
-use redlatch_lua::ELECTION;
+use redlatch_lua::{ELECTION, FAIR_ELECTION};
+
+/// Any candidate may lead next.
+pub(crate) static PLAIN: Kind = Kind {
+    label: "election",
+    stored: "election:1",
+    discipline: Discipline::Barging,
+    parts: &["q"],
+    scripts: &ELECTION.exclusive,
+};
+
+/// Candidates lead in order.
+pub(crate) static FAIR: Kind = Kind {
+    label: "fair_election",
+    stored: "fair_election:1",
+    discipline: Discipline::Queued,
+    parts: &["q", "l"],
+    scripts: &FAIR_ELECTION,
+};
 
 /// Calls `election/announce.lua` for the term of `owner` with `token`.
 pub(crate) fn announce(key: &Key, owner: &Owner, token: Token, value: &str) -> ScriptCall {
@@ -21,8 +38,7 @@ pub(crate) fn announce(key: &Key, owner: &Owner, token: Token, value: &str) -> S
 }
 
 /// Checks the answer: the value is known, or the term is over.
-pub(crate) fn announced(reply: &Value) -> Result<(), Error> {
-    let items = Items::new(&ELECTION.announce, reply)?;
+pub(crate) fn announced(items: &Items<'_>) -> Result<(), Error> {
     match items.text(1)? {
         "announced" | "gone" => Ok(()),
         _ => Err(items.bad()),
@@ -47,8 +63,7 @@ pub(crate) fn look(key: &Key) -> ScriptCall {
     ScriptCall::new(&ELECTION.look, key)
 }
 
-pub(crate) fn looked(reply: &Value) -> Result<Looked, Error> {
-    let items = Items::new(&ELECTION.look, reply)?;
+pub(crate) fn looked(items: &Items<'_>) -> Result<Looked, Error> {
     Ok(match items.text(1)? {
         "led" => Looked::Led {
             token: Token::from_u64(items.number(2)?),
@@ -64,16 +79,18 @@ pub(crate) fn looked(reply: &Value) -> Result<Looked, Error> {
 }
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/runtime/replies.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
-    use super::{replies::decodes_anything, *};
+    use redlatch_core::runtime::Value;
+
+    use super::*;
+
+    mod replies {
+        include!("../../redlatch-core/src/runtime/replies.rs");
+    }
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["announced", "gone"], announced);
-        decodes_anything(&["led", "vacant", "kind"], looked);
+        replies::reads_anything(&ELECTION.announce, &["announced", "gone"], announced);
+        replies::reads_anything(&ELECTION.look, &["led", "vacant", "kind"], looked);
     }
 }

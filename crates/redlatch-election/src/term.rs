@@ -493,8 +493,7 @@ async fn announce(held: Arc<Held>, plan: Arc<Plan>, announced: Arc<AtomicBool>) 
     let (client, key) = (held.client(), held.primitive().key());
     let call = scripts::announce(key, held.owner(), held.token(), &plan.election.value);
     while !announced.load(Ordering::Relaxed) {
-        let answer = client.query(&call).await;
-        match answer.and_then(|reply| scripts::announced(&reply)) {
+        match client.query(&call, scripts::announced).await {
             Ok(()) => announced.store(true, Ordering::Relaxed),
             Err(error) if error.is_transient() => client.pause(AGAIN).await,
             Err(error) => {

@@ -7,7 +7,10 @@ use redlatch_core::{
     exclusive::{Exclusive, Locks},
 };
 
-use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts};
+use crate::{
+    Waiters,
+    scripts::{self, FAIR_LOCK},
+};
 
 /// A reentrant lock under one name whose waiters are served in order of arrival.
 ///
@@ -192,7 +195,7 @@ impl FairLock {
     /// # }
     /// ```
     pub fn waiters(&self) -> Waiters {
-        Waiters::new(&self.0)
+        Waiters::new(self.0.handle())
     }
 
     /// Returns the number of waiters before `owner`, which waits in this process. Returns `None` if
@@ -229,7 +232,7 @@ impl FairLock {
             return Ok(None);
         };
         let call = scripts::position(self.0.key()?, &address);
-        self.0.ask(call, scripts::positioned).await
+        self.0.handle().ask(call, scripts::positioned).await
     }
 }
 
@@ -250,4 +253,30 @@ impl Deref for FairLock {
 /// Finds held fair locks whose name matches `pattern`; see [`Locks`].
 pub fn fair_locks(client: &Client, pattern: &str) -> Locks {
     Locks::new(client, &FAIR_LOCK, pattern)
+}
+
+redlatch_core::guards! {
+    /// A hold of a [`FairLock`](crate::FairLock). Dropping the guard releases in the background.
+    /// [`release`](Self::release) also returns the outcome.
+    ///
+    /// Drop, loss and exit are as with [`LockGuard`](../redlatch/struct.LockGuard.html). The guard
+    /// derefs to [`Held`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # async fn load() -> u32 { 41 }
+    /// let guard = client.fair_lock("counter").lock().await?;
+    /// let value = guard.run(load()).await?;
+    /// guard.check()?;
+    /// println!("SET counter = {value} with token {}", guard.token());
+    /// assert!(guard.release().await?.is_clean());
+    /// # Ok(())
+    /// # }
+    /// ```
+    FairLockGuard;
 }

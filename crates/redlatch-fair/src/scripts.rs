@@ -5,12 +5,21 @@ use std::time::Duration;
 
 use redlatch_core::{
     Error,
-    family::{Items, Key, ScriptCall},
-    runtime::Value,
+    family::{Discipline, Items, Key, Kind, ScriptCall},
 };
 use redlatch_lua::FAIR;
 
-use crate::kind::FAIR_LOCK;
+use crate::Waiter;
+
+/// Every waiter has a place of its own in a queue on the server. The part `q` of a lock's key lists
+/// its waiters in order, and `l` until when their clients count as alive.
+pub(crate) static FAIR_LOCK: Kind = Kind {
+    label: "fair_lock",
+    stored: "fair:1",
+    discipline: Discipline::Queued,
+    parts: &["q", "l"],
+    scripts: &FAIR.exclusive,
+};
 
 /// Calls `fair/waiters.lua`.
 pub(crate) fn waiters(key: &Key, after: Option<u64>, count: usize) -> ScriptCall {
@@ -18,31 +27,22 @@ pub(crate) fn waiters(key: &Key, after: Option<u64>, count: usize) -> ScriptCall
     call.maybe(after).arg(count)
 }
 
-/// One waiter as the server lists it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) owner: String,
-    pub(crate) ticket: u64,
-    /// For how long it counts as alive.
-    pub(crate) alive: Duration,
-    /// For how long it has waited.
-    pub(crate) age: Duration,
-}
-
-pub(crate) fn listed(reply: &Value) -> Result<Vec<Listed>, Error> {
-    let items = Items::new(&FAIR.waiters, reply)?;
+/// Reads the waiters, each beside its ticket, without their positions and descriptions.
+pub(crate) fn listed(items: &Items<'_>) -> Result<Vec<(u64, Waiter)>, Error> {
     let now: u64 = items.number(0)?;
     if items.text(1)? != "waiters" {
         return items.other(FAIR_LOCK.stored);
     }
     let waiter = |at| {
         let ticket: u64 = items.number(at + 1)?;
-        Ok(Listed {
+        let waiter = Waiter {
             owner: owner_of(items.text(at)?).ok_or_else(|| items.bad())?,
-            ticket,
-            alive: items.span(at + 2)?,
-            age: Duration::from_millis(now.saturating_sub(ticket / 1000)),
-        })
+            position: 0,
+            waiting: Duration::from_millis(now.saturating_sub(ticket / 1000)),
+            alive_for: items.span(at + 2)?,
+            metadata: None,
+        };
+        Ok((ticket, waiter))
     };
     (2..items.len()).step_by(3).map(waiter).collect()
 }
@@ -52,8 +52,7 @@ pub(crate) fn position(key: &Key, address: &str) -> ScriptCall {
     FAIR_LOCK.call(&FAIR.position, key).arg(address)
 }
 
-pub(crate) fn positioned(reply: &Value) -> Result<Option<u64>, Error> {
-    let items = Items::new(&FAIR.position, reply)?;
+pub(crate) fn positioned(items: &Items<'_>) -> Result<Option<u64>, Error> {
     match items.text(1)? {
         "at" => items.number(2).map(Some),
         "none" => Ok(None),
@@ -72,12 +71,14 @@ fn owner_of(member: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/runtime/replies.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
-    use super::{replies::decodes_anything, *};
+    use redlatch_core::runtime::Value;
+
+    use super::*;
+
+    mod replies {
+        include!("../../redlatch-core/src/runtime/replies.rs");
+    }
 
     #[test]
     fn address_contains_the_owner() {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["waiters", "kind"], listed);
-        decodes_anything(&["at", "none", "kind"], positioned);
+        replies::reads_anything(&FAIR.waiters, &["waiters", "kind"], listed);
+        replies::reads_anything(&FAIR.position, &["at", "none", "kind"], positioned);
     }
 }

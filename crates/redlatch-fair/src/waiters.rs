@@ -3,9 +3,13 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use redlatch_core::{Error, Metadata, exclusive::Exclusive, family::Records, streams};
+use redlatch_core::{
+    Error, Metadata,
+    family::{Handle, Records},
+    streams,
+};
 
-use crate::scripts::{self, Listed};
+use crate::scripts;
 
 /// A waiter of a fair lock, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ streams! {
 }
 
 impl Waiters {
-    pub(crate) fn new(handle: &Exclusive) -> Self {
+    pub(crate) fn new(handle: &Handle) -> Self {
         let walk = Walk {
             lock: handle.clone(),
             after: None,
@@ -82,10 +86,10 @@ impl Waiters {
 }
 
 struct Walk {
-    lock: Exclusive,
+    lock: Handle,
     /// Ticket of the last waiter found.
     after: Option<u64>,
-    found: VecDeque<Listed>,
+    found: VecDeque<(u64, Waiter)>,
     position: u64,
     records: Records,
     ended: bool,
@@ -98,20 +102,14 @@ impl Walk {
             self.found = self.lock.ask(call, scripts::listed).await?.into();
             self.ended = self.found.len() < STEP;
         }
-        let Some(listed) = self.found.pop_front() else {
+        let Some((ticket, mut waiter)) = self.found.pop_front() else {
             return Ok(None);
         };
-        self.after = Some(listed.ticket);
-        let position = self.position;
+        self.after = Some(ticket);
+        waiter.position = self.position;
         self.position += 1;
-        let metadata = self.records.of(&listed.owner).await?;
-        Ok(Some(Waiter {
-            owner: listed.owner,
-            position,
-            waiting: listed.age,
-            alive_for: listed.alive,
-            metadata,
-        }))
+        waiter.metadata = self.records.of(&waiter.owner).await?;
+        Ok(Some(waiter))
     }
 }
 

@@ -1,19 +1,101 @@
 //! The scripts of the fence. No other file knows the order of their keys and arguments.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
 
 use redlatch_core::{
     Error, ErrorKind, Token,
-    family::{AttemptId, Changed, Items, REMEMBERED, Script, ScriptCall, kept_script, millis},
+    family::{AttemptId, Items, REMEMBERED, Script, ScriptCall, kept_script, millis},
     runtime::Value,
 };
 use redlatch_lua::FENCE;
 
-use crate::{Fenced, FencedScript, fence::Place};
+use crate::{Fenced, fence::Place};
 
-/// Makes the script that runs a body of the user.
-pub(crate) fn fenced(body: &str) -> &'static Script {
-    kept_script(FENCE.eval.name, FENCE.eval(body))
+/// A Lua script that [`Fence::eval`](crate::Fence::eval) runs behind the check of the token, in the
+/// same server call.
+///
+/// Its text is the body of a function. `KEYS[1]` is the key of the fence, further keys follow, and
+/// `ARGV` has the arguments; `redis.call` is there as always. What it returns is the reply.
+///
+/// The text has ASCII characters only: servers quote a part of a wrong line in their error, which
+/// may be half of another character. Write others as escapes, such as `'\195\169'`, or pass them
+/// as arguments.
+///
+/// The check comes first and is a write, so `SCRIPT KILL` cannot end a body that never returns.
+///
+/// Each text is kept for the life of the process, once. Make a script once per text, not per call
+/// with values in the text.
+///
+/// # Examples
+///
+/// ```
+/// use redlatch::fence::FencedScript;
+///
+/// let take = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
+/// # assert_eq!(take, FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])"));
+/// ```
+#[derive(Clone, Copy)]
+pub struct FencedScript {
+    body: &'static str,
+    pub(crate) script: &'static Script,
+}
+
+/// The texts that were used once.
+static KNOWN: LazyLock<Mutex<HashMap<&'static str, FencedScript>>> = LazyLock::new(Mutex::default);
+
+impl FencedScript {
+    /// Creates a script of a function's body. The server compiles the script with the first
+    /// call, which reports a syntax error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use redlatch::fence::FencedScript;
+    ///
+    /// let guard = client.lock("invoices").lock().await?;
+    /// let count = FencedScript::new("return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)");
+    /// let invoices = client.fence("invoices:counts");
+    /// let sent = invoices.eval(guard.token(), count, &[], &[b"sent"]).await?;
+    /// assert_eq!(sent.written().flatten().and_then(|sent| sent.as_int()), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(body: &str) -> Self {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(body) {
+            return *known;
+        }
+        let script = kept_script(FENCE.eval.name, FENCE.eval(body));
+        let body: &'static str = Box::leak(body.into());
+        known.insert(body, Self { body, script });
+        Self { body, script }
+    }
+
+    /// Returns the first character of the text that is not ASCII.
+    pub(crate) fn foreign(self) -> Option<char> {
+        self.body.chars().find(|char| !char.is_ascii())
+    }
+}
+
+impl PartialEq for FencedScript {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.script, other.script)
+    }
+}
+
+impl Eq for FencedScript {}
+
+impl fmt::Debug for FencedScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FencedScript").field(&self.body).finish()
+    }
 }
 
 /// A change of fenced data: one of the scripts behind `fence/shared.lua`.
@@ -74,17 +156,16 @@ impl FencedWrite<'_> {
     }
 
     /// Returns the reply of the body, if there is one; `None` if an earlier copy has written.
-    pub(crate) fn decode(&self, reply: &Value) -> Result<Changed<Fenced<Option<Value>>>, Error> {
-        let items = Items::new(self.script(), reply)?;
-        Ok(Changed::Done(match items.text(1)? {
+    pub(crate) fn decode(&self, items: &Items<'_>) -> Result<Fenced<Option<Value>>, Error> {
+        Ok(match items.text(1)? {
             "written" => {
-                let result = reply.as_array().and_then(|items| items.get(2));
+                let result = items.value(2);
                 Fenced::Written(Some(result.cloned().unwrap_or(Value::Nil)))
             }
             "already" => Fenced::Written(None),
             "failed" => {
-                let why = reply.as_array().and_then(|items| items.get(2));
-                let why = why.and_then(Value::as_bytes).ok_or_else(|| items.bad())?;
+                let why = items.value(2).and_then(Value::as_bytes);
+                let why = why.ok_or_else(|| items.bad())?;
                 let message = format!(
                     "the fenced script of {:?} has failed: {}",
                     self.place.data(),
@@ -95,8 +176,8 @@ impl FencedWrite<'_> {
             "fenced" => Fenced::Refused {
                 mark: Token::from_u64(items.number(2)?),
             },
-            _ => return items.other_change(STORED),
-        }))
+            _ => return items.other(STORED),
+        })
     }
 }
 
@@ -107,13 +188,12 @@ pub(crate) fn reset(place: &Place, op: &AttemptId) -> ScriptCall {
 }
 
 /// Returns the mark that this call has removed.
-pub(crate) fn was_reset(reply: &Value) -> Result<Changed<Option<Token>>, Error> {
-    let items = Items::new(&FENCE.reset, reply)?;
-    Ok(Changed::Done(match items.text(1)? {
+pub(crate) fn was_reset(items: &Items<'_>) -> Result<Option<Token>, Error> {
+    Ok(match items.text(1)? {
         "reset" => items.maybe(2)?.map(Token::from_u64),
         "already" => None,
-        _ => return items.other_change(STORED),
-    }))
+        _ => return items.other(STORED),
+    })
 }
 
 /// Calls `fence/look.lua`.
@@ -121,8 +201,7 @@ pub(crate) fn look(place: &Place) -> ScriptCall {
     ScriptCall::in_slot(&FENCE.look, place.key.slot()).key(&place.mark)
 }
 
-pub(crate) fn looked(reply: &Value) -> Result<Option<Token>, Error> {
-    let items = Items::new(&FENCE.look, reply)?;
+pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Token>, Error> {
     match items.text(1)? {
         "mark" => Ok(Some(Token::from_u64(items.number(2)?))),
         "unset" => Ok(None),
@@ -143,14 +222,14 @@ fn change(script: &'static Script, place: &Place) -> ScriptCall {
 const STORED: &str = "fence:1";
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/runtime/replies.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
     use redlatch_core::family::{Key, Name, Prefix};
 
-    use super::{replies::decodes_anything, *};
+    use super::*;
+
+    mod replies {
+        include!("../../redlatch-core/src/runtime/replies.rs");
+    }
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
@@ -162,11 +241,9 @@ mod tests {
             life: None,
             what: Write::Raise,
         };
-        decodes_anything(
-            &["written", "already", "failed", "fenced", "late", "kind"],
-            |reply| write.decode(reply),
-        );
-        decodes_anything(&["reset", "already", "late", "kind"], was_reset);
-        decodes_anything(&["mark", "unset", "kind"], looked);
+        let words = ["written", "already", "failed", "fenced", "kind"];
+        replies::reads_anything(&FENCE.raise, &words, |items| write.decode(items));
+        replies::reads_anything(&FENCE.reset, &["reset", "already", "kind"], was_reset);
+        replies::reads_anything(&FENCE.look, &["mark", "unset", "kind"], looked);
     }
 }

@@ -61,33 +61,38 @@ impl TrySetCount {
     }
 }
 
-/// The options that the builders of a wait share.
+/// What the builders of a wait do: a count-down, unless `n` is 0, and the wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    latch: CountDownLatch,
-    strategy: Option<WaitStrategy>,
+    pub(crate) latch: CountDownLatch,
+    pub(crate) n: u32,
+    pub(crate) wait: HowLong,
+    pub(crate) strategy: Option<WaitStrategy>,
 }
 
 impl Request {
-    pub(crate) fn new(latch: &CountDownLatch) -> Self {
-        Self {
-            latch: latch.clone(),
-            strategy: None,
+    /// Returns true if the latch is open.
+    async fn run(self) -> Result<bool, Error> {
+        let mut generation = None;
+        if self.n > 0 {
+            generation = match self.latch.counted(self.n).await? {
+                Counted::Left { left: 0, .. } => return Ok(true),
+                Counted::Left { generation, .. } => generation,
+                Counted::Deleted => return Err(self.latch.latch()?.gone()),
+                Counted::Unset => return Err(self.latch.latch()?.absent()),
+            };
         }
-    }
-
-    async fn run(&self, generation: Option<u64>, wait: HowLong) -> Result<bool, Error> {
         let latch: Arc<dyn Watched> = Arc::new(self.latch.latch()?);
         let options = WatchOptions {
             phase: generation,
-            wait,
+            wait: self.wait,
             strategy: self.strategy,
         };
         self.latch.client().watch(&latch, &options).await
     }
 
-    async fn forever(&self, generation: Option<u64>) -> Result<(), Error> {
-        if self.run(generation, HowLong::Forever).await? {
+    async fn forever(self) -> Result<(), Error> {
+        if self.run().await? {
             return Ok(());
         }
         let message = "a wait without a deadline ended before the latch opened";
@@ -119,7 +124,7 @@ macro_rules! strategies {
             /// # }
             /// ```
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
-                self.request.strategy = Some(strategy);
+                self.0.strategy = Some(strategy);
                 self
             }
         }
@@ -129,52 +134,36 @@ macro_rules! strategies {
 /// A wait until the latch is open. Await the builder. See [`CountDownLatch::wait`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
-pub struct Wait {
-    pub(crate) request: Request,
-}
+pub struct Wait(pub(crate) Request);
 
 /// A bounded wait until the latch is open. Await the builder. See [`CountDownLatch::wait_for`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
-pub struct WaitFor {
-    pub(crate) request: Request,
-    pub(crate) wait: Duration,
-}
+pub struct WaitFor(pub(crate) Request);
 
 /// A count-down and the wait until the latch is open; await it. See
 /// [`CountDownLatch::count_down_and_wait`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is counted until this is awaited"]
-pub struct CountDownAndWait {
-    pub(crate) request: Request,
-    pub(crate) n: u32,
-}
+pub struct CountDownAndWait(pub(crate) Request);
 
 strategies!(Wait, WaitFor, CountDownAndWait);
 
 impl Wait {
     async fn run(self) -> Result<(), Error> {
-        self.request.forever(None).await
+        self.0.forever().await
     }
 }
 
 impl WaitFor {
     async fn run(self) -> Result<bool, Error> {
-        self.request.run(None, HowLong::For(self.wait)).await
+        self.0.run().await
     }
 }
 
 impl CountDownAndWait {
     async fn run(self) -> Result<(), Error> {
-        if self.n == 0 {
-            return self.request.forever(None).await;
-        }
-        match self.request.latch.counted(self.n).await? {
-            Counted::Left { left: 0, .. } => Ok(()),
-            Counted::Left { generation, .. } => self.request.forever(generation).await,
-            Counted::Deleted => Err(self.request.latch.latch()?.gone()),
-            Counted::Unset => Err(self.request.latch.latch()?.absent()),
-        }
+        self.0.forever().await
     }
 }
 

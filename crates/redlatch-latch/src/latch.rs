@@ -1,11 +1,13 @@
 //! The handle of a latch.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
-    family::{Handle, Internals, Key, PhaseState, ScriptCall, Snapshot, Watched},
-    runtime::Value,
+    family::{
+        Handle, Identity, Internals, Items, PhaseState, ScriptCall, Snapshot, Wait as HowLong,
+        Watched,
+    },
 };
 
 use crate::{
@@ -62,10 +64,7 @@ pub struct CountDownLatch(Handle);
 
 /// The latch's implementation of the core's `Watched`.
 #[derive(Debug)]
-pub(crate) struct Latch {
-    key: Key,
-    class: Arc<str>,
-}
+pub(crate) struct Latch(Identity);
 
 impl CountDownLatch {
     /// Creates a handle of the latch called `name`, as `Client::count_down_latch` does.
@@ -197,10 +196,7 @@ impl CountDownLatch {
     ///
     /// As [`count_down`](Self::count_down). The wait leaves no trace.
     pub fn count_down_and_wait(&self, n: u32) -> CountDownAndWait {
-        CountDownAndWait {
-            request: Request::new(self),
-            n,
-        }
+        CountDownAndWait(self.request(n, HowLong::Forever))
     }
 
     /// Waits until the latch is open. Returns at once if the latch is open. Await the returned
@@ -243,9 +239,7 @@ impl CountDownLatch {
     /// subscription ends with the last waiter.
     #[doc(alias = "await")]
     pub fn wait(&self) -> Wait {
-        Wait {
-            request: Request::new(self),
-        }
+        Wait(self.request(0, HowLong::Forever))
     }
 
     /// Waits until the latch is open, at most for `wait`. Returns `false` if the latch was closed
@@ -273,10 +267,7 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub fn wait_for(&self, wait: Duration) -> WaitFor {
-        WaitFor {
-            request: Request::new(self),
-            wait,
-        }
+        WaitFor(self.request(0, HowLong::For(wait)))
     }
 
     /// Returns the remaining count. Returns zero if the latch is open. Costs one command. The
@@ -341,16 +332,9 @@ impl CountDownLatch {
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LatchInfo>, Error> {
         let key = self.0.key()?;
-        let read = |reply: &_| scripts::looked(reply, &[]);
+        let read = |items: &Items<'_>| scripts::looked(key.name(), items, &[]);
         let looked = self.0.ask(scripts::look(key, &[]), read).await?;
-        Ok(looked.present.map(|found| LatchInfo {
-            name: key.name().to_owned(),
-            count: found.left,
-            initial: found.initial,
-            generation: Token::from_u64(found.generation),
-            age: Duration::from_millis(found.now.saturating_sub(found.generation / 1000)),
-            remaining: found.remaining,
-        }))
+        Ok(looked.present)
     }
 
     /// Removes the latch, open or not. Returns `false` if the latch does not exist. All waiters get
@@ -402,10 +386,16 @@ impl CountDownLatch {
     }
 
     pub(crate) fn latch(&self) -> Result<Latch, Error> {
-        Ok(Latch {
-            key: self.0.key()?.clone(),
-            class: self.0.label(),
-        })
+        self.0.identity().map(Latch)
+    }
+
+    fn request(&self, n: u32, wait: HowLong) -> Request {
+        Request {
+            latch: self.clone(),
+            n,
+            wait,
+            strategy: None,
+        }
     }
 
     pub(crate) async fn counted(&self, n: u32) -> Result<Counted, Error> {
@@ -457,24 +447,16 @@ impl LatchInfo {
 }
 
 impl Watched for Latch {
-    fn kind(&self) -> &'static str {
-        "latch"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.key
+    fn identity(&self) -> &Identity {
+        &self.0
     }
 
     fn look(&self, phases: &[u64]) -> ScriptCall {
-        scripts::look(&self.key, phases)
+        scripts::look(self.key(), phases)
     }
 
-    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
-        let Looked { states, present } = scripts::looked(reply, phases)?;
+    fn looked(&self, phases: &[u64], items: &Items<'_>) -> Result<Snapshot, Error> {
+        let Looked { states, present } = scripts::looked(self.name(), items, phases)?;
         let present = present.as_ref();
         let state = |left| match left {
             0 => PhaseState::Over,
@@ -482,7 +464,7 @@ impl Watched for Latch {
         };
         Ok(Snapshot {
             states,
-            present: present.map(|latch| (latch.generation, state(latch.left))),
+            present: present.map(|latch| (latch.generation.as_u64(), state(latch.count))),
             remaining: present
                 .and_then(|latch| latch.remaining)
                 .unwrap_or(Duration::MAX),
@@ -491,11 +473,11 @@ impl Watched for Latch {
 
     fn absent(&self) -> Error {
         let message = "nobody has set it; one participant calls try_set_count first";
-        Error::new(ErrorKind::NotSet, message).about(self.kind(), self.name())
+        Error::new(ErrorKind::NotSet, message).about(self.0.kind, self.name())
     }
 
     fn gone(&self) -> Error {
         let message = "it is gone: deleted, expired by its ttl, or lost by the server";
-        Error::new(ErrorKind::Deleted, message).about(self.kind(), self.name())
+        Error::new(ErrorKind::Deleted, message).about(self.0.kind, self.name())
     }
 }

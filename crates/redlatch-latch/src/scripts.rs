@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    Error,
-    family::{
-        AttemptId, Changed, Items, Key, PUBLISH, PhaseState, REMEMBERED, Script, ScriptCall, millis,
-    },
-    runtime::Value,
+    Error, Token,
+    family::{AttemptId, Items, Key, PUBLISH, PhaseState, REMEMBERED, Script, ScriptCall, millis},
 };
 use redlatch_lua::LATCH;
+
+use crate::LatchInfo;
 
 /// Calls `latch/set.lua`.
 pub(crate) fn set(key: &Key, op: &AttemptId, count: u32, ttl: Option<Duration>) -> ScriptCall {
@@ -20,12 +19,11 @@ pub(crate) fn set(key: &Key, op: &AttemptId, count: u32, ttl: Option<Duration>) 
 }
 
 /// Returns true if this call or an earlier copy of it set the latch.
-pub(crate) fn was_set(reply: &Value) -> Result<Changed<bool>, Error> {
-    let items = Items::new(&LATCH.set, reply)?;
+pub(crate) fn was_set(items: &Items<'_>) -> Result<bool, Error> {
     Ok(match items.text(1)? {
-        "set" => Changed::Done(true),
-        "refused" => Changed::Done(false),
-        _ => return items.other_change(STORED),
+        "set" => true,
+        "refused" => false,
+        _ => return items.other(STORED),
     })
 }
 
@@ -49,17 +47,16 @@ pub(crate) enum Counted {
     Unset,
 }
 
-pub(crate) fn counted(reply: &Value) -> Result<Changed<Counted>, Error> {
-    let items = Items::new(&LATCH.count_down, reply)?;
-    Ok(Changed::Done(match items.text(1)? {
+pub(crate) fn counted(items: &Items<'_>) -> Result<Counted, Error> {
+    Ok(match items.text(1)? {
         "counted" => Counted::Left {
             left: items.number(2)?,
             generation: items.maybe(3)?,
         },
         "deleted" => Counted::Deleted,
         "unset" => Counted::Unset,
-        _ => return items.other_change(STORED),
-    }))
+        _ => return items.other(STORED),
+    })
 }
 
 /// Calls `latch/delete.lua`, which keeps a trace for that long.
@@ -72,12 +69,11 @@ pub(crate) fn delete(key: &Key, op: &AttemptId, trace: Duration) -> ScriptCall {
 }
 
 /// Returns true if this call or an earlier copy of it removed a latch.
-pub(crate) fn deleted(reply: &Value) -> Result<Changed<bool>, Error> {
-    let items = Items::new(&LATCH.delete, reply)?;
+pub(crate) fn deleted(items: &Items<'_>) -> Result<bool, Error> {
     Ok(match items.text(1)? {
-        "deleted" => Changed::Done(true),
-        "unset" => Changed::Done(false),
-        _ => return items.other_change(STORED),
+        "deleted" => true,
+        "unset" => false,
+        _ => return items.other(STORED),
     })
 }
 
@@ -86,17 +82,7 @@ pub(crate) fn deleted(reply: &Value) -> Result<Changed<bool>, Error> {
 pub(crate) struct Looked {
     /// The states of the requested generations, in order.
     pub(crate) states: Vec<(u64, PhaseState)>,
-    pub(crate) present: Option<Present>,
-}
-
-/// The latch that is set.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Present {
-    pub(crate) now: u64,
-    pub(crate) generation: u64,
-    pub(crate) left: u32,
-    pub(crate) initial: u32,
-    pub(crate) remaining: Option<Duration>,
+    pub(crate) present: Option<LatchInfo>,
 }
 
 /// Calls `latch/look.lua`.
@@ -104,21 +90,25 @@ pub(crate) fn look(key: &Key, generations: &[u64]) -> ScriptCall {
     ScriptCall::new(&LATCH.look, key).args(generations)
 }
 
-pub(crate) fn looked(reply: &Value, generations: &[u64]) -> Result<Looked, Error> {
-    let items = Items::new(&LATCH.look, reply)?;
+/// Reads the latch called `name`.
+pub(crate) fn looked(name: &str, items: &Items<'_>, generations: &[u64]) -> Result<Looked, Error> {
     let present = match items.text(1)? {
-        "set" => Some(Present {
-            now: items.number(0)?,
-            generation: items.number(2)?,
-            left: items.number(3)?,
-            initial: items.number(4)?,
-            remaining: items.maybe_span(5)?,
-        }),
+        "set" => {
+            let (now, generation): (u64, u64) = (items.number(0)?, items.number(2)?);
+            Some(LatchInfo {
+                name: name.to_owned(),
+                count: items.number(3)?,
+                initial: items.number(4)?,
+                generation: Token::from_u64(generation),
+                age: Duration::from_millis(now.saturating_sub(generation / 1000)),
+                remaining: items.maybe_span(5)?,
+            })
+        }
         "unset" => None,
         _ => return items.other(STORED),
     };
     let states = generations.iter().zip(6..);
-    let states = states.map(|(&generation, at)| Ok((generation, state(&items, at)?)));
+    let states = states.map(|(&generation, at)| Ok((generation, state(items, at)?)));
     Ok(Looked {
         states: states.collect::<Result<_, Error>>()?,
         present,
@@ -145,25 +135,26 @@ fn state(items: &Items<'_>, at: usize) -> Result<PhaseState, Error> {
 const STORED: &str = "latch:1";
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/runtime/replies.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
-    use super::{replies::decodes_anything, *};
+    use redlatch_core::runtime::Value;
+
+    use super::*;
+
+    mod replies {
+        include!("../../redlatch-core/src/runtime/replies.rs");
+    }
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        decodes_anything(&["set", "refused", "late", "kind"], was_set);
-        decodes_anything(&["counted", "deleted", "unset", "late", "kind"], counted);
-        decodes_anything(&["deleted", "unset", "late", "kind"], deleted);
-        decodes_anything(
-            &["set", "unset", "kind", "open", "shut", "deleted"],
-            |reply| looked(reply, &[]),
-        );
-        decodes_anything(
-            &["set", "unset", "kind", "open", "shut", "deleted"],
-            |reply| looked(reply, &[7]),
-        );
+        use replies::reads_anything;
+
+        reads_anything(&LATCH.set, &["set", "refused", "kind"], was_set);
+        let words = ["counted", "deleted", "unset", "kind"];
+        reads_anything(&LATCH.count_down, &words, counted);
+        reads_anything(&LATCH.delete, &["deleted", "unset", "kind"], deleted);
+        let words = ["set", "unset", "kind", "open", "shut", "deleted"];
+        for generations in [&[][..], &[7]] {
+            reads_anything(&LATCH.look, &words, |items| looked("n", items, generations));
+        }
     }
 }

@@ -421,8 +421,8 @@ fn too_far() -> Error {
 impl Limiter {
     /// Returns what is owed; `None` if nothing is.
     async fn look(&self) -> Result<Option<Debt>, Error> {
-        let reply = self.client.query(&scripts::look(&self.key)).await;
-        let debt = reply.and_then(|reply| scripts::looked(&reply));
+        let call = scripts::look(&self.key);
+        let debt = self.client.query(&call, scripts::looked).await;
         debt.about(KIND, self.key.name())
     }
 

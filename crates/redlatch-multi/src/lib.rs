@@ -4,12 +4,10 @@
 mod guard;
 mod members;
 mod multi;
-mod node;
 mod red;
 mod red_guard;
 
 pub use guard::MultiGuard;
 pub use multi::MultiLock;
-pub use node::{NodeOutcome, NodeOutcomes};
 pub use red::{RedLock, RedLockBuilder};
-pub use red_guard::RedGuard;
+pub use red_guard::{NodeOutcome, NodeOutcomes, RedGuard};

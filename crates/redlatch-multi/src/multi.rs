@@ -1,17 +1,13 @@
 //! The handle of a multi-lock, and the acquisition of its members.
 
-use std::{
-    future::Future,
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
     Acquire, Bundle, Client, Error, ErrorKind, HoldState, Lockable, Member, Moment, Owner,
     TryAcquire, TryAcquireFor,
     family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Together, Wait},
+    runtime::BoxFuture,
 };
 
 use crate::{MultiGuard, members::Members};
@@ -109,7 +105,7 @@ impl MultiLock {
     /// You may drop the future at any await. Acquired members are released in the background, all
     /// at once.
     pub fn lock(&self) -> Acquire<MultiGuard> {
-        Acquire::many(many(&self.members))
+        Acquire::many(self.all())
     }
 
     /// Acquires all members if all are free now. Returns `None` if another owner holds one of them.
@@ -130,7 +126,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<MultiGuard> {
-        TryAcquire::many(many(&self.members))
+        TryAcquire::many(self.all())
     }
 
     /// Acquires all members, and waits up to `wait` for all together. Returns `None` if another
@@ -154,7 +150,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
-        TryAcquireFor::many(many(&self.members), wait)
+        TryAcquireFor::many(self.all(), wait)
     }
 
     /// Returns the number of members. Duplicates count once. Returns zero if the members are
@@ -193,28 +189,9 @@ impl MultiLock {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
 
-/// Returns what is to be acquired together. If it is invalid, the acquisition fails.
-pub(crate) fn many<G: 'static>(
-    several: &Result<Arc<impl AcquireMany<G>>, Error>,
-) -> Arc<dyn AcquireMany<G>> {
-    match several {
-        Ok(several) => Arc::clone(several) as _,
-        Err(error) => Arc::new(Wrong(error.clone())),
-    }
-}
-
-/// Invalid members.
-#[derive(Debug)]
-struct Wrong(Error);
-
-impl<G: 'static> AcquireMany<G> for Wrong {
-    fn acquire(
-        self: Arc<Self>,
-        _: AcquireOptions,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>> {
-        Box::pin(async move { Err(self.0.clone()) })
+    fn all(&self) -> Result<Arc<dyn AcquireMany<MultiGuard>>, Error> {
+        self.members.clone().map(|members| members as _)
     }
 }
 
@@ -222,7 +199,7 @@ impl AcquireMany<MultiGuard> for Members {
     fn acquire(
         self: Arc<Self>,
         options: AcquireOptions,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<MultiGuard>, Error>> + Send>> {
+    ) -> BoxFuture<Result<Option<MultiGuard>, Error>> {
         Box::pin(async move { self.take(options).await })
     }
 }

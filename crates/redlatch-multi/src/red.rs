@@ -1,6 +1,6 @@
 //! The handle of a red-lock, its builder, and the acquisition of a quorum.
 
-use std::{future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     StreamExt,
@@ -11,9 +11,10 @@ use redlatch_core::{
     Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, Jitter, Lockable, Member, Moment,
     TryAcquire, TryAcquireFor, WaitStrategy,
     family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Wait, invalid},
+    runtime::BoxFuture,
 };
 
-use crate::{NodeOutcome, NodeOutcomes, RedGuard, multi::many};
+use crate::{NodeOutcome, NodeOutcomes, RedGuard};
 
 /// A lock over a majority of independent servers.
 ///
@@ -123,7 +124,7 @@ impl RedLock {
     /// You may drop the future at any await. Grants, including late ones, are released in the
     /// background.
     pub fn lock(&self) -> Acquire<RedGuard> {
-        Acquire::many(many(&self.0))
+        Acquire::many(self.nodes())
     }
 
     /// Acquires on a quorum of nodes if that is possible now. Returns `None` if others hold it on
@@ -154,7 +155,7 @@ impl RedLock {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<RedGuard> {
-        TryAcquire::many(many(&self.0))
+        TryAcquire::many(self.nodes())
     }
 
     /// Acquires on a quorum of nodes, and waits up to `wait`. Returns `None` if others held it on
@@ -190,7 +191,11 @@ impl RedLock {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
-        TryAcquireFor::many(many(&self.0), wait)
+        TryAcquireFor::many(self.nodes(), wait)
+    }
+
+    fn nodes(&self) -> Result<Arc<dyn AcquireMany<RedGuard>>, Error> {
+        self.0.clone().map(|red| red as _)
     }
 }
 
@@ -198,23 +203,23 @@ impl RedLock {
 #[derive(Clone, Debug)]
 pub struct RedLockBuilder {
     nodes: Result<Vec<Member>, Error>,
-    quorum: Option<usize>,
-    node_timeout: Option<Duration>,
-    backoff: Backoff,
-    durable: bool,
-    longest: Option<Duration>,
+    /// The lock without its nodes.
+    red: Red,
 }
 
 impl RedLockBuilder {
     fn new(nodes: &[&dyn Lockable]) -> Self {
+        let backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
         Self {
             nodes: nodes.iter().map(|node| node.member()).collect(),
-            quorum: None,
-            node_timeout: None,
-            backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500))
-                .jitter(Jitter::Full),
-            durable: false,
-            longest: None,
+            red: Red {
+                nodes: Vec::new(),
+                quorum: majority(nodes.len()),
+                node_timeout: None,
+                backoff: backoff.jitter(Jitter::Full),
+                durable: false,
+                longest: None,
+            },
         }
     }
 
@@ -237,7 +242,7 @@ impl RedLockBuilder {
     /// ```
     #[must_use]
     pub const fn quorum(mut self, quorum: usize) -> Self {
-        self.quorum = Some(quorum);
+        self.red.quorum = quorum;
         self
     }
 
@@ -264,7 +269,7 @@ impl RedLockBuilder {
     /// ```
     #[must_use]
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.node_timeout = Some(timeout);
+        self.red.node_timeout = Some(timeout);
         self
     }
 
@@ -290,7 +295,7 @@ impl RedLockBuilder {
     /// ```
     #[must_use]
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
+        self.red.backoff = backoff;
         self
     }
 
@@ -315,7 +320,7 @@ impl RedLockBuilder {
     /// ```
     #[must_use]
     pub const fn durable_nodes(mut self) -> Self {
-        self.durable = true;
+        self.red.durable = true;
         self
     }
 
@@ -346,7 +351,7 @@ impl RedLockBuilder {
     /// ```
     #[must_use]
     pub const fn longest_lease(mut self, lease: Duration) -> Self {
-        self.longest = Some(lease);
+        self.red.longest = Some(lease);
         self
     }
 
@@ -380,7 +385,11 @@ impl RedLockBuilder {
     }
 
     fn check(self) -> Result<Red, Error> {
-        let nodes = self.nodes?;
+        let red = Red {
+            nodes: self.nodes?,
+            ..self.red
+        };
+        let (nodes, quorum) = (&red.nodes, red.quorum);
         if nodes.len() < 3 {
             return Err(invalid(format!(
                 "a red-lock needs three independent servers or more, not {}",
@@ -398,8 +407,7 @@ impl RedLockBuilder {
                 )));
             }
         }
-        let majority = nodes.len() / 2 + 1;
-        let quorum = self.quorum.unwrap_or(majority);
+        let majority = majority(nodes.len());
         if quorum < majority || quorum > nodes.len() {
             return Err(invalid(format!(
                 "a quorum of {} nodes is {majority} to {}, not {quorum}",
@@ -407,28 +415,24 @@ impl RedLockBuilder {
                 nodes.len()
             )));
         }
-        if self
-            .node_timeout
-            .is_some_and(|timeout| timeout < MIN_NODE_TIMEOUT)
-        {
+        let too_short = |timeout| timeout < MIN_NODE_TIMEOUT;
+        if red.node_timeout.is_some_and(too_short) {
             return Err(invalid("node_timeout is 1 ms or more"));
         }
-        Ok(Red {
-            nodes,
-            quorum,
-            node_timeout: self.node_timeout,
-            backoff: self.backoff,
-            durable: self.durable,
-            longest: self.longest,
-        })
+        Ok(red)
     }
+}
+
+/// Returns the least number of nodes that is more than half of them.
+const fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
 }
 
 impl AcquireMany<RedGuard> for Red {
     fn acquire(
         self: Arc<Self>,
         options: AcquireOptions,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<RedGuard>, Error>> + Send>> {
+    ) -> BoxFuture<Result<Option<RedGuard>, Error>> {
         Box::pin(async move { self.take(&options).await })
     }
 }

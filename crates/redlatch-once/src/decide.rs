@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redlatch_core::Token;
 
+use self::Standing::{Ahead, Done, Exhausted, NotYet, Pause, UnderWay};
 use crate::{JobHolder, JobOutcome, JobRecord, Slot, schedule::Schedule, slot::instant};
 
 /// How far ahead of the server's time a slot may be that a caller names.
@@ -54,11 +55,12 @@ pub(crate) struct Rules {
     pub(crate) at: Option<u64>,
 }
 
-/// The next step for a job.
+/// A claim to make, or why there is none.
+pub(crate) type Decision = Result<Intent, Standing>;
+
+/// Why there is nothing to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    /// Claim a slot.
-    Claim(Intent),
+pub(crate) enum Standing {
     /// The slot, or a later one, is done. The next begins at this time.
     Done(JobRecord, Option<u64>),
     /// The slot has had its attempts. The next begins at this time.
@@ -98,17 +100,17 @@ fn keyed(key: &str, rules: &Rules, view: &View) -> Decision {
     let slot = Slot::Key(key.to_owned());
     let known = view.keyed.as_ref();
     if let Some(record) = known.filter(|known| known.outcome == JobOutcome::Done) {
-        return Decision::Done(record.clone(), None);
+        return Err(Done(record.clone(), None));
     }
     if let Some(holder) = view.holder() {
-        return Decision::UnderWay(holder);
+        return Err(UnderWay(holder));
     }
     match known {
         Some(record) if u64::from(record.attempt) >= rules.limit => {
             let record = view.last_of(&slot).unwrap_or_else(|| record.clone());
-            Decision::Exhausted(record, None)
+            Err(Exhausted(record, None))
         }
-        _ => Decision::Claim(view.intent(slot)),
+        _ => Ok(view.intent(slot)),
     }
 }
 
@@ -117,32 +119,32 @@ fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
     let done = view.last_done().unwrap_or(0);
     // Slots of time may be on record, too, some of them ahead of the server's time.
     let closed = done.max(view.floor.unwrap_or(0));
-    let fresh = |due: u64| Decision::Claim(view.intent(Slot::at(due.max(closed + 1))));
+    let fresh = |due: u64| Ok(view.intent(Slot::at(due.max(closed + 1))));
     let open = view.open.iter().max_by_key(|(slot, _)| *slot);
     let Some(&(open, attempts)) = open.filter(|(slot, _)| *slot > done) else {
         let due = success.map_or(0, |record| record.ended_millis().saturating_add(gap));
         return match (success, view.holder()) {
-            (Some(record), _) if view.now < due => Decision::Done(record.clone(), Some(due)),
-            (_, Some(holder)) => Decision::UnderWay(holder),
+            (Some(record), _) if view.now < due => Err(Done(record.clone(), Some(due))),
+            (_, Some(holder)) => Err(UnderWay(holder)),
             (None, None) => fresh(view.now),
             (Some(_), None) => fresh(due),
         };
     };
     if let Some(holder) = view.holder() {
-        return Decision::UnderWay(holder);
+        return Err(UnderWay(holder));
     }
     let slot = Slot::at(open);
     let last = view.last_of(&slot);
     if view.may_run(open, attempts, rules) {
         return match view.paused(last.as_ref(), rules) {
-            Some(due) => Decision::Pause(due),
-            None => Decision::Claim(view.intent(slot)),
+            Some(due) => Err(Pause(due)),
+            None => Ok(view.intent(slot)),
         };
     }
     let last = last.unwrap_or_else(|| unknown(&slot, attempts));
     let due = last.ended_millis().saturating_add(gap);
     if view.now < due {
-        Decision::Exhausted(last, Some(due))
+        Err(Exhausted(last, Some(due)))
     } else {
         fresh(due.max(open + 1))
     }
@@ -150,10 +152,10 @@ fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
 
 fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
     let Some(present) = schedule.floor(rules.at.unwrap_or(view.now)) else {
-        return Decision::NotYet(schedule.next(view.now));
+        return Err(NotYet(schedule.next(view.now)));
     };
     if present > view.now.saturating_add(AHEAD) {
-        return Decision::Ahead(view.now);
+        return Err(Ahead(view.now));
     }
     for slot in missed(schedule, rules, view, present) {
         let attempts = view.attempts(slot);
@@ -164,14 +166,14 @@ fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
     let next = || schedule.next(present.max(view.now));
     if let Some(record) = view.success.as_ref().filter(|_| view.is_done(present)) {
         let done = record.slot.millis().unwrap_or(present);
-        return Decision::Done(record.clone(), schedule.next(done.max(view.now)));
+        return Err(Done(record.clone(), schedule.next(done.max(view.now))));
     }
     let attempts = view.attempts(present);
     if view.holder().is_none() && !view.may_run(present, attempts, rules) {
         let slot = Slot::at(present);
-        let record = view.last_of(&slot);
-        let record = record.or_else(|| view.last.clone());
-        return Decision::Exhausted(record.unwrap_or_else(|| unknown(&slot, attempts)), next());
+        let record = view.last_of(&slot).or_else(|| view.last.clone());
+        let record = record.unwrap_or_else(|| unknown(&slot, attempts));
+        return Err(Exhausted(record, next()));
     }
     attempt(schedule, rules, view, present, present)
 }
@@ -199,14 +201,14 @@ fn missed(schedule: &Schedule, rules: &Rules, view: &View, present: u64) -> Vec<
 /// Claims a slot that may run, unless another run or a pause is in the way.
 fn attempt(schedule: &Schedule, rules: &Rules, view: &View, millis: u64, present: u64) -> Decision {
     if let Some(holder) = view.holder() {
-        return Decision::UnderWay(holder);
+        return Err(UnderWay(holder));
     }
     let slot = Slot::at(millis);
     if let Some(due) = view.paused(view.last_of(&slot).as_ref(), rules) {
         // The next slot takes the place of this one.
         return match schedule.next(present) {
-            Some(next) if millis == present && next < due => Decision::Pause(next),
-            _ => Decision::Pause(due),
+            Some(next) if millis == present && next < due => Err(Pause(next)),
+            _ => Err(Pause(due)),
         };
     }
     let mut intent = view.intent(slot);
@@ -214,7 +216,7 @@ fn attempt(schedule: &Schedule, rules: &Rules, view: &View, millis: u64, present
         intent.from = Some(millis);
         intent.before = schedule.next(present);
     }
-    Decision::Claim(intent)
+    Ok(intent)
 }
 
 /// Returns the record of a slot of which the server knows the number of attempts only.

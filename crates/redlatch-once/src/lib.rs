@@ -6,7 +6,6 @@
 mod cron;
 mod decide;
 mod job;
-mod kind;
 mod options;
 mod outcome;
 mod record;

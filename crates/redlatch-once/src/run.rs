@@ -12,17 +12,19 @@ use std::{
 
 use redlatch_core::{
     Error, ErrorKind, Held, LossCause, Released,
-    family::{AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait, while_held},
+    family::{
+        AcquireOptions, Identity, Internals, OwnerChoice, Primitive, RunEnded, Wait, while_held,
+    },
 };
 
 use crate::{
-    Job, JobError, JobHolder, JobOutcome, JobRecord, Once, Slot,
-    decide::{Decision, Intent, Rules, View, decide},
+    Job, JobError, JobOutcome, Once, Slot,
+    decide::{Intent, Rules, Standing, View, decide},
     job::LOOKS,
-    kind::SlotClaim,
     options::Plan,
     record::process,
     schedule::Schedule,
+    scripts::SlotClaim,
 };
 
 /// A run of a job, with its slot, its attempt, and the hold under which the work runs.
@@ -52,17 +54,6 @@ pub struct JobRun {
     held: Held,
     claim: Arc<SlotClaim>,
     attempt: u32,
-}
-
-/// The result of a look and a claim.
-#[derive(Debug)]
-pub(crate) enum Next {
-    Run(JobRun),
-    Done(JobRecord, Option<u64>),
-    Exhausted(JobRecord, Option<u64>),
-    UnderWay(JobHolder),
-    Pause(u64),
-    NotYet(Option<u64>),
 }
 
 impl JobRun {
@@ -251,11 +242,12 @@ where
     let plan = job.plan()?;
     let (next, view) = next(&job, &plan, 0).await?;
     Ok(match next {
-        Next::Run(run) => return run.execute(plan.max_run, work).await,
-        Next::Done(record, _) => Once::Done(record),
-        Next::Exhausted(record, _) => Once::Exhausted(record),
-        Next::UnderWay(holder) => Once::UnderWay(holder),
-        Next::Pause(_) | Next::NotYet(_) => {
+        Ok(run) => return run.execute(plan.max_run, work).await,
+        Err(Standing::Done(record, _)) => Once::Done(record),
+        Err(Standing::Exhausted(record, _)) => Once::Exhausted(record),
+        Err(Standing::UnderWay(holder)) => Once::UnderWay(holder),
+        Err(Standing::Ahead(now)) => return Err(ahead(&job, &plan, now)),
+        Err(Standing::Pause(_) | Standing::NotYet(_)) => {
             let message = format!(
                 "no slot of the job {:?} has begun at {}",
                 job.name().unwrap_or_default(),
@@ -267,7 +259,11 @@ where
 }
 
 /// Looks at the job, and claims a slot if one is to run. Returns what the last look saw as well.
-pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, View), Error> {
+pub(crate) async fn next(
+    job: &Job,
+    plan: &Plan,
+    pause: u64,
+) -> Result<(Result<JobRun, Standing>, View), Error> {
     let rules = Rules {
         pause,
         ..plan.rules
@@ -279,16 +275,11 @@ pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, Vi
     for _ in 0..LOOKS {
         let view = job.look(keyed.as_ref()).await?;
         let next = match decide(&plan.schedule, &rules, &view) {
-            Decision::Claim(intent) => match claim(job, plan, intent, view.now).await? {
-                Some(run) => Next::Run(run),
+            Ok(intent) => match claim(job, plan, intent, view.now).await? {
+                Some(run) => Ok(run),
                 None => continue,
             },
-            Decision::Done(record, next) => Next::Done(record, next),
-            Decision::Exhausted(record, next) => Next::Exhausted(record, next),
-            Decision::UnderWay(holder) => Next::UnderWay(holder),
-            Decision::Pause(due) => Next::Pause(due),
-            Decision::NotYet(first) => Next::NotYet(first),
-            Decision::Ahead(now) => return Err(ahead(job, plan, now)),
+            Err(standing) => Err(standing),
         };
         return Ok((next, view));
     }
@@ -301,8 +292,10 @@ pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, Vi
 async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Option<JobRun>, Error> {
     let process = job.handle.client().description();
     let claim = Arc::new(SlotClaim {
-        key: job.handle.key()?.clone(),
-        class: job.handle.label(),
+        identity: Identity {
+            kind: "once",
+            ..job.handle.identity()?
+        },
         intent,
         limit: plan.rules.limit,
         ttl: plan.ttl(now),
@@ -327,7 +320,7 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
     }))
 }
 
-fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
+pub(crate) fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
     let name = job.name().unwrap_or_default();
     let at = plan.rules.at.map(Slot::at).map(|slot| slot.to_string());
     let message = format!(

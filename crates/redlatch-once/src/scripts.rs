@@ -1,37 +1,106 @@
 //! The scripts in `lua/once`. Only this module knows the order of their keys and arguments.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use redlatch_core::{
     Error, ErrorKind, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, Primitive, ReleaseReply,
-        ReleaseRequest, RenewRequest, Renewed, ScriptCall, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Identity, Items, Key, Primitive, ReleaseReply,
+        ReleaseRequest, RenewRequest, Script, ScriptCall, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::ONCE;
 
 use crate::{
-    JobHolder, JobRecord, Slot,
-    decide::{Claim, View},
-    kind::SlotClaim,
+    JobHolder, JobOutcome, JobRecord, Slot,
+    decide::{Claim, Intent, View},
     options,
     record::parse_process,
     slot::instant,
 };
 
+/// The longest reason of a failure that is kept, in bytes.
+const REASON: usize = 500;
+
+/// The claim of one slot by one call.
+///
+/// The engine knows grants and contention. What else the server replies, and how the run ends, is
+/// kept beside it.
+#[derive(Debug)]
+pub(crate) struct SlotClaim {
+    pub(crate) identity: Identity,
+    pub(crate) intent: Intent,
+    pub(crate) limit: u64,
+    pub(crate) ttl: Duration,
+    pub(crate) keep: Option<Duration>,
+    pub(crate) process: String,
+    pub(crate) state: Mutex<State>,
+}
+
+/// The part of a claim that the engine does not know.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The number of the attempt, if the last answer is a grant.
+    attempt: Option<u32>,
+    /// How the run ended.
+    outcome: JobOutcome,
+    why: String,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            attempt: None,
+            // A guard that goes without a word was dropped by its caller.
+            outcome: JobOutcome::Dropped,
+            why: String::new(),
+        }
+    }
+}
+
+impl SlotClaim {
+    /// Records how the run ended, for the release that follows.
+    pub(crate) fn end(&self, outcome: JobOutcome, why: &str) {
+        let mut end = why.len().min(REASON);
+        while !why.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut state = self.state();
+        state.outcome = outcome;
+        why.get(..end)
+            .unwrap_or_default()
+            .clone_into(&mut state.why);
+    }
+
+    /// Records the last answer to the claim.
+    pub(crate) fn claimed(&self, attempt: Option<u32>) {
+        self.state().attempt = attempt;
+    }
+
+    /// Returns the number of the attempt, if the last answer is a grant.
+    pub(crate) fn attempt(&self) -> Option<u32> {
+        self.state().attempt
+    }
+
+    /// Returns how the run ended, and why.
+    pub(crate) fn ended(&self) -> (&'static str, String) {
+        let state = self.state();
+        (state.outcome.as_str(), state.why.clone())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is locked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Primitive for SlotClaim {
-    fn kind(&self) -> &'static str {
-        "once"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.key
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// An undo names no outcome. It depends on the kind of slot and on times only.
@@ -45,7 +114,7 @@ impl Primitive for SlotClaim {
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         // Texts are compared with the server's time, which has 13 digits.
         let time = |millis: u64| format!("{millis:013}");
-        ScriptCall::new(&ONCE.claim, &self.key)
+        ScriptCall::new(&ONCE.claim, self.key())
             .dated()
             .arg(request.owner)
             .arg(request.attempt)
@@ -70,9 +139,7 @@ impl Primitive for SlotClaim {
             "busy" => Answer::busy(items.span(2)?, items.text(3)?),
             "moved" => Answer::busy(Duration::ZERO, ""),
             "full" => return Err(full()),
-            "late" => Answer::Late,
-            "void" => Answer::Void,
-            _ => return items.other(STORED),
+            _ => Answer::neither(&items, STORED)?,
         };
         let granted = matches!(answer, Answer::Granted(_));
         self.claimed(granted.then(|| items.number(2)).transpose()?);
@@ -80,7 +147,7 @@ impl Primitive for SlotClaim {
     }
 
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
-        ScriptCall::new(&ONCE.renew, &self.key)
+        ScriptCall::new(&ONCE.renew, self.key())
             .dated()
             .arg(request.owner)
             .arg(millis(request.lease))
@@ -88,14 +155,10 @@ impl Primitive for SlotClaim {
             .arg(request.token)
     }
 
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&ONCE.renew, reply)
-    }
-
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         // Without a token, the call undoes a claim under which no run has begun.
         let (outcome, why) = request.token.map(|_| self.ended()).unwrap_or_default();
-        ScriptCall::new(&ONCE.release, &self.key)
+        ScriptCall::new(&ONCE.release, self.key())
             .arg(request.owner)
             .arg(request.attempt)
             .maybe(request.void_by)
@@ -107,8 +170,8 @@ impl Primitive for SlotClaim {
             .maybe(self.keep.map(millis))
     }
 
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        let items = Items::new(&ONCE.release, reply)?;
+    fn released(&self, script: &'static Script, reply: &Value) -> Result<ReleaseReply, Error> {
+        let items = Items::new(script, reply)?;
         Ok(match items.text(1)? {
             "released" => ReleaseReply::Released(0),
             "already" => ReleaseReply::Already(0),
@@ -122,8 +185,7 @@ pub(crate) fn look(key: &Key, slot: Option<&Slot>) -> ScriptCall {
     ScriptCall::new(&ONCE.look, key).maybe(slot.map(Slot::stored))
 }
 
-pub(crate) fn looked(reply: &Value) -> Result<View, Error> {
-    let items = Items::new(&ONCE.look, reply)?;
+pub(crate) fn looked(items: &Items<'_>) -> Result<View, Error> {
     if items.text(1)? != "job" {
         return items.other(STORED);
     }
@@ -187,14 +249,13 @@ pub(crate) fn reset(key: &Key, op: &AttemptId, view: &View) -> ScriptCall {
         .arg(&view.reset)
 }
 
-pub(crate) fn was_reset(reply: &Value) -> Result<Changed<Reset>, Error> {
-    let items = Items::new(&ONCE.reset, reply)?;
-    Ok(Changed::Done(match items.text(1)? {
+pub(crate) fn was_reset(items: &Items<'_>) -> Result<Reset, Error> {
+    Ok(match items.text(1)? {
         "reset" => Reset::Done,
         "unset" => Reset::Unset,
         "moved" => Reset::Moved,
-        _ => return items.other_change(STORED),
-    }))
+        _ => return items.other(STORED),
+    })
 }
 
 /// The kind as the server stores it.

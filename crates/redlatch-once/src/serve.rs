@@ -7,11 +7,7 @@ use redlatch_core::{
     family::{Internals, invalid},
 };
 
-use crate::{
-    Job, JobRun,
-    run::{self, Next},
-    schedule::Schedule,
-};
+use crate::{Job, JobRun, decide::Standing, run, schedule::Schedule};
 
 /// The pause after the first failure to reach the server. It doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -39,20 +35,25 @@ where
         let step = async {
             let (next, view) = run::next(&job, &plan, plan.rules.pause).await?;
             match next {
-                Next::Run(run) => {
+                Ok(run) => {
                     // The record says how it ended, and the next look reads that.
                     let _ = run.execute(plan.max_run, &mut work).await?;
                     Ok(None)
                 }
-                Next::Done(_, Some(next))
-                | Next::Exhausted(_, Some(next))
-                | Next::NotYet(Some(next))
-                | Next::Pause(next) => Ok(Some(sleep(view.now, next))),
-                Next::UnderWay(holder) => {
+                Err(
+                    Standing::Done(_, Some(next))
+                    | Standing::Exhausted(_, Some(next))
+                    | Standing::NotYet(Some(next))
+                    | Standing::Pause(next),
+                ) => Ok(Some(sleep(view.now, next))),
+                Err(Standing::UnderWay(holder)) => {
                     // A claim that was renewed until then has a later end.
                     Ok(Some(holder.remaining + Duration::from_millis(2)))
                 }
-                Next::Done(_, None) | Next::Exhausted(_, None) | Next::NotYet(None) => {
+                Err(Standing::Ahead(now)) => Err(run::ahead(&job, &plan, now)),
+                Err(
+                    Standing::Done(_, None) | Standing::Exhausted(_, None) | Standing::NotYet(None),
+                ) => {
                     let message = format!("the schedule of the job {name:?} has no further time");
                     Err(Error::new(ErrorKind::OutOfRange, message))
                 }

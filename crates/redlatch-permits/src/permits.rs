@@ -6,7 +6,7 @@ use redlatch_core::{
     Acquire, Error, ErrorKind, Held, LossCause, Metadata, TryAcquire, TryAcquireFor,
     family::{Lease, ReleaseReply, Renewed},
 };
-use redlatch_pool::{Described, Flavour, Hold, Pool};
+use redlatch_pool::{Flavour, Pool};
 
 use crate::PermitId;
 
@@ -447,14 +447,17 @@ impl PermitExpirableSemaphore {
     /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<PermitHolder>, Error> {
         // Another version may name its holds differently.
-        let id = |hold: &Hold| hold.id.parse().ok();
-        let holder = |id, hold: Hold, of: Described| PermitHolder {
-            id,
-            remaining: hold.remaining,
-            metadata: of.metadata,
-            note: of.note,
-        };
-        self.0.holders(id, holder).await
+        let shown = |id: &str| id.parse::<PermitId>().is_ok();
+        let holds = self.0.holders(shown).await?.into_iter();
+        let holders = holds.filter_map(|hold| {
+            Some(PermitHolder {
+                id: hold.id.parse().ok()?,
+                remaining: hold.remaining,
+                metadata: hold.metadata,
+                note: hold.note,
+            })
+        });
+        Ok(holders.collect())
     }
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.

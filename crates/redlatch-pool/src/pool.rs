@@ -8,7 +8,8 @@ use std::{
 use redlatch_core::{
     Acquire, Client, Error, ErrorKind, Held, Metadata, TryAcquire, TryAcquireFor,
     family::{
-        AttemptId, Handle, Internals, Key, Primitive, Records, ReleaseReply, Renewed, invalid,
+        AttemptId, Handle, Identity, Internals, Items, Primitive, Records, ReleaseReply, Renewed,
+        invalid,
     },
 };
 
@@ -37,8 +38,7 @@ pub struct Pool {
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) flavour: Flavour,
-    pub(crate) key: Key,
-    pub(crate) class: Arc<str>,
+    pub(crate) identity: Identity,
     pub(crate) need: u32,
     pub(crate) size: Option<u32>,
 }
@@ -82,23 +82,19 @@ pub struct Totals {
     pub remaining: Option<Duration>,
 }
 
-/// Permits that were given out together.
+/// The permits of one acquisition, and the description of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// Its name, `<client>:<n>`, perhaps with a suffix.
+#[non_exhaustive]
+pub struct PermitHolder {
+    /// The acquisition, `<client>:<n>`.
     pub id: String,
-    /// The number of permits.
+    /// The number of its permits.
     pub permits: u32,
     /// The remaining lease.
     pub remaining: Duration,
-}
-
-/// The description that a client has given of itself and of a hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
     /// Host, process and application. `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
-    /// Why it holds. `None` if it has not said so.
+    /// Why it holds, if it has said so with `note`.
     pub note: Option<String>,
 }
 
@@ -144,7 +140,7 @@ impl Pool {
 
     /// Returns the primitive that acquires `need` permits.
     pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
-        let key = self.handle.key()?;
+        let identity = self.handle.identity()?;
         if need == 0 {
             return Err(invalid("0 permits are requested; the least is 1"));
         }
@@ -154,8 +150,7 @@ impl Pool {
         }
         Ok(Arc::new(Counted {
             flavour: self.flavour,
-            key: key.clone(),
-            class: self.handle.label(),
+            identity,
             need,
             size: self.size,
         }))
@@ -237,7 +232,7 @@ impl Pool {
         let (key, kind) = (self.handle.key()?, self.flavour.stored);
         loop {
             let call = scripts::inspect(key, kind, self.size);
-            let read = |reply: &_| scripts::inspected(kind, reply);
+            let read = |items: &Items<'_>| scripts::inspected(kind, items);
             match self.handle.ask(call, read).await? {
                 Inspected::Set(totals) => return Ok(totals),
                 Inspected::Unset => return self.handle.about(Err(unset())),
@@ -246,52 +241,32 @@ impl Pool {
         }
     }
 
-    /// Lists holds, ordered by their end as the index knows it. Holds that begin or end in the
-    /// meantime may be missed or listed twice.
+    /// Lists the holds whose id is `shown`, with the descriptions of their clients. They are
+    /// ordered by their end as the index knows it. Holds that begin or end in the meantime may be
+    /// missed or listed twice.
     ///
     /// # Cancel safety
     ///
     /// The method only reads.
-    pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
-        let (key, kind) = (self.handle.key()?, self.flavour.stored);
-        let (mut from, mut all) = (0, Vec::new());
-        loop {
+    pub async fn holders(&self, shown: impl Fn(&str) -> bool) -> Result<Vec<PermitHolder>, Error> {
+        let (client, key, kind) = (self.client(), self.handle.key()?, self.flavour.stored);
+        let (mut from, mut seen, mut all) = (0, CHUNK, Vec::new());
+        while seen == CHUNK {
             let call = scripts::holds(key, kind, from, CHUNK);
-            let read = |reply: &_| scripts::listed(kind, reply);
-            let (seen, holds) = self.handle.ask(call, read).await?;
-            all.extend(holds.into_iter().map(|hold| Hold {
-                remaining: self.client().lease_of_holder(hold.remaining),
-                ..hold
-            }));
+            let read = |items: &Items<'_>| scripts::listed(kind, items);
+            let listed = self.handle.ask(call, read).await?;
+            seen = listed.0;
             from += seen;
-            if seen < CHUNK {
-                return Ok(all);
-            }
+            all.extend(listed.1.into_iter().filter(|hold| shown(&hold.id)));
         }
-    }
-
-    /// Lists the holds for which `id` returns something, as `holder` shows them with the
-    /// descriptions of their clients.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method only reads.
-    pub async fn holders<I, T>(
-        &self,
-        id: impl Fn(&Hold) -> Option<I>,
-        holder: impl Fn(I, Hold, Described) -> T,
-    ) -> Result<Vec<T>, Error> {
-        let records = Records::new(self.client());
-        let mut holders = Vec::new();
-        for hold in self.holds().await? {
-            let Some(id) = id(&hold) else { continue };
-            let metadata = records.of(&hold.id).await?;
-            let of = metadata.as_ref();
-            let name = self.name().unwrap_or_default();
-            let note = self.client().note(of, &hold.id, name, None).await?;
-            holders.push(holder(id, hold, Described { metadata, note }));
+        let records = Records::new(client);
+        for hold in &mut all {
+            hold.remaining = client.lease_of_holder(hold.remaining);
+            hold.metadata = records.of(&hold.id).await?;
+            let of = hold.metadata.as_ref();
+            hold.note = client.note(of, &hold.id, key.name(), None).await?;
         }
-        Ok(holders)
+        Ok(all)
     }
 
     /// Ends holds by name. Returns an outcome for each, and whether an earlier copy of the request
@@ -334,9 +309,8 @@ impl Pool {
         for holds in holds.chunks(CHUNK) {
             let holds: Vec<_> = holds.iter().map(|hold| script.hold(hold)).collect();
             let call = script.call(&holds);
-            let reply = self.client().query_counted(&call).await;
-            let (reply, resent) = self.handle.about(reply)?;
-            let verdicts = self.handle.about(ReleaseScript::decode(&reply))?;
+            let answered = self.client().query_counted(&call, ReleaseScript::decode);
+            let (verdicts, resent) = self.handle.about(answered.await)?;
             all.extend(verdicts.into_iter().map(|verdict| (verdict, resent)));
         }
         Ok(all)
@@ -354,9 +328,8 @@ impl Pool {
         // The first try may be too late to act if the client's knowledge of the server's time is
         // old. Its answer has the time.
         for _ in 0..2 {
-            let reply = self.client().query_counted(&call).await;
-            let renewed = reply.and_then(|(reply, _)| scripts::renewed(&reply));
-            match self.handle.about(renewed)? {
+            let answered = self.client().query_counted(&call, Renewed::read).await;
+            match self.handle.about(answered)?.0 {
                 Renewed::Late => {}
                 Renewed::Ends(rest) => {
                     return Ok(Renewed::Ends(self.client().lease_of_holder(rest)));
@@ -378,7 +351,7 @@ impl Pool {
         let mut all = Vec::with_capacity(holds.len());
         for holds in holds.chunks(CHUNK) {
             let call = scripts::look(key, kind, holds);
-            let read = |reply: &_| scripts::looked(kind, reply);
+            let read = |items: &Items<'_>| scripts::looked(kind, items);
             let spans = self.handle.ask(call, read).await?.into_iter();
             all.extend(spans.map(|span| self.client().lease_of_holder(span)));
         }
@@ -407,7 +380,7 @@ impl Pool {
                 let _ = asked.set(op.clone());
                 scripts::change(key, kind, op, change, ttl)
             };
-            let read = |reply: &_| scripts::changed(kind, reply);
+            let read = |items: &Items<'_>| scripts::changed(kind, items);
             let made = self.handle.change(call, read).await?;
             if made != Made::More {
                 return Ok(made);

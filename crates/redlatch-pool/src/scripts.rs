@@ -1,31 +1,23 @@
 //! The scripts of the pool. No other file knows the order of their keys and arguments.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Error, ErrorKind, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Changed, Discipline, Grant, HoldNames, Items, Key,
-        Primitive, REMEMBERED, ReleaseReply, ReleaseRequest, RenewRequest, Renewed, Script,
-        ScriptCall, WithdrawRequest, Withdrawn, millis,
+        AcquireRequest, Answer, AttemptId, Discipline, Grant, HoldNames, Identity, Items, Key,
+        Primitive, REMEMBERED, ReleaseReply, ReleaseRequest, RenewRequest, Script, ScriptCall,
+        WithdrawRequest, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::POOL;
 
-use crate::{Hold, Totals, pool::Counted};
+use crate::{PermitHolder, Totals, pool::Counted};
 
 impl Primitive for Counted {
-    fn kind(&self) -> &'static str {
-        self.flavour.kind
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.key
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     fn discipline(&self) -> Discipline {
@@ -42,7 +34,7 @@ impl Primitive for Counted {
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         let waits = request.register.filter(|_| !request.address.is_empty());
-        let call = queued(&POOL.acquire, &self.key)
+        let call = queued(&POOL.acquire, self.key())
             .dated()
             .arg(request.owner.client())
             .arg(self.flavour.stored)
@@ -76,9 +68,6 @@ impl Primitive for Counted {
                 entered: items.flag(4)?,
                 beside: false,
             },
-            "more" => Answer::Unfinished,
-            "late" => Answer::Late,
-            "void" => Answer::Void,
             "unset" => return Err(unset()),
             "large" => {
                 let size: u32 = items.number(2)?;
@@ -91,22 +80,18 @@ impl Primitive for Counted {
                 );
                 return Err(Error::new(ErrorKind::OutOfRange, message));
             }
-            _ => return items.other(self.flavour.stored),
+            _ => Answer::neither(&items, self.flavour.stored)?,
         })
     }
 
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
         let hold = request.attempt.to_string();
-        renew(&self.key, self.flavour.stored, request.lease, &hold)
-    }
-
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        renewed(reply)
+        renew(self.key(), self.flavour.stored, request.lease, &hold)
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         let release = ReleaseScript {
-            key: &self.key,
+            key: self.key(),
             kind: self.flavour.stored,
             client: request.owner.client().as_str(),
             attempt: request.attempt.suffix().to_string(),
@@ -119,10 +104,10 @@ impl Primitive for Counted {
         release.call(&self.holds(request.attempt))
     }
 
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
+    fn released(&self, script: &'static Script, reply: &Value) -> Result<ReleaseReply, Error> {
         // Permits that are holds of their own end together only by an undo, whose answer is not
         // read.
-        let verdicts = ReleaseScript::decode(reply)?;
+        let verdicts = ReleaseScript::decode(&Items::new(script, reply)?)?;
         Ok(verdicts.first().copied().unwrap_or(ReleaseReply::Gone))
     }
 
@@ -152,10 +137,6 @@ impl Primitive for Counted {
             .args(request.what.numbers());
         Some(call)
     }
-
-    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&POOL.withdraw, reply)
-    }
 }
 
 /// Returns the member of the queue for a waiter, whose address may end with an order.
@@ -176,10 +157,6 @@ pub(crate) fn renew(key: &Key, kind: &str, lease: Duration, hold: &str) -> Scrip
         .arg(kind)
         .arg(millis(lease))
         .arg(number)
-}
-
-pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
-    Renewed::decode(&POOL.renew, reply)
 }
 
 /// `pool/release.lua`.
@@ -242,13 +219,12 @@ impl ReleaseScript<'_> {
         !(1..items.len()).any(|at| matches!(items.text(at), Ok("sent")))
     }
 
-    pub(crate) fn decode(reply: &Value) -> Result<Vec<ReleaseReply>, Error> {
-        let items = Items::new(&POOL.release, reply)?;
+    pub(crate) fn decode(items: &Items<'_>) -> Result<Vec<ReleaseReply>, Error> {
         // Grants to waiters follow the holds.
         let holds = (1..items.len()).step_by(2);
         holds
             .take_while(|&at| !matches!(items.text(at), Ok("granted" | "holds" | "sent")))
-            .map(|at| ReleaseReply::read(&items, at))
+            .map(|at| ReleaseReply::read(items, at))
             .collect()
     }
 }
@@ -311,16 +287,15 @@ pub(crate) fn change(
         .maybe(ttl.map(millis))
 }
 
-pub(crate) fn changed(kind: &str, reply: &Value) -> Result<Changed<Made>, Error> {
-    let items = Items::new(&POOL.change, reply)?;
-    Ok(Changed::Done(match items.text(1)? {
+pub(crate) fn changed(kind: &str, items: &Items<'_>) -> Result<Made, Error> {
+    Ok(match items.text(1)? {
         "done" => Made::Done(items.number(2)?),
         "set" => Made::Set,
         "unset" => Made::Unset,
         "below" | "above" => Made::OutOfRange(items.number(2)?),
         "more" => Made::More,
-        _ => return items.other_change(kind),
-    }))
+        _ => return items.other(kind),
+    })
 }
 
 /// The state that `pool/inspect.lua` found.
@@ -337,8 +312,7 @@ pub(crate) fn inspect(key: &Key, kind: &str, size: Option<u32>) -> ScriptCall {
     queued(&POOL.inspect, key).arg(kind).maybe(size)
 }
 
-pub(crate) fn inspected(kind: &str, reply: &Value) -> Result<Inspected, Error> {
-    let items = Items::new(&POOL.inspect, reply)?;
+pub(crate) fn inspected(kind: &str, items: &Items<'_>) -> Result<Inspected, Error> {
     Ok(match items.text(1)? {
         "set" => {
             let (permits, acquired) = (items.number(2)?, items.number(3)?);
@@ -363,16 +337,17 @@ pub(crate) fn holds(key: &Key, kind: &str, from: usize, count: usize) -> ScriptC
 }
 
 /// Returns the number of examined holds, and the living ones among them.
-pub(crate) fn listed(kind: &str, reply: &Value) -> Result<(usize, Vec<Hold>), Error> {
-    let items = Items::new(&POOL.holds, reply)?;
+pub(crate) fn listed(kind: &str, items: &Items<'_>) -> Result<(usize, Vec<PermitHolder>), Error> {
     if items.text(1).is_ok_and(|verdict| verdict == "kind") {
         return items.other(kind);
     }
     let hold = |at: usize| {
-        Ok(Hold {
+        Ok(PermitHolder {
             id: items.text(at)?.to_owned(),
             permits: items.number(at + 1)?,
             remaining: items.span(at + 2)?,
+            metadata: None,
+            note: None,
         })
     };
     let holds: Result<_, Error> = (2..items.len()).step_by(3).map(hold).collect();
@@ -385,8 +360,7 @@ pub(crate) fn look(key: &Key, kind: &str, holds: &[String]) -> ScriptCall {
 }
 
 /// Returns the remaining time of each hold; zero if it is over or unknown.
-pub(crate) fn looked(kind: &str, reply: &Value) -> Result<Vec<Duration>, Error> {
-    let items = Items::new(&POOL.look, reply)?;
+pub(crate) fn looked(kind: &str, items: &Items<'_>) -> Result<Vec<Duration>, Error> {
     if items.text(1).is_ok_and(|verdict| verdict == "kind") {
         return items.other(kind);
     }
@@ -407,15 +381,16 @@ fn queued(script: &'static Script, key: &Key) -> ScriptCall {
 }
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/runtime/replies.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
-    use redlatch_core::family::{Name, Prefix};
+    use redlatch_core::family::{Name, Prefix, Withdrawn};
 
-    use super::{replies::decodes_anything, *};
+    use self::replies::{decodes_anything, reads_anything};
+    use super::*;
     use crate::Flavour;
+
+    mod replies {
+        include!("../../redlatch-core/src/runtime/replies.rs");
+    }
 
     const KIND: &str = "sem:1";
 
@@ -427,8 +402,11 @@ mod tests {
                 stored: KIND,
                 each: false,
             },
-            key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
-            class: "".into(),
+            identity: Identity {
+                kind: "semaphore",
+                class: "".into(),
+                key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
+            },
             need: 2,
             size: None,
         };
@@ -438,26 +416,25 @@ mod tests {
             ],
             |reply| hold.acquired(reply),
         );
-        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], renewed);
-        decodes_anything(
-            &["released", "already", "expired", "gone", "kind"],
-            ReleaseScript::decode,
+        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], |reply| {
+            hold.renewed(&POOL.renew, reply)
+        });
+        let words = ["released", "already", "expired", "gone", "kind"];
+        reads_anything(&POOL.release, &words, ReleaseScript::decode);
+        reads_anything(
+            &POOL.withdraw,
+            &["found", "struck", "kind"],
+            Withdrawn::read,
         );
-        decodes_anything(&["found", "struck", "kind"], |reply| hold.withdrawn(reply));
     }
 
     #[test]
     fn any_reply_about_the_pool_is_decoded_or_refused() {
-        decodes_anything(
-            &[
-                "done", "set", "unset", "below", "above", "more", "late", "kind",
-            ],
-            |reply| changed(KIND, reply),
-        );
-        decodes_anything(&["set", "unset", "more", "kind"], |reply| {
-            inspected(KIND, reply)
-        });
-        decodes_anything(&["0", "kind"], |reply| listed(KIND, reply));
-        decodes_anything(&["5", "kind"], |reply| looked(KIND, reply));
+        let words = ["done", "set", "unset", "below", "above", "more", "kind"];
+        reads_anything(&POOL.change, &words, |items| changed(KIND, items));
+        let words = ["set", "unset", "more", "kind"];
+        reads_anything(&POOL.inspect, &words, |items| inspected(KIND, items));
+        reads_anything(&POOL.holds, &["0", "kind"], |items| listed(KIND, items));
+        reads_anything(&POOL.look, &["5", "kind"], |items| looked(KIND, items));
     }
 }

@@ -8,7 +8,7 @@ use redlatch_core::{
     guards,
 };
 
-use crate::{ReadWriteLock, kind::Way};
+use crate::{ReadWriteLock, scripts::Way};
 
 guards! {
     /// A read hold. Dropping the guard releases in the background. [`release`](Self::release) also

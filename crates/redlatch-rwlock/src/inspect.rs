@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use redlatch_core::{
     Error, Metadata, Token,
-    family::{Handle, Internals, Records, Side},
+    family::{Handle, Internals, Items, Records, Side},
 };
 
 use crate::scripts::{self, Inspected};
@@ -84,7 +84,7 @@ impl Access {
 pub(crate) async fn look(lock: &Handle, owner: &str) -> Result<Inspected, Error> {
     let key = lock.key()?;
     let call = scripts::inspect(key, owner);
-    let read = |reply: &_| scripts::inspected(key.name(), reply);
+    let read = |items: &Items<'_>| scripts::inspected(key.name(), items);
     lock.ask(call, read).await
 }
 

@@ -4,7 +4,6 @@
 mod force;
 mod guard;
 mod inspect;
-mod kind;
 mod lock;
 mod scripts;
 

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
-    family::{Force, Handle, Primitive},
+    family::{Force, Handle, Identity, Primitive},
 };
 
 use crate::{
     ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, UpgradableReadGuard, WriteGuard, inspect,
-    kind::{Hold, Way},
+    scripts::{Hold, Way},
 };
 
 /// A read-write lock under one name: many owners may read at a time, or one owner may write.
@@ -549,11 +549,11 @@ impl ReadWriteLock {
     }
 
     pub(crate) fn hold(&self, way: Way) -> Result<Arc<dyn Primitive>, Error> {
-        Ok(Arc::new(Hold {
-            key: self.0.key()?.clone(),
-            class: self.0.label(),
-            way,
-        }))
+        let identity = Identity {
+            kind: way.kind(),
+            ..self.0.identity()?
+        };
+        Ok(Arc::new(Hold { identity, way }))
     }
 
     pub(crate) const fn client(&self) -> &Client {

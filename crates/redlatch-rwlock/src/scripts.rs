@@ -1,37 +1,60 @@
 //! The scripts of the read-write lock. No other file knows the order of their keys and arguments.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{
     Client, Error, ErrorKind, LossCause, Owner, Token,
     family::{
-        AcquireRequest, Answer, Discipline, Force, Grant, Internals, Items, Key, Primitive,
-        ReleaseReply, ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, Side,
-        WithdrawRequest, Withdrawn, loss, millis,
+        AcquireRequest, Answer, AttemptId, Discipline, Force, Grant, Identity, Internals, Items,
+        Key, Primitive, ReleaseRequest, RenewRequest, Script, ScriptCall, Side, WithdrawRequest,
+        loss, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::RWLOCK;
 
-use crate::{
-    Access, ReadWriteHolder, ReadWriteInfo,
-    kind::{Hold, Way},
-};
+use crate::{Access, ReadWriteHolder, ReadWriteInfo};
 
-impl Primitive for Hold {
-    fn kind(&self) -> &'static str {
-        match self.way.side() {
+/// One way to hold one lock.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) identity: Identity,
+    pub(crate) way: Way,
+}
+
+/// How it is held.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Read,
+    Upgradable,
+    Write,
+    /// As writer, by the owner of the upgradable hold with this serial.
+    Upgrade(u64),
+    /// As reader, by the writer whose attempt this ends. Has the last server time at which a copy
+    /// of that may act, if copies may be under way.
+    Downgrade(AttemptId, Token, Option<u64>),
+}
+
+impl Way {
+    /// Returns the kind, as it appears in events and metrics.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self.side() {
             Side::Shared => "read_lock",
             Side::Exclusive => "write_lock",
         }
     }
 
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
+    pub(crate) const fn side(&self) -> Side {
+        match self {
+            Self::Read | Self::Upgradable | Self::Downgrade(..) => Side::Shared,
+            Self::Write | Self::Upgrade(_) => Side::Exclusive,
+        }
     }
+}
 
-    fn key(&self) -> &Key {
-        &self.key
+impl Primitive for Hold {
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     fn discipline(&self) -> Discipline {
@@ -58,7 +81,7 @@ impl Primitive for Hold {
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         let what = match &self.way {
             Way::Downgrade(write, token, void_by) => {
-                return call(&RWLOCK.downgrade, &self.key)
+                return call(&RWLOCK.downgrade, self.key())
                     .dated()
                     .arg(request.owner)
                     .arg(request.attempt)
@@ -73,7 +96,7 @@ impl Primitive for Hold {
             Way::Write => String::new(),
             Way::Upgrade(serial) => serial.to_string(),
         };
-        call(self.script(), &self.key)
+        call(self.script(), self.key())
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
@@ -102,17 +125,14 @@ impl Primitive for Hold {
                 entered: items.flag(5)?,
                 beside: items.number::<u8>(5)? == 2,
             },
-            "more" => Answer::Unfinished,
-            "late" => Answer::Late,
-            "void" => Answer::Void,
             "reader" => return Err(reader_asks(&self.way)),
             "lost" => return Err(lost(items.text(2).unwrap_or("expired"))),
-            _ => return items.other(STORED),
+            _ => Answer::neither(&items, STORED)?,
         })
     }
 
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
-        ScriptCall::new(&RWLOCK.renew, &self.key)
+        ScriptCall::new(&RWLOCK.renew, self.key())
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
@@ -122,12 +142,8 @@ impl Primitive for Hold {
             .arg(request.serial)
     }
 
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&RWLOCK.renew, reply)
-    }
-
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
-        call(&RWLOCK.release, &self.key)
+        call(&RWLOCK.release, self.key())
             .can_do_with(1)
             .arg(request.owner.client())
             .arg(millis(request.retention))
@@ -137,10 +153,6 @@ impl Primitive for Hold {
             .arg(self.member(request.address, request.owner))
             .arg(letter(self.side()))
             .maybe(request.serial)
-    }
-
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&RWLOCK.release, reply)
     }
 
     fn grants_ahead(&self) -> Option<u32> {
@@ -163,10 +175,6 @@ impl Primitive for Hold {
             .arg(request.channel)
             .args(request.what.numbers());
         Some(call)
-    }
-
-    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&RWLOCK.withdraw, reply)
     }
 }
 
@@ -232,8 +240,7 @@ pub(crate) fn inspect(key: &Key, owner: &str) -> ScriptCall {
     call(&RWLOCK.inspect, key).arg(owner)
 }
 
-pub(crate) fn inspected(name: &str, reply: &Value) -> Result<Inspected, Error> {
-    let items = Items::new(&RWLOCK.inspect, reply)?;
+pub(crate) fn inspected(name: &str, items: &Items<'_>) -> Result<Inspected, Error> {
     if items.text(1)? != "state" {
         return items.other(STORED);
     }
@@ -281,8 +288,7 @@ pub(crate) fn holders(key: &Key, cursor: &str) -> ScriptCall {
     ScriptCall::new(&RWLOCK.holders, key).arg(cursor)
 }
 
-pub(crate) fn page(reply: &Value) -> Result<Page, Error> {
-    let items = Items::new(&RWLOCK.holders, reply)?;
+pub(crate) fn page(items: &Items<'_>) -> Result<Page, Error> {
     if items.text(1)? != "holds" {
         return items.other(STORED);
     }
@@ -327,8 +333,7 @@ pub(crate) fn force(key: &Key, hold: &ReadWriteHolder, how: Force, client: &Clie
 }
 
 /// Returns true if the hold existed, for this call or for an earlier copy of it.
-pub(crate) fn forced(reply: &Value) -> Result<bool, Error> {
-    let items = Items::new(&RWLOCK.force, reply)?;
+pub(crate) fn forced(items: &Items<'_>) -> Result<bool, Error> {
     match items.text(1)? {
         "done" | "already" => Ok(true),
         "gone" => Ok(false),
@@ -356,19 +361,23 @@ const STORED: &str = "rw:1";
 const PARTS: [&str; 4] = ["q", "r", "l", "d"];
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/runtime/replies.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
-    use redlatch_core::family::{Name, Prefix};
+    use redlatch_core::family::{Name, Prefix, Withdrawn};
 
-    use super::{replies::decodes_anything, *};
+    use self::replies::{decodes_anything, reads_anything};
+    use super::*;
+
+    mod replies {
+        include!("../../redlatch-core/src/runtime/replies.rs");
+    }
 
     fn hold(way: Way) -> Hold {
-        let class = "".into();
-        let key = Key::new(&Prefix::default(), &Name::parse("n").unwrap());
-        Hold { key, class, way }
+        let identity = Identity {
+            kind: way.kind(),
+            class: "".into(),
+            key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
+        };
+        Hold { identity, way }
     }
 
     #[test]
@@ -385,19 +394,23 @@ mod tests {
         let hold = hold(Way::Read);
         decodes_anything(
             &["renewed", "late", "expired", "taken", "revoked", "gone"],
-            |reply| hold.renewed(reply),
+            |reply| hold.renewed(&RWLOCK.renew, reply),
         );
         decodes_anything(
             &["released", "expired", "already", "revoked", "taken", "gone"],
-            |reply| hold.released(reply),
+            |reply| hold.released(&RWLOCK.release, reply),
         );
-        decodes_anything(&["found", "struck", "kind"], |reply| hold.withdrawn(reply));
+        let withdrawn = ["found", "struck", "kind"];
+        reads_anything(&RWLOCK.withdraw, &withdrawn, Withdrawn::read);
     }
 
     #[test]
     fn any_reply_about_the_lock_is_decoded_or_refused() {
-        decodes_anything(&["state", "kind"], |reply| inspected("n", reply));
-        decodes_anything(&["holds", "kind"], page);
-        decodes_anything(&["done", "already", "gone", "kind"], forced);
+        reads_anything(&RWLOCK.inspect, &["state", "kind"], |items| {
+            inspected("n", items)
+        });
+        reads_anything(&RWLOCK.holders, &["holds", "kind"], page);
+        let words = ["done", "already", "gone", "kind"];
+        reads_anything(&RWLOCK.force, &words, forced);
     }
 }

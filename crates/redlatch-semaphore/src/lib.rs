@@ -6,6 +6,7 @@ mod semaphore;
 
 pub use guard::SemaphorePermit;
 pub use redlatch_pool::{
-    AcquirePermits, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor, TrySetPermits,
+    AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
+    TrySetPermits,
 };
-pub use semaphore::{PermitHolder, Semaphore};
+pub use semaphore::Semaphore;

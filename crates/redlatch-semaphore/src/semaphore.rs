@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Error, Metadata, family::ReleaseReply};
+use redlatch_core::{Error, family::ReleaseReply};
 use redlatch_pool::{
-    AcquirePermits, Described, Flavour, Hold, Pool, TryAcquirePermits, TryAcquirePermitsFor,
+    AcquirePermits, Flavour, PermitHolder, Pool, TryAcquirePermits, TryAcquirePermitsFor,
 };
 
 use crate::SemaphorePermit;
@@ -297,15 +297,7 @@ impl Semaphore {
     ///
     /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<PermitHolder>, Error> {
-        let id = |hold: &Hold| Some(hold.id.clone());
-        let holder = |id, hold: Hold, of: Described| PermitHolder {
-            id,
-            permits: hold.permits,
-            remaining: hold.remaining,
-            metadata: of.metadata,
-            note: of.note,
-        };
-        self.0.holders(id, holder).await
+        self.0.holders(|_| true).await
     }
 
     /// Ends one hold of any owner by its [`id`](crate::PermitHolder::id), and gives its permits to
@@ -357,22 +349,6 @@ impl Semaphore {
     pub fn name(&self) -> Option<&str> {
         self.0.name()
     }
-}
-
-/// The permits of one acquisition, and the description of its client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PermitHolder {
-    /// The acquisition, `<client>:<n>`.
-    pub id: String,
-    /// The number of its permits.
-    pub permits: u32,
-    /// The remaining lease.
-    pub remaining: Duration,
-    /// Host, process and application. `None` if the client's record is gone.
-    pub metadata: Option<Metadata>,
-    /// Why it holds, if it has said so with `note`.
-    pub note: Option<String>,
 }
 
 const FLAVOUR: Flavour = Flavour {

@@ -41,18 +41,6 @@ pub use redlatch_core::record;
 
 pub use client::{Client, ClientBuilder};
 pub use objects::{Object, ObjectHolder, ObjectKind, ObjectState, Objects};
-#[doc(inline)]
-pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
-#[doc(inline)]
-pub use redlatch_core::family::Forgotten;
-#[doc(inline)]
-pub use redlatch_core::{
-    Acquire, AnyGuard, Backoff, Bundle, ClientId, Connection, Credentials, Durability, Error,
-    ErrorKind, Extending, Health, Held, HoldState, Jitter, Lasting, Lockable, LossCause, Metadata,
-    Moment, Owned, Owner, Released, Renewed, Tables, Token, TryAcquire, TryAcquireFor,
-    WaitStrategy, runtime,
-    runtime::{TlsOptions, TokioRuntime},
-};
 #[doc(hidden)]
 pub use redlatch_core::{Member, family::ServerAnswers};
 #[cfg(feature = "election")]
@@ -61,9 +49,30 @@ pub use redlatch_election::{
     Election, FallibleElection, Leader, Observe, OnError, ScopedTerm, Term, TermTask,
 };
 #[doc(inline)]
-pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
-#[doc(inline)]
-pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
+pub use {
+    redlatch_core::{
+        Acquire, AnyGuard, Backoff, Bundle, ClientId, Connection, Credentials, Durability, Error,
+        ErrorKind, Extending, Health, Held, HoldState, Jitter, Lasting, Lockable, LossCause,
+        Metadata, Moment, Owned, Owner, Released, Renewed, Tables, Token, TryAcquire,
+        TryAcquireFor, WaitStrategy,
+        exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks},
+        family::Forgotten,
+        runtime,
+        runtime::{TlsOptions, TokioRuntime},
+    },
+    redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters},
+    redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor},
+    redlatch_multi::{
+        MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
+    },
+    redlatch_permits::{PermitExpirableSemaphore, PermitId},
+    redlatch_reentrant::{Lock, LockGuard, StripedLock},
+    redlatch_rwlock::{
+        Access, ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, ReadWriteLock, ReadWriteSide,
+        UpgradableReadGuard, WriteGuard,
+    },
+    redlatch_semaphore::{Semaphore, SemaphorePermit},
+};
 /// The types of a rate limiter, for [`Client::rate_limiter`].
 pub mod limit {
     #[doc(inline)]
@@ -77,18 +86,12 @@ pub mod permits {
         TryAcquireId, TryAcquireIdFor, TryAcquireIds, TryAcquireIdsFor, TrySetPermits,
     };
 }
-#[doc(inline)]
-pub use redlatch_multi::{
-    MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
-};
 /// Jobs that run once per slot, for [`Client::once`]. Needs the feature `once`.
 #[cfg(feature = "once")]
 pub mod once {
     #[doc(inline)]
     pub use redlatch_once::{Job, JobError, JobHolder, JobOutcome, JobRecord, JobRun, Once, Slot};
 }
-#[doc(inline)]
-pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 /// The types of [`Semaphore`].
 pub mod semaphore {
     #[doc(inline)]
@@ -97,12 +100,3 @@ pub mod semaphore {
         TrySetPermits,
     };
 }
-#[doc(inline)]
-pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};
-#[doc(inline)]
-pub use redlatch_rwlock::{
-    Access, ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, ReadWriteLock, ReadWriteSide,
-    UpgradableReadGuard, WriteGuard,
-};
-#[doc(inline)]
-pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

@@ -7,38 +7,36 @@ use std::sync::Arc;
 
 use redlatch_core::{
     Error,
-    family::{Handle, Internals, Key, Script, ScriptCall},
+    family::{Handle, Identity, Internals, Script, ScriptCall},
     runtime::Value,
 };
 
 /// The keys and the channel of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// The name itself.
-    pub(crate) key: Key,
+    /// Its key is the name itself.
+    pub(crate) identity: Identity,
     /// The key beside it, in the same slot, with the data of this family.
     pub(crate) side: String,
     /// The channel on which waiters are told that the name is free.
     pub(crate) channel: Arc<str>,
-    pub(crate) class: Arc<str>,
 }
 
 impl Names {
     /// Makes the keys of a valid name. The channel is the key beside it.
     pub(crate) fn of(handle: &Handle, kind: &str) -> Result<Self, Error> {
-        let key = handle.key()?.clone();
-        let side = handle.client().key_beside(&key, kind);
+        let identity = handle.identity()?;
+        let side = handle.client().key_beside(&identity.key, kind);
         Ok(Self {
-            key,
+            identity,
             channel: side.as_str().into(),
             side,
-            class: handle.label(),
         })
     }
 
     /// Begins a call with both keys.
     fn call(&self, script: &'static Script) -> ScriptCall {
-        ScriptCall::new(script, &self.key).key(&self.side)
+        ScriptCall::new(script, &self.identity.key).key(&self.side)
     }
 }
 

@@ -5,30 +5,23 @@ use std::{sync::Arc, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, Owner, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, Primitive, REMEMBERED,
-        ReleaseReply, ReleaseRequest, RenewRequest, Renewed, ScriptCall, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Identity, Items, Primitive, REMEMBERED,
+        ReleaseRequest, RenewRequest, ScriptCall, millis,
     },
     runtime::Value,
 };
 use redlatch_lua::REDISSON;
 
 use super::{Names, message_refused};
+use crate::RedissonInfo;
 
 /// A name in the layout of Redisson's `RLock`.
 #[derive(Clone, Debug)]
 pub(crate) struct RedissonName(pub(crate) Names);
 
 impl Primitive for RedissonName {
-    fn kind(&self) -> &'static str {
-        "redisson"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.0.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.0.key
+    fn identity(&self) -> &Identity {
+        &self.0.identity
     }
 
     fn channel(&self) -> Option<Arc<str>> {
@@ -56,10 +49,8 @@ impl Primitive for RedissonName {
                 let left = items.maybe_span(2)?.unwrap_or(Duration::MAX);
                 Answer::busy(left, &read(items.text(3)?))
             }
-            "late" => Answer::Late,
-            "void" => Answer::Void,
             "kind" => return Err(wrong_kind()),
-            _ => return Err(items.bad()),
+            _ => Answer::neither(&items, "redisson")?,
         })
     }
 
@@ -69,10 +60,6 @@ impl Primitive for RedissonName {
             .arg(millis(request.lease))
             .arg(millis(request.lease + REMEMBERED))
             .arg(request.serial)
-    }
-
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&REDISSON.renew, reply)
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
@@ -85,10 +72,6 @@ impl Primitive for RedissonName {
             .maybe(request.serial)
     }
 
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&REDISSON.release, reply)
-    }
-
     fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
         message_refused(reply)
     }
@@ -96,11 +79,16 @@ impl Primitive for RedissonName {
 
 /// Calls `redisson/force.lua`. `op` is the id of the operation, and `operations` the key that
 /// remembers it.
-pub(crate) fn force(names: &Names, operations: &str, op: &AttemptId, hold: &Looked) -> ScriptCall {
+pub(crate) fn force(
+    names: &Names,
+    operations: &str,
+    op: &AttemptId,
+    (hold, serial): &Looked,
+) -> ScriptCall {
     let call = names.call(&REDISSON.force).key(operations).dated();
     call.arg(op)
         .arg(&hold.owner)
-        .maybe(hold.serial)
+        .maybe(*serial)
         .arg(millis(REMEMBERED))
         .arg(&names.channel)
 }
@@ -114,22 +102,18 @@ pub(crate) struct Forced {
     pub(crate) refused: Option<String>,
 }
 
-pub(crate) fn forced(reply: &Value) -> Result<Changed<Forced>, Error> {
-    let items = Items::new(&REDISSON.force, reply)?;
-    let done = |freed| {
-        let refused = reply.as_array().and_then(|items| items.get(2)?.as_str());
-        Changed::Done(Forced {
-            freed,
-            refused: refused.map(str::to_owned),
-        })
+pub(crate) fn forced(items: &Items<'_>) -> Result<Forced, Error> {
+    let freed = match items.text(1)? {
+        "done" => true,
+        "gone" => false,
+        "kind" => return Err(wrong_kind()),
+        _ => return Err(items.bad()),
     };
-    match items.text(1)? {
-        "done" => Ok(done(true)),
-        "gone" => Ok(done(false)),
-        "late" => Ok(Changed::Late),
-        "kind" => Err(wrong_kind()),
-        _ => Err(items.bad()),
-    }
+    let refused = items.value(2).and_then(Value::as_str);
+    Ok(Forced {
+        freed,
+        refused: refused.map(str::to_owned),
+    })
 }
 
 /// Calls `redisson/look.lua`.
@@ -137,28 +121,20 @@ pub(crate) fn look(names: &Names) -> ScriptCall {
     names.call(&REDISSON.look)
 }
 
-/// A hold, as the server shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
-    /// The owner, as Redisson writes it.
-    pub(crate) owner: String,
-    pub(crate) count: u32,
-    /// `None` if the lease has no end.
-    pub(crate) remaining: Option<Duration>,
-    /// `None` unless a client of this family holds the name.
-    pub(crate) serial: Option<u64>,
-}
+/// The present hold, and its serial if a client of this family holds the name.
+pub(crate) type Looked = (RedissonInfo, Option<u64>);
 
-pub(crate) fn looked(reply: &Value) -> Result<Option<Looked>, Error> {
-    let items = Items::new(&REDISSON.look, reply)?;
+pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Looked>, Error> {
     Ok(match items.text(1)? {
         "free" => None,
-        "held" => Some(Looked {
-            owner: items.text(2)?.to_owned(),
-            count: items.number(3)?,
-            remaining: items.maybe_span(4)?,
-            serial: items.text(5)?.parse().ok(),
-        }),
+        "held" => {
+            let info = RedissonInfo {
+                owner: items.text(2)?.to_owned(),
+                count: items.number(3)?,
+                remaining: items.maybe_span(4)?,
+            };
+            Some((info, items.text(5)?.parse().ok()))
+        }
         "kind" => return Err(wrong_kind()),
         _ => return Err(items.bad()),
     })

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use redlatch_core::{
     Error, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, Key, Primitive, REMEMBERED, ReleaseReply,
-        ReleaseRequest, RenewRequest, Renewed, ScriptCall, millis,
+        AcquireRequest, Answer, Grant, Identity, Items, Key, Primitive, REMEMBERED, ReleaseRequest,
+        RenewRequest, ScriptCall, millis,
     },
     runtime::Value,
 };
@@ -25,16 +25,8 @@ pub(crate) struct SetNxName {
 }
 
 impl Primitive for SetNxName {
-    fn kind(&self) -> &'static str {
-        "set_nx"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.names.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.names.key
+    fn identity(&self) -> &Identity {
+        &self.names.identity
     }
 
     fn channel(&self) -> Option<Arc<str>> {
@@ -60,9 +52,7 @@ impl Primitive for SetNxName {
                 let left = items.maybe_span(2)?.unwrap_or(Duration::MAX);
                 Answer::busy(left.min(self.retry), items.text(3)?)
             }
-            "late" => Answer::Late,
-            "void" => Answer::Void,
-            _ => return Err(items.bad()),
+            _ => Answer::neither(&items, "set_nx")?,
         })
     }
 
@@ -74,10 +64,6 @@ impl Primitive for SetNxName {
             .arg(millis(request.lease + REMEMBERED))
     }
 
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&SETNX.renew, reply)
-    }
-
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         let call = self.names.call(&SETNX.release);
         call.arg(request.attempt)
@@ -85,10 +71,6 @@ impl Primitive for SetNxName {
             .maybe(request.void_by)
             .arg(millis(REMEMBERED))
             .arg(&self.names.channel)
-    }
-
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&SETNX.release, reply)
     }
 
     fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
@@ -102,20 +84,18 @@ pub(crate) fn look(key: &Key) -> ScriptCall {
 }
 
 /// Returns `None` if the name is free.
-pub(crate) fn looked(reply: &Value) -> Result<Option<SetNxInfo>, Error> {
-    let bad = || Error::bad_reply(SETNX.look.name, reply);
-    let items = Items::new(&SETNX.look, reply)?;
+pub(crate) fn looked(items: &Items<'_>) -> Result<Option<SetNxInfo>, Error> {
     match items.text(1)? {
         "free" => Ok(None),
         "held" => {
             // The value may be any bytes, so it is no text.
-            let values = reply.as_array().ok_or_else(bad)?;
-            let value = values.get(3).and_then(Value::as_bytes).ok_or_else(bad)?;
+            let value = items.value(3).and_then(Value::as_bytes);
+            let value = value.ok_or_else(|| items.bad())?;
             Ok(Some(SetNxInfo {
                 value: value.to_vec(),
                 remaining: items.maybe_span(2)?,
             }))
         }
-        _ => Err(bad()),
+        _ => Err(items.bad()),
     }
 }

@@ -3,24 +3,42 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    ErrorKind, LossCause,
-    family::{Answer, Changed, Key, Name, Prefix, Primitive, ReleaseReply, Renewed},
+    Error, ErrorKind, LossCause,
+    family::{Answer, Identity, Items, Key, Name, Prefix, Primitive, ReleaseReply, Renewed},
     runtime::Value,
 };
+use redlatch_lua::{REDISSON, SETNX};
 
 use super::{
     Names, message_refused,
-    redisson::{self, RedissonName},
+    redisson::{self, Forced, RedissonName},
     setnx::{self, SetNxName},
 };
+use crate::SetNxInfo;
 
 fn names() -> Names {
-    Names {
+    let identity = Identity {
+        kind: "layout",
+        class: "".into(),
         key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
+    };
+    Names {
+        identity,
         side: "n:side".to_owned(),
         channel: "n:channel".into(),
-        class: "".into(),
     }
+}
+
+fn forced(reply: &Value) -> Result<Forced, Error> {
+    redisson::forced(&Items::new(&REDISSON.force, reply)?)
+}
+
+fn rlock_looked(reply: &Value) -> Result<Option<redisson::Looked>, Error> {
+    redisson::looked(&Items::new(&REDISSON.look, reply)?)
+}
+
+fn set_nx_looked(reply: &Value) -> Result<Option<SetNxInfo>, Error> {
+    setnx::looked(&Items::new(&SETNX.look, reply)?)
 }
 
 fn set_nx() -> SetNxName {
@@ -65,10 +83,10 @@ fn value_of_any_bytes_is_shown() {
         Value::Int(5),
         Value::Bulk(vec![0xff, 0, 7]),
     ]);
-    let info = setnx::looked(&reply).unwrap().unwrap();
+    let info = set_nx_looked(&reply).unwrap().unwrap();
     assert_eq!(info.value, [0xff, 0, 7]);
     assert_eq!(info.remaining, Some(Duration::from_millis(5)));
-    assert_eq!(setnx::looked(&list(&["1", "free"])).unwrap(), None);
+    assert_eq!(set_nx_looked(&list(&["1", "free"])).unwrap(), None);
 }
 
 #[test]
@@ -87,7 +105,7 @@ fn every_word_of_a_reply_is_read() {
     }
     let revoked = list(&["1", "revoked"]);
     let lost = Renewed::Lost(LossCause::Revoked);
-    assert_eq!(rlock().renewed(&revoked).unwrap(), lost);
+    assert_eq!(rlock().renewed(&REDISSON.renew, &revoked).unwrap(), lost);
     for (word, expected) in [
         ("renewed", Renewed::Renewed),
         ("gone", Renewed::Lost(LossCause::Forgotten)),
@@ -95,8 +113,8 @@ fn every_word_of_a_reply_is_read() {
         ("late", Renewed::Late),
     ] {
         let reply = list(&["1", word]);
-        assert_eq!(rlock().renewed(&reply).unwrap(), expected);
-        assert_eq!(set_nx().renewed(&reply).unwrap(), expected);
+        assert_eq!(rlock().renewed(&REDISSON.renew, &reply).unwrap(), expected);
+        assert_eq!(set_nx().renewed(&SETNX.renew, &reply).unwrap(), expected);
     }
     for (word, expected) in [
         ("released", ReleaseReply::Released(0)),
@@ -106,22 +124,21 @@ fn every_word_of_a_reply_is_read() {
         ("already", ReleaseReply::Already(0)),
     ] {
         let reply = list(&["1", word, "0"]);
-        assert_eq!(rlock().released(&reply).unwrap(), expected);
-        assert_eq!(set_nx().released(&reply).unwrap(), expected);
+        assert_eq!(
+            rlock().released(&REDISSON.release, &reply).unwrap(),
+            expected
+        );
+        assert_eq!(set_nx().released(&SETNX.release, &reply).unwrap(), expected);
     }
     for (word, freed) in [("done", true), ("gone", false)] {
-        let Changed::Done(forced) = redisson::forced(&list(&["1", word])).unwrap() else {
-            panic!("{word}");
-        };
+        let forced = forced(&list(&["1", word])).unwrap();
         assert_eq!((forced.freed, forced.refused), (freed, None));
     }
-    let late = redisson::forced(&list(&["1", "late"])).unwrap();
-    assert!(matches!(late, Changed::Late), "{late:?}");
     let kind = list(&["1", "kind"]);
     for error in [
         rlock().acquired(&kind).unwrap_err(),
-        redisson::forced(&kind).unwrap_err(),
-        redisson::looked(&kind).unwrap_err(),
+        forced(&kind).unwrap_err(),
+        rlock_looked(&kind).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::WrongKind);
     }
@@ -134,9 +151,7 @@ fn refused_message_is_found_behind_the_other_items() {
     assert_eq!(message_refused(&reply), Some(why));
     assert_eq!(message_refused(&list(&["1", "released", "0"])), None);
     assert_eq!(message_refused(&Value::Nil), None);
-    let Changed::Done(forced) = redisson::forced(&list(&["1", "done", why])).unwrap() else {
-        panic!("it was late");
-    };
+    let forced = forced(&list(&["1", "done", why])).unwrap();
     assert_eq!(forced.refused.as_deref(), Some(why));
 }
 
@@ -158,9 +173,9 @@ fn damaged_reply_is_an_error() {
         let errors = [
             set_nx().acquired(&reply).unwrap_err(),
             rlock().acquired(&reply).unwrap_err(),
-            redisson::looked(&reply).unwrap_err(),
-            set_nx().renewed(&reply).unwrap_err(),
-            redisson::forced(&reply).unwrap_err(),
+            rlock_looked(&reply).unwrap_err(),
+            set_nx().renewed(&SETNX.renew, &reply).unwrap_err(),
+            forced(&reply).unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::Protocol, "{reply:?}");

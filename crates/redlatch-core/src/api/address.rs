@@ -68,18 +68,13 @@ pub(crate) fn read(text: &str) -> Result<(Servers, Settings), Error> {
     parts.done(&url, topology)
 }
 
-/// Parses the addresses of some nodes of a cluster.
-pub(crate) fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Result<Servers, Error> {
-    let (addresses, login) = list(nodes, PORT)?;
-    Ok(Servers::new(Topology::Cluster(addresses), login))
-}
-
-/// Parses the addresses of a master and its replicas.
-pub(crate) fn replicas<I: AsRef<str>>(
+/// Parses the addresses of several servers of this topology.
+pub(crate) fn several<I: AsRef<str>>(
     servers: impl IntoIterator<Item = I>,
+    topology: fn(Vec<Address>) -> Topology,
 ) -> Result<Servers, Error> {
     let (addresses, login) = list(servers, PORT)?;
-    Ok(Servers::new(Topology::Replicas(addresses), login))
+    Ok(Servers::new(topology(addresses), login))
 }
 
 /// Parses the addresses of sentinels.
@@ -332,7 +327,8 @@ mod tests {
         let servers = parse("redis+replicas://a:7000,b,[::1]:7001/2").unwrap();
         assert_eq!(servers.topology, Topology::Replicas(nodes()));
         assert_eq!(servers.login.database, 2);
-        let servers = cluster(["redis://ann:pw@a:7000", "b", "redis://[::1]:7001"]).unwrap();
+        let written = ["redis://ann:pw@a:7000", "b", "redis://[::1]:7001"];
+        let servers = several(written, Topology::Cluster).unwrap();
         assert_eq!(servers.topology, Topology::Cluster(nodes()));
         assert_eq!(servers.login.username.as_deref(), Some("ann"));
         let Topology::Cluster(nodes) = parse("rediss+cluster://a,b").unwrap().topology else {
@@ -408,7 +404,7 @@ mod tests {
             settings.unknown,
             ["protocol", "ssl_cert_reqs", "(not shown)"]
         );
-        assert!(cluster(["redis://a", "redis://b?prefix=x"]).is_err());
+        assert!(several(["redis://a", "redis://b?prefix=x"], Topology::Cluster).is_err());
     }
 
     #[test]
@@ -417,12 +413,12 @@ mod tests {
             let error = servers.and_then(|servers| servers.check()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error:?}");
         };
-        wrong(cluster([""; 0]));
-        wrong(cluster(["unix:///x"]));
-        wrong(cluster(["redis+cluster://a"]));
+        wrong(several([""; 0], Topology::Cluster));
+        wrong(several(["unix:///x"], Topology::Cluster));
+        wrong(several(["redis+cluster://a"], Topology::Cluster));
         wrong(sentinel("", ["a"]));
         wrong(sentinel("main", [""; 0]));
-        wrong(replicas([""; 0]));
+        wrong(several([""; 0], Topology::Replicas));
         wrong(parse("redis+cluster://a/3"));
     }
 

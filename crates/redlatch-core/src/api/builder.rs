@@ -49,20 +49,6 @@ impl<G> Request<G> {
         }
     }
 
-    fn one(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wrap: fn(Held) -> G,
-        wait: Wait,
-    ) -> Self {
-        let one = |primitive| Source::One {
-            client: client.clone(),
-            primitive,
-            wrap,
-        };
-        Self::new(primitive.map(one), wait)
-    }
-
     /// For a fresh owner.
     fn fresh(mut self) -> Self {
         self.options.owner = OwnerChoice::Fresh;
@@ -111,9 +97,7 @@ impl<G> Request<G> {
             Source::Many(many) => Arc::clone(many).acquire(self.options.clone()).await,
         }
     }
-}
 
-impl<G> Request<G> {
     fn too_many_attempts(&self) -> Error {
         let error = Error::new(
             ErrorKind::TooManyAttempts,
@@ -123,6 +107,20 @@ impl<G> Request<G> {
             Ok(Source::One { primitive, .. }) => error.about(primitive.kind(), primitive.name()),
             _ => error,
         }
+    }
+}
+
+impl<G> Source<G> {
+    pub(crate) fn one(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+    ) -> Result<Self, Error> {
+        Ok(Self::One {
+            primitive: primitive?,
+            client: client.clone(),
+            wrap,
+        })
     }
 }
 
@@ -183,7 +181,7 @@ macro_rules! builder_of_acquisitions {
             where
                 G: From<Held>,
             {
-                Self(Request::one(client, primitive, G::from, $for_one))
+                Self::of(Source::one(client, primitive, G::from), $for_one)
             }
 
             /// For a fresh owner, with any kind of result.
@@ -194,13 +192,17 @@ macro_rules! builder_of_acquisitions {
                 wrap: fn(Held) -> G,
                 $($wait: Duration)?
             ) -> Self {
-                Self(Request::one(client, primitive, wrap, $for_one).fresh())
+                let source = Source::one(client, primitive, wrap);
+                Self(Request::new(source, $for_one).fresh())
             }
 
             /// Creates a builder for several objects at once. For the crates of this family.
             #[doc(hidden)]
-            pub fn many(many: Arc<dyn AcquireMany<G>>, $($wait: Duration)?) -> Self {
-                Self::of(Ok(Source::Many(many)), $for_many)
+            pub fn many(
+                many: Result<Arc<dyn AcquireMany<G>>, Error>,
+                $($wait: Duration)?
+            ) -> Self {
+                Self::of(many.map(Source::Many), $for_many)
             }
 
             /// Creates a builder of one object or several, or one that fails.

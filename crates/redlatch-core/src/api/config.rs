@@ -97,7 +97,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     pub fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Self {
-        Self::of(address::cluster(nodes))
+        Self::of(address::several(nodes, Topology::Cluster))
     }
 
     /// Starts from sentinels, each `host[:port]` or an address of one server. The port of `host` is
@@ -148,7 +148,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     pub fn replicas<I: AsRef<str>>(servers: impl IntoIterator<Item = I>) -> Self {
-        Self::of(address::replicas(servers))
+        Self::of(address::several(servers, Topology::Replicas))
     }
 
     pub(super) fn of(servers: Result<Servers, Error>) -> Self {

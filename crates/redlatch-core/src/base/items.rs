@@ -5,15 +5,6 @@ use std::{iter, time::Duration};
 use super::script::Script;
 use crate::{protocol::grant::Notice, runtime::Value};
 
-/// A script's answer to a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed<R> {
-    /// The change took effect, now or with an earlier copy.
-    Done(R),
-    /// The request came too late to act.
-    Late,
-}
-
 /// The items of a script's reply, which are checked as they are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
@@ -120,6 +111,14 @@ impl<'a> Items<'a> {
         self.list.text(at).ok_or_else(|| self.bad())
     }
 
+    /// Returns the item at `at` as the server sent it. `None` for a reply in the text form.
+    pub fn value(&self, at: usize) -> Option<&'a Value> {
+        match self.list {
+            List::Values(values) => values.get(at),
+            List::Text(_) => None,
+        }
+    }
+
     /// Returns the whole number at `at`.
     pub fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, crate::Error> {
         let number = match self.list {
@@ -145,14 +144,6 @@ impl<'a> Items<'a> {
         match self.text(1)? {
             "kind" => Err(crate::Error::wrong_kind(self.text(2)?, wanted)),
             _ => Err(self.bad()),
-        }
-    }
-
-    /// Like [`other`](Self::other), for a change, which may have come too late.
-    pub fn other_change<T>(&self, wanted: &str) -> Result<Changed<T>, crate::Error> {
-        match self.text(1)? {
-            "late" => Ok(Changed::Late),
-            _ => self.other(wanted),
         }
     }
 

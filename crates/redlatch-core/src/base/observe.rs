@@ -5,13 +5,13 @@ mod meter;
 #[cfg(feature = "record")]
 pub(crate) mod record;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tracing::{Span, field};
 
 use crate::{
     Error,
-    base::primitive::{Primitive, Token, Watched},
+    base::primitive::{Identity, Primitive, Token, Watched},
     protocol::{
         hold::LossCause,
         outage::{Over, Trouble},
@@ -24,14 +24,18 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
     pub(crate) kind: &'static str,
-    pub(crate) class: std::sync::Arc<str>,
+    pub(crate) class: Arc<str>,
 }
 
 impl Labels {
     pub(crate) fn of(primitive: &dyn Primitive) -> Self {
+        Self::of_object(primitive.identity())
+    }
+
+    fn of_object(object: &Identity) -> Self {
         Self {
-            kind: primitive.kind(),
-            class: primitive.class(),
+            kind: object.kind,
+            class: Arc::clone(&object.class),
         }
     }
 }
@@ -112,8 +116,7 @@ pub(crate) struct Described<'a> {
 
 /// Opens the span of one wait for the end of a phase.
 pub(crate) fn watch_span(watched: &dyn Watched) -> Span {
-    let (kind, class) = (watched.kind(), watched.class());
-    call_span(&Labels { kind, class }, watched.name())
+    call_span(&Labels::of_object(watched.identity()), watched.name())
 }
 
 /// Opens the span of one call that may wait and acquires no hold.
@@ -152,10 +155,7 @@ pub(crate) fn passed(
 
 /// Records that a watched phase is over.
 pub(crate) fn watched(watched: &dyn Watched, waited: Duration) {
-    let labels = Labels {
-        kind: watched.kind(),
-        class: watched.class(),
-    };
+    let labels = Labels::of_object(watched.identity());
     meter::record("redlatch_wait_seconds", &labels, waited.as_secs_f64());
 }
 

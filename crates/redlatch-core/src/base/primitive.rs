@@ -13,17 +13,37 @@ use crate::{
     runtime::Value,
 };
 
+/// What every object has.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The kind, as it appears in events and metrics.
+    pub kind: &'static str,
+    /// The user's class, empty if none was given.
+    pub class: Arc<str>,
+    /// The object's main key.
+    pub key: Key,
+}
+
 /// One object of one kind. It builds the requests and reads the replies. The engine decides when to
 /// send them.
 pub trait Primitive: Send + Sync + fmt::Debug + 'static {
-    /// Returns the kind, as it appears in events and metrics.
-    fn kind(&self) -> &'static str;
+    /// Returns its kind, class and key.
+    fn identity(&self) -> &Identity;
 
-    /// Returns the user's class, empty if none was given.
-    fn class(&self) -> Arc<str>;
+    /// Returns the kind.
+    fn kind(&self) -> &'static str {
+        self.identity().kind
+    }
+
+    /// Returns the class.
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.identity().class)
+    }
 
     /// Returns the object's main key.
-    fn key(&self) -> &Key;
+    fn key(&self) -> &Key {
+        &self.identity().key
+    }
 
     /// Returns the name.
     fn name(&self) -> &str {
@@ -83,25 +103,24 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Builds the call that renews one hold.
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall;
 
-    /// Reads the reply of [`renew`](Self::renew).
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error>;
+    /// Reads the reply of [`renew`](Self::renew), a call of `script`.
+    fn renewed(&self, script: &'static Script, reply: &Value) -> Result<Renewed, Error> {
+        Renewed::read(&Items::new(script, reply)?)
+    }
 
     /// Builds the call that ends everything of one attempt. It serves as release, undo and
     /// withdrawal of a waiter.
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall;
 
-    /// Reads the reply of [`release`](Self::release).
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error>;
-
-    /// Builds the call that withdraws entries of waiters for an object of this kind. `None` if the
-    /// kind has no waiters.
-    fn withdraw(&self, _request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
-        None
+    /// Reads the reply of [`release`](Self::release), a call of `script`.
+    fn released(&self, script: &'static Script, reply: &Value) -> Result<ReleaseReply, Error> {
+        ReleaseReply::read(&Items::new(script, reply)?, 1)
     }
 
-    /// Reads the reply of [`withdraw`](Self::withdraw).
-    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
-        Err(Error::bad_reply(self.kind(), reply))
+    /// Builds the call that withdraws entries of waiters for an object of this kind. `None` if the
+    /// kind has no waiters. The reply is a [`Withdrawn`].
+    fn withdraw(&self, _request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        None
     }
 
     /// Returns the error with which the server refused to tell others that the object is free, for
@@ -143,14 +162,13 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 /// [`broadcast_channel`](Key::broadcast_channel). The text of the message is for people: any
 /// message makes each client query once.
 pub trait Watched: Send + Sync + fmt::Debug + 'static {
-    /// Returns the kind, as it appears in events and metrics.
-    fn kind(&self) -> &'static str;
-
-    /// Returns the user's class, empty if none was given.
-    fn class(&self) -> Arc<str>;
+    /// Returns its kind, class and key.
+    fn identity(&self) -> &Identity;
 
     /// Returns the object's main key.
-    fn key(&self) -> &Key;
+    fn key(&self) -> &Key {
+        &self.identity().key
+    }
 
     /// Returns the name.
     fn name(&self) -> &str {
@@ -161,7 +179,7 @@ pub trait Watched: Send + Sync + fmt::Debug + 'static {
     fn look(&self, phases: &[u64]) -> ScriptCall;
 
     /// Reads the reply of [`look`](Self::look), which must contain the state of each of `phases`.
-    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error>;
+    fn looked(&self, phases: &[u64], items: &Items<'_>) -> Result<Snapshot, Error>;
 
     /// Returns the error of a wait for an object that does not exist.
     fn absent(&self) -> Error;
@@ -273,9 +291,8 @@ pub enum Withdrawn {
 }
 
 impl Withdrawn {
-    /// Reads a reply of `script`. The format is the same for all kinds.
-    pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
-        let items = Items::new(script, reply)?;
+    /// Reads a reply. The format is the same for all kinds.
+    pub fn read(items: &Items<'_>) -> Result<Self, Error> {
         Ok(match items.text(1)? {
             "found" => {
                 let numbers: Result<_, Error> =
@@ -349,6 +366,17 @@ pub enum AnswerForAll {
 }
 
 impl Answer {
+    /// Reads an answer that says neither that the attempt holds nor that it has to wait. `wanted`
+    /// is the kind whose script has answered.
+    pub fn neither(items: &Items<'_>, wanted: &str) -> Result<Self, Error> {
+        match items.text(1)? {
+            "more" => Ok(Self::Unfinished),
+            "late" => Ok(Self::Late),
+            "void" => Ok(Self::Void),
+            _ => items.other(wanted),
+        }
+    }
+
     /// Returns the answer about a name that is taken, to a waiter that is in no queue.
     pub fn busy(remaining: Duration, holder: &str) -> Self {
         Self::Busy {
@@ -417,9 +445,8 @@ pub enum HoldNames {
 }
 
 impl Renewed {
-    /// Reads a reply of `script`, for kinds whose script replies one of these words.
-    pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
-        let items = Items::new(script, reply)?;
+    /// Reads a reply of one of these words.
+    pub fn read(items: &Items<'_>) -> Result<Self, Error> {
         Ok(match items.text(1)? {
             "renewed" if items.len() > 2 => items.maybe_span(2)?.map_or(Self::Renewed, Self::Ends),
             "renewed" => Self::Renewed,
@@ -474,11 +501,6 @@ pub enum ReleaseReply {
 }
 
 impl ReleaseReply {
-    /// Reads a reply of `script`, for kinds whose script replies one of these words.
-    pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
-        Self::read(&Items::new(script, reply)?, 1)
-    }
-
     /// Reads the outcome at an index.
     pub fn read(items: &Items<'_>, at: usize) -> Result<Self, Error> {
         Ok(match items.text(at)? {

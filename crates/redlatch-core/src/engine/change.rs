@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     Client, Error,
     base::{
-        items::Changed,
+        items::Items,
         owner::AttemptId,
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
@@ -14,7 +14,6 @@ use crate::{
     },
     net::{Dispatch, Limit, LinkClass, Request},
     protocol::time::Moment,
-    runtime::Value,
 };
 
 /// How long a script has to remember the id of a change, whatever it replied, so that no copy acts
@@ -27,7 +26,7 @@ impl Client {
     /// Sends a change until it is answered, within the client's `patience` and for 20 s at most.
     ///
     /// `build` builds the dated call from the id that its script remembers for [`REMEMBERED`].
-    /// `read` reads the reply.
+    /// `read` reads the reply, unless it says that the request came too late to act.
     ///
     /// # Cancel safety
     ///
@@ -36,7 +35,7 @@ impl Client {
     pub(crate) async fn change<R>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
-        read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
+        read: impl FnOnce(&Items<'_>) -> Result<R, Error> + Send,
     ) -> Result<R, Error> {
         self.check_closing()?;
         let deadline = self.now() + self.0.patience.min(timeouts::CHANGE_COPIES);
@@ -46,14 +45,15 @@ impl Client {
         loop {
             self.net().world.life.check_all()?;
             let failure = match self.change_once(&call, deadline).await {
-                CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => match read(&reply)? {
-                    Changed::Done(done) => return Ok(done),
+                CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
+                    let items = Items::new(call.script(), &reply)?;
+                    if items.text(1)? != "late" {
+                        return read(&items);
+                    }
                     // The reply contained the server's time, so the next request is dated
                     // correctly.
-                    Changed::Late => {
-                        Failure::NotSent("the server gets requests too late to act".to_owned())
-                    }
-                },
+                    Failure::NotSent("the server gets requests too late to act".to_owned())
+                }
                 CallOutcome::Failed(failure) => failure,
             };
             self.check_process()?;

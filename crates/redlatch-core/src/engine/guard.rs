@@ -431,7 +431,7 @@ impl Held {
             let Answered {
                 reply, confirmed, ..
             } = client.net().insist(repeated).await?;
-            match self.hold.primitive.renewed(&reply)? {
+            match self.hold.primitive.renewed(call.script(), &reply)? {
                 Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
                 Renewed::Renewed => {
                     self.hold.extended(sent, client.now(), lease.span());

@@ -10,6 +10,7 @@ use crate::{
     base::{
         error::About as _,
         primitive::{Primitive, ReleaseReply},
+        script::Script,
         timeouts,
     },
     net::{Answered, Checked, Repeated},
@@ -127,7 +128,7 @@ pub(super) fn run<'a>(
             let sending = pin!(client.net().insist(repeated));
             let prompt = || pending.prompt_next_waiter(client.local_queues());
             let answered = send_before(sending, prompt).await;
-            handover.answered(primitive.as_ref(), answered)
+            handover.answered(primitive.as_ref(), call.script(), answered)
         };
         if told {
             // The next holder goes on before the caller, who may want the object again. tokio's
@@ -153,6 +154,7 @@ impl Handover<'_> {
     fn answered(
         &mut self,
         primitive: &dyn Primitive,
+        script: &'static Script,
         answered: Result<Answered, Error>,
     ) -> (Result<Released, Error>, bool) {
         let Answered {
@@ -176,7 +178,7 @@ impl Handover<'_> {
         if let Some(pending) = &mut self.pending {
             pending.next_waiter = None;
         }
-        let released = primitive.released(&reply);
+        let released = primitive.released(script, &reply);
         let released = released.map(|reply| Released::of(reply, resent));
         (released.or_else(overwritten), told)
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Client, Error, ErrorKind,
     base::{
+        items::Items,
         observe,
         primitive::Watched,
         rules::Rule,
@@ -332,7 +333,8 @@ impl<'a> Run<'a> {
         };
         let trouble = match outcome {
             CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
-                match self.watched.looked(looking.phases(), &reply) {
+                let items = Items::new(call.script(), &reply);
+                match items.and_then(|items| self.watched.looked(looking.phases(), &items)) {
                     Ok(snapshot) => {
                         looking.saw(sent, snapshot);
                         None

@@ -472,7 +472,7 @@ fn settle(job: &Job, outcome: CallOutcome, (sent, now): (Moment, Moment), confir
             return failed(hold, error);
         }
     };
-    match hold.primitive.renewed(&reply) {
+    match hold.primitive.renewed(job.call.script(), &reply) {
         Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(hold) => {
             failed(hold, "too few replicas have confirmed it");
         }

@@ -14,6 +14,7 @@ use super::{Hold, Holds, LocalQueues};
 use crate::{
     Error, ErrorKind,
     base::{
+        items::Items,
         primitive::{Primitive, Side, Withdraw, WithdrawRequest, Withdrawn},
         rules::Rule,
         script::ScriptCall,
@@ -316,11 +317,13 @@ impl Withdrawals {
         let deadline = net.world.now() + self.patience;
         let repeated = Repeated::new(&call, timeouts::REQUEST, deadline);
         let reply = net.insist(repeated).await?.reply;
-        Ok(match primitive.withdrawn(&reply)? {
-            Withdrawn::Found(numbers) => Some(numbers),
-            Withdrawn::Struck => Some(Vec::new()),
-            Withdrawn::OtherKind => None,
-        })
+        Ok(
+            match Withdrawn::read(&Items::new(call.script(), &reply)?)? {
+                Withdrawn::Found(numbers) => Some(numbers),
+                Withdrawn::Struck => Some(Vec::new()),
+                Withdrawn::OtherKind => None,
+            },
+        )
     }
 }
 

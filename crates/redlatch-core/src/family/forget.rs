@@ -6,13 +6,9 @@ use redlatch_lua::CORE;
 
 use crate::{
     Client, Error,
-    base::{
-        items::{Changed, Items},
-        script::ScriptCall,
-    },
+    base::{items::Items, script::ScriptCall},
     family::{Stored, stored},
     protocol::name::{Key, Name},
-    runtime::Value,
 };
 
 /// The outcome of a request to forget the record of a name.
@@ -75,20 +71,17 @@ fn call(key: &Key, kind: &str) -> ScriptCall {
 }
 
 /// Reads the outcome, or else the kind of a record that is not of the given one.
-fn decode(reply: &Value) -> Result<Changed<Result<Forgotten, String>>, Error> {
-    let items = Items::new(&CORE.forget, reply)?;
-    let forgotten = match items.text(1)? {
+fn decode(items: &Items<'_>) -> Result<Result<Forgotten, String>, Error> {
+    Ok(Ok(match items.text(1)? {
         "forgotten" => Forgotten::Done,
         "unset" => Forgotten::Unset,
         "held" => Forgotten::Held,
         "waited" => Forgotten::Waited,
         "set" => Forgotten::Set,
         "early" => Forgotten::Early(items.span(2)?),
-        "kind" => return Ok(Changed::Done(Err(items.text(2)?.to_owned()))),
-        "late" => return Ok(Changed::Late),
+        "kind" => return Ok(Err(items.text(2)?.to_owned())),
         _ => return Err(items.bad()),
-    };
-    Ok(Changed::Done(Ok(forgotten)))
+    }))
 }
 
 /// The longest time for which late copies of requests may come. A caller waits for it.
@@ -100,12 +93,12 @@ const PARTS: [&str; 6] = ["q", "l", "r", "d", "o", "p"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::replies::decodes_anything;
+    use crate::family::replies::reads_anything;
 
     #[test]
     fn any_reply_is_decoded_or_refused() {
-        let words = "forgotten unset held waited set early kind late";
+        let words = "forgotten unset held waited set early kind";
         let words: Vec<_> = words.split(' ').collect();
-        decodes_anything(&words, decode);
+        reads_anything(&CORE.forget, &words, decode);
     }
 }

@@ -1,9 +1,10 @@
-//! The client, the name and the class of a handle.
+//! The client, the name and the class of a handle, the errors of its options, and what makes its
+//! builders and streams awaitable.
 
 use std::{fmt, sync::Arc};
 
-use super::{About, AttemptId, Changed, Internals, Key, Name, NameError, ScriptCall};
-use crate::{Client, Error, ErrorKind, runtime::Value};
+use super::{About, AttemptId, Identity, Internals, Items, Key, Name, NameError, ScriptCall};
+use crate::{Client, Error, ErrorKind};
 
 /// The client, the name and the class of a handle.
 #[derive(Clone)]
@@ -45,11 +46,6 @@ impl Handle {
         &self.client
     }
 
-    /// Returns the class.
-    pub fn label(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
     /// Returns the name, unless it is invalid.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok().map(Key::name)
@@ -57,8 +53,16 @@ impl Handle {
 
     /// Returns the key.
     pub fn key(&self) -> Result<&Key, Error> {
-        let key = self.key.as_ref();
-        key.map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+        self.key.as_ref().map_err(|&error| invalid_name(error))
+    }
+
+    /// Returns the kind, the class and the key.
+    pub fn identity(&self) -> Result<Identity, Error> {
+        Ok(Identity {
+            kind: self.kind,
+            class: Arc::clone(&self.class),
+            key: self.key()?.clone(),
+        })
     }
 
     /// Sends a script that only reads, as [`Internals::query`] does.
@@ -69,10 +73,9 @@ impl Handle {
     pub async fn ask<T>(
         &self,
         call: ScriptCall,
-        read: impl FnOnce(&Value) -> Result<T, Error>,
+        read: impl FnOnce(&Items<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let reply = self.client.query(&call).await;
-        self.about(reply.and_then(|reply| read(&reply)))
+        self.about(self.client.query(&call, read).await)
     }
 
     /// Sends a change, as [`Internals::change`] does.
@@ -83,7 +86,7 @@ impl Handle {
     pub async fn change<T: Send>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
-        read: impl Fn(&Value) -> Result<Changed<T>, Error> + Send + Sync,
+        read: impl FnOnce(&Items<'_>) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
         self.about(Internals::change(&self.client, build, read).await)
     }
@@ -103,6 +106,16 @@ impl fmt::Debug for Handle {
     }
 }
 
+/// Returns the error of an option that is out of bounds, or does not go with another one.
+pub fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+/// Returns the error of a name that cannot be used.
+pub fn invalid_name(error: NameError) -> Error {
+    Error::new(ErrorKind::InvalidName, error.to_string())
+}
+
 /// Lets each of these builders be awaited: the future of its method `run` gives the output.
 #[doc(hidden)]
 #[macro_export]
@@ -115,6 +128,30 @@ macro_rules! awaited {
 
             fn into_future(self) -> Self::IntoFuture {
                 Box::pin(self.run())
+            }
+        }
+    )*};
+}
+
+/// Makes each of these types, which wrap a boxed stream, the stream of its items.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! streams {
+    ($($stream:ident => $item:ty;)*) => {$(
+        impl $crate::family::Stream for $stream {
+            type Item = Result<$item, $crate::Error>;
+
+            fn poll_next(
+                mut self: std::pin::Pin<&mut Self>,
+                context: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Self::Item>> {
+                self.0.as_mut().poll_next(context)
+            }
+        }
+
+        impl std::fmt::Debug for $stream {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($stream)).finish_non_exhaustive()
             }
         }
     )*};

@@ -18,7 +18,7 @@ use crate::{
     },
     engine::client_record,
     family::{
-        About, AcquireOptions, AttemptId, Changed, Primitive, ServerAnswers, TermEvent, Together,
+        About, AcquireOptions, AttemptId, Items, Primitive, ServerAnswers, TermEvent, Together,
         WatchOptions, Watched,
     },
     net::{LinkClass, Repeated},
@@ -26,7 +26,7 @@ use crate::{
         lease::Lease,
         name::{Key, Name, NameError},
     },
-    runtime::{BoxFuture, Value},
+    runtime::BoxFuture,
 };
 
 /// The operations of a [`Client`] for the sibling crates. Users do not call them.
@@ -35,6 +35,10 @@ use crate::{
 ///
 /// The engine needs some of these methods as well. They are methods of the client, and only called
 /// here.
+#[allow(
+    async_fn_in_trait,
+    reason = "the one client has the futures, and they are Send"
+)]
 pub trait Internals {
     /// Returns the client.
     fn client(&self) -> &Client;
@@ -43,16 +47,14 @@ pub trait Internals {
     ///
     /// If the future is dropped, the background gives back everything that was taken, and the local
     /// turn passes on.
-    fn acquire(
+    async fn acquire(
         &self,
         primitive: &Arc<dyn Primitive>,
         options: &AcquireOptions,
-    ) -> impl Future<Output = Result<Option<Held>, Error>> + Send {
+    ) -> Result<Option<Held>, Error> {
         let client = self.client();
-        async move {
-            let acquired = client.acquire(primitive, options).await;
-            acquired.about(primitive.kind(), primitive.name())
-        }
+        let acquired = client.acquire(primitive, options).await;
+        acquired.about(primitive.kind(), primitive.name())
     }
 
     /// Acquires all of `primitives` with one script, or none. They must be of one kind and in one
@@ -60,56 +62,55 @@ pub trait Internals {
     /// wait at all.
     ///
     /// If the future is dropped, the background gives back everything that was taken.
-    fn acquire_together(
+    async fn acquire_together(
         &self,
         primitives: &[Arc<dyn Primitive>],
         options: &AcquireOptions,
-    ) -> impl Future<Output = Result<Together, Error>> + Send {
-        self.client().acquire_together(primitives, options)
+    ) -> Result<Together, Error> {
+        self.client().acquire_together(primitives, options).await
     }
 
     /// Sends a change until it is answered, within the client's `patience` and for 20 s at most.
     ///
     /// `build` builds the dated call from the id that its script remembers for
-    /// [`REMEMBERED`](crate::family::REMEMBERED). `read` reads the reply. If the future is dropped,
-    /// the change takes effect once or not at all, at most 5 s after it was last sent.
-    fn change<R: Send>(
+    /// [`REMEMBERED`](crate::family::REMEMBERED). `read` reads the reply, unless it says that the
+    /// request came too late to act. If the future is dropped, the change takes effect once or not
+    /// at all, at most 5 s after it was last sent.
+    async fn change<R: Send>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
-        read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
-    ) -> impl Future<Output = Result<R, Error>> + Send {
-        self.client().change(build, read)
+        read: impl FnOnce(&Items<'_>) -> Result<R, Error> + Send,
+    ) -> Result<R, Error> {
+        self.client().change(build, read).await
     }
 
     /// Runs a call that asks an object of `kind` to let its caller pass, and ends the call when the
     /// client closes. Counts as an acquisition in progress: the client's `max_waiters` applies.
     /// `outcome` returns how many have passed, and how many were refused.
-    fn passing<R: Send>(
+    async fn passing<R: Send>(
         &self,
         (kind, class, name): (&'static str, &Arc<str>, &str),
         call: impl Future<Output = Result<R, Error>> + Send,
         outcome: fn(&R) -> (usize, usize),
-    ) -> impl Future<Output = Result<R, Error>> + Send {
+    ) -> Result<R, Error> {
         let client = self.client();
         let class = Arc::clone(class);
-        async move {
-            let labels = Labels { kind, class };
-            let span = observe::call_span(&labels, name);
-            let began = client.now();
-            let admitted = async {
-                client.check_open()?;
-                let _ticket = client.admit()?;
-                select! {
-                    biased;
-                    result = call => result,
-                    () = client.closing() => Err(client.closed()),
-                }
-            };
-            let result = admitted.instrument(span.clone()).await;
-            let waited = client.now().since(began);
-            observe::passed(&labels, &span, result.as_ref().ok().map(outcome), waited);
-            result.about(kind, name)
-        }
+        let labels = Labels { kind, class };
+        let span = observe::call_span(&labels, name);
+        let began = client.now();
+        let admitted = async {
+            client.check_open()?;
+            let _ticket = client.admit()?;
+            select! {
+                biased;
+                result = call => result,
+                () = client.closing() => Err(client.closed()),
+            }
+        };
+        let result = admitted.instrument(span.clone()).await;
+        let waited = client.now().since(began);
+        observe::passed(&labels, &span, result.as_ref().ok().map(outcome), waited);
+        result.about(kind, name)
     }
 
     /// Returns the one value of type `T` that belongs to this client. It must not keep the client
@@ -122,149 +123,135 @@ pub trait Internals {
     ///
     /// The watchers of one object in one client share their queries. A message is only a hint: it
     /// makes one watcher query, and the server's answer applies to all of them.
-    fn watch(
+    async fn watch(
         &self,
         watched: &Arc<dyn Watched>,
         options: &WatchOptions,
-    ) -> impl Future<Output = Result<bool, Error>> + Send {
+    ) -> Result<bool, Error> {
         let client = self.client();
-        async move {
-            let over = client.watch(watched, options).await;
-            over.about(watched.kind(), watched.name())
-        }
+        let over = client.watch(watched, options).await;
+        over.about(watched.identity().kind, watched.name())
     }
 
-    /// Sends an idempotent script until it is answered, within the client's `patience`.
+    /// Sends an idempotent script until it is answered, within the client's `patience`. `read`
+    /// reads the reply.
     ///
     /// If the future is dropped, the script has been executed, will be, or neither.
-    fn query(&self, call: &ScriptCall) -> impl Future<Output = Result<Value, Error>> + Send {
+    async fn query<R>(
+        &self,
+        call: &ScriptCall,
+        read: impl FnOnce(&Items<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let client = self.client();
-        async move {
-            client.check_closing()?;
-            let repeated = Repeated {
-                fails_fast: true,
-                ..repeated(client, call)
-            };
-            Ok(client.net().insist(repeated).await?.reply)
-        }
+        client.check_closing()?;
+        let repeated = Repeated {
+            fails_fast: true,
+            ..repeated(client, call)
+        };
+        let reply = client.net().insist(repeated).await?.reply;
+        read(&Items::new(call.script(), &reply)?)
     }
 
     /// The same as [`query`](Self::query), for a script that keeps a hold or gives it back: the
     /// client's `fail_fast` does not refuse it. Also returns whether an earlier copy than the
     /// answered one may have been executed.
-    fn query_counted(
+    async fn query_counted<R>(
         &self,
         call: &ScriptCall,
-    ) -> impl Future<Output = Result<(Value, bool), Error>> + Send {
+        read: impl FnOnce(&Items<'_>) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error> {
         let client = self.client();
-        async move {
-            client.check_closing()?;
-            let answered = client.net().insist(repeated(client, call)).await?;
-            Ok((answered.reply, answered.resent))
-        }
+        client.check_closing()?;
+        let answered = client.net().insist(repeated(client, call)).await?;
+        let items = Items::new(call.script(), &answered.reply)?;
+        Ok((read(&items)?, answered.resent))
     }
 
     /// Returns the time for which the server that owns `slot` has certainly been running. Costs one
     /// command per connection.
-    fn server_age(&self, slot: u16) -> impl Future<Output = Result<Duration, Error>> + Send {
+    async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
         let client = self.client();
-        async move {
-            client.check_open()?;
-            let deadline = client.now() + timeouts::REQUEST;
-            let router = &client.net().router;
-            let session = router.session(slot, LinkClass::Command, deadline).await?;
-            session.server_age(deadline).await
-        }
+        client.check_open()?;
+        let deadline = client.now() + timeouts::REQUEST;
+        let router = &client.net().router;
+        let session = router.session(slot, LinkClass::Command, deadline).await?;
+        session.server_age(deadline).await
     }
 
     /// Reads the record of the client of `owner`.
-    fn metadata(
-        &self,
-        owner: &str,
-    ) -> impl Future<Output = Result<Option<Metadata>, Error>> + Send {
+    async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
         let client = self.client();
-        async move {
-            client.check_process()?;
-            let deadline = client.now() + client.0.patience;
-            client.0.record.read(client.net(), owner, deadline).await
-        }
+        client.check_process()?;
+        let deadline = client.now() + client.0.patience;
+        client.0.record.read(client.net(), owner, deadline).await
     }
 
     /// Reads the note of a hold, named as inspection does, of the object called `name`. `of` is the
     /// description of its client. Costs one command, and none for a client without notes.
-    fn note(
+    async fn note(
         &self,
         of: Option<&Metadata>,
         holder: &str,
         name: &str,
         token: Option<Token>,
-    ) -> impl Future<Output = Result<Option<String>, Error>> + Send {
+    ) -> Result<Option<String>, Error> {
         let client = self.client();
-        async move {
-            client.check_process()?;
-            if !of.is_some_and(|of| of.has_notes) {
-                return Ok(None);
-            }
-            read_note(client, client_record::About::Hold, (holder, name), token).await
+        client.check_process()?;
+        if !of.is_some_and(|of| of.has_notes) {
+            return Ok(None);
         }
+        read_note(client, client_record::About::Hold, (holder, name), token).await
     }
 
     /// Reads who has ended a hold by force, and why. `holder` may be any owner of its client. Costs
     /// one command.
-    fn end_note(
+    async fn end_note(
         &self,
         holder: &str,
         name: &str,
         token: Option<Token>,
-    ) -> impl Future<Output = Result<Option<String>, Error>> + Send {
+    ) -> Result<Option<String>, Error> {
         let client = self.client();
-        async move {
-            client.check_process()?;
-            read_note(client, client_record::About::End, (holder, name), token).await
-        }
+        client.check_process()?;
+        read_note(client, client_record::About::End, (holder, name), token).await
     }
 
     /// Writes that this client ends a hold by force, and why, for the holder and for those who
     /// look, within a second. Costs one command.
     ///
     /// If the future is dropped, it may be written or not.
-    fn note_end(
+    async fn note_end(
         &self,
         holder: &str,
         name: &str,
         token: Option<Token>,
         why: Option<&str>,
-    ) -> impl Future<Output = Result<(), Error>> + Send {
+    ) -> Result<(), Error> {
         let client = self.client();
-        async move {
-            client.check_open()?;
-            let deadline = client.now() + timeouts::RECORD_WRITE;
-            let record = &client.0.record;
-            record
-                .note_end(client.net(), (holder, name), token, why, deadline)
-                .await
-        }
+        client.check_open()?;
+        let deadline = client.now() + timeouts::RECORD_WRITE;
+        let record = &client.0.record;
+        record
+            .note_end(client.net(), (holder, name), token, why, deadline)
+            .await
     }
 
     /// Asks each server in use for `INFO` and for its time. Costs six commands per server.
-    fn ask_servers(&self) -> impl Future<Output = Result<Vec<ServerAnswers>, Error>> + Send {
-        let client = self.client();
-        async move { describe::describe(client).await }
+    async fn ask_servers(&self) -> Result<Vec<ServerAnswers>, Error> {
+        describe::describe(self.client()).await
     }
 
     /// Lets the record of this client outlast it: for `span`, and for an hour at least. A client
     /// that goes on writes it anew. Takes a second at most. Costs one command.
     ///
     /// If the future is dropped, the record may stay for either time.
-    fn keep_record(&self, span: Duration) -> impl Future<Output = Result<(), Error>> + Send {
+    async fn keep_record(&self, span: Duration) -> Result<(), Error> {
         let client = self.client();
-        async move {
-            client.check_open()?;
-            let deadline = client.now() + timeouts::RECORD_WRITE;
-            let span = span.max(timeouts::RECORD_TTL);
-            let record = &client.0.record;
-            record.announce(client.net(), deadline, span).await
-        }
+        client.check_open()?;
+        let deadline = client.now() + timeouts::RECORD_WRITE;
+        let span = span.max(timeouts::RECORD_TTL);
+        let record = &client.0.record;
+        record.announce(client.net(), deadline, span).await
     }
 
     /// Returns the description of this client.
@@ -278,11 +265,9 @@ pub trait Internals {
     }
 
     /// Pauses on this client's clock.
-    fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send {
+    async fn pause(&self, span: Duration) {
         let client = self.client();
-        async move {
-            client.alarm(client.now() + span).await;
-        }
+        client.alarm(client.now() + span).await;
     }
 
     /// Runs `future` in the background, on this client's runtime. The client does not wait for it.

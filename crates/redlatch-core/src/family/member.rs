@@ -91,11 +91,10 @@ impl dyn Lockable + '_ {
     }
 
     fn source(&self) -> Result<Source<Held>, Error> {
-        self.member().map(|member| Source::One {
-            client: member.client,
-            primitive: member.primitive,
-            wrap: Held::from,
-        })
+        let Member {
+            client, primitive, ..
+        } = self.member()?;
+        Source::one(&client, Ok(primitive), Held::from)
     }
 }
 

@@ -7,7 +7,6 @@
 
 #[macro_use]
 mod handle;
-mod errors;
 pub mod exclusive;
 mod forget;
 mod internals;
@@ -16,7 +15,6 @@ pub(crate) mod member;
 #[path = "../runtime/replies.rs"]
 mod replies;
 mod scan;
-mod streams;
 mod work;
 
 #[doc(no_inline)]
@@ -26,12 +24,12 @@ pub use crate::{
     api::{builder::AcquireMany, describe::ServerAnswers},
     base::{
         error::About,
-        items::{Changed, Items, listed},
+        items::{Items, listed},
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Primitive, ReleaseReply,
-            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Identity, Primitive,
+            ReleaseReply, ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
             WithdrawRequest, Withdrawn, loss,
         },
         rules::{Rule, Rules},
@@ -39,7 +37,6 @@ pub use crate::{
     },
     engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
-        errors::{invalid, invalid_name},
         exclusive::Kind,
         forget::{Forgotten, forget},
         scan::{Scan, Stored, is_of_one_object, stored},
@@ -58,5 +55,5 @@ pub use crate::{
 #[cfg(test)]
 use crate::runtime::Value;
 
-pub use handle::Handle;
+pub use handle::{Handle, invalid, invalid_name};
 pub use internals::{Internals, Records};

@@ -1,13 +1,26 @@
-//! Valid and invalid replies of a server, for tests of decoders.
-//!
-//! The tests of the sibling crates include this file as well, below a module that has `Value` in
-//! scope.
+// Valid and invalid replies of a server, for tests of decoders.
+//
+// The tests of the sibling crates include this file as well, below a module that has `Items` and
+// `Value` in scope.
 
 use std::cell::Cell;
 
 use proptest::{prelude::*, sample::select, test_runner::TestRunner};
+use redlatch_lua::Source;
 
-use super::Value;
+use super::{Items, Value};
+
+/// The same as [`decodes_anything`], for a decoder that gets the items of a reply of `script`.
+pub(super) fn reads_anything<R, E>(
+    script: &'static Source,
+    words: &[&str],
+    read: impl Fn(&Items<'_>) -> Result<R, E>,
+) {
+    decodes_anything(words, |reply| {
+        let items = Items::new(script, reply).map_err(drop)?;
+        read(&items).map_err(drop)
+    });
+}
 
 /// Passes many replies to a decoder. Their second item is mostly one of `words`, the answers that
 /// the decoder knows. No reply may cause a panic. At least one must be decoded successfully, since

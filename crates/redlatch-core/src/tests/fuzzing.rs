@@ -264,12 +264,12 @@ pub fn scripts(bytes: &[u8]) {
     }
     assert_eq!(server_millis(&reply), server_millis(&list));
     assert!(reported_grants(&reply).eq(reported_grants(&list)));
-    let decoded = |reply: &Value| {
-        let renewed = Renewed::decode(SCRIPT, reply).ok();
-        let released = ReleaseReply::decode(SCRIPT, reply).ok();
-        (renewed, released, Withdrawn::decode(SCRIPT, reply).ok())
+    let decoded = |items: &Items<'_>| {
+        let renewed = Renewed::read(items).ok();
+        let released = ReleaseReply::read(items, 1).ok();
+        (renewed, released, Withdrawn::read(items).ok())
     };
-    assert_eq!(decoded(&reply), decoded(&list));
+    assert_eq!(decoded(&words), decoded(&items));
 
     let call = ScriptCall::in_slot(SCRIPT, 0).key("k").dated();
     let call = call.args(["c", "9", "ttl", ":1", "5"]);

@@ -30,13 +30,13 @@ use crate::{
     Backoff, Client, Error, Moment, Token, WaitStrategy,
     base::{
         primitive::{
-            AcquireRequest, Answer, Grant, Primitive, ReleaseReply, ReleaseRequest, RenewRequest,
-            Renewed,
+            AcquireRequest, Answer, Grant, Identity, Primitive, ReleaseReply, ReleaseRequest,
+            RenewRequest, Renewed,
         },
         script::{Script, ScriptCall},
         sync::{Mutex, lock, yield_once},
     },
-    protocol::name::{Key, key},
+    protocol::name::key,
     runtime::{
         BoxFuture, Command, Conn, Dial, DialError, Dialed, Outcome, Protocol, Purpose, Push,
         Pushes, Runtime, Transport, Value,
@@ -208,11 +208,15 @@ impl Pushes for Server {
 
 /// A name on that server.
 #[derive(Debug)]
-pub(crate) struct Name(Key);
+pub(crate) struct Name(Identity);
 
 impl Name {
     pub(crate) fn of(name: &str) -> Arc<dyn Primitive> {
-        Arc::new(Self(key(name)))
+        Arc::new(Self(Identity {
+            kind: "name",
+            class: Arc::default(),
+            key: key(name),
+        }))
     }
 }
 
@@ -230,20 +234,12 @@ const fn script(name: &'static str) -> Script {
 }
 
 impl Primitive for Name {
-    fn kind(&self) -> &'static str {
-        "name"
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::default()
-    }
-
-    fn key(&self) -> &Key {
+    fn identity(&self) -> &Identity {
         &self.0
     }
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
-        let call = ScriptCall::new(&TAKE, &self.0).dated();
+        let call = ScriptCall::new(&TAKE, self.key()).dated();
         call.arg(request.attempt)
     }
 
@@ -259,18 +255,18 @@ impl Primitive for Name {
     }
 
     fn renew(&self, _: &RenewRequest<'_>) -> ScriptCall {
-        ScriptCall::new(&KEEP, &self.0).dated()
+        ScriptCall::new(&KEEP, self.key()).dated()
     }
 
-    fn renewed(&self, _: &Value) -> Result<Renewed, Error> {
+    fn renewed(&self, _: &'static Script, _: &Value) -> Result<Renewed, Error> {
         Ok(Renewed::Renewed)
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
-        ScriptCall::new(&GIVE, &self.0).arg(request.attempt)
+        ScriptCall::new(&GIVE, self.key()).arg(request.attempt)
     }
 
-    fn released(&self, _: &Value) -> Result<ReleaseReply, Error> {
+    fn released(&self, _: &'static Script, _: &Value) -> Result<ReleaseReply, Error> {
         Ok(ReleaseReply::Released(0))
     }
 }

@@ -95,23 +95,25 @@ fn told(decision: &Decision) -> String {
         Slot::Key(key) => key.clone(),
     };
     match decision {
-        Decision::Claim(intent) => format!(
+        Ok(intent) => format!(
             "claim {} in {}..{}",
             slot(&intent.slot),
             maybe(&intent.from),
             maybe(&intent.before)
         ),
-        Decision::Done(record, next) => format!("done {} next {}", slot(&record.slot), maybe(next)),
-        Decision::Exhausted(record, next) => format!(
+        Err(Done(record, next)) => {
+            format!("done {} next {}", slot(&record.slot), maybe(next))
+        }
+        Err(Exhausted(record, next)) => format!(
             "exhausted {} {} next {}",
             slot(&record.slot),
             record.outcome,
             maybe(next)
         ),
-        Decision::UnderWay(holder) => format!("under way {}", slot(&holder.slot)),
-        Decision::Pause(due) => format!("pause {due}"),
-        Decision::NotYet(first) => format!("not yet {}", maybe(first)),
-        Decision::Ahead(now) => format!("ahead of {now}"),
+        Err(UnderWay(holder)) => format!("under way {}", slot(&holder.slot)),
+        Err(Pause(due)) => format!("pause {due}"),
+        Err(NotYet(first)) => format!("not yet {}", maybe(first)),
+        Err(Ahead(now)) => format!("ahead of {now}"),
     }
 }
 

@@ -8,85 +8,60 @@ use super::{
     kind::{Object, queued_address},
 };
 use crate::{
-    Client, Error, ErrorKind, Lockable, Member, Owner, Token,
-    base::script::ScriptCall,
-    family::{About, Force, Internals, Primitive},
-    protocol::name::{Key, Name, NameError},
-    runtime::Value,
+    Client, Error, Lockable, Member, Owner, Token,
+    family::{Force, Handle, Internals, Primitive},
+    protocol::name::Key,
 };
 
 /// The operations on a name that one owner holds at a time. The handles of locks deref to this
 /// type.
 #[derive(Clone)]
 pub struct Exclusive {
-    client: Client,
+    handle: Handle,
     kind: &'static Kind,
-    object: Result<Arc<Object>, NameError>,
+    /// Made once, since all acquisitions share it.
+    object: Result<Arc<Object>, Error>,
 }
 
 /// Methods for the crates of this family.
 #[doc(hidden)]
 impl Exclusive {
     pub fn new(client: &Client, kind: &'static Kind, name: &str) -> Self {
-        let object = |name| Object {
-            kind,
-            key: client.key(&name),
-            class: Arc::default(),
-        };
+        Self::of(Handle::new(client, kind.label, name), kind)
+    }
+
+    fn of(handle: Handle, kind: &'static Kind) -> Self {
+        let identity = handle.identity();
         Self {
-            client: client.clone(),
+            object: identity.map(|identity| Arc::new(Object { kind, identity })),
+            handle,
             kind,
-            object: Name::parse(name).map(object).map(Arc::new),
         }
     }
 
     #[must_use]
-    pub fn class(mut self, class: &str) -> Self {
-        if let Ok(object) = &mut self.object {
-            Arc::make_mut(object).class = class.into();
-        }
-        self
+    pub fn class(self, class: &str) -> Self {
+        Self::of(self.handle.class(class), self.kind)
+    }
+
+    pub const fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     pub fn primitive(&self) -> Result<Arc<dyn Primitive>, Error> {
-        self.object().map(|object| Arc::clone(object) as _)
+        self.object.clone().map(|object| object as _)
     }
 
     pub fn key(&self) -> Result<&Key, Error> {
-        self.object().map(|object| &object.key)
+        self.handle.key()
     }
 
     /// Returns the address of the first waiter of `owner`, in the form of its kind. Returns `None`
     /// if `owner` does not wait in this process.
     pub fn waiting(&self, owner: &Owner) -> Result<Option<String>, Error> {
-        self.client.check_open()?;
-        let address = self.client.waiting(self.key()?, owner);
+        self.client().check_open()?;
+        let address = self.client().waiting(self.key()?, owner);
         Ok(address.map(|address| queued_address(&address, owner)))
-    }
-
-    /// Sends a script that only reads.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, nothing has changed.
-    pub async fn ask<T>(
-        &self,
-        call: ScriptCall,
-        read: impl FnOnce(&Value) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let reply = self.client.query(&call).await;
-        let read = reply.and_then(|reply| read(&reply));
-        self.about(read)
-    }
-
-    fn about<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        result.about(self.kind.label, self.name().unwrap_or_default())
-    }
-
-    fn object(&self) -> Result<&Arc<Object>, Error> {
-        self.object
-            .as_ref()
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
     }
 }
 
@@ -216,7 +191,8 @@ impl Exclusive {
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LockInfo>, Error> {
         let key = self.key()?;
-        self.about(inspect::info(&self.client, self.kind, key).await)
+        let info = inspect::info(self.client(), self.kind, key).await;
+        self.handle.about(info)
     }
 
     /// Returns the holders, at most one, with the records of their clients. Costs two commands; one
@@ -241,7 +217,7 @@ impl Exclusive {
     /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<Holder>, Error> {
         match self.info().await? {
-            Some(info) => Ok(vec![inspect::holder(&self.client, info).await?]),
+            Some(info) => Ok(vec![inspect::holder(self.client(), info).await?]),
             None => Ok(Vec::new()),
         }
     }
@@ -267,7 +243,7 @@ impl Exclusive {
     #[doc(alias = "forceUnlock")]
     pub fn force_release(&self) -> ForceRelease {
         ForceRelease {
-            handle: self.clone(),
+            lock: self.clone(),
             token: None,
             how: Force::Now,
         }
@@ -275,12 +251,12 @@ impl Exclusive {
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.object.as_ref().ok().map(|object| object.key.name())
+        self.handle.name()
     }
 
     /// Returns the client that sends the requests.
     pub const fn client(&self) -> &Client {
-        &self.client
+        self.handle.client()
     }
 }
 
@@ -314,7 +290,7 @@ impl fmt::Debug for Exclusive {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is released until this is awaited"]
 pub struct ForceRelease {
-    handle: Exclusive,
+    lock: Exclusive,
     token: Option<Token>,
     how: Force,
 }
@@ -363,15 +339,15 @@ impl ForceRelease {
     async fn run(self) -> Result<bool, Error> {
         let token = match self.token {
             Some(token) => token,
-            None => match self.handle.info().await? {
+            None => match self.lock.info().await? {
                 Some(info) => info.token,
                 None => return Ok(false),
             },
         };
-        let (client, kind) = (self.handle.client(), self.handle.kind);
-        let key = self.handle.key()?;
+        let Exclusive { handle, kind, .. } = &self.lock;
+        let (client, key) = (handle.client(), handle.key()?);
         let call = kind.force(key, token, self.how, client);
-        let ended = self.handle.ask(call, |reply| kind.forced(reply)).await?;
+        let ended = handle.ask(call, |items| kind.forced(items)).await?;
         if ended && self.how == Force::Now {
             client.revoked(key, token);
         }

@@ -1,19 +1,13 @@
 //! The inspection of holds from outside.
 
-use std::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::time::Duration;
 
-use futures_core::Stream;
-use futures_util::stream;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 
 use super::Kind;
 use crate::{
     Client, Error, ErrorKind, Metadata, Token,
-    family::{Internals, scan::Scan},
+    family::{Internals, Items, scan::Scan},
     protocol::name::{Key, Name},
 };
 
@@ -58,8 +52,8 @@ pub(super) async fn info(
     kind: &'static Kind,
     key: &Key,
 ) -> Result<Option<LockInfo>, Error> {
-    let reply = client.query(&kind.inspect(key)).await?;
-    let held = kind.inspected(key.name(), &reply)?;
+    let read = |items: &Items<'_>| kind.inspected(key.name(), items);
+    let held = client.query(&kind.inspect(key), read).await?;
     Ok(held.map(|held| LockInfo {
         remaining: client.lease_of_holder(held.remaining),
         ..held
@@ -79,7 +73,7 @@ pub(super) async fn holder(client: &Client, info: LockInfo) -> Result<Holder, Er
 
 /// The locks that are held, found in bounded steps. A stream; see `Client::locks`.
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Locks(Pin<Box<dyn Stream<Item = Result<Holder, Error>> + Send>>);
+pub struct Locks(BoxStream<'static, Result<Holder, Error>>);
 
 impl Locks {
     /// Searches for held locks of this kind whose names match `pattern`: `*`, `?`, `[a-z]`, and `\`
@@ -122,22 +116,12 @@ impl Locks {
     ///
     /// The method only reads. If the future is dropped, the next call returns the item in progress.
     pub async fn next(&mut self) -> Option<Result<Holder, Error>> {
-        std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
+        self.0.next().await
     }
 }
 
-impl Stream for Locks {
-    type Item = Result<Holder, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(context)
-    }
-}
-
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").finish_non_exhaustive()
-    }
+streams! {
+    Locks => Holder;
 }
 
 struct Walk {

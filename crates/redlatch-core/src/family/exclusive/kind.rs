@@ -1,6 +1,6 @@
 //! The scripts in `exclusive`. Only this module knows the order of their keys and arguments.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use redlatch_lua::Exclusive as Sources;
 
@@ -10,8 +10,8 @@ use crate::{
     base::{
         items::Items,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Force, Grant, Primitive, ReleaseReply,
-            ReleaseRequest, RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, Identity, Primitive,
+            ReleaseRequest, RenewRequest, Waiting, WithdrawRequest,
         },
         script::{Script, ScriptCall, millis},
     },
@@ -30,27 +30,11 @@ pub struct Kind {
     pub discipline: Discipline,
     /// The parts of its key that list its waiters.
     pub parts: &'static [&'static str],
-    scripts: &'static Sources,
+    /// Its scripts.
+    pub scripts: &'static Sources,
 }
 
 impl Kind {
-    /// Creates a kind from its scripts.
-    pub const fn new(
-        label: &'static str,
-        stored: &'static str,
-        discipline: Discipline,
-        parts: &'static [&'static str],
-        scripts: &'static Sources,
-    ) -> Self {
-        Self {
-            label,
-            stored,
-            discipline,
-            parts,
-            scripts,
-        }
-    }
-
     /// Returns the text of the renewal script.
     pub const fn renewal(&self) -> &'static str {
         self.scripts.renew.text
@@ -107,8 +91,11 @@ impl Kind {
     }
 
     /// Reads the hold of `name`, if any owner holds it.
-    pub(super) fn inspected(&self, name: &str, reply: &Value) -> Result<Option<LockInfo>, Error> {
-        let items = Items::new(&self.scripts.inspect, reply)?;
+    pub(super) fn inspected(
+        &self,
+        name: &str,
+        items: &Items<'_>,
+    ) -> Result<Option<LockInfo>, Error> {
         match items.text(1)? {
             "free" => Ok(None),
             "held" => {
@@ -137,8 +124,7 @@ impl Kind {
     }
 
     /// Tells whether this call, or an earlier copy of it, ended the hold.
-    pub(super) fn forced(&self, reply: &Value) -> Result<bool, Error> {
-        let items = Items::new(&self.scripts.force, reply)?;
+    pub(super) fn forced(&self, items: &Items<'_>) -> Result<bool, Error> {
         match items.text(1)? {
             "done" | "already" => Ok(true),
             "gone" => Ok(false),
@@ -151,21 +137,12 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) kind: &'static Kind,
-    pub(super) key: Key,
-    pub(super) class: Arc<str>,
+    pub(super) identity: Identity,
 }
 
 impl Primitive for Object {
-    fn kind(&self) -> &'static str {
-        self.kind.label
-    }
-
-    fn class(&self) -> Arc<str> {
-        Arc::clone(&self.class)
-    }
-
-    fn key(&self) -> &Key {
-        &self.key
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     fn discipline(&self) -> Discipline {
@@ -173,22 +150,20 @@ impl Primitive for Object {
     }
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
-        self.kind.acquire(&[&self.key], request)
+        self.kind.acquire(&[self.key()], request)
     }
 
     fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
         let items = Items::new(&self.kind.scripts.acquire, reply)?;
         Ok(match items.text(1)? {
-            "granted" => Answer::Granted(Grant {
-                count: items.number(2)?,
-                token: Token::from_u64(items.number(3)?),
-                serial: items.number(3)?,
-                abandoned: items.flag(4)?,
-                lasts: items.maybe_span(5)?,
-                unqueued: self.kind.discipline == Discipline::Queued
-                    && items.number::<u32>(2)? == 1
-                    && items.len() < 7,
-            }),
+            "granted" => {
+                let queued = self.kind.discipline == Discipline::Queued;
+                let grant = grant(&items, 2)?;
+                Answer::Granted(Grant {
+                    unqueued: queued && grant.count == 1 && items.len() < 7,
+                    ..grant
+                })
+            }
             "busy" => Answer::Busy {
                 remaining: items.maybe_span(3)?.unwrap_or(Duration::MAX),
                 holder: items.text(4)?.to_owned(),
@@ -200,11 +175,8 @@ impl Primitive for Object {
                 entered: items.len() > 6 && items.flag(6)?,
                 beside: false,
             },
-            "more" => Answer::Unfinished,
-            "late" => Answer::Late,
-            "void" => Answer::Void,
             "kind" => return Err(self.kind.wrong(items.text(3)?)),
-            _ => return Err(items.bad()),
+            _ => Answer::neither(&items, self.kind.stored)?,
         })
     }
 
@@ -214,20 +186,10 @@ impl Primitive for Object {
 
     fn acquired_all(&self, keys: usize, reply: &Value) -> Result<AnswerForAll, Error> {
         let items = Items::new(&self.kind.scripts.acquire, reply)?;
-        let grant = |at: usize| {
-            Ok(Grant {
-                count: items.number(at)?,
-                token: Token::from_u64(items.number(at + 1)?),
-                serial: items.number(at + 1)?,
-                abandoned: items.flag(at + 2)?,
-                lasts: items.maybe_span(at + 3)?,
-                unqueued: false,
-            })
-        };
         Ok(match items.text(1)? {
             "granted" => {
-                let grants: Result<_, Error> = (0..keys).map(|key| grant(4 * key + 2)).collect();
-                AnswerForAll::Granted(grants?)
+                let grants = (0..keys).map(|key| grant(&items, 4 * key + 2));
+                AnswerForAll::Granted(grants.collect::<Result<_, Error>>()?)
             }
             "busy" => match items.number::<usize>(2)? {
                 at if (1..=keys).contains(&at) => AnswerForAll::Busy(at - 1),
@@ -240,10 +202,10 @@ impl Primitive for Object {
     }
 
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
-        let (script, key) = (&self.kind.scripts.renew, self.key.as_str());
+        let (script, key) = (&self.kind.scripts.renew, self.key());
         // Many renewals are built at the same time.
-        ScriptCall::with_room(script, self.key.slot(), 6, key.len() + 90)
-            .key(key)
+        ScriptCall::with_room(script, key.slot(), 6, key.as_str().len() + 90)
+            .key(key.as_str())
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
@@ -252,14 +214,10 @@ impl Primitive for Object {
             .arg(request.token)
     }
 
-    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
-        Renewed::decode(&self.kind.scripts.renew, reply)
-    }
-
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         let kind = self.kind;
         let call = kind
-            .call(&kind.scripts.release, &self.key)
+            .call(&kind.scripts.release, self.key())
             .can_do_with(1)
             .arg(request.owner.client())
             .arg(millis(request.retention))
@@ -270,18 +228,10 @@ impl Primitive for Object {
             .maybe(request.token)
     }
 
-    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
-        ReleaseReply::decode(&self.kind.scripts.release, reply)
-    }
-
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
         let call = self.kind.call(&self.kind.scripts.withdraw, request.key);
         let call = call.arg(request.what.word()).arg(request.channel);
         Some(call.args(request.what.numbers()))
-    }
-
-    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
-        Withdrawn::decode(&self.kind.scripts.withdraw, reply)
     }
 
     fn grants_ahead(&self) -> Option<u32> {
@@ -298,10 +248,8 @@ impl Primitive for Object {
 
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
         let barging = self.kind.discipline == Discipline::Barging;
-        let Some(items) = Items::new(&self.kind.scripts.release, reply)
-            .ok()
-            .filter(|_| barging)
-        else {
+        let items = Items::new(&self.kind.scripts.release, reply).ok();
+        let Some(items) = items.filter(|_| barging) else {
             return Waiting::Unknown;
         };
         let freed = matches!(items.text(1), Ok("released")) && matches!(items.number(2), Ok(0));
@@ -321,6 +269,16 @@ impl Primitive for Object {
             _ => Waiting::Unknown,
         }
     }
+}
+
+/// Reads the grant of one name, at an index.
+fn grant(items: &Items<'_>, at: usize) -> Result<Grant, Error> {
+    Ok(Grant {
+        count: items.number(at)?,
+        abandoned: items.flag(at + 2)?,
+        lasts: items.maybe_span(at + 3)?,
+        ..Grant::new(Token::from_u64(items.number(at + 1)?))
+    })
 }
 
 /// Returns the address of a waiter of `owner` that is served in order. Its order, if it has one,

@@ -6,26 +6,35 @@ use redlatch_lua::{FAIR, REENTRANT};
 
 use super::{Kind, kind::Object};
 use crate::{
-    base::primitive::Primitive,
-    family::replies::decodes_anything,
+    base::primitive::{Identity, Primitive, Withdrawn},
+    family::replies::{decodes_anything, reads_anything},
     protocol::{name::key, waiter::Discipline},
 };
 
-static PLAIN: Kind = Kind::new("lock", "lock:1", Discipline::Barging, &["q"], &REENTRANT);
+static PLAIN: Kind = Kind {
+    label: "lock",
+    stored: "lock:1",
+    discipline: Discipline::Barging,
+    parts: &["q"],
+    scripts: &REENTRANT,
+};
 
-static FAIR_LOCK: Kind = Kind::new(
-    "fair",
-    "fair:1",
-    Discipline::Queued,
-    &["q", "l"],
-    &FAIR.exclusive,
-);
+static FAIR_LOCK: Kind = Kind {
+    label: "fair",
+    stored: "fair:1",
+    discipline: Discipline::Queued,
+    parts: &["q", "l"],
+    scripts: &FAIR.exclusive,
+};
 
 fn object(kind: &'static Kind) -> Object {
     Object {
         kind,
-        key: key("n"),
-        class: "".into(),
+        identity: Identity {
+            kind: kind.label,
+            class: "".into(),
+            key: key("n"),
+        },
     }
 }
 
@@ -39,19 +48,19 @@ fn any_reply_is_decoded_or_refused() {
         let renewed = [
             "renewed", "late", "expired", "taken", "revoked", "gone", "kind",
         ];
-        decodes_anything(&renewed, |reply| object.renewed(reply));
+        let scripts = kind.scripts;
+        decodes_anything(&renewed, |reply| object.renewed(&scripts.renew, reply));
         let released = ["released", "expired", "already", "revoked", "taken", "gone"];
         decodes_anything(&released, |reply| {
             let _ = object.waiting(reply);
-            object.released(reply)
+            object.released(&scripts.release, reply)
         });
-        decodes_anything(&["found", "struck", "kind"], |reply| {
-            object.withdrawn(reply)
-        });
-        decodes_anything(&["free", "held", "kind"], |reply| {
-            kind.inspected("n", reply)
+        let withdrawn = ["found", "struck", "kind"];
+        reads_anything(&scripts.withdraw, &withdrawn, Withdrawn::read);
+        reads_anything(&scripts.inspect, &["free", "held", "kind"], |items| {
+            kind.inspected("n", items)
         });
         let forced = ["done", "already", "gone", "kind"];
-        decodes_anything(&forced, |reply| kind.forced(reply));
+        reads_anything(&scripts.force, &forced, |items| kind.forced(items));
     }
 }

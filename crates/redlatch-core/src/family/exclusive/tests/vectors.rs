@@ -142,8 +142,8 @@ impl Player {
                 _ => self.resent = true,
             }
         } else if let Some(text) = step.get("message").and_then(Json::as_str) {
-            let own = format!("{} {}", self.object.key, self.attempt.number());
-            if text == self.object.key.as_str() || text == own {
+            let own = format!("{} {}", self.object.key(), self.attempt.number());
+            if text == self.object.key().as_str() || text == own {
                 self.waiter.on_notified();
                 self.until = None;
             }
@@ -164,7 +164,7 @@ impl Player {
         self.clock.observe(now, millis);
         match self.phase {
             Phase::Acquiring => self.answered(now),
-            Phase::Renewing => match self.object.renewed(&self.answer).unwrap() {
+            Phase::Renewing => match self.renewed() {
                 Renewed::Renewed => {
                     let trust = Trust::default();
                     self.hold.extended(trust, self.sent, self.lease, now);
@@ -174,6 +174,11 @@ impl Player {
             },
             _ => {}
         }
+    }
+
+    fn renewed(&self) -> Renewed {
+        let script = &self.object.kind.scripts.renew;
+        self.object.renewed(script, &self.answer).unwrap()
     }
 
     fn answered(&mut self, now: Moment) {
@@ -289,7 +294,8 @@ impl Player {
             self.phase = Phase::Releasing;
             self.compare_release(call, self.token, title);
         } else if let Some(outcome) = step.get("released") {
-            let reply = self.object.released(&self.answer).unwrap();
+            let script = &self.object.kind.scripts.release;
+            let reply = self.object.released(script, &self.answer).unwrap();
             assert_eq!(
                 json!(word(Released::of(reply, self.resent))),
                 *outcome,

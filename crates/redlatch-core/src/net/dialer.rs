@@ -33,7 +33,7 @@ impl Dialer {
             purpose,
             access,
             timeout,
-            redial: Redial::new(),
+            redial: Redial::default(),
             address: None,
             login: Login::default(),
         }

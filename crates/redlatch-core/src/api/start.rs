@@ -176,8 +176,7 @@ impl Client {
 
 /// Creates the environment of the code below the engine.
 fn world(config: &Config, runtime: &Arc<dyn Runtime>, numbers: &Arc<Numbers>) -> World {
-    let shutdown = watch::Sender::new(false);
-    let life = Life::new(Arc::clone(runtime), Arc::clone(numbers), shutdown);
+    let life = Life::new(Arc::clone(runtime), Arc::clone(numbers));
     World::new(
         Arc::clone(runtime),
         Arc::clone(&config.transport),

@@ -151,7 +151,13 @@ impl Error {
     /// Creates an error. For the crates of this family.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::of(kind, message.into(), None)
+        Self(Arc::new(Inner {
+            kind,
+            message: shortened(message.into()),
+            reason: None,
+            names_object: false,
+            in_doubt: false,
+        }))
     }
 
     /// Creates an error whose text includes that of `reason`. For the crates of this family.
@@ -161,21 +167,9 @@ impl Error {
         message: impl Into<String>,
         reason: impl error::Error + Send + Sync + 'static,
     ) -> Self {
-        Self::of(kind, message.into(), Some(Arc::new(reason)))
-    }
-
-    fn of(
-        kind: ErrorKind,
-        message: String,
-        reason: Option<Arc<dyn error::Error + Send + Sync>>,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            kind,
-            message: shortened(message),
-            reason,
-            names_object: false,
-            in_doubt: false,
-        }))
+        let mut error = Self::new(kind, message);
+        Arc::make_mut(&mut error.0).reason = Some(Arc::new(reason));
+        error
     }
 
     /// Names the object at the beginning of the text, unless the text begins with an object
@@ -230,10 +224,8 @@ impl Error {
     /// Creates the error for a script reply that cannot be decoded. For the crates of this family.
     #[doc(hidden)]
     pub fn bad_reply(script: &str, reply: &impl fmt::Debug) -> Self {
-        Self::new(
-            ErrorKind::Protocol,
-            format!("script {script} replied {reply:?}"),
-        )
+        let message = format!("script {script} replied {reply:?}");
+        Self::new(ErrorKind::Protocol, message)
     }
 
     /// Creates the error of a script that fails again and again on what the server keeps.
@@ -256,58 +248,46 @@ impl Error {
     /// Creates the error of a lost hold. For the crates of this family.
     #[doc(hidden)]
     pub fn lost(cause: LossCause) -> Self {
-        Self::new(
-            ErrorKind::Lost(cause),
-            format!("the hold was lost: {cause}"),
-        )
+        let message = format!("the hold was lost: {cause}");
+        Self::new(ErrorKind::Lost(cause), message)
     }
 
     pub(crate) fn refused(refusal: Refusal, error: ServerError) -> Self {
-        let (kind, message) = match refusal {
-            Refusal::WrongType => {
-                let text = error.to_string();
-                // Newer servers add where in the script it was.
-                let text = text.split(" script: ").next().unwrap_or_default();
-                (
-                    ErrorKind::WrongKind,
-                    format!(
-                        "a value of another program has its key, or that of a part of it; choose another name, or another prefix: {text}"
-                    ),
-                )
-            }
-            Refusal::Permission if rights::is_unknown_command(&error.message) => (
-                ErrorKind::Permission,
-                format!("the server does not know a command, or has renamed it: {error}"),
-            ),
-            Refusal::Permission => (ErrorKind::Permission, rights::denied(&error.to_string())),
-            Refusal::Unsupported if rights::is_without_scripts(&error.message) => (
-                ErrorKind::UnsupportedServer,
-                format!(
-                    "the server runs no Lua scripts, which redlatch needs; load the module lua into Valkey, or use another server: {error}"
-                ),
-            ),
-            Refusal::Unsupported => (
-                ErrorKind::UnsupportedServer,
-                format!(
-                    "the server refuses a command in scripts; use a server, or a kind of this service, whose scripts accept all commands of redlatch: {error}"
-                ),
-            ),
-            Refusal::Auth => (
-                ErrorKind::Auth,
-                format!("the server has not accepted user and password: {error}"),
-            ),
-            Refusal::Full => (
-                ErrorKind::ServerFull,
-                format!(
-                    "the server is out of memory: raise its maxmemory, and keep the policy noeviction: {error}"
-                ),
-            ),
-            Refusal::Other => (
-                ErrorKind::Protocol,
-                format!("the server refuses the request: {error}"),
-            ),
+        let text = error.to_string();
+        let kind = match refusal {
+            Refusal::WrongType => ErrorKind::WrongKind,
+            Refusal::Permission => ErrorKind::Permission,
+            Refusal::Unsupported => ErrorKind::UnsupportedServer,
+            Refusal::Auth => ErrorKind::Auth,
+            Refusal::Full => ErrorKind::ServerFull,
+            Refusal::Other => ErrorKind::Protocol,
         };
-        Self::with_reason(kind, message, error)
+        let why = match refusal {
+            Refusal::WrongType => {
+                "a value of another program has its key, or that of a part of it; choose another name, or another prefix"
+            }
+            Refusal::Permission if rights::is_unknown_command(&error.message) => {
+                "the server does not know a command, or has renamed it"
+            }
+            Refusal::Permission => return Self::with_reason(kind, rights::denied(&text), error),
+            Refusal::Unsupported if rights::is_without_scripts(&error.message) => {
+                "the server runs no Lua scripts, which redlatch needs; load the module lua into Valkey, or use another server"
+            }
+            Refusal::Unsupported => {
+                "the server refuses a command in scripts; use a server, or a kind of this service, whose scripts accept all commands of redlatch"
+            }
+            Refusal::Auth => "the server has not accepted user and password",
+            Refusal::Full => {
+                "the server is out of memory: raise its maxmemory, and keep the policy noeviction"
+            }
+            Refusal::Other => "the server refuses the request",
+        };
+        let text = match refusal {
+            // Newer servers add where in the script it was.
+            Refusal::WrongType => text.split(" script: ").next().unwrap_or_default(),
+            _ => &text,
+        };
+        Self::with_reason(kind, format!("{why}: {text}"), error)
     }
 
     /// Records that an earlier request than the failed one may have been executed.

@@ -33,27 +33,18 @@ struct Words<'a> {
 impl<'a> Words<'a> {
     fn of(text: &'a str) -> Self {
         let (mut first, mut len) = ([""; FIRST], 0);
-        let mut begin = 0;
-        for (at, _) in text.bytes().enumerate().filter(|&(_, byte)| byte == b' ') {
-            first[len] = text.get(begin..at).unwrap_or_default();
-            (begin, len) = (at + 1, len + 1);
-            if len == FIRST {
-                break;
-            }
+        for (place, word) in first.iter_mut().zip(text.split(' ')) {
+            *place = word;
+            len += 1;
         }
-        let rest = text.get(begin..).unwrap_or_default();
-        if len < FIRST {
-            first[len] = rest;
-            return Self {
-                first,
-                rest: None,
-                len: len + 1,
-            };
-        }
+        // Without further words, this is behind the end of the text.
+        let begin: usize = first.iter().map(|word| word.len() + 1).sum();
+        let rest = text.get(begin..);
+        let more = rest.map_or(0, |rest| rest.split(' ').count());
         Self {
             first,
-            rest: Some(rest),
-            len: len + rest.split(' ').count(),
+            rest,
+            len: len + more,
         }
     }
 
@@ -189,19 +180,16 @@ pub(crate) struct ReportedGrant<'a> {
 /// Returns the grants that the reply of a release reports: `granted`, the attempt and the notice
 /// for each of them. The reply to a repeated release has `holds` and the attempt instead.
 pub(crate) fn reported_grants(reply: &Value) -> impl Iterator<Item = ReportedGrant<'_>> {
-    let mut text = reply.as_str().map(|text| text.split(' '));
-    let mut list = reply.as_array().unwrap_or_default().iter();
-    let mut words = iter::from_fn(move || match &mut text {
-        Some(words) => words.next(),
-        None => list.next().map(|item| item.as_str().unwrap_or_default()),
-    });
+    let text = reply.as_str().into_iter().flat_map(|text| text.split(' '));
+    let list = reply.as_array().into_iter().flatten();
+    let list = list.map(|item| item.as_str().unwrap_or_default());
+    let mut words = text.chain(list);
     iter::from_fn(move || {
         let word = words.find(|&word| word == "granted" || word == "holds")?;
         let attempt = words.next()?;
-        let notice = if word == "granted" {
-            Notice::parse(words.next()?)
-        } else {
-            None
+        let notice = match word {
+            "granted" => Notice::parse(words.next()?),
+            _ => None,
         };
         Some(ReportedGrant { attempt, notice })
     })

@@ -3,19 +3,19 @@
 use std::{
     any::Any,
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     process,
-    sync::{Arc, OnceLock, atomic::Ordering},
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::{
     Error, ErrorKind,
-    base::{observe, owner::Numbers, sync::AtomicUsize},
+    base::{observe, owner::Numbers, sync::Watch},
     runtime::{BoxFuture, Runtime},
 };
 
@@ -31,9 +31,7 @@ pub(crate) struct Life {
     /// Closes the client if its runtime ends or one of its tasks panics.
     on_end: OnceLock<OnEnd>,
     /// Background tasks that have not ended.
-    tasks: AtomicUsize,
-    /// Notified when the last background task has ended.
-    idle: Notify,
+    tasks: Watch<usize>,
 }
 
 type OnEnd = Box<dyn Fn(&End) + Send + Sync>;
@@ -48,20 +46,15 @@ pub(crate) enum End {
 }
 
 impl Life {
-    pub(crate) fn new(
-        runtime: Arc<dyn Runtime>,
-        numbers: Arc<Numbers>,
-        shutdown: watch::Sender<bool>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(runtime: Arc<dyn Runtime>, numbers: Arc<Numbers>) -> Arc<Self> {
         Arc::new(Self {
             runtime,
             process: process::id(),
             numbers,
             end: OnceLock::new(),
-            shutdown,
+            shutdown: watch::Sender::new(false),
             on_end: OnceLock::new(),
-            tasks: AtomicUsize::new(0),
-            idle: Notify::new(),
+            tasks: Watch::new(0),
         })
     }
 
@@ -81,7 +74,10 @@ impl Life {
         name: &'static str,
         future: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.tasks.fetch_add(1, Ordering::Relaxed);
+        self.tasks.change(|tasks| {
+            *tasks += 1;
+            false
+        });
         let task = Task {
             name,
             life: Arc::clone(self),
@@ -92,14 +88,10 @@ impl Life {
 
     /// Returns when no background task is left.
     pub(crate) async fn idle(&self) {
-        loop {
-            let mut idle = std::pin::pin!(self.idle.notified());
-            idle.as_mut().enable();
-            if self.tasks.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            idle.await;
-        }
+        self.tasks
+            .watch()
+            .find(|&tasks| (tasks == 0).then_some(()))
+            .await;
     }
 
     /// Resolves when all background work has to end.
@@ -158,11 +150,14 @@ impl Life {
     /// Resolves when it is polled in a process other than the one that created the client. Nothing
     /// else may ever wake the caller there. The first poll does not check, since callers check
     /// before they begin to wait.
-    pub(crate) const fn forked(&self) -> Forked<'_> {
-        Forked {
-            life: self,
-            polled: false,
-        }
+    pub(crate) fn forked(&self) -> impl Future<Output = ()> + Send {
+        let mut polled = false;
+        poll_fn(move |_| {
+            if std::mem::replace(&mut polled, true) && self.is_forked() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
     }
 
     /// Fails in a process other than the one that created the client. Costs one `getpid`.
@@ -220,24 +215,6 @@ impl fmt::Display for End {
     }
 }
 
-/// See [`Life::forked`].
-#[derive(Debug)]
-pub(crate) struct Forked<'a> {
-    life: &'a Life,
-    polled: bool,
-}
-
-impl Future for Forked<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.polled, true) && self.life.is_forked() {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    }
-}
-
 /// A background task that reports its end.
 struct Task {
     name: &'static str,
@@ -286,9 +263,10 @@ impl Drop for Task {
             self.life.end(End::Runtime);
         }
         self.future = None;
-        if self.life.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.life.idle.notify_waiters();
-        }
+        self.life.tasks.change(|tasks| {
+            *tasks -= 1;
+            *tasks == 0
+        });
     }
 }
 

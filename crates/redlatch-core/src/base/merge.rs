@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use redlatch_lua::List;
 
 use super::script::{Script, ScriptCall};
-use crate::runtime::{Command, Reply, ServerError, Strings, Value};
+use crate::runtime::{Command, Reply, ServerError, Value};
 
 /// One call that stands for several.
 #[derive(Debug)]
@@ -21,10 +21,10 @@ pub(crate) struct MergedCall {
     dated: bool,
     act_before: u64,
     /// The shared arguments.
-    header: Strings,
+    header: Command,
     calls: usize,
-    keys: Strings,
-    own: Strings,
+    keys: Command,
+    own: Command,
 }
 
 /// Whether the calls that merge must share a slot.
@@ -89,7 +89,7 @@ impl MergedCall {
     pub(crate) fn of(part: &Part<'_>) -> Self {
         let list = part.list;
         let (keys, own) = (list.most * list.keys, list.most * list.own);
-        let mut header = Strings::with_capacity(list.shared, 64);
+        let mut header = Command::with_capacity(list.shared, 64);
         part.header().for_each(|item| header.push(item));
         let mut merged = Self {
             script: part.call.script(),
@@ -99,8 +99,8 @@ impl MergedCall {
             act_before: u64::MAX,
             calls: 0,
             header,
-            keys: Strings::with_capacity(keys, keys * 32),
-            own: Strings::with_capacity(own, own * 16),
+            keys: Command::with_capacity(keys, keys * 32),
+            own: Command::with_capacity(own, own * 16),
         };
         merged.push(part);
         merged
@@ -113,7 +113,7 @@ impl MergedCall {
             && part.call.script().name == self.script.name
             && part.slot == self.slot
             && part.call.is_dated() == self.dated
-            && part.header().eq(self.header.iter());
+            && part.header().eq(self.header.args());
         if fits {
             self.push(part);
         }
@@ -140,7 +140,7 @@ impl MergedCall {
 
     /// Returns the first key of each call.
     pub(crate) fn first_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().step_by(self.list.keys.max(1))
+        self.keys.args().step_by(self.list.keys.max(1))
     }
 
     /// Returns the script.
@@ -169,11 +169,11 @@ impl MergedCall {
         command.push(verb);
         command.push(script);
         command.write(self.keys.len());
-        self.keys.iter().for_each(|key| command.push(key));
+        self.keys.args().for_each(|key| command.push(key));
         if self.dated {
             command.write(self.act_before);
         }
-        let args = self.header.iter().chain(self.own.iter());
+        let args = self.header.args().chain(self.own.args());
         args.for_each(|arg| command.push(arg));
         command
     }

@@ -12,13 +12,18 @@ use tracing::{Span, field};
 use crate::{
     Error,
     base::primitive::{Identity, Primitive, Token, Watched},
-    protocol::{
-        hold::LossCause,
-        outage::{Over, Trouble},
-        server_clock::whole_millis,
-    },
+    protocol::{hold::LossCause, outage::Failures, server_clock::whole_millis},
     runtime::Address,
 };
+
+pub(crate) use self::meter::describe;
+
+/// Emits an event of the family: its level, its name, its fields and its text.
+macro_rules! event {
+    ($level:ident: $name:literal, $($rest:tt)+) => {
+        tracing::$level!(target: "redlatch", event = $name, $($rest)+)
+    };
+}
 
 /// The labels of all metrics of one kind of object.
 #[derive(Clone, Debug)]
@@ -51,11 +56,6 @@ pub(crate) fn wait_span(primitive: &dyn Primitive, owner: &impl fmt::Display) ->
 /// Records in a wait span who holds the name.
 pub(crate) fn blocked(span: &Span, holder: &str) {
     span.record("blocked_by", holder);
-}
-
-/// Describes all metrics to the recorder of this program.
-pub(crate) fn describe() {
-    meter::describe();
 }
 
 /// An acquisition that waits, for as long as this lives.
@@ -99,11 +99,10 @@ pub(crate) fn long_wait(
     (of, note): (Option<Described<'_>>, Option<String>),
     waited: Duration,
 ) {
-    tracing::info!(
-        target: "redlatch", event = "long_wait", kind = labels.kind, class = &*labels.class, %name, holder,
-        application = of.map(|of| of.application), host = of.map(|of| of.host), pid = of.map(|of| of.pid),
-        note, seconds = waited.as_secs_f64(), "waiting for a name that another client holds"
-    );
+    event!(info: "long_wait", kind = labels.kind, class = &*labels.class, %name, holder,
+        application = of.map(|of| of.application), host = of.map(|of| of.host),
+        pid = of.map(|of| of.pid), note, seconds = waited.as_secs_f64(),
+        "waiting for a name that another client holds");
 }
 
 /// The description of a client, for an event.
@@ -206,10 +205,8 @@ pub(crate) fn lost(
     token: &impl fmt::Display,
     cause: LossCause,
 ) {
-    tracing::warn!(
-        target: "redlatch", event = "lost", kind = labels.kind, class = &*labels.class, %name, %owner, %token,
-        cause = cause.as_str(), "a hold was lost"
-    );
+    event!(warn: "lost", kind = labels.kind, class = &*labels.class, %name, %owner, %token,
+        cause = cause.as_str(), "a hold was lost");
     meter::count_with("redlatch_lost_total", labels, "cause", cause.as_str());
 }
 
@@ -237,19 +234,15 @@ pub struct RunEnded<'a> {
 /// Records the end of a run of a job.
 pub(crate) fn run_ended(run: &RunEnded<'_>) {
     let labels = Labels::of(run.primitive);
-    let (name, slot, token, attempt) = (run.primitive.name(), run.slot, run.token, run.attempt);
-    let (outcome, why) = (run.outcome, run.why);
+    let (kind, class, name) = (labels.kind, &*labels.class, run.primitive.name());
+    let (slot, token, attempt, outcome) = (run.slot, run.token, run.attempt, run.outcome);
     let seconds = run.ran.as_secs_f64();
     if run.done {
-        tracing::info!(
-            target: "redlatch", event = "run_ended", kind = labels.kind, class = &*labels.class, %name, slot, %token,
-            attempt, outcome, seconds, "a job is done"
-        );
+        event!(info: "run_ended", kind, class, %name, slot, %token, attempt, outcome, seconds,
+            "a job is done");
     } else {
-        tracing::warn!(
-            target: "redlatch", event = "run_ended", kind = labels.kind, class = &*labels.class, %name, slot, %token,
-            attempt, outcome, why, seconds, "a run of a job has not succeeded"
-        );
+        event!(warn: "run_ended", kind, class, %name, slot, %token, attempt, outcome,
+            why = run.why, seconds, "a run of a job has not succeeded");
     }
     meter::count_with("redlatch_runs_total", &labels, "outcome", outcome);
     meter::record("redlatch_run_seconds", &labels, seconds);
@@ -272,9 +265,8 @@ pub(crate) fn hold_renewed(span: &Span, remaining: Duration) {
 
 /// Records a renewal without a clear answer.
 pub(crate) fn renewal_failed(labels: &Labels, name: &str, why: &impl fmt::Display) {
-    tracing::debug!(
-        target: "redlatch", event = "renewal_failed", kind = labels.kind, %name, %why, "a renewal had no clear answer"
-    );
+    event!(debug: "renewal_failed", kind = labels.kind, %name, %why,
+        "a renewal had no clear answer");
     meter::count("redlatch_failed_renewals_total", labels);
 }
 
@@ -286,27 +278,21 @@ pub(crate) fn undone(labels: &Labels) {
 /// Warns that the server refuses a release or undo, which is tried again. The caller reports this
 /// once until the server accepts one.
 pub(crate) fn release_refused(labels: &Labels, name: &str, why: &impl fmt::Display) {
-    tracing::warn!(
-        target: "redlatch", event = "release_refused", kind = labels.kind, %name, %why,
-        "the server refuses a release; it is tried again until the lease has ended"
-    );
+    event!(warn: "release_refused", kind = labels.kind, %name, %why,
+        "the server refuses a release; it is tried again until the lease has ended");
 }
 
 /// Warns that the server refuses messages to others that a name is free. The caller reports this
 /// once for each client.
 pub(crate) fn message_refused(labels: &Labels, name: &str, why: &str) {
-    tracing::warn!(
-        target: "redlatch", event = "message_refused", kind = labels.kind, %name, %why,
-        "the server refuses messages that a name is free; those who wait for it find out later"
-    );
+    event!(warn: "message_refused", kind = labels.kind, %name, %why,
+        "the server refuses messages that a name is free; those who wait for it find out later");
 }
 
 /// Records that a release or undo was given up. The lease ends the hold.
 pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Display) {
-    tracing::warn!(
-        target: "redlatch", event = "release_given_up", kind = labels.kind, %name, %why,
-        "a release was not confirmed; the lease ends what is left"
-    );
+    event!(warn: "release_given_up", kind = labels.kind, %name, %why,
+        "a release was not confirmed; the lease ends what is left");
     meter::count("redlatch_releases_given_up_total", labels);
 }
 
@@ -317,10 +303,8 @@ pub(crate) fn fenced(
     token: &impl fmt::Display,
     mark: &impl fmt::Display,
 ) {
-    tracing::warn!(
-        target: "redlatch", event = "fenced", kind = labels.kind, class = &*labels.class, name = %key, %token, %mark,
-        "a write with an outdated token was refused"
-    );
+    event!(warn: "fenced", kind = labels.kind, class = &*labels.class, name = %key, %token, %mark,
+        "a write with an outdated token was refused");
     meter::count("redlatch_fenced_total", labels);
 }
 
@@ -345,37 +329,25 @@ pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event
     let kind = labels.kind;
     let class = &*labels.class;
     match event {
-        TermEvent::Began => tracing::info!(
-            target: "redlatch", event = "term", kind, class, %name, %token, "a term has begun"
-        ),
-        TermEvent::Lost(cause) => tracing::warn!(
-            target: "redlatch", event = "term_lost", kind, class, %name, %token, cause = cause.as_str(),
-            "a term was lost, and its work was dropped"
-        ),
-        TermEvent::Resigned => tracing::info!(
-            target: "redlatch", event = "resigned", kind, class, %name, %token,
-            "a leader has resigned, and ends its candidacy"
-        ),
+        TermEvent::Began => event!(info: "term", kind, class, %name, %token, "a term has begun"),
+        TermEvent::Lost(cause) => event!(warn: "term_lost", kind, class, %name, %token,
+            cause = cause.as_str(), "a term was lost, and its work was dropped"),
+        TermEvent::Resigned => event!(info: "resigned", kind, class, %name, %token,
+            "a leader has resigned, and ends its candidacy"),
         TermEvent::WorkFailed(error) => {
-            tracing::warn!(
-                target: "redlatch", event = "work_failed", kind, class, %name, %token, %error,
-                "the work of a leader has failed"
-            );
+            event!(warn: "work_failed", kind, class, %name, %token, %error,
+                "the work of a leader has failed");
             meter::count("redlatch_failed_work_total", labels);
         }
-        TermEvent::NotAnnounced(error) => tracing::warn!(
-            target: "redlatch", event = "not_announced", kind, class, %name, %token, %error,
-            "observers do not learn the value of the leader"
-        ),
+        TermEvent::NotAnnounced(error) => event!(warn: "not_announced", kind, class, %name, %token,
+            %error, "observers do not learn the value of the leader"),
     }
 }
 
 /// Warns of a long wait for a name that the same task has acquired with another owner.
 pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
-    tracing::warn!(
-        target: "redlatch", event = "waits_for_itself", kind = labels.kind, %name, holder,
-        "a task waits for a name that the task itself has acquired; if the task still has the guard, pass its owner"
-    );
+    event!(warn: "waits_for_itself", kind = labels.kind, %name, holder,
+        "a task waits for a name that the task itself has acquired; if the task still has the guard, pass its owner");
 }
 
 /// Records that a connection ended or could not be made. `uses` says what it is for. Only some of a
@@ -384,109 +356,92 @@ pub(crate) fn disconnected(
     address: &Address,
     uses: &'static str,
     error: &Error,
-    trouble: Option<Trouble>,
+    failures: Option<Failures>,
 ) {
     meter::count_bare("redlatch_reconnects_total");
-    let Some(trouble) = trouble else {
-        return;
-    };
-    match trouble {
-        Trouble::Begins => {
-            tracing::warn!(target: "redlatch", event = "disconnected", %address, connection = uses, %error, "not connected");
+    match failures {
+        None => {}
+        Some(Failures { tries: 1, .. }) => {
+            event!(warn: "disconnected", %address, connection = uses, %error, "not connected");
         }
-        Trouble::Lasts { tries, span } => {
-            tracing::warn!(
-                target: "redlatch", event = "disconnected", %address, connection = uses, %error, tries,
-                "not connected for {span:.1?}, {tries} tries"
-            );
+        Some(Failures { tries, span }) => {
+            event!(warn: "disconnected", %address, connection = uses, %error, tries,
+                "not connected for {span:.1?}, {tries} tries");
         }
     }
 }
 
 /// Warns of a server in charge that did not answer when the client connected.
 pub(crate) fn unreachable(address: &Address) {
-    tracing::warn!(
-        target: "redlatch", event = "unreachable", %address,
-        "a server in charge does not answer; calls for its names wait and fail until it does"
-    );
+    event!(warn: "unreachable", %address,
+        "a server in charge does not answer; calls for its names wait and fail until it does");
 }
 
 /// Warns of slots that no server is in charge of.
 pub(crate) fn unserved(slots: &str) {
-    tracing::warn!(
-        target: "redlatch", event = "unserved", slots,
-        "no server is in charge of these slots of the cluster; calls for their names fail"
-    );
+    event!(warn: "unserved", slots,
+        "no server is in charge of these slots of the cluster; calls for their names fail");
 }
 
 /// Warns of a right without which other users' waiters hear nothing of this client.
 pub(crate) fn lacks_shard_right(right: &str) {
-    tracing::warn!(
-        target: "redlatch", event = "missing_right", right,
-        "wakes go over the whole cluster; users that share names need this right all together or none of them"
-    );
+    event!(warn: "missing_right", right,
+        "wakes go over the whole cluster; users that share names need this right all together or none of them");
 }
 
 /// Warns of parameters of an address that have no effect. Their values may be secret.
 pub(crate) fn unknown_parameters(names: &[String]) {
     let parameters = names.join(", ");
-    tracing::warn!(
-        target: "redlatch", event = "unknown_parameters", parameters,
-        "the address has parameters that redlatch does not know; they have no effect"
-    );
+    event!(warn: "unknown_parameters", parameters,
+        "the address has parameters that redlatch does not know; they have no effect");
 }
 
 /// Records that a connection was made. `uses` says what it is for.
-pub(crate) fn connected(address: &Address, uses: &'static str, over: Option<Over>) {
+pub(crate) fn connected(address: &Address, uses: &'static str, over: Option<Failures>) {
     match over {
-        Some(Over { tries, span }) => tracing::info!(
-            target: "redlatch", event = "connected", %address, connection = uses, tries,
-            "connected again after {span:.1?}, {tries} tries"
-        ),
-        None => {
-            tracing::info!(target: "redlatch", event = "connected", %address, connection = uses, "connected");
+        Some(Failures { tries, span }) => {
+            event!(info: "connected", %address, connection = uses, tries,
+                "connected again after {span:.1?}, {tries} tries");
         }
+        None => event!(info: "connected", %address, connection = uses, "connected"),
     }
 }
 
 /// Warns that a server does not report changes of keys, although the client asks for them.
 pub(crate) fn unwatched(address: &Address, error: &Error) {
-    tracing::warn!(
-        target: "redlatch", event = "unwatched", %address, %error,
-        "the server does not report changes of the keys of holds"
-    );
+    event!(warn: "unwatched", %address, %error,
+        "the server does not report changes of the keys of holds");
 }
 
 /// Warns that the server refuses changed credentials on a connection, which stays open.
 pub(crate) fn login_refused(address: &Address, error: &Error) {
-    tracing::warn!(
-        target: "redlatch", event = "login_refused", %address, %error,
-        "the server refuses the new credentials; connections stay open with the old ones"
-    );
+    event!(warn: "login_refused", %address, %error,
+        "the server refuses the new credentials; connections stay open with the old ones");
 }
 
 /// Warns that the provider of credentials has failed. The caller reports this once until the
 /// provider answers.
 pub(crate) fn provider_failed(error: &Error) {
-    tracing::warn!(target: "redlatch", event = "provider_failed", %error, "no new credentials; asking again");
+    event!(warn: "provider_failed", %error, "no new credentials; asking again");
 }
 
 /// Records that a background task has panicked. The client closes.
 pub(crate) fn panicked(task: &'static str, message: &str) {
-    tracing::error!(target: "redlatch", event = "panicked", task, message, "a background task has panicked; the client closes");
+    event!(error: "panicked", task, message, "a background task has panicked; the client closes");
     meter::count_bare("redlatch_panicked_tasks_total");
 }
 
 /// Records that the tokio runtime of a client has ended. The client closes.
 pub(crate) fn runtime_ended() {
-    tracing::info!(target: "redlatch", event = "runtime_ended", "the tokio runtime of this client has ended; the client is closed");
+    event!(info: "runtime_ended",
+        "the tokio runtime of this client has ended; the client is closed");
 }
 
 /// Records that the set of masters has changed.
 pub(crate) fn in_charge(masters: &[Address]) {
     let masters: Vec<_> = masters.iter().map(ToString::to_string).collect();
     let masters = masters.join(" ");
-    tracing::info!(target: "redlatch", event = "topology", masters, "who is in charge has changed");
+    event!(info: "topology", masters, "who is in charge has changed");
 }
 
 /// Records a new estimate of the difference between the servers' clocks: a greater one than before,
@@ -498,14 +453,12 @@ pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
         tracing::debug!(target: "redlatch", difference, allowance, "the clocks of two servers differ");
         return;
     }
-    tracing::warn!(
-        target: "redlatch", event = "clocks", difference, allowance,
+    event!(warn: "clocks", difference, allowance,
         "the clocks of two servers differ by more than half of what is allowed for; a hold that was renewed by the one may end too early on the other: \
-         set the clocks, or raise server_clock_allowance"
-    );
+         set the clocks, or raise server_clock_allowance");
 }
 
 /// Records that a sentinel reports a new master of `service`.
 pub(crate) fn switched(service: &str) {
-    tracing::info!(target: "redlatch", event = "switch", service, "a sentinel says that the master has changed");
+    event!(info: "switch", service, "a sentinel says that the master has changed");
 }

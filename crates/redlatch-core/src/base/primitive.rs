@@ -295,9 +295,8 @@ impl Withdrawn {
     pub fn read(items: &Items<'_>) -> Result<Self, Error> {
         Ok(match items.text(1)? {
             "found" => {
-                let numbers: Result<_, Error> =
-                    (2..items.len()).map(|at| items.number(at)).collect();
-                Self::Found(numbers?)
+                let numbers = (2..items.len()).map(|at| items.number(at));
+                Self::Found(numbers.collect::<Result<_, _>>()?)
             }
             "struck" => Self::Struck,
             "kind" => Self::OtherKind,
@@ -540,6 +539,11 @@ impl Force {
 /// Pass it to the resource that the lock protects. The resource must reject a token lower than the
 /// highest it has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
 pub struct Token(u64);
 
 impl Token {
@@ -586,21 +590,6 @@ impl From<Token> for i64 {
     fn from(token: Token) -> Self {
         // Tokens are below 2^53.
         Self::try_from(token.0).unwrap_or(Self::MAX)
-    }
-}
-
-/// A token is a number in what serde writes and reads.
-#[cfg(feature = "serde")]
-impl serde::Serialize for Token {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for Token {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        u64::deserialize(deserializer).map(Self)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
         remains::Effect,
         server_clock::whole_millis,
     },
-    runtime::{Command, Outcome, ServerError, Strings, Value},
+    runtime::{Command, Outcome, ServerError, Value},
 };
 
 /// Keeps a script that is made at run time, for as long as the process lives.
@@ -34,7 +34,7 @@ pub struct ScriptCall {
     script: &'static Script,
     slot: u16,
     /// All keys, followed by all arguments.
-    items: Strings,
+    items: Command,
     keys: usize,
     /// The number of keys that it requires; the others are optional.
     needed: Option<usize>,
@@ -64,7 +64,7 @@ impl ScriptCall {
         Self {
             script,
             slot,
-            items: Strings::with_capacity(items, bytes),
+            items: Command::with_capacity(items, bytes),
             keys: 0,
             needed: None,
             dated: false,
@@ -150,12 +150,12 @@ impl ScriptCall {
 
     /// Returns all keys.
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.items.iter().take(self.keys)
+        self.items.args().take(self.keys)
     }
 
     /// Returns all arguments but `act_before`.
     pub(super) fn all_args(&self) -> impl Iterator<Item = &[u8]> {
-        self.items.iter().skip(self.keys)
+        self.items.args().skip(self.keys)
     }
 
     pub(super) const fn is_dated(&self) -> bool {
@@ -165,8 +165,8 @@ impl ScriptCall {
     /// Returns the call without its optional keys, if it has any.
     pub(crate) fn bare(&self) -> Option<Self> {
         let needed = self.needed.filter(|&needed| needed < self.keys)?;
-        let mut items = Strings::with_capacity(self.items.len(), self.items.payload_len());
-        let (keys, args) = (self.items.iter(), self.items.iter());
+        let mut items = Command::with_capacity(self.items.len(), self.items.payload_len());
+        let (keys, args) = (self.items.args(), self.items.args());
         let kept = keys.take(needed).chain(args.skip(self.keys));
         kept.for_each(|item| items.push(item));
         Some(Self {
@@ -205,16 +205,13 @@ impl ScriptCall {
         command.push(verb);
         command.push(script);
         command.write(self.keys);
-        let mut items = self.items.iter();
-        for key in items.by_ref().take(self.keys) {
-            command.push(key);
-        }
+        let mut items = self.items.args();
+        let keys = items.by_ref().take(self.keys);
+        keys.for_each(|key| command.push(key));
         if self.dated {
             command.write(act_before);
         }
-        for arg in items {
-            command.push(arg);
-        }
+        items.for_each(|arg| command.push(arg));
         command
     }
 }
@@ -258,26 +255,30 @@ pub enum Failure {
 impl CallOutcome {
     /// Classifies the outcome that a connection reports.
     pub(crate) fn of(outcome: Outcome) -> Self {
-        let failure = match outcome {
+        Self::Failed(match outcome {
             Outcome::Replied(Ok(value)) => return Self::Replied(value),
-            Outcome::Replied(Err(error)) => match classify(&error.code, &error.message) {
-                Class::NoScript => Failure::Unknown("the server lost the script twice".to_owned()),
-                Class::Redirect(redirect) => Failure::Redirected(redirect),
-                Class::Retry(obstacle) => Failure::Refused(obstacle, error),
-                Class::Unknown => Failure::Strange(error),
-                Class::Fatal(refusal) => Failure::Fatal(crate::Error::refused(refusal, error)),
-                Class::Halted(refusal) => {
-                    Failure::Halted(refusal, crate::Error::refused(refusal, error).in_doubt())
-                }
-            },
+            Outcome::Replied(Err(error)) => Failure::of_reply(error),
             Outcome::NotSent(why) => Failure::NotSent(why),
             Outcome::Unknown(why) => Failure::Unknown(why),
-        };
-        Self::Failed(failure)
+        })
     }
 }
 
 impl Failure {
+    /// Classifies an error reply.
+    pub(crate) fn of_reply(error: ServerError) -> Self {
+        match classify(&error.code, &error.message) {
+            Class::NoScript => Self::Unknown("the server lost the script twice".to_owned()),
+            Class::Redirect(redirect) => Self::Redirected(redirect),
+            Class::Retry(obstacle) => Self::Refused(obstacle, error),
+            Class::Unknown => Self::Strange(error),
+            Class::Fatal(refusal) => Self::Fatal(crate::Error::refused(refusal, error)),
+            Class::Halted(refusal) => {
+                Self::Halted(refusal, crate::Error::refused(refusal, error).in_doubt())
+            }
+        }
+    }
+
     /// Returns what is certain about the script.
     pub(crate) const fn effect(&self) -> Effect {
         match self {
@@ -334,5 +335,32 @@ mod tests {
         let bare = ["EVALSHA", digest, "1", "k", "9", "", "7", "z", ""];
         assert_eq!(call.bare().unwrap().evalsha(9).words(), bare);
         assert!(call.bare().unwrap().bare().is_none());
+    }
+
+    /// The effect, and the error that the server replies.
+    const ANSWERS: &str = "
+    Stopped(WrongType) WRONGTYPE Operation against a key
+    Nothing NOPERM no permissions to run the 'evalsha' command
+    Stopped(Permission) NOPERM no permissions to run the 'hset' command script: 1f, on @user_script:9.
+    Nothing OOM command not allowed
+    Nothing MISCONF
+    Nothing NOREPLICAS
+    Nothing READONLY
+    Nothing LOADING
+    Nothing MOVED 1 127.0.0.1:7000
+    Nothing NOAUTH
+    Nothing CLOCK
+    Unknown ERR user_script:3: attempt to compare nil with number
+    Unknown ERR something new
+    Unknown STRANGE
+";
+
+    #[test]
+    fn every_answer_has_an_effect() {
+        for row in ANSWERS.trim().lines() {
+            let (effect, reply) = row.trim().split_once(' ').unwrap();
+            let failure = Failure::of_reply(ServerError::parse(reply));
+            assert_eq!(format!("{:?}", failure.effect()), effect, "{reply}");
+        }
     }
 }

@@ -5,12 +5,7 @@ pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicUsize},
 };
-use std::{
-    fmt,
-    future::{Future, poll_fn},
-    pin::pin,
-    task::Poll,
-};
+use std::{fmt, future::poll_fn, pin::pin, task::Poll};
 
 #[cfg(all(test, shuttle))]
 pub(crate) use shuttle::sync::{
@@ -79,14 +74,12 @@ impl<T> Watch<T> {
     }
 
     /// Sets the value.
-    pub(crate) fn set(&self, value: T) {
-        let before = {
-            let mut state = lock(&self.state);
-            state.version += 1;
-            std::mem::replace(&mut state.value, value)
-        };
-        self.changed.notify_waiters();
-        drop(before);
+    pub(crate) fn set(&self, mut value: T) {
+        // The old value is dropped behind the lock.
+        self.change(|old| {
+            std::mem::swap(old, &mut value);
+            true
+        });
     }
 
     /// Changes the value. Wakes no task if `change` returns `false`.
@@ -132,19 +125,16 @@ impl<T> Watcher<'_, T> {
         self.until(|state| find(&state.value)).await
     }
 
-    fn until<R>(&self, find: impl Fn(&State<T>) -> Option<R>) -> impl Future<Output = R> {
-        let watch = self.watch;
-        async move {
-            loop {
-                let mut changed = pin!(watch.changed.notified());
-                // From here on, no change is missed.
-                changed.as_mut().enable();
-                let found = find(&lock(&watch.state));
-                if let Some(found) = found {
-                    return found;
-                }
-                changed.await;
+    async fn until<R>(&self, find: impl Fn(&State<T>) -> Option<R>) -> R {
+        loop {
+            let mut changed = pin!(self.watch.changed.notified());
+            // From here on, no change is missed.
+            changed.as_mut().enable();
+            let found = find(&lock(&self.watch.state));
+            if let Some(found) = found {
+                return found;
             }
+            changed.await;
         }
     }
 }

@@ -171,7 +171,7 @@ impl Watchdog {
     ) {
         let (id, random, hold) = (hold.id, self.runtime.random(), Arc::downgrade(hold));
         let table = &mut self.plan().table;
-        table.renewed(id, renewal, hold, lease, sent, random);
+        table.answered(id, renewal, hold, Some(lease), sent, random);
     }
 
     /// Records that the renewal of `hold` had no clear answer, and schedules the next one sooner.
@@ -179,7 +179,7 @@ impl Watchdog {
         let (now, random) = (self.runtime.now(), self.runtime.random());
         let (id, hold) = (hold.id, Arc::downgrade(hold));
         let table = &mut self.plan().table;
-        table.failed(id, renewal, hold, now, random);
+        table.answered(id, renewal, hold, None, now, random);
     }
 
     /// Returns the number of holds in the table.

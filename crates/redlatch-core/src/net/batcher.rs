@@ -22,15 +22,11 @@ use crate::{
     base::{
         items::server_millis,
         merge::{MergedCall, Part, Slots},
-        script::ScriptCall,
+        script::{Failure, ScriptCall},
         sync::{AtomicBool, Mutex, lock, yield_once},
         timeouts,
     },
-    protocol::{
-        classify::{classify, refuses_all},
-        remains::Effect,
-        time::Moment,
-    },
+    protocol::{classify::refuses_all, remains::Effect, time::Moment},
     runtime::{Command, Conn, Outcome},
 };
 
@@ -212,7 +208,7 @@ impl Batcher {
                 if error.code == "CROSSSLOT" {
                     self.by_slot.store(true, Relaxed);
                 }
-                classify(&error.code, &error.message).effect()
+                Failure::of_reply(error).effect()
             }
             failed => return vec![Ok(failed); merged.len()],
         };

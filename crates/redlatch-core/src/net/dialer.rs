@@ -29,7 +29,7 @@ impl Dialer {
             purpose,
             access,
             timeout,
-            redial: Redial::new(),
+            redial: Redial::default(),
         }
     }
 

@@ -57,7 +57,7 @@ impl Backoff {
     /// # assert!(matches!(poll, WaitStrategy::Poll(_)));
     /// ```
     pub const fn constant(delay: Duration) -> Self {
-        let delay = at_least_a_ms(delay);
+        let delay = longer(delay, LEAST);
         Self {
             initial: delay,
             max: delay,
@@ -80,17 +80,12 @@ impl Backoff {
     /// # assert_eq!(backoff, backoff.factor(2.0));
     /// ```
     pub const fn exponential(initial: Duration, max: Duration) -> Self {
-        let initial = at_least_a_ms(initial);
+        let backoff = Self::constant(initial);
         Self {
-            initial,
-            max: if max.as_nanos() < initial.as_nanos() {
-                initial
-            } else {
-                max
-            },
+            max: longer(backoff.initial, max),
             factor: 2000,
             jitter: Jitter::Equal,
-            max_attempts: None,
+            ..backoff
         }
     }
 
@@ -108,11 +103,8 @@ impl Backoff {
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         let thousandths = (factor * 1000.0).clamp(1000.0, 100_000.0);
-        self.factor = if thousandths.is_nan() {
-            1000
-        } else {
-            thousandths.round() as u32
-        };
+        // NaN becomes 0 as a whole number.
+        self.factor = (thousandths.round() as u32).max(1000);
         self
     }
 
@@ -164,7 +156,7 @@ impl Backoff {
         match self.jitter {
             Jitter::None => whole,
             Jitter::Equal => whole / 2 + (whole / 2).mul_f64(unit(random)),
-            Jitter::Full => at_least_a_ms(whole.mul_f64(unit(random))),
+            Jitter::Full => longer(whole.mul_f64(unit(random)), LEAST),
         }
     }
 
@@ -180,12 +172,14 @@ impl Backoff {
     }
 }
 
-const fn at_least_a_ms(delay: Duration) -> Duration {
-    let least = Duration::from_millis(1);
-    if delay.as_nanos() < least.as_nanos() {
-        least
+/// The shortest pause.
+const LEAST: Duration = Duration::from_millis(1);
+
+const fn longer(one: Duration, other: Duration) -> Duration {
+    if one.as_nanos() < other.as_nanos() {
+        other
     } else {
-        delay
+        one
     }
 }
 

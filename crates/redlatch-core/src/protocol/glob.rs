@@ -45,11 +45,8 @@ fn set(pattern: &[char], mut p: usize, c: char) -> Option<usize> {
             p += 1;
             found |= pattern[p] == c;
         } else if p + 2 < pattern.len() && pattern[p + 1] == '-' {
-            let (low, high) = (
-                pattern[p].min(pattern[p + 2]),
-                pattern[p].max(pattern[p + 2]),
-            );
-            found |= (low..=high).contains(&c);
+            let (one, other) = (pattern[p], pattern[p + 2]);
+            found |= (one.min(other)..=one.max(other)).contains(&c);
             p += 2;
         } else {
             found |= pattern[p] == c;

@@ -61,29 +61,29 @@ impl LossCause {
     /// assert_eq!(LossCause::Revoked.as_str(), "revoked"); // the label of a metric
     /// ```
     pub const fn as_str(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Returns the word for metrics and events, and the text for people.
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Expired => "expired",
-            Self::Taken => "taken",
-            Self::Revoked => "revoked",
-            Self::Forgotten => "forgotten",
-            Self::Unreachable => "unreachable",
-            Self::Closed => "closed",
-            Self::Forked => "forked",
+            Self::Expired => ("expired", "its lease ran out"),
+            Self::Taken => ("taken", "a later hold has the name"),
+            Self::Revoked => ("revoked", "it was ended by force"),
+            Self::Forgotten => ("forgotten", "the server knows nothing of it"),
+            Self::Unreachable => ("unreachable", "no renewal got through before its deadline"),
+            Self::Closed => ("closed", "the client was closed"),
+            Self::Forked => (
+                "forked",
+                "another process holds it, of which this one is a fork",
+            ),
         }
     }
 }
 
 impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its lease ran out",
-            Self::Taken => "a later hold has the name",
-            Self::Revoked => "it was ended by force",
-            Self::Forgotten => "the server knows nothing of it",
-            Self::Unreachable => "no renewal got through before its deadline",
-            Self::Closed => "the client was closed",
-            Self::Forked => "another process holds it, of which this one is a fork",
-        })
+        f.write_str(self.words().1)
     }
 }
 

@@ -305,23 +305,16 @@ fn short(len: usize) -> u16 {
 
 /// Tells whether `name` has one opening brace, and one closing brace behind it with text between.
 fn has_one_tag(name: &str) -> bool {
-    let mut pieces = name.split(['{', '}']);
-    let (before, tag) = (pieces.next(), pieces.next());
-    let tagged = tag.is_some_and(|tag| !tag.is_empty());
-    let opens = before.is_some_and(|before| name[before.len()..].starts_with('{'));
-    let closes = name.matches('}').count() == 1 && name.matches('{').count() == 1;
-    tagged && opens && closes
+    let once = |brace: char| name.matches(brace).count() == 1;
+    once('{') && once('}') && hash_tag(name.as_bytes()).is_some()
 }
 
 fn escape(name: &str) -> Cow<'_, str> {
     if !name.contains(['%', '{', '}']) {
         return Cow::Borrowed(name);
     }
-    Cow::Owned(
-        name.replace('%', "%25")
-            .replace('{', "%7B")
-            .replace('}', "%7D"),
-    )
+    let name = name.replace('%', "%25");
+    Cow::Owned(name.replace('{', "%7B").replace('}', "%7D"))
 }
 
 fn unescape(text: &str) -> Option<Cow<'_, str>> {

@@ -24,32 +24,18 @@ pub(crate) struct Outage {
     told_over: Option<Moment>,
 }
 
-/// The report of a failure.
+/// The report of a failure, or of the end of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// The first failure of an outage.
-    Begins,
-    /// A further failure of an outage.
-    Lasts {
-        /// The number of failures.
-        tries: u32,
-        /// The time since the first failure.
-        span: Duration,
-    },
-}
-
-/// The report of the end of an outage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Over {
-    /// The number of failures.
+pub(crate) struct Failures {
+    /// The number of failures. The first one begins the outage.
     pub tries: u32,
-    /// The time from the first failure until now.
+    /// The time since the first failure.
     pub span: Duration,
 }
 
 impl Outage {
     /// Records a failure. Returns the report, if any.
-    pub(crate) fn failed(&mut self, now: Moment) -> Option<Trouble> {
+    pub(crate) fn failed(&mut self, now: Moment) -> Option<Failures> {
         // A connection that breaks right after it was made does not end the outage.
         let lived = self.connected.take();
         if lived.is_some_and(|since| now - since >= LIVES) {
@@ -57,33 +43,28 @@ impl Outage {
         }
         let began = *self.began.get_or_insert(now);
         self.tries += 1;
-        let trouble = if self.tries == 1 {
-            Trouble::Begins
-        } else if self.told.is_none_or(|told| now - told >= QUIET) {
-            Trouble::Lasts {
-                tries: self.tries,
-                span: now - began,
-            }
-        } else {
+        if self.told.is_some_and(|told| now - told < QUIET) {
             return None;
-        };
+        }
         self.told = Some(now);
-        Some(trouble)
+        Some(self.since(began, now))
     }
 
     /// Records a connection. Returns the report, unless no failure preceded it or the last such
     /// report is recent.
-    pub(crate) fn connected(&mut self, now: Moment) -> Option<Over> {
+    pub(crate) fn connected(&mut self, now: Moment) -> Option<Failures> {
         let began = self.began?;
         self.connected = Some(now);
         if self.told_over.is_some_and(|told| now - told < QUIET) {
             return None;
         }
         self.told_over = Some(now);
-        Some(Over {
-            tries: self.tries,
-            span: now - began,
-        })
+        Some(self.since(began, now))
+    }
+
+    fn since(&self, began: Moment, now: Moment) -> Failures {
+        let (tries, span) = (self.tries, now - began);
+        Failures { tries, span }
     }
 }
 
@@ -98,7 +79,7 @@ const LIVES: Duration = Duration::from_secs(1);
 /// Inputs: [`failed`](Self::failed) after each failed dial, [`connected`](Self::connected) after
 /// each other one, and [`answered`](Self::answered) once that connection is in use. A connection
 /// that breaks after an answer is no failure: the server is there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Redial {
     failures: u32,
     connection: Option<Connection>,
@@ -111,14 +92,6 @@ struct Connection {
 }
 
 impl Redial {
-    /// Creates the record of a target that was not dialled yet.
-    pub(crate) const fn new() -> Self {
-        Self {
-            failures: 0,
-            connection: None,
-        }
-    }
-
     /// Records a failed dial.
     pub(crate) const fn failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
@@ -162,6 +135,11 @@ mod tests {
     use super::*;
     use crate::protocol::time::at;
 
+    const FIRST: Failures = Failures {
+        tries: 1,
+        span: Duration::ZERO,
+    };
+
     #[test]
     fn outage_is_reported_at_its_begin_every_ten_seconds_and_at_its_end() {
         let mut outage = Outage::default();
@@ -169,31 +147,30 @@ mod tests {
             .step_by(500)
             .filter_map(|ms| outage.failed(at(ms)).map(|trouble| (ms, trouble)))
             .collect();
-        let lasts = |tries, ms| Trouble::Lasts {
+        let failures = |tries, ms| Failures {
             tries,
             span: Duration::from_millis(ms),
         };
         assert_eq!(
             told,
             [
-                (1000, Trouble::Begins),
-                (11_000, lasts(21, 10_000)),
-                (21_000, lasts(41, 20_000)),
+                (1000, failures(1, 0)),
+                (11_000, failures(21, 10_000)),
+                (21_000, failures(41, 20_000)),
             ]
         );
-        let over = outage.connected(at(22_100)).unwrap();
-        assert_eq!((over.tries, over.span), (43, Duration::from_millis(21_100)));
+        assert_eq!(outage.connected(at(22_100)), Some(failures(43, 21_100)));
     }
 
     #[test]
     fn a_connection_that_breaks_as_soon_as_it_is_made_ends_no_outage() {
         let mut outage = Outage::default();
         assert_eq!(outage.connected(at(0)), None);
-        assert_eq!(outage.failed(at(5000)), Some(Trouble::Begins));
+        assert_eq!(outage.failed(at(5000)), Some(FIRST));
         assert!(outage.connected(at(5100)).is_some());
         assert_eq!(outage.failed(at(5200)), None);
         assert_eq!(outage.connected(at(5300)), None);
-        assert_eq!(outage.failed(at(9000)), Some(Trouble::Begins));
+        assert_eq!(outage.failed(at(9000)), Some(FIRST));
     }
 
     #[test]
@@ -215,7 +192,7 @@ mod tests {
             ("caf", 2),
             ("cac", 2),
         ] {
-            let (mut redial, mut now) = (Redial::new(), Moment::ORIGIN);
+            let (mut redial, mut now) = (Redial::default(), Moment::ORIGIN);
             let mut counted = 0;
             for event in course.chars() {
                 match event {

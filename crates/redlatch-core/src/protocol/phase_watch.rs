@@ -59,7 +59,8 @@ pub(crate) struct PhaseWatch<E> {
     watchers: BTreeMap<u64, Watcher<E>>,
     next_id: u64,
     begun: u64,
-    looking: Option<Looking>,
+    /// When the last look that has begun counts as abandoned, if that look is under way.
+    looking: Option<Moment>,
     last: Option<Seen>,
     /// The number of the last message, and the last look that had begun before that message.
     heard: Option<(u64, u64)>,
@@ -72,13 +73,6 @@ struct Watcher<E> {
     /// The watcher waits for a look with a number greater than this.
     wants: Option<u64>,
     result: Option<WatchResult<E>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Looking {
-    number: u64,
-    /// When the look counts as abandoned.
-    until: Moment,
 }
 
 impl<E> Default for PhaseWatch<E> {
@@ -165,14 +159,11 @@ impl<E: Clone> PhaseWatch<E> {
     /// Begins a look that is to be answered by `until`, unless another look is under way. Returns
     /// the number of the look and the phases to ask for.
     pub(crate) fn begin(&mut self, now: Moment, until: Moment) -> Option<(u64, Vec<u64>)> {
-        if self.looking.is_some_and(|looking| now < looking.until) {
+        if self.looking.is_some_and(|until| now < until) {
             return None;
         }
         self.begun += 1;
-        self.looking = Some(Looking {
-            number: self.begun,
-            until,
-        });
+        self.looking = Some(until);
         let mut phases: Vec<_> = self.watchers.values().filter_map(|it| it.phase).collect();
         phases.sort_unstable();
         phases.dedup();
@@ -181,11 +172,7 @@ impl<E: Clone> PhaseWatch<E> {
 
     /// Records that look `number`, sent at `at`, shows `snapshot`. Returns the watchers to wake.
     pub(crate) fn saw(&mut self, number: u64, at: Moment, snapshot: Snapshot) -> Vec<u64> {
-        let mut wake: Vec<_> = self
-            .watchers
-            .iter_mut()
-            .filter_map(|(&id, watcher)| watcher.tell(number, &snapshot).then_some(id))
-            .collect();
+        let wake = self.settle(number, |watcher| watcher.tell(number, &snapshot));
         if self.last.as_ref().is_none_or(|last| last.number < number) {
             self.last = Some(Seen {
                 number,
@@ -193,20 +180,26 @@ impl<E: Clone> PhaseWatch<E> {
                 snapshot,
             });
         }
-        wake.extend(self.gave_up(number));
         wake
     }
 
     /// Records that look `number` failed for a permanent reason. Returns the watchers to wake.
     pub(crate) fn failed(&mut self, number: u64, why: &E) -> Vec<u64> {
-        let mut wake = Vec::new();
-        for (&id, watcher) in &mut self.watchers {
-            if watcher.wants.is_some_and(|after| after < number) {
-                watcher.wants = None;
+        self.settle(number, |watcher| {
+            let wanted = watcher.wants.take_if(|after| *after < number).is_some();
+            if wanted {
                 watcher.result = Some(Err(why.clone()));
-                wake.push(id);
             }
-        }
+            wanted
+        })
+    }
+
+    /// Ends look `number`. Returns the watchers to wake: those with news, and the one that may send
+    /// the next look.
+    fn settle(&mut self, number: u64, tell: impl Fn(&mut Watcher<E>) -> bool) -> Vec<u64> {
+        let watchers = self.watchers.iter_mut();
+        let news = watchers.filter_map(|(&id, watcher)| tell(watcher).then_some(id));
+        let mut wake: Vec<_> = news.collect();
         wake.extend(self.gave_up(number));
         wake
     }
@@ -214,7 +207,7 @@ impl<E: Clone> PhaseWatch<E> {
     /// Records that look `number` will have no answer. Returns the watcher that may send the next
     /// look.
     pub(crate) fn gave_up(&mut self, number: u64) -> Option<u64> {
-        self.looking = self.looking.filter(|looking| looking.number != number);
+        self.looking = self.looking.filter(|_| number != self.begun);
         self.next()
     }
 
@@ -237,30 +230,23 @@ impl<E> Watcher<E> {
         let state = match self.phase {
             Some(phase) => {
                 let mut states = snapshot.states.iter().chain(&snapshot.present);
-                match states.find(|(of, _)| *of == phase) {
-                    Some((_, state)) => *state,
-                    None => return false,
-                }
+                let Some(&(_, state)) = states.find(|(of, _)| *of == phase) else {
+                    return false;
+                };
+                Some(state)
             }
             None if !wanted => return false,
-            None => match snapshot.present {
-                Some((phase, state)) => {
-                    self.phase = Some(phase);
-                    state
-                }
-                None => {
-                    self.wants = None;
-                    self.result = Some(Ok(None));
-                    return true;
-                }
-            },
+            None => {
+                self.phase = snapshot.present.map(|(phase, _)| phase);
+                snapshot.present.map(|(_, state)| state)
+            }
         };
         // A look that the watcher did not ask for is news only if the phase has ended.
-        if !wanted && state == PhaseState::UnderWay {
+        if !wanted && state == Some(PhaseState::UnderWay) {
             return false;
         }
         self.wants = None;
-        self.result = Some(Ok(Some(state)));
+        self.result = Some(Ok(state));
         true
     }
 }

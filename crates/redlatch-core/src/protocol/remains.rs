@@ -17,7 +17,7 @@
 //! A release or undo is sent again until a script answers. An error proves that the attempt holds
 //! nothing in one case, see [`Effect::ends_release`].
 
-use super::classify::{Class, Refusal};
+use super::classify::Refusal;
 
 /// What an answer of the script says about copies of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +37,6 @@ pub(crate) enum Effect {
     Stopped(Refusal),
     /// The server may have executed it, or may do so yet.
     Unknown,
-}
-
-impl Class {
-    /// Returns what is certain about a request with this answer.
-    pub(crate) const fn effect(&self) -> Effect {
-        match self {
-            Self::Redirect(_) | Self::Retry(_) | Self::Fatal(_) => Effect::Nothing,
-            Self::Halted(refusal) => Effect::Stopped(*refusal),
-            Self::NoScript | Self::Unknown => Effect::Unknown,
-        }
-    }
 }
 
 impl Effect {
@@ -232,42 +221,11 @@ mod tests {
             Refusal::Other,
         ] {
             let foreign = refusal == Refusal::WrongType;
-            assert_eq!(Class::Halted(refusal).effect().ends_release(false), foreign);
-            assert!(!Class::Halted(refusal).effect().ends_release(true));
-            for copies in [false, true] {
-                assert!(!Class::Fatal(refusal).effect().ends_release(copies));
-            }
+            assert_eq!(Stopped(refusal).ends_release(false), foreign);
+            assert!(!Stopped(refusal).ends_release(true));
         }
         for effect in [Nothing, Unknown] {
             assert!(!effect.ends_release(false) && !effect.ends_release(true));
-        }
-    }
-
-    /// The effect, and the error that the server replies.
-    const ANSWERS: &str = "
-    Stopped(WrongType) WRONGTYPE Operation against a key
-    Nothing NOPERM no permissions to run the 'evalsha' command
-    Stopped(Permission) NOPERM no permissions to run the 'hset' command script: 1f, on @user_script:9.
-    Nothing OOM command not allowed
-    Nothing MISCONF
-    Nothing NOREPLICAS
-    Nothing READONLY
-    Nothing LOADING
-    Nothing MOVED 1 127.0.0.1:7000
-    Nothing NOAUTH
-    Nothing CLOCK
-    Unknown ERR user_script:3: attempt to compare nil with number
-    Unknown ERR something new
-    Unknown STRANGE
-";
-
-    #[test]
-    fn every_answer_has_an_effect() {
-        for row in ANSWERS.trim().lines() {
-            let (effect, reply) = row.trim().split_once(' ').unwrap();
-            let (code, message) = reply.split_once(' ').unwrap_or((reply, ""));
-            let class = super::super::classify::classify(code, message);
-            assert_eq!(format!("{:?}", class.effect()), effect, "{reply}");
         }
     }
 }

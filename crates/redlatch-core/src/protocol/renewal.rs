@@ -14,8 +14,8 @@ use super::{backoff::unit, time::Moment};
 ///
 /// * [`insert`](Self::insert) when a hold is delivered.
 /// * [`take_due`](Self::take_due) at the time of [`next_due`](Self::next_due).
-/// * [`Renewal::begin`] for each taken hold. If it returns true, exactly one of
-///   [`renewed`](Self::renewed) and [`failed`](Self::failed).
+/// * [`Renewal::begin`] for each taken hold. If it returns true, then
+///   [`answered`](Self::answered).
 /// * [`remove`](Self::remove) at any time, which ends the renewals. Later answers change nothing.
 #[derive(Debug)]
 pub(crate) struct RenewalTable<T> {
@@ -91,11 +91,8 @@ impl<T> RenewalTable<T> {
     ) {
         self.remove(id, renewal);
         self.kept += 1;
-        let due = now
-            + within.map_or_else(
-                || regular(lease, random),
-                |within| within.mul_f64(0.5 + 0.5 * unit(random)),
-            );
+        let soon = within.map(|within| within.mul_f64(0.5 + 0.5 * unit(random)));
+        let due = now + soon.unwrap_or_else(|| regular(lease, random));
         self.plan(id, renewal, payload, (lease, due));
     }
 
@@ -136,33 +133,21 @@ impl<T> RenewalTable<T> {
         taken
     }
 
-    /// Records that the renewal of `id` set its lease to `lease`. The next renewal is due after
-    /// about a third of `lease`.
-    pub(crate) fn renewed(
+    /// Records that the renewal of `id` set its lease to `set`, or had no clear answer. The next
+    /// renewal is due after about a third of that lease, or sooner without an answer.
+    pub(crate) fn answered(
         &mut self,
         id: u64,
         renewal: &mut Renewal,
         payload: T,
-        lease: Duration,
-        now: Moment,
-        random: u64,
-    ) {
-        if let Renewal::UnderWay { .. } = *renewal {
-            self.plan(id, renewal, payload, (lease, now + steady(lease, random)));
-        }
-    }
-
-    /// Records that the renewal of `id` had no clear answer. The next renewal is due sooner.
-    pub(crate) fn failed(
-        &mut self,
-        id: u64,
-        renewal: &mut Renewal,
-        payload: T,
+        set: Option<Duration>,
         now: Moment,
         random: u64,
     ) {
         if let Renewal::UnderWay { lease } = *renewal {
-            self.plan(id, renewal, payload, (lease, now + hurried(lease, random)));
+            let pause = set.map_or_else(|| hurried(lease, random), |set| steady(set, random));
+            let lease = set.unwrap_or(lease);
+            self.plan(id, renewal, payload, (lease, now + pause));
         }
     }
 
@@ -235,11 +220,11 @@ mod tests {
         assert_eq!((taken[0].id, taken[0].payload, taken.len()), (1, "a", 1));
         assert!(one.begin(taken[0].at));
         assert!(table.take_due(at(20_000)).is_empty(), "it is under way");
-        table.failed(1, &mut one, "a", at(10_000), 0);
+        table.answered(1, &mut one, "a", None, at(10_000), 0);
         assert_eq!(table.next_due(), Some(at(10_500)));
         let taken = table.take_due(at(10_500));
         assert!(one.begin(taken[0].at));
-        table.renewed(1, &mut one, "a", LEASE, at(10_600), 0);
+        table.answered(1, &mut one, "a", Some(LEASE), at(10_600), 0);
         assert_eq!(table.next_due(), Some(at(18_600)));
     }
 
@@ -254,7 +239,7 @@ mod tests {
         assert!(due > at(499) && due <= at(500));
         let taken = table.take_due(at(500));
         assert!(one.begin(taken[0].at));
-        table.renewed(1, &mut one, "a", LEASE, at(500), 0);
+        table.answered(1, &mut one, "a", Some(LEASE), at(500), 0);
         assert_eq!(table.next_due(), Some(at(8_500)), "then as usual");
     }
 
@@ -271,7 +256,7 @@ mod tests {
         assert!(one.begin(taken[0].at));
         table.hurry(1, &mut one, at(6));
         assert_eq!(table.next_due(), None, "it is under way");
-        table.renewed(1, &mut one, (), LEASE, at(10), 0);
+        table.answered(1, &mut one, (), Some(LEASE), at(10), 0);
         assert_eq!((table.next_due(), table.len()), (Some(at(8_010)), 1));
     }
 
@@ -283,8 +268,8 @@ mod tests {
         let taken = table.take_due(at(10_000));
         assert!(one.begin(taken[0].at));
         table.remove(1, &mut one);
-        table.renewed(1, &mut one, (), LEASE, at(10_001), 0);
-        table.failed(1, &mut one, (), at(10_001), 0);
+        table.answered(1, &mut one, (), Some(LEASE), at(10_001), 0);
+        table.answered(1, &mut one, (), None, at(10_001), 0);
         assert_eq!(table.len(), 0);
         assert_eq!(table.next_due(), None);
     }
@@ -317,8 +302,8 @@ mod tests {
                         prop_assert_eq!(due.id, due.payload);
                         prop_assert!(holds[due.payload as usize].begin(due.at));
                     },
-                    3 => table.renewed(id, one, id, LEASE, at(now), random),
-                    _ => table.failed(id, one, id, at(now), random),
+                    3 => table.answered(id, one, id, Some(LEASE), at(now), random),
+                    _ => table.answered(id, one, id, None, at(now), random),
                 }
                 let waiting: BTreeMap<_, _> = (0..).zip(&holds).filter_map(|(id, one)| match *one {
                     Renewal::At { due, .. } => Some(((due, id), id)),

@@ -183,64 +183,37 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    #[test]
-    fn one_server_does_not_differ() {
-        let mut clocks = ServerClocks::new();
-        clocks.read("a", at(0), at(5), 1_000_000);
-        clocks.read("a", at(10), at(15), 9_000_000);
-        assert_eq!(clocks.difference(), Duration::ZERO);
-    }
+    /// What a row shows, the readings (a server, the times of the request and the answer, and the
+    /// server's time), and the difference in ms.
+    const READINGS: &str = "
+    one server does not differ: a 0 5 1000000, a 10 15 9000000: 0
+    answers may have been under way for as long: a 0 100 1000000, b 0 100 1000090: 0
+    the rest counts: a 0 100 1000000, b 0 100 1000090, c 100 110 1008100: 7987
+    the largest counts: a 0 100 1000000, b 0 100 1000090, c 100 110 1008100, d 200 210 1004200: 7987
+    a server that is behind differs as well: a 0 0 10000000, b 0 0 9992000: 7998
+    more than an hour is not allowed for: a 0 0 10000000, b 0 0 9992000, c 0 0 0: 3600000
+    readings of different times are not compared: a 0 0 1000000, b 31000 31000 9000000: 0
+    a paused machine: a 0 0 1000000, b 0 0 1000000, a 1000 1000 4600000, b 1000 1000 4600000: 0
+";
 
     #[test]
-    fn only_differences_beyond_the_round_trip_count() {
-        let mut clocks = ServerClocks::new();
-        clocks.read("a", at(0), at(100), 1_000_000);
-        clocks.read("b", at(0), at(100), 1_000_090);
-        let none = clocks.difference();
-        assert_eq!(
-            none,
-            Duration::ZERO,
-            "the answers may have been under way for as long"
-        );
-        clocks.read("c", at(100), at(110), 1_008_100);
-        let grown = clocks.difference();
-        assert!(grown > 7_800 * MS && grown < 8_000 * MS, "{grown:?}");
-        clocks.read("d", at(200), at(210), 1_004_200);
-        assert_eq!(clocks.difference(), grown, "it is the largest that counts");
-    }
-
-    #[test]
-    fn a_server_that_is_behind_differs_as_well() {
-        let mut clocks = ServerClocks::new();
-        clocks.read("a", at(0), at(0), 10_000_000);
-        clocks.read("b", at(0), at(0), 9_992_000);
-        let grown = clocks.difference();
-        assert!(grown > 7_990 * MS && grown <= 8_000 * MS, "{grown:?}");
-        clocks.read("c", at(0), at(0), 0);
-        assert_eq!(
-            clocks.difference(),
-            MOST,
-            "more than an hour is not allowed for"
-        );
-    }
-
-    #[test]
-    fn readings_of_different_times_are_not_compared() {
-        let mut clocks = ServerClocks::new();
-        clocks.read("a", at(0), at(0), 1_000_000);
-        clocks.read("b", at(31_000), at(31_000), 9_000_000);
-        assert_eq!(clocks.difference(), Duration::ZERO);
-    }
-
-    /// A paused machine: its clock has moved by a second, and those of the servers by an hour.
-    #[test]
-    fn pause_of_the_own_clock_makes_no_difference() {
-        let mut clocks = ServerClocks::new();
-        clocks.read("a", at(0), at(0), 1_000_000);
-        clocks.read("b", at(0), at(0), 1_000_000);
-        clocks.read("a", at(1_000), at(1_000), 4_600_000);
-        clocks.read("b", at(1_000), at(1_000), 4_600_000);
-        assert_eq!(clocks.difference(), Duration::ZERO);
+    fn difference_is_what_the_readings_prove() {
+        for row in READINGS.trim().lines() {
+            let [_, readings, difference] = row.split(": ").collect::<Vec<_>>()[..] else {
+                panic!("not three parts: {row}");
+            };
+            let mut clocks = ServerClocks::new();
+            for reading in readings.split(", ") {
+                let (server, times) = reading.split_once(' ').unwrap();
+                let times = times.split(' ').map(|time| time.parse().unwrap());
+                let [sent, received, millis] = times.collect::<Vec<_>>()[..] else {
+                    panic!("{reading}");
+                };
+                clocks.read(server, at(sent), at(received), millis);
+            }
+            let found = clocks.difference().as_millis().to_string();
+            assert_eq!(found, difference, "{row}");
+        }
     }
 
     #[test]

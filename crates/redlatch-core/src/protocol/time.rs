@@ -154,9 +154,7 @@ impl SleepDeadline {
     /// otherwise sleep beyond `at`.
     pub(crate) fn is_cut_short(&mut self, at: Moment) -> bool {
         let sooner = at < self.until;
-        if sooner {
-            self.until = at;
-        }
+        self.until = self.until.min(at);
         sooner
     }
 

@@ -24,8 +24,8 @@
 //! | `on_queue_changed` | `Waiting`, `RecheckBooked` | `Asking` |
 //! | `on_prompt(Retry)` | `InLine`, `Waiting`, `RecheckBooked` | `Asking` |
 //! | `on_prompt(Requeue)` | `InLine`, `Waiting` | `RecheckDue` |
-//! | `on_gap`, `on_elapsed` | `Waiting` | `RecheckDue` |
-//! | `on_gap`, `on_elapsed` | `RecheckBooked`, `Failed` | `Asking` |
+//! | `on_elapsed` | `Waiting` | `RecheckDue` |
+//! | `on_elapsed` | `RecheckBooked`, `Failed` | `Asking` |
 //! | `on_subscribed` | `Subscribing` | `Asking` |
 //! | `on_unsubscribed` | `Subscribing` | `Waiting` |
 //! | `on_busy` | `Asking` | `Waiting`, or `Subscribing` if no message would reach the waiter |
@@ -261,7 +261,8 @@ impl Waiter {
         self.prompt = self.prompt.max(Some(prompt));
     }
 
-    /// Records the end of a wait or a pause. A re-check keeps to the client's rate limit.
+    /// Records the end of a wait or a pause, or that messages may have been lost. The first waiter
+    /// of a local queue asks for all of them then. A re-check keeps to the client's rate limit.
     pub(crate) const fn on_elapsed(&mut self) {
         let State::Active(phase) = self.state else {
             return;
@@ -273,12 +274,6 @@ impl Waiter {
             Phase::Waiting { .. } => Phase::RecheckDue,
             _ => Phase::Asking,
         });
-    }
-
-    /// Records that messages may have been lost. The first waiter of a local queue asks for all of
-    /// them.
-    pub(crate) const fn on_gap(&mut self) {
-        self.on_elapsed();
     }
 
     /// Records that messages reach the client from now on. The next request finds any event that
@@ -457,8 +452,7 @@ impl Waiter {
             _ if over => return Step::End(End::Busy),
             _ => {}
         }
-        let overdue = recheck::overdue(self.plan.discipline);
-        let until = recheck::next_look_at_first(queue.first_back_at, overdue, now);
+        let (until, overdue) = self.next_look_at_first(queue.first_back_at, now);
         Step::AwaitTurn {
             until: self.plan.bound(until),
             overdue,
@@ -510,7 +504,10 @@ impl Waiter {
                 End::Busy
             }),
             Phase::Asking if self.is_too_late(now) => self.await_deadline(now, queue),
-            Phase::Asking => self.ask(),
+            Phase::Asking => {
+                self.asked = true;
+                Step::Send(self.registration())
+            }
             Phase::Subscribing | Phase::RecheckBooked { .. } if over => Step::End(End::Busy),
             Phase::Subscribing => Step::Subscribe,
             Phase::Waiting { .. } if over || self.is_done_waiting() => Step::End(End::Busy),
@@ -563,22 +560,13 @@ impl Waiter {
         }
     }
 
-    fn ask(&mut self) -> Step {
-        self.asked = true;
-        Step::Send(self.registration())
-    }
-
     fn wait(&mut self, remaining: Duration, now: Moment, queue: &QueueView, random: u64) -> Step {
         match self.plan.strategy {
             WaitStrategy::Notify => {
-                let (subscription, heard) = (self.subscription, self.heard);
-                let until = recheck::next_recheck(subscription, heard, remaining, now, random);
-                self.wait_until(until, queue)
+                self.wait_until(self.next_recheck(remaining, now, random), queue)
             }
             WaitStrategy::Poll(backoff) => {
-                self.polls = self.polls.saturating_add(1);
-                let discipline = self.plan.discipline;
-                let delay = recheck::next_poll(backoff, self.polls, discipline, random);
+                let delay = self.next_poll(backoff, random);
                 self.pause(now, delay)
             }
         }

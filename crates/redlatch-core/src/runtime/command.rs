@@ -2,10 +2,13 @@
 
 use std::{error, fmt, io::Write as _};
 
-/// One command to a server, with binary-safe arguments in one buffer.
+/// One command to a server, or a part of one, with binary-safe arguments.
+///
+/// One buffer has all arguments, each behind its length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
-    args: Strings,
+    bytes: Vec<u8>,
+    count: usize,
 }
 
 impl Command {
@@ -23,7 +26,15 @@ impl Command {
 
     /// Returns an iterator over the arguments, the command's name first.
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.args.iter()
+        let mut rest = &*self.bytes;
+        (0..self.count).map(move |_| {
+            let (arg, later) = match rest.split_first_chunk() {
+                Some((len, rest)) => rest.split_at(usize::from_ne_bytes(*len)),
+                None => (rest, rest),
+            };
+            rest = later;
+            arg
+        })
     }
 
     /// Returns the arguments as texts.
@@ -40,23 +51,39 @@ impl Command {
     /// Creates an empty command with room for `args` arguments of `bytes` bytes in total.
     pub fn with_capacity(args: usize, bytes: usize) -> Self {
         Self {
-            args: Strings::with_capacity(args, bytes),
+            bytes: Vec::with_capacity(bytes + args * HEAD),
+            count: 0,
         }
     }
 
     /// Appends one argument in place.
     pub fn push(&mut self, arg: impl AsRef<[u8]>) {
-        self.args.push(arg.as_ref());
+        let arg = arg.as_ref();
+        self.bytes.extend_from_slice(&arg.len().to_ne_bytes());
+        self.bytes.extend_from_slice(arg);
+        self.count += 1;
     }
 
     /// Appends the `Display` text of one argument in place.
     pub(crate) fn write(&mut self, arg: impl fmt::Display) {
-        self.args.write(arg);
+        let head = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; HEAD]);
+        // Writing to a vector cannot fail.
+        let _ = write!(self.bytes, "{arg}");
+        let start = head + HEAD;
+        let len = self.bytes.len() - start;
+        self.bytes[head..start].copy_from_slice(&len.to_ne_bytes());
+        self.count += 1;
+    }
+
+    /// Returns the number of arguments.
+    pub(crate) const fn len(&self) -> usize {
+        self.count
     }
 
     /// Returns the total length of all arguments in bytes.
-    pub fn payload_len(&self) -> usize {
-        self.args.payload_len()
+    pub const fn payload_len(&self) -> usize {
+        self.bytes.len() - self.count * HEAD
     }
 }
 
@@ -64,73 +91,7 @@ impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // AUTH and HELLO contain secrets. A transport sends them by itself and never as a `Command`
         // to be logged.
-        self.args.fmt(f)
-    }
-}
-
-/// A sequence of byte strings, each preceded by its length. One allocation holds any number of
-/// them.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Strings {
-    bytes: Vec<u8>,
-    count: usize,
-}
-
-impl Strings {
-    /// Creates an empty sequence with room for `count` strings of `bytes` bytes in total.
-    pub(crate) fn with_capacity(count: usize, bytes: usize) -> Self {
-        Self {
-            bytes: Vec::with_capacity(bytes + count * HEAD),
-            count: 0,
-        }
-    }
-
-    /// Appends one string.
-    pub(crate) fn push(&mut self, string: &[u8]) {
-        self.bytes.extend_from_slice(&string.len().to_ne_bytes());
-        self.bytes.extend_from_slice(string);
-        self.count += 1;
-    }
-
-    /// Appends the `Display` text of one string.
-    pub(crate) fn write(&mut self, string: impl fmt::Display) {
-        let head = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; HEAD]);
-        // Writing to a vector cannot fail.
-        let _ = write!(self.bytes, "{string}");
-        let start = head + HEAD;
-        let len = self.bytes.len() - start;
-        self.bytes[head..start].copy_from_slice(&len.to_ne_bytes());
-        self.count += 1;
-    }
-
-    /// Returns the number of strings.
-    pub(crate) const fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Returns the total length of all strings in bytes.
-    pub(crate) const fn payload_len(&self) -> usize {
-        self.bytes.len() - self.count * HEAD
-    }
-
-    /// Returns an iterator over the strings.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let mut rest = &*self.bytes;
-        (0..self.count).map(move |_| {
-            let (string, later) = match rest.split_first_chunk() {
-                Some((len, rest)) => rest.split_at(usize::from_ne_bytes(*len)),
-                None => (rest, rest),
-            };
-            rest = later;
-            string
-        })
-    }
-}
-
-impl fmt::Debug for Strings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lossy = self.iter().map(String::from_utf8_lossy);
+        let lossy = self.args().map(String::from_utf8_lossy);
         f.debug_list().entries(lossy).finish()
     }
 }
@@ -169,8 +130,7 @@ impl Value {
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
-            Self::Bulk(_) | Self::Status(_) => self.as_str()?.parse().ok(),
-            _ => None,
+            _ => self.as_str()?.parse().ok(),
         }
     }
 
@@ -184,11 +144,7 @@ impl Value {
     /// assert_eq!(Value::Bulk(vec![0xff]).as_str(), None); // no UTF-8
     /// ```
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
-            Self::Status(text) => Some(text),
-            _ => None,
-        }
+        std::str::from_utf8(self.as_bytes()?).ok()
     }
 
     /// Returns the bytes of a bulk string or a status.
@@ -293,17 +249,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_strings_are_read_back() {
-        let mut strings = Strings::with_capacity(0, 0);
-        assert_eq!((strings.iter().next(), strings.len()), (None, 0));
-        strings.push(b"");
-        strings.push(&[0, 255]);
-        strings.write(12);
-        strings.write("");
-        let all: Vec<&[u8]> = strings.iter().collect();
+    fn stored_arguments_are_read_back() {
+        let mut command = Command::with_capacity(0, 0);
+        assert_eq!((command.args().next(), command.len()), (None, 0));
+        command.push(b"");
+        command.push([0_u8, 255]);
+        command.write(12);
+        command.write("");
+        let all: Vec<&[u8]> = command.args().collect();
         assert_eq!(all, [&b""[..], &[0, 255], b"12", b""]);
-        assert_eq!((strings.len(), strings.payload_len()), (4, 4));
-        let mut iter = strings.iter();
+        assert_eq!((command.len(), command.payload_len()), (4, 4));
+        let mut iter = command.args();
         iter.next();
         assert_eq!(iter.len(), 3);
     }

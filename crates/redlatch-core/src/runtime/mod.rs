@@ -13,7 +13,6 @@ pub(crate) mod values;
 
 #[doc(hidden)]
 pub use command::Outcome;
-pub(crate) use command::Strings;
 pub use command::{Command, Reply, ServerError, Value};
 pub use tokio_runtime::{BoxFuture, Runtime, TokioRuntime};
 // Only a transport needs these types, and only crates of this family have one.

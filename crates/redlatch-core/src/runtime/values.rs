@@ -43,8 +43,10 @@ pub(crate) fn damaged(
     let other = prop_oneof![4 => flat(words), 1 => any_value(words)];
     let parts = (valid, other, any::<Index>());
     parts.prop_map(|(mut reply, other, part)| {
-        let part = part.index(size(&reply));
-        replace(&mut reply, part, other);
+        let mut part = part.index(size(&reply));
+        if let Some(part) = nth(&mut reply, &mut part) {
+            *part = other;
+        }
         reply
     })
 }
@@ -55,20 +57,15 @@ fn size(value: &Value) -> usize {
     1 + items.map(size).sum::<usize>()
 }
 
-/// Replaces the value at position `part`, where 0 is `value` itself.
-fn replace(value: &mut Value, part: usize, other: Value) {
-    if part == 0 {
-        *value = other;
-        return;
+/// Returns the value at position `left`, where 0 is `value` itself. Otherwise subtracts the number
+/// of values.
+fn nth<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
+    if *left == 0 {
+        return Some(value);
     }
-    let mut before = part - 1;
-    if let Value::Array(items) = value {
-        for item in items {
-            let size = size(item);
-            if before < size {
-                return replace(item, before, other);
-            }
-            before -= size;
-        }
+    *left -= 1;
+    match value {
+        Value::Array(items) => items.iter_mut().find_map(|item| nth(item, left)),
+        _ => None,
     }
 }

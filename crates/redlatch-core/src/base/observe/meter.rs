@@ -56,7 +56,7 @@ mod on {
         }
     }
 
-    pub(in super::super) fn describe() {
+    pub(crate) fn describe() {
         rows(COUNTERS).for_each(|(name, text)| describe_counter!(name, unit(name), text));
         rows(GAUGES).for_each(|(name, text)| describe_gauge!(name, unit(name), text));
         rows(HISTOGRAMS).for_each(|(name, text)| describe_histogram!(name, unit(name), text));
@@ -71,11 +71,11 @@ mod on {
         SharedString::from_shared(Arc::clone(&labels.class))
     }
 
-    pub(in super::super) fn count(name: &'static str, labels: &Labels) {
+    pub(crate) fn count(name: &'static str, labels: &Labels) {
         counter!(name, "kind" => labels.kind, "class" => class(labels)).increment(1);
     }
 
-    pub(in super::super) fn count_with(
+    pub(crate) fn count_with(
         name: &'static str,
         labels: &Labels,
         key: &'static str,
@@ -84,19 +84,19 @@ mod on {
         counter!(name, "kind" => labels.kind, "class" => class(labels), key => value).increment(1);
     }
 
-    pub(in super::super) fn count_bare(name: &'static str) {
+    pub(crate) fn count_bare(name: &'static str) {
         counter!(name).increment(1);
     }
 
-    pub(in super::super) fn change(name: &'static str, labels: &Labels, by: f64) {
+    pub(crate) fn change(name: &'static str, labels: &Labels, by: f64) {
         gauge!(name, "kind" => labels.kind, "class" => class(labels)).increment(by);
     }
 
-    pub(in super::super) fn set_bare(name: &'static str, value: f64) {
+    pub(crate) fn set_bare(name: &'static str, value: f64) {
         gauge!(name).set(value);
     }
 
-    pub(in super::super) fn record(name: &'static str, labels: &Labels, value: f64) {
+    pub(crate) fn record(name: &'static str, labels: &Labels, value: f64) {
         histogram!(name, "kind" => labels.kind, "class" => class(labels)).record(value);
     }
 
@@ -137,19 +137,13 @@ mod on {
 mod on {
     use super::super::Labels;
 
-    pub(in super::super) const fn describe() {}
-    pub(in super::super) const fn count(_: &'static str, _: &Labels) {}
-    pub(in super::super) const fn count_with(
-        _: &'static str,
-        _: &Labels,
-        _: &'static str,
-        _: &'static str,
-    ) {
-    }
-    pub(in super::super) const fn count_bare(_: &'static str) {}
-    pub(in super::super) const fn change(_: &'static str, _: &Labels, _: f64) {}
-    pub(in super::super) const fn set_bare(_: &'static str, _: f64) {}
-    pub(in super::super) const fn record(_: &'static str, _: &Labels, _: f64) {}
+    pub(crate) const fn describe() {}
+    pub(crate) const fn count(_: &'static str, _: &Labels) {}
+    pub(crate) const fn count_with(_: &'static str, _: &Labels, _: &'static str, _: &'static str) {}
+    pub(crate) const fn count_bare(_: &'static str) {}
+    pub(crate) const fn change(_: &'static str, _: &Labels, _: f64) {}
+    pub(crate) const fn set_bare(_: &'static str, _: f64) {}
+    pub(crate) const fn record(_: &'static str, _: &Labels, _: f64) {}
 }
 
-pub(super) use on::{change, count, count_bare, count_with, describe, record, set_bare};
+pub(crate) use on::{change, count, count_bare, count_with, describe, record, set_bare};

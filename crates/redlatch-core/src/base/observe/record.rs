@@ -7,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -97,19 +97,16 @@ impl<W: Write + Send + 'static> Recorder<W> {
     }
 
     fn write(&self, event: &str, hold: Option<&Fields>, cause: Option<&str>) {
-        let mut line = Map::new();
-        line.insert("v".to_owned(), VERSION.into());
-        line.insert("at_ms".to_owned(), (self.clock)().into());
-        line.insert("event".to_owned(), event.into());
+        let mut line = json!({ "v": VERSION, "at_ms": (self.clock)(), "event": event });
         if let Some(hold) = hold {
-            line.insert("name".to_owned(), hold.get("name").into());
-            line.insert("kind".to_owned(), hold.get("kind").into());
-            line.insert("holder".to_owned(), self.holder(hold));
+            line["name"] = hold.get("name").into();
+            line["kind"] = hold.get("kind").into();
+            line["holder"] = self.holder(hold);
         }
         if let Some(cause) = cause {
-            line.insert("cause".to_owned(), cause.into());
+            line["cause"] = cause.into();
         }
-        let mut text = Value::Object(line).to_string();
+        let mut text = line.to_string();
         text.push('\n');
         let mut out = lock(&self.out);
         // A log that is full is no reason to end a program.
@@ -129,12 +126,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
             holder["valid_ms"] = valid.into();
         }
         // Locks in the layouts of other libraries have none.
-        if let Some(token) = hold
-            .get("token")
-            .parse()
-            .ok()
-            .filter(|token: &u64| *token > 0)
-        {
+        if let Ok(token @ 1..) = hold.get("token").parse::<u64>() {
             holder["token"] = token.into();
         }
         holder

@@ -102,7 +102,8 @@ impl Run<'_> {
             told = self.subscriptions.heard() => if told {
                 self.waiter.on_notified();
             } else {
-                self.waiter.on_gap();
+                // Messages may have been lost.
+                self.waiter.on_elapsed();
             },
             () = queue_changed => match self.queue_slot.as_ref().and_then(QueueSlot::take_prompt) {
                 Some(prompt) => self.waiter.on_prompt(prompt),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Discipline, Subscription};
+use super::{Discipline, Subscription, Waiter};
 use crate::protocol::{
     backoff::{Backoff, unit},
     time::Moment,
@@ -33,59 +33,47 @@ const INSTANT: Duration = Duration::from_millis(1);
 pub(super) const RETRY: Backoff =
     Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
-/// Returns the time of the next request without a notification. The server last answered at
-/// `heard`, and the holder's lease ends `remaining` after that.
-pub(super) fn next_recheck(
-    subscription: Subscription,
-    heard: Moment,
-    remaining: Duration,
-    now: Moment,
-    random: u64,
-) -> Moment {
-    let expiry = remaining.saturating_add(AFTER_EXPIRY);
-    match subscription {
-        Subscription::Active => {
-            let recheck = RECHECK.mul_f64(0.8 + 0.4 * unit(random));
-            // Another waiter of this client may have asked last, so that `heard` is old.
-            (heard + recheck.min(expiry)).max(now)
+impl Waiter {
+    /// Returns the time of the next request without a notification. The holder's lease ends
+    /// `remaining` after the last answer.
+    pub(super) fn next_recheck(&self, remaining: Duration, now: Moment, random: u64) -> Moment {
+        let expiry = remaining.saturating_add(AFTER_EXPIRY);
+        match self.subscription {
+            Subscription::Active => {
+                let recheck = RECHECK.mul_f64(0.8 + 0.4 * unit(random));
+                // Another waiter of this client may have asked last, so that the answer is old.
+                (self.heard + recheck.min(expiry)).max(now)
+            }
+            Subscription::Inactive => now + UNSUBSCRIBED_RECHECK.min(expiry),
         }
-        Subscription::Inactive => now + UNSUBSCRIBED_RECHECK.min(expiry),
     }
-}
 
-/// Returns how long a waiter that polls pauses before its next request.
-pub(super) fn next_poll(
-    backoff: Backoff,
-    polls: u32,
-    discipline: Discipline,
-    random: u64,
-) -> Duration {
-    let delay = backoff.delay(polls, random);
-    match discipline {
-        Discipline::Barging => delay,
-        // The server counts a queued waiter with a longer silence as dead.
-        Discipline::Queued => delay.min(RECHECK),
+    /// Returns how long a waiter that polls pauses before its next request.
+    pub(super) fn next_poll(&mut self, backoff: Backoff, random: u64) -> Duration {
+        self.polls = self.polls.saturating_add(1);
+        let delay = backoff.delay(self.polls, random);
+        match self.plan.discipline {
+            Discipline::Barging => delay,
+            // The server counts a queued waiter with a longer silence as dead.
+            Discipline::Queued => delay.min(RECHECK),
+        }
     }
-}
 
-/// Returns how late the first waiter of a local queue may be before another replaces it.
-pub(super) const fn overdue(discipline: Discipline) -> Duration {
-    match discipline {
-        Discipline::Barging => OVERDUE,
-        Discipline::Queued => QUEUED_OVERDUE,
+    /// Returns when a waiter in line checks whether the first waiter is overdue, and how late that
+    /// waiter may be. It has announced its next check for `first_back_at`.
+    pub(super) fn next_look_at_first(
+        &self,
+        first_back_at: Option<Moment>,
+        now: Moment,
+    ) -> (Moment, Duration) {
+        let overdue = match self.plan.discipline {
+            Discipline::Barging => OVERDUE,
+            Discipline::Queued => QUEUED_OVERDUE,
+        };
+        let late = first_back_at.map(|back_at| back_at + overdue + INSTANT);
+        let late = late.filter(|&late| late > now);
+        (late.unwrap_or(now + overdue).min(now + OVERDUE), overdue)
     }
-}
-
-/// Returns when a waiter in line checks whether the first waiter is overdue. The first waiter has
-/// announced its next check for `first_back_at`.
-pub(super) fn next_look_at_first(
-    first_back_at: Option<Moment>,
-    overdue: Duration,
-    now: Moment,
-) -> Moment {
-    let late = first_back_at.map(|back_at| back_at + overdue + INSTANT);
-    let late = late.filter(|&late| late > now);
-    late.unwrap_or(now + overdue).min(now + OVERDUE)
 }
 
 /// The maximum number of re-checks that a client sends per second, and that of withdrawals.

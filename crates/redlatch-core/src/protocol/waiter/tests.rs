@@ -1,5 +1,8 @@
+//! The courses of waiters with their times. `table.rs` has each transition by itself.
+
 mod table;
 
+use self::table::{Scene, brief};
 use super::*;
 use crate::protocol::{backoff::Backoff, time::at};
 
@@ -15,243 +18,164 @@ fn plan() -> Plan {
     }
 }
 
-fn step(waiter: &mut Waiter, ms: u64) -> Step {
-    waiter.step(at(ms), &QueueView::NONE, 0, &mut RateLimiter::new(1000))
-}
+/// The name of a course with the options of its waiter. A row below it has the time in ms, the
+/// inputs at that time, the resulting step, and the end of that step.
+const COURSES: &str = "
+queued waiter takes its ticket before it subscribes: queued inactive
+0      -                        Send(Notified)
+1      busy-unheard             Subscribe
+2      subscribed               Send(Notified)
+3      unfinished               Send(Notified)
+4      busy                     Wait(Everyone) 1604
+5      others                   AwaitTurn(1s) 1005
+1100   ours,heard@1000          Wait(Everyone) 2600
 
-fn busy(waiter: &mut Waiter, ms: u64, remaining: Duration, subscription: Subscription) {
-    let busy = Busy {
-        remaining,
-        subscription,
-        ..Busy::default()
-    };
-    assert_eq!(waiter.on_busy(at(ms), busy), None);
-}
+queued waiter that polls takes a slot, and asks by itself before it counts as dead: queued rarely
+0      others                   Send(Silent)
+0      busy-unheard             Pause 2000
 
-fn wait(until: Moment) -> Step {
-    let listen = Listen::Own;
-    Step::Wait { until, listen }
-}
+booked re-check keeps its time and to the rate limit: limited
+0      -                        Send(Notified)
+1      busy,elapsed             Wait(Own) 100
+2      -                        Wait(Own) 100
+100    elapsed                  Send(Notified)
 
-fn wait_for_all(until: Moment) -> Step {
-    let listen = Listen::Everyone;
-    Step::Wait { until, listen }
-}
+re-check that is requested again keeps its time, too: limited
+0      -                        Send(Notified)
+1      busy,requeue             Wait(Own) 100
+2      requeue                  Wait(Own) 100
+100    elapsed                  Send(Notified)
 
-// L23
+unsubscribed waiter re-checks by the clock and subscribes again:
+0      -                        Send(Notified)
+1      busy-unheard             Wait(Own) 251
+251    notified                 Send(None)
+252    busy-unheard             Subscribe
+252    unsubscribed             Wait(Own) 502
+
+deadline bounds the wait: until-200
+0      -                        Send(Notified)
+10     busy                     Wait(Own) 200
+199    notified                 Send(Notified)
+201    busy                     End(Busy)
+
+failure is not contention: until-200
+0      -                        Send(Notified)
+100    failed                   Pause 105
+150    notified                 Send(Notified)
+200    failed                   End(Unanswered)
+
+pause and last request end with the patience, which starts anew with an answer:
+0      -                        Send(Notified)
+9990   failed                   Pause 9995
+9999   -                        Pause 10000
+9999   notified                 Send(Notified)
+10000  busy                     Wait(Own) 11600
+11000  notified                 Send(Notified)
+19999  failed                   Pause 20000
+20000  -                        End(Unanswered)
+
+polling never subscribes or registers: often
+0      -                        Send(None)
+0      busy                     Pause 5
+5      notified,busy            Pause 15
+
+first waiter that is overdue is checked by the next:
+0      busy                     Wait(Own) 1600
+100    others                   AwaitTurn(2s) 2100
+100    back@50                  AwaitTurn(2s) 2051
+100    back@0                   AwaitTurn(2s) 2001
+100    back@60000               AwaitTurn(2s) 2100
+
+first waiter of an ordered queue is overdue sooner: queued
+0      busy                     Wait(Everyone) 1600
+100    others                   AwaitTurn(1s) 1100
+100    back@50                  AwaitTurn(1s) 1051
+100    back@0                   AwaitTurn(1s) 1001
+100    back@60000               AwaitTurn(1s) 2100
+
+waiter that has not had to wait prompts no other: together
+0      -                        Send(Notified)
+102    granted                  End(Busy)
+
+waiter that the message has reached prompts no other: together
+0      busy                     Wait(Own) 1600
+50     notified                 Send(Notified)
+102    granted                  End(Busy)
+
+waiter that has asked by itself prompts all that are admitted with it: together
+0      busy                     Wait(Own) 1600
+50     elapsed                  Send(Notified)
+102    granted                  Prompt(Retry)
+
+only one is admitted:
+0      busy                     Wait(Own) 1600
+50     elapsed                  Send(Notified)
+102    granted                  End(Busy)
+";
+
+// L3, L4, L7, L23
 #[test]
-fn queued_waiter_takes_its_ticket_before_it_subscribes() {
-    let queued = Plan {
-        discipline: Discipline::Queued,
-        ..plan()
-    };
-    let mut it = Waiter::new(queued, at(0), Subscription::Inactive);
-    assert_eq!(step(&mut it, 0), Step::Send(Registration::Notified));
-    busy(&mut it, 1, Duration::MAX, Subscription::Inactive);
-    assert_eq!(step(&mut it, 1), Step::Subscribe);
-    it.on_subscribed();
-    assert_eq!(step(&mut it, 2), Step::Send(Registration::Notified));
-    it.on_unfinished(at(3));
-    assert_eq!(step(&mut it, 3), Step::Send(Registration::Notified));
-    busy(&mut it, 4, Duration::MAX, Subscription::Active);
-    assert_eq!(step(&mut it, 4), wait_for_all(at(1604)));
-    let mut queue = QueueView {
-        turn: Turn::Others,
-        heard: at(4),
-        ..QueueView::NONE
-    };
-    let in_line = it.step(at(5), &queue, 0, &mut RateLimiter::new(1000));
-    let in_line = matches!(in_line, Step::AwaitTurn { until, .. } if until == at(1005));
-    assert!(in_line, "it looks whether the first one is polled");
-    (queue.turn, queue.heard) = (Turn::Ours, at(1000));
-    let first = it.step(at(1100), &queue, 0, &mut RateLimiter::new(1000));
-    assert_eq!(
-        first,
-        wait_for_all(at(2600)),
-        "as long after the last answer"
-    );
-}
-
-#[test]
-fn booked_recheck_keeps_its_time_and_to_the_rate_limit() {
-    let nothing: fn(&mut Waiter) = |_| ();
-    let requeue: fn(&mut Waiter) = |it| it.on_prompt(Prompt::Requeue);
-    let elapse: fn(&mut Waiter) = Waiter::on_elapsed;
-    for (due, interrupt) in [(elapse, nothing), (requeue, requeue)] {
-        let mut limiter = RateLimiter::new(10);
-        limiter.book(at(0));
-        let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-        let mut next = |it: &mut Waiter, ms| it.step(at(ms), &QueueView::NONE, 0, &mut limiter);
-        assert_eq!(next(&mut it, 0), Step::Send(Registration::Notified));
-        busy(&mut it, 0, 30_000 * MS, Subscription::Active);
-        due(&mut it);
-        assert_eq!(next(&mut it, 1), wait(at(100)));
-        interrupt(&mut it);
-        assert_eq!(next(&mut it, 2), wait(at(100)));
-        it.on_elapsed();
-        assert_eq!(next(&mut it, 100), Step::Send(Registration::Notified));
-    }
-}
-
-// L7
-#[test]
-fn unsubscribed_waiter_rechecks_by_the_clock_and_subscribes_again() {
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    step(&mut it, 0);
-    busy(&mut it, 1, 30_000 * MS, Subscription::Inactive);
-    assert_eq!(step(&mut it, 1), wait(at(251)));
-    it.on_notified();
-    assert_eq!(step(&mut it, 251), Step::Send(Registration::None));
-    busy(&mut it, 252, 30_000 * MS, Subscription::Inactive);
-    assert_eq!(step(&mut it, 252), Step::Subscribe);
-    it.on_unsubscribed();
-    assert_eq!(step(&mut it, 252), wait(at(502)));
-}
-
-// L3, L4
-#[test]
-fn deadline_bounds_the_wait_and_failure_is_not_contention() {
-    let plan = Plan {
-        give_up: GiveUp::At(at(200)),
-        ..plan()
-    };
-    let mut it = Waiter::new(plan, at(0), Subscription::Active);
-    step(&mut it, 0);
-    assert_eq!(it.plan().bound(at(1000)), at(200));
-    busy(&mut it, 10, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 10), wait(at(200)));
-    it.on_notified();
-    step(&mut it, 200);
-    busy(&mut it, 201, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 201), Step::End(End::Busy));
-
-    let mut it = Waiter::new(plan, at(0), Subscription::Active);
-    step(&mut it, 0);
-    it.on_failed();
-    assert!(matches!(step(&mut it, 100), Step::Pause { .. }));
-    it.on_notified();
-    step(&mut it, 150);
-    it.on_failed();
-    assert_eq!(step(&mut it, 200), Step::End(End::Unanswered));
-}
-
-#[test]
-fn patience_ends_with_silence_and_starts_anew_with_an_answer() {
-    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
-    step(&mut it, 0);
-    it.on_failed();
-    // A pause ends with the patience, and so does the last request, a second later at most.
-    assert_eq!(step(&mut it, 9_990), Step::Pause { until: at(9_995) });
-    assert_eq!(step(&mut it, 9_999), Step::Pause { until: at(10_000) });
-    it.on_notified();
-    step(&mut it, 9_999);
-    busy(&mut it, 10_000, 30_000 * MS, Subscription::Active);
-    it.on_notified();
-    step(&mut it, 11_000);
-    it.on_failed();
-    assert!(matches!(step(&mut it, 19_999), Step::Pause { .. }));
-    assert_eq!(step(&mut it, 20_000), Step::End(End::Unanswered));
-}
-
-#[test]
-fn polling_never_subscribes_or_registers() {
-    let backoff = Backoff::exponential(10 * MS, 100 * MS);
-    let plan = Plan {
-        strategy: WaitStrategy::Poll(backoff),
-        ..plan()
-    };
-    let mut it = Waiter::new(plan, at(0), Subscription::Active);
-    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
-    busy(&mut it, 0, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 0), Step::Pause { until: at(5) });
-    it.on_notified();
-    busy(&mut it, 5, 30_000 * MS, Subscription::Active);
-    assert_eq!(step(&mut it, 5), Step::Pause { until: at(15) });
-}
-
-#[test]
-fn overdue_first_waiter_is_checked_by_the_next() {
-    let (slow, fast) = (2000 * MS, 1000 * MS);
-    for (discipline, overdue) in [(Discipline::Barging, slow), (Discipline::Queued, fast)] {
-        let mut it = Waiter::new(
-            Plan {
-                discipline,
-                ..plan()
-            },
-            at(0),
-            Subscription::Active,
-        );
-        it.slot = ServerSlot::Queued;
-        it.state = State::Active(Phase::Waiting {
-            remaining: Duration::MAX,
-        });
-        for (first_back_at, look) in [
-            (None, at(100) + overdue),
-            (Some(at(50)), at(51) + overdue),
-            // The first waiter's future is not polled, and the next one has announced nothing.
-            (Some(at(0)), at(1) + overdue),
-            (Some(at(60_000)), at(100) + slow),
-        ] {
-            let queue = QueueView {
-                turn: Turn::Others,
-                first_back_at,
-                ..QueueView::NONE
+fn waiters_take_each_step_at_its_time() {
+    for course in COURSES.trim().split("\n\n") {
+        let (head, rows) = course.split_once('\n').unwrap();
+        let (name, options) = head.split_once(':').unwrap();
+        let (mut scene, mut limiter) = scene_of(options);
+        for row in rows.lines() {
+            let cells: Vec<_> = row.split_whitespace().collect();
+            let [ms, inputs, expected @ ..] = &cells[..] else {
+                panic!("{name}: {row}");
             };
-            let in_line = it.step(at(100), &queue, 0, &mut RateLimiter::new(1000));
-            let until = look;
-            let expected = Step::AwaitTurn { until, overdue };
-            assert_eq!(in_line, expected, "{discipline:?} {first_back_at:?}");
+            scene.now = at(ms.parse().unwrap());
+            for input in inputs.split(',').filter(|&input| input != "-") {
+                match input.split_once('@') {
+                    Some(("heard", ms)) => scene.queue.heard = at(ms.parse().unwrap()),
+                    Some(("back", ms)) => scene.queue.first_back_at = Some(at(ms.parse().unwrap())),
+                    _ => scene.apply(input),
+                }
+            }
+            assert_eq!(
+                dated(&scene.step(&mut limiter)),
+                expected.join(" "),
+                "{name}: {row}"
+            );
         }
     }
 }
 
-#[test]
-fn waiters_admitted_together_notify_each_other_after_a_recheck() {
-    let nothing: fn(&mut Waiter) = |_| ();
-    let busy = |it: &mut Waiter| busy(it, 0, 100 * MS, Subscription::Active);
-    let (told, asks) = (Waiter::on_notified, Waiter::on_elapsed);
-    let (together, one_by_one) = (Admission::Together, Admission::OneByOne);
-    let retry = Some(Prompt::Retry);
-    for (admission, course, prompt, why) in [
-        (together, [nothing, nothing], None, "nobody had to wait"),
-        (together, [busy, told], None, "the message reached it"),
-        (together, [busy, asks], retry, "it asked"),
-        (one_by_one, [busy, asks], None, "only one is let in"),
-    ] {
-        let plan = Plan {
-            admission,
-            ..plan()
-        };
-        let mut it = Waiter::new(plan, at(0), Subscription::Active);
-        for (event, ms) in course.into_iter().zip([0, 50]) {
-            step(&mut it, ms);
-            event(&mut it);
-        }
-        step(&mut it, 102);
-        assert_eq!(it.on_granted(Granted::default()), prompt, "{why}");
-    }
-}
-
-#[test]
-fn a_queued_waiter_that_polls_takes_a_slot_and_asks_by_itself() {
-    let mut it = Waiter::new(
-        Plan {
-            strategy: WaitStrategy::Poll(Backoff::constant(60_000 * MS)),
-            discipline: Discipline::Queued,
-            ..plan()
-        },
-        at(0),
-        Subscription::Inactive,
-    );
-    let queue = QueueView {
-        turn: Turn::Others,
-        ..QueueView::NONE
-    };
+/// Returns a waiter with these options that starts at 0, and the rate limit of its client.
+fn scene_of(options: &str) -> (Scene, RateLimiter) {
+    let (mut plan, mut subscription) = (plan(), Subscription::Active);
     let mut limiter = RateLimiter::new(1000);
-    let first = it.step(at(0), &queue, 0, &mut limiter);
-    assert_eq!(first, Step::Send(Registration::Silent));
-    busy(&mut it, 0, Duration::MAX, Subscription::Inactive);
-    let second = it.step(at(0), &queue, 0, &mut limiter);
-    // The server would count a silent waiter as dead.
-    assert_eq!(second, Step::Pause { until: at(2000) });
+    for option in options.split_whitespace() {
+        match option {
+            "queued" => plan.discipline = Discipline::Queued,
+            "together" => plan.admission = Admission::Together,
+            "until-200" => plan.give_up = GiveUp::At(at(200)),
+            "inactive" => subscription = Subscription::Inactive,
+            "often" => {
+                plan.strategy = WaitStrategy::Poll(Backoff::exponential(10 * MS, 100 * MS));
+            }
+            "rarely" => plan.strategy = WaitStrategy::Poll(Backoff::constant(60_000 * MS)),
+            "limited" => {
+                limiter = RateLimiter::new(10);
+                limiter.book(at(0));
+            }
+            _ => panic!("no option {option}"),
+        }
+    }
+    let waiter = Waiter::new(plan, at(0), subscription);
+    (Scene::new(waiter, at(0)), limiter)
+}
+
+/// Returns a step with its times.
+fn dated(step: &Result<Step, Prompt>) -> String {
+    let ms = |until: Moment| until.since_origin().as_millis();
+    match *step {
+        Ok(Step::AwaitTurn { until, overdue }) => format!("AwaitTurn({overdue:?}) {}", ms(until)),
+        Ok(Step::Wait { until, .. } | Step::Pause { until }) => {
+            format!("{} {}", brief(step), ms(until))
+        }
+        _ => brief(step),
+    }
 }

@@ -324,7 +324,7 @@ impl Player {
             if self.phase == Phase::Renewing {
                 let due = table.take_due(Moment::FAR_FUTURE).remove(0);
                 assert!(renewal.begin(due.at));
-                table.failed(1, &mut renewal, (), now, random);
+                table.answered(1, &mut renewal, (), None, now, random);
             }
             table.next_due().map(millis)
         });

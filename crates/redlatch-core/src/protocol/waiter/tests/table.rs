@@ -1,5 +1,7 @@
 //! The transitions of a waiter, one row each.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// A row: the state before, the input, the state after, and the resulting step. A state's name with
@@ -42,7 +44,6 @@ Asking                    busy,failed,elapsed,cut-off  Failed          End(Unans
 InLine(Asking)            others             InLine(Asking)            AwaitTurn
 InLine(Asking)            ours               Asking                    Send(Notified)
 InLine(Asking)            others,elapsed     InLine(Asking)            AwaitTurn
-InLine(Asking)            others,gap         InLine(Asking)            AwaitTurn
 InLine(Asking)            others,changed     InLine(Asking)            AwaitTurn
 InLine(Asking)            others,retry       Asking                    Send(Notified)
 InLine(Asking)            others,notified    Asking                    Send(Notified)
@@ -69,7 +70,6 @@ Waiting                   changed            Asking                    Send(Noti
 Waiting                   retry              Asking                    Send(Notified)
 Waiting                   others,retry       Asking                    Send(Notified)
 Waiting                   requeue            RecheckBooked             Wait(Own)
-Waiting                   gap                RecheckBooked             Wait(Own)
 Waiting                   elapsed            RecheckBooked             Wait(Own)
 Waiting                   elapsed,others     InLine(RecheckDue)        AwaitTurn
 Waiting                   over               Waiting                   End(Busy)
@@ -82,7 +82,6 @@ RecheckBooked             notified           Asking                    Send(Noti
 RecheckBooked             changed            Asking                    Send(Notified)
 RecheckBooked             retry              Asking                    Send(Notified)
 RecheckBooked             requeue            RecheckBooked             Wait(Own)
-RecheckBooked             gap                Asking                    Send(Notified)
 RecheckBooked             elapsed            Asking                    Send(Notified)
 RecheckBooked             over               RecheckBooked             End(Busy)
 RecheckBooked             short,elapsed      Waiting                   Wait(Own)
@@ -112,7 +111,6 @@ InLine(Waiting)/Queued    ours               Waiting/Queued            Wait(Ever
 InLine(Waiting)/Queued    others,notified    Asking/Queued             Send(Notified)
 InLine(Waiting)/Queued    others,retry       Asking/Queued             Send(Notified)
 InLine(Waiting)/Queued    others,requeue     RecheckBooked/RequeueRequested  Wait(Own)
-InLine(Waiting)/Queued    others,gap         InLine(Waiting)/Queued    AwaitTurn
 InLine(Waiting)/Queued    others,changed     InLine(Waiting)/Queued    AwaitTurn
 InLine(Waiting)/Queued    others,elapsed     InLine(Waiting)/Queued    AwaitTurn
 InLine(Waiting)/Reentrant others             InLine(Waiting)/Reentrant AwaitTurn
@@ -127,117 +125,114 @@ RecheckBooked/RequeueRequested  others,elapsed  Asking/RequeueRequested  Send(No
 
 #[test]
 fn each_input_leads_to_one_state_and_one_step() {
-    let rows = TABLE.lines().filter(|line| !line.is_empty());
-    let mut pairs = std::collections::BTreeSet::new();
-    for row in rows {
+    let (mut pairs, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for row in TABLE.trim().lines() {
         let cells: Vec<_> = row.split_whitespace().collect();
         let [from, inputs, to, step] = cells[..] else {
             panic!("not four cells: {row}");
         };
         assert!(pairs.insert((from, inputs)), "twice: {row}");
+        seen.extend(inputs.split(','));
         let (state, did) = run(from, inputs);
         assert_eq!((state.as_str(), did.as_str()), (to, step), "{row}");
     }
-}
-
-#[test]
-fn each_state_and_each_input_has_a_row() {
-    let rows = || TABLE.lines().filter(|line| !line.is_empty());
+    assert_eq!(seen, INPUTS.split_whitespace().collect::<BTreeSet<_>>());
     let states = "Asking Subscribing Waiting RecheckBooked Failed Done InLine(Asking)";
-    for name in states.split_whitespace() {
-        let begins = |row: &str| row.split_whitespace().next() == Some(name);
-        assert!(rows().any(begins), "{name}");
-    }
-    for input in INPUTS.split_whitespace() {
-        let has = |row: &str| {
-            let inputs = row.split_whitespace().nth(1).unwrap_or_default();
-            inputs.split(',').any(|one| one == input)
-        };
-        assert!(rows().any(has), "{input}");
+    for state in states.split_whitespace() {
+        let mut from = pairs.iter().map(|(from, _)| *from);
+        assert!(from.any(|from| from == state), "{state} has no row");
     }
 }
 
 /// The name of each input.
 const INPUTS: &str = "
 others ours answered failing over unasked short cut-off short-lived silent-end silence inactive
-notified changed retry requeue gap elapsed subscribed unsubscribed hold-ended busy busy-unheard
+notified changed retry requeue elapsed subscribed unsubscribed hold-ended busy busy-unheard
 beside held entered granted unqueued unqueued-copies expired void late unfinished failed
 ";
 
-/// The waiter of one row, its queue and the time.
-struct Scene {
+/// A waiter, its queue and the time.
+pub(super) struct Scene {
     waiter: Waiter,
-    queue: QueueView,
-    now: Moment,
+    pub(super) queue: QueueView,
+    pub(super) now: Moment,
     prompt: Option<Prompt>,
 }
 
 /// Applies the inputs of a row to a waiter in its state, and takes the step.
 fn run(from: &str, inputs: &str) -> (String, String) {
-    let mut scene = Scene::new(from);
+    let mut scene = Scene::in_state(from);
     for input in inputs.split(',') {
-        let mut known = INPUTS.split_whitespace();
-        assert!(known.any(|known| known == input), "{input}");
         scene.apply(input);
     }
     let mut limiter = RateLimiter::new(10);
     // The next free slot of the rate limit is at 1100 ms.
     limiter.book(at(1000));
-    let Scene {
-        waiter, queue, now, ..
-    } = &mut scene;
-    let step = waiter.step(*now, queue, 0, &mut limiter);
-    let step = match (scene.prompt, step) {
-        (Some(prompt), _) => format!("Prompt({prompt:?})"),
-        (None, step) => brief(step),
-    };
+    let step = brief(&scene.step(&mut limiter));
     (state_of(&scene.waiter, from.contains('/')), step)
 }
 
 impl Scene {
-    fn new(name: &str) -> Self {
-        let (state, slot) = name
-            .split_once('/')
-            .map_or((name, None), |(a, b)| (a, Some(b)));
-        let discipline = match slot {
-            Some(_) => Discipline::Queued,
-            None => Discipline::Barging,
-        };
-        let plan = Plan {
-            give_up: GiveUp::At(at(60_000)),
-            discipline,
-            ..plan()
-        };
-        let mut waiter = Waiter::new(plan, at(1000), Subscription::Active);
-        waiter.asked = true;
-        waiter.slot = match slot {
-            None | Some("Absent") => ServerSlot::Absent,
-            Some("Queued") => ServerSlot::Queued,
-            Some("Reentrant") => ServerSlot::Reentrant,
-            Some("RequeueRequested") => ServerSlot::RequeueRequested,
-            Some(slot) => panic!("no slot {slot}"),
-        };
-        let inner = state
-            .strip_prefix("InLine(")
-            .and_then(|s| s.strip_suffix(')'));
-        waiter.state = match (state, inner) {
-            (_, Some(phase)) => State::InLine(phase_named(phase)),
-            ("Done", None) => State::Done,
-            (phase, None) => State::Active(phase_named(phase)),
-        };
+    pub(super) fn new(waiter: Waiter, now: Moment) -> Self {
         let queue = QueueView {
-            heard: at(1000),
+            heard: now,
             ..QueueView::NONE
         };
         Self {
             waiter,
             queue,
-            now: at(1000),
+            now,
             prompt: None,
         }
     }
 
-    fn apply(&mut self, input: &str) {
+    /// Takes the step, and returns the prompt for the other waiters instead if there is one.
+    pub(super) fn step(&mut self, limiter: &mut RateLimiter) -> Result<Step, Prompt> {
+        let step = self.waiter.step(self.now, &self.queue, 0, limiter);
+        self.prompt.take().map_or(Ok(step), Err)
+    }
+
+    /// Returns a waiter in the state with this name.
+    fn in_state(name: &str) -> Self {
+        let queued = name.contains('/');
+        let plan = Plan {
+            give_up: GiveUp::At(at(60_000)),
+            discipline: if queued {
+                Discipline::Queued
+            } else {
+                Discipline::Barging
+            },
+            ..plan()
+        };
+        let remaining = Duration::MAX;
+        let phases = [
+            Phase::Asking,
+            Phase::Subscribing,
+            Phase::Waiting { remaining },
+            Phase::RecheckDue,
+            Phase::RecheckBooked { at: at(1100) },
+            Phase::Failed,
+        ];
+        let states = phases.map(|phase| [State::InLine(phase), State::Active(phase)]);
+        let mut waiter = Waiter::new(plan, at(1000), Subscription::Active);
+        waiter.asked = true;
+        for state in states.into_iter().flatten().chain([State::Done]) {
+            for slot in [
+                ServerSlot::Absent,
+                ServerSlot::Queued,
+                ServerSlot::Reentrant,
+                ServerSlot::RequeueRequested,
+            ] {
+                (waiter.state, waiter.slot) = (state, slot);
+                if state_of(&waiter, queued) == name {
+                    return Self::new(waiter, at(1000));
+                }
+            }
+        }
+        panic!("no state {name}");
+    }
+
+    pub(super) fn apply(&mut self, input: &str) {
         let Self { waiter, now, .. } = self;
         let now = *now;
         if let Some(busy) = busy_named(input) {
@@ -276,7 +271,6 @@ impl Scene {
             "changed" => waiter.on_queue_changed(),
             "retry" => waiter.on_prompt(Prompt::Retry),
             "requeue" => waiter.on_prompt(Prompt::Requeue),
-            "gap" => waiter.on_gap(),
             "elapsed" => waiter.on_elapsed(),
             "subscribed" => waiter.on_subscribed(),
             "unsubscribed" => waiter.on_unsubscribed(),
@@ -312,23 +306,12 @@ fn busy_named(input: &str) -> Option<Busy> {
     Some(busy)
 }
 
-fn phase_named(name: &str) -> Phase {
-    match name {
-        "Asking" => Phase::Asking,
-        "Subscribing" => Phase::Subscribing,
-        "Waiting" => Phase::Waiting {
-            remaining: Duration::MAX,
-        },
-        "RecheckDue" => Phase::RecheckDue,
-        "RecheckBooked" => Phase::RecheckBooked { at: at(1100) },
-        "Failed" => Phase::Failed,
-        _ => panic!("no phase {name}"),
-    }
-}
-
 /// Returns the names of the waiter's state and slot.
 fn state_of(waiter: &Waiter, queued: bool) -> String {
-    let name = |phase: Phase| word(&format!("{phase:?}"));
+    let name = |phase: Phase| {
+        let shown = format!("{phase:?}");
+        shown.split(' ').take(1).collect::<String>()
+    };
     let state = match waiter.state {
         State::InLine(phase) => format!("InLine({})", name(phase)),
         State::Active(phase) => name(phase),
@@ -342,19 +325,13 @@ fn state_of(waiter: &Waiter, queued: bool) -> String {
     }
 }
 
-/// Returns a step without its times.
-fn brief(step: Step) -> String {
+/// Returns a step without its times, or the prompt.
+pub(super) fn brief(step: &Result<Step, Prompt>) -> String {
     match step {
-        Step::AwaitTurn { .. } => "AwaitTurn".to_owned(),
-        Step::Wait { listen, .. } => format!("Wait({listen:?})"),
-        Step::Pause { .. } => "Pause".to_owned(),
-        step => format!("{step:?}"),
+        Err(prompt) => format!("Prompt({prompt:?})"),
+        Ok(Step::AwaitTurn { .. }) => "AwaitTurn".to_owned(),
+        Ok(Step::Wait { listen, .. }) => format!("Wait({listen:?})"),
+        Ok(Step::Pause { .. }) => "Pause".to_owned(),
+        Ok(step) => format!("{step:?}"),
     }
-}
-
-fn word(text: &str) -> String {
-    text.split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }

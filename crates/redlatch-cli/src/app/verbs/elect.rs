@@ -4,7 +4,7 @@ mod http;
 
 use std::{future::pending, pin::pin, time::Duration};
 
-use redlatch::{Client, Election, ErrorKind, Leader, LossCause, Term};
+use redlatch::{Client, Election, Leader, LossCause, Term};
 use serde::Serialize;
 use tokio::{
     select,
@@ -188,17 +188,6 @@ fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
 }
 
 impl Lease for Term {
-    fn remaining(&self) -> Duration {
-        self.remaining()
-    }
-
-    fn cause(&self) -> Option<LossCause> {
-        match self.check().err()?.kind() {
-            ErrorKind::Lost(cause) => Some(cause),
-            _ => None,
-        }
-    }
-
     async fn over(&self) {
         self.ending().await;
     }

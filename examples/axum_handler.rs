@@ -5,10 +5,6 @@
 //! (`127.0.0.1:3000`) it serves there until Ctrl-C; start it twice, with the same `REDIS_URL`, and
 //! the instances exclude each other.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     collections::HashMap,
     env, io,
@@ -26,13 +22,9 @@ use axum::{
     routing::post,
 };
 use redlatch::{Client, Token};
-use redlatch_examples::{Result, Server, run};
+use redlatch_examples::{Result, Server, http::ask, run};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    time::sleep,
-};
+use tokio::{net::TcpListener, time::sleep};
 
 /// How long a request waits for an order that another request is at work on.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -190,29 +182,9 @@ async fn shop() -> Result {
 }
 
 async fn click(address: SocketAddr, order: u64) -> io::Result<String> {
-    let path = format!("/orders/{order}/ship");
-    let (status, body) = request(address, &path).await?;
-    Ok(format!("POST {path} → {status} {body}"))
-}
-
-/// POSTs nothing to `path`; returns status and body. As much of an HTTP client as is needed here.
-async fn request(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await?;
-    let status = response
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
-    let body = response
-        .split_once("\r\n\r\n")
-        .map(|(_, body)| body.to_owned());
-    match (status, body) {
-        (Some(status), Some(body)) => Ok((status, body)),
-        _ => Err(io::Error::other(format!("not HTTP: {response:?}"))),
-    }
+    let line = format!("POST /orders/{order}/ship");
+    let (status, body) = ask(address, &line).await?;
+    Ok(format!("{line} → {status} {body}"))
 }
 
 #[cfg(test)]
@@ -232,16 +204,16 @@ mod tests {
 
     #[tokio::test]
     async fn of_two_clicks_one_ships_and_the_other_is_told_that_it_is_busy() {
-        for server in servers().await {
+        for server in Server::of_test().await.unwrap() {
             let (one, two) = tokio::try_join!(
                 serve("127.0.0.1:0", server.url()),
                 serve("127.0.0.1:0", server.url()),
             )
             .unwrap();
             let (a, b, other) = tokio::try_join!(
-                request(one, "/orders/42/ship"),
-                request(two, "/orders/42/ship"),
-                request(two, "/orders/43/ship"),
+                ask(one, "POST /orders/42/ship"),
+                ask(two, "POST /orders/42/ship"),
+                ask(two, "POST /orders/43/ship"),
             )
             .unwrap();
             let mut statuses = [a.0, b.0];
@@ -249,27 +221,18 @@ mod tests {
             assert_eq!((statuses, other.0), ([200, 409], 200));
             let shipped = if a.0 == 200 { (one, a) } else { (two, b) };
             // The receipt of the first time, by the instance that keeps it.
-            let again = request(shipped.0, "/orders/42/ship").await.unwrap();
+            let again = ask(shipped.0, "POST /orders/42/ship").await.unwrap();
             assert_eq!(again, shipped.1);
         }
     }
 
     #[tokio::test]
     async fn without_the_lock_server_nothing_ships() {
-        for server in servers().await {
+        for server in Server::of_test().await.unwrap() {
             let shop = serve("127.0.0.1:0", server.url()).await.unwrap();
             drop(server);
-            let (status, body) = request(shop, "/orders/42/ship").await.unwrap();
+            let (status, body) = ask(shop, "POST /orders/42/ship").await.unwrap();
             assert_eq!(status, 503, "{body}");
         }
-    }
-
-    /// The embedded engine always, a real server with the feature `servers`.
-    async fn servers() -> Vec<Server> {
-        let mut servers = vec![Server::embedded().await.unwrap()];
-        if cfg!(feature = "servers") {
-            servers.push(Server::real().await.unwrap());
-        }
-        servers
     }
 }

@@ -7,10 +7,6 @@
 //! A client sends jobs all the time, to one ready process after the other. In the end it looks into
 //! the database: each job is there once, and no leader has written after a later one.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 #[path = "axum_leader/check.rs"]
 mod check;
 #[path = "axum_leader/forward.rs"]

@@ -3,11 +3,7 @@
 //!
 //! By itself it starts two replicas, sends them some requests and ends.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
-use std::{io, net::SocketAddr, process::ExitCode, time::Duration};
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -15,13 +11,9 @@ use axum::{
     routing::{get, post},
 };
 use redlatch::{Client, Token};
-use redlatch_examples::{Result, Server, run};
+use redlatch_examples::{Result, Server, http::ask, run};
 use redlatch_tower::{LimitLayer, LockLayer, Unavailable, Until, path_parameters};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    time::sleep,
-};
+use tokio::{net::TcpListener, time::sleep};
 
 /// How long an export and a shipment take.
 const WORK: Duration = Duration::from_millis(300);
@@ -97,39 +89,13 @@ async fn shop() -> Result {
     Ok(())
 }
 
-/// Sends a request without a body; returns status and body. As much of an HTTP client as is needed
-/// here.
-async fn ask(address: SocketAddr, line: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await?;
-    let status = response.split(' ').nth(1);
-    let status = status.and_then(|status| status.parse().ok());
-    let body = response.split_once("\r\n\r\n").map(|(_, body)| body);
-    match (status, body) {
-        (Some(status), Some(body)) => Ok((status, body.to_owned())),
-        _ => Err(io::Error::other(format!("not HTTP: {response:?}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The embedded engine always, a real server with the feature `servers`.
-    async fn servers() -> Vec<Server> {
-        let mut servers = vec![Server::embedded().await.unwrap()];
-        if cfg!(feature = "servers") {
-            servers.push(Server::real().await.unwrap());
-        }
-        servers
-    }
-
     #[tokio::test]
     async fn replicas_share_the_limit_and_the_locks() {
-        for server in servers().await {
+        for server in Server::of_test().await.unwrap() {
             let (one, two) = tokio::try_join!(serve(server.url()), serve(server.url())).unwrap();
             let get = "GET /export";
             let (a, b, c) = tokio::try_join!(ask(one, get), ask(two, get), ask(one, get)).unwrap();
@@ -151,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_the_lock_server_exports_go_on_and_shipments_do_not() {
-        for server in servers().await {
+        for server in Server::of_test().await.unwrap() {
             let shop = serve(server.url()).await.unwrap();
             drop(server);
             let (export, order) =

@@ -5,25 +5,18 @@
 //! the workers take turns. One is killed with a job half done; its lease ends, the next in the
 //! queue sees from `is_after_abandonment()` that this happened, and does the job again.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env,
     fs::{self, OpenOptions},
     io::Write,
-    path::{Path, PathBuf},
-    process::{ExitCode, Stdio},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
 };
 
 use redlatch::Client;
-use redlatch_examples::{Result, Scratch, Server, run};
-use tokio::{
-    process::{Child, Command},
-    time::sleep,
-};
+use redlatch_examples::{Result, Scratch, Server, micros, role, run};
+use tokio::{process::Child, time::sleep};
 
 const WORKERS: usize = 4;
 const JOBS: usize = 24;
@@ -54,7 +47,7 @@ async fn worker(url: &str, folder: &Path, name: &str) -> Result {
             return Ok(());
         };
         fs::write(folder.join("current"), format!("{name} {job}"))?;
-        let began = millis();
+        let began = micros() / 1000;
         guard.run(sleep(Duration::from_millis(40))).await?;
         let again = if guard.is_after_abandonment() {
             "again"
@@ -62,7 +55,8 @@ async fn worker(url: &str, folder: &Path, name: &str) -> Result {
             ""
         };
         let mut file = OpenOptions::new().append(true).open(folder.join("done"))?;
-        file.write_all(format!("{job} {name} {began} {} {again}\n", millis()).as_bytes())?;
+        let ended = micros() / 1000;
+        file.write_all(format!("{job} {name} {began} {ended} {again}\n").as_bytes())?;
         guard.release().await?;
     }
 }
@@ -81,7 +75,9 @@ async fn boss() -> Result {
     );
     let mut workers = Vec::new();
     for name in ["ada", "bob", "cyd", "dee"] {
-        workers.push((name, start(server.url(), &folder, name)?));
+        let mut worker = role("worker")?;
+        worker.arg(server.url()).arg(&folder).arg(name);
+        workers.push((name, worker.spawn()?));
     }
     kill_at_work(&mut workers[1].1, "bob", &folder).await?;
     for (name, child) in &mut workers {
@@ -91,12 +87,6 @@ async fn boss() -> Result {
         }
     }
     report(&fs::read_to_string(folder.join("done"))?)
-}
-
-fn start(url: &str, folder: &PathBuf, name: &str) -> Result<Child> {
-    let mut command = Command::new(env::current_exe()?);
-    command.arg("worker").arg(url).arg(folder).arg(name);
-    Ok(command.stdin(Stdio::null()).kill_on_drop(true).spawn()?)
 }
 
 /// Waits until half is done and this worker is at work, and kills it.
@@ -148,10 +138,4 @@ fn report(done: &str) -> Result {
     );
     println!("nothing for the place of the dead one in the queue, since it held and did not wait.");
     Ok(())
-}
-
-fn millis() -> u64 {
-    // The processes share one machine and so one clock.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }

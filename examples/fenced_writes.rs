@@ -4,10 +4,6 @@
 //! a process does that is paused. `bob` takes the lock meanwhile and writes. When `ada` goes on, it
 //! believes that it is still its turn, and does not ask. Its token is lower than `bob`'s.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{process::ExitCode, time::Duration};
 
 use redlatch::{

@@ -5,21 +5,17 @@
 //! processes are involved. The queue is a folder, a job a file of JSON with the permit's id in it.
 //! One worker dies with a job in its hands; its permit comes back when its lease ends.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{ExitCode, Stdio},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use redlatch::{Client, PermitId};
-use redlatch_examples::{Result, Scratch, Server, run};
+use redlatch_examples::{Result, Scratch, Server, role, run};
 use serde_json::{Value, json};
-use tokio::{process::Command, time::sleep};
+use tokio::time::sleep;
 
 const AT_A_TIME: u32 = 3;
 const JOBS: u32 = 10;
@@ -98,14 +94,9 @@ async fn dispatch() -> Result {
     slots.set_permits(AT_A_TIME).await?;
     let mut workers = Vec::new();
     for name in ["ada", "bob", "cyd"] {
-        let worker = Command::new(env::current_exe()?)
-            .args(["worker", server.url()])
-            .arg(queue)
-            .arg(name)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        workers.push(worker);
+        let mut worker = role("worker")?;
+        worker.arg(server.url()).arg(queue).arg(name);
+        workers.push(worker.spawn()?);
     }
 
     println!("{JOBS} jobs, {AT_A_TIME} of them at a time between queue and done.");

@@ -6,10 +6,6 @@
 //! told, finishes, and the name is given back at once. The candidate that is cut off ends its work
 //! by its own clock, before the server gives the name to another.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env,
     fs::{self, OpenOptions},
@@ -17,15 +13,15 @@ use std::{
     path::{Path, PathBuf},
     pin::pin,
     process::{ExitCode, Stdio},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use redlatch::{Client, ErrorKind, Term};
-use redlatch_examples::{Result, Scratch, Server, run};
+use redlatch_examples::{Result, Scratch, Server, micros, role, run};
 use tokio::{
     io::{AsyncReadExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
-    process::{Child, Command},
+    process::Child,
     select,
     sync::watch,
     time::sleep,
@@ -144,13 +140,9 @@ impl Candidate {
         let url = format!("redis://{}", relay.local_addr()?);
         let cut = watch::Sender::new(false);
         tokio::spawn(forward(relay, address, cut.subscribe()));
-        let child = Command::new(env::current_exe()?)
-            .args(["candidate", &url])
-            .arg(folder)
-            .arg(name)
-            .stdin(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut candidate = role("candidate")?;
+        candidate.arg(url).arg(folder).arg(name);
+        let child = candidate.stdin(Stdio::piped()).spawn()?;
         Ok(Self { child, cut })
     }
 
@@ -207,8 +199,7 @@ async fn wait_for_leader(
 
 /// Adds a line to the timeline: time, name, token, what.
 fn note(folder: &Path, name: &str, token: u64, what: &str) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default().as_millis();
+    let now = micros() / 1000;
     let path: PathBuf = folder.join("timeline");
     let file = OpenOptions::new().append(true).open(path);
     let line = format!("{now} {name} {token} {what}\n");
@@ -219,13 +210,13 @@ fn note(folder: &Path, name: &str, token: u64, what: &str) {
 
 /// Prints the timeline, without the steps of the work, and checks it.
 fn show(timeline: &str) -> Result {
-    let begin: u128 = timeline.split(' ').next().unwrap_or("0").parse()?;
+    let begin: u64 = timeline.split(' ').next().unwrap_or("0").parse()?;
     let (mut latest, mut terms, mut steps) = (0, 0, 0);
     for line in timeline.lines() {
         let mut words = line.splitn(4, ' ');
         let mut word = || words.next().ok_or("a line is torn");
         let (at, name, token, what) = (word()?, word()?, word()?, word()?);
-        let (at, token): (u128, u64) = (at.parse()?, token.parse()?);
+        let (at, token): (u64, u64) = (at.parse()?, token.parse()?);
         if token != 0 && token < latest {
             return Err(format!("{name} is at work after the next term began: {line}").into());
         }

@@ -5,10 +5,6 @@
 //! no error arrives, nor anything else. By default it is the embedded engine; with `--real` a
 //! server process that gets SIGSTOP.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     process::ExitCode,
     time::{Duration, Instant},

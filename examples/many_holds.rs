@@ -4,10 +4,6 @@
 //! are told too. Leases are 6 s, a fifth of the default, so renewals come five times as often as
 //! usual.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     collections::HashMap,
     env, fs,

@@ -3,10 +3,6 @@
 //! `monitor [--once] [pattern] [limit in seconds]`: looks once a second, or once only. Without
 //! `REDIS_URL` it starts a server and some holders to look at.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,

@@ -4,10 +4,6 @@
 //! the host that comes late gets the lock, finds the report, and goes home too. In the second night
 //! the job is called off while it runs.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     process::ExitCode,
     sync::{

@@ -5,20 +5,16 @@
 //! that nobody starts before the last is ready. Everybody counts `done` down at its end, and
 //! whoever cares waits for that. No process needs to know another, or be the first to come.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env,
     process::{ExitCode, Stdio},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use redlatch::{Client, ErrorKind};
-use redlatch_examples::{Result, Server, run};
+use redlatch_examples::{Result, Server, micros, role, run};
 use tokio::{
-    process::{Child, Command},
+    process::Child,
     time::{sleep, timeout},
 };
 
@@ -146,13 +142,9 @@ struct Start {
 }
 
 fn spawn(url: &str, race: &str, number: u32) -> Result<Child> {
-    let child = Command::new(env::current_exe()?)
-        .args(["runner", url, race, &number.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    Ok(child)
+    let mut runner = role("runner")?;
+    runner.args([url, race, &number.to_string()]);
+    Ok(runner.stdout(Stdio::piped()).spawn()?)
 }
 
 async fn report(runner: Child) -> Result<Start> {
@@ -170,11 +162,6 @@ async fn report(runner: Child) -> Result<Start> {
         }),
         _ => Err(format!("a process said {text:?} and ended with {}", output.status).into()),
     }
-}
-
-fn micros() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// From `zero` to `at`, in ms.

@@ -4,24 +4,19 @@
 //! one. That goes wrong as soon as two do it at the same time, and they will, unless something
 //! keeps them apart across processes.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env,
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
     process::{ExitCode, Stdio},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use redlatch::Client;
-use redlatch_examples::{Result, Scratch, Server, run};
+use redlatch_examples::{Result, Scratch, Server, micros, role, run};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    process::Command,
     time::sleep,
 };
 
@@ -157,15 +152,11 @@ struct Update {
 async fn race(url: Option<&str>, ledger: &Path) -> Result<Vec<Update>> {
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
-        let mut child = Command::new(env::current_exe()?)
-            .arg("worker")
-            .arg(ledger)
-            .env_remove(LOCK_SERVER)
-            .envs(url.map(|url| (LOCK_SERVER, url)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut worker = role("worker")?;
+        worker.arg(ledger).env_remove(LOCK_SERVER);
+        worker.envs(url.map(|url| (LOCK_SERVER, url)));
+        worker.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = worker.spawn()?;
         let stdout = child.stdout.take().ok_or("no output of the worker")?;
         workers.push((child, BufReader::new(stdout).lines()));
     }
@@ -245,10 +236,4 @@ fn span(updates: &[Update]) -> u64 {
 
 fn millis(micros: u64) -> f64 {
     micros as f64 / 1000.0
-}
-
-fn micros() -> u64 {
-    // The processes share one machine and so one clock; only the picture depends on it.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))
 }

@@ -5,14 +5,10 @@
 //! the requests that it is working on. One of the processes is killed in the middle of its work,
 //! and what it had comes back when its lease ends.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env,
     net::SocketAddr,
-    process::{ExitCode, Stdio},
+    process::ExitCode,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -22,14 +18,8 @@ use std::{
 
 use axum::{Router, extract::State, routing::get};
 use redlatch::{Client, Semaphore};
-use redlatch_examples::{Result, Server, run};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    process::{Child, Command},
-    task::JoinSet,
-    time::sleep,
-};
+use redlatch_examples::{Result, Server, http::ask, role, run};
+use tokio::{net::TcpListener, process::Child, task::JoinSet, time::sleep};
 
 const LIMIT: u32 = 8;
 const FETCHERS: u32 = 5;
@@ -75,15 +65,10 @@ async fn fetch_pages(limit: Semaphore, partner: SocketAddr) -> Result {
 
 /// Fetches one page and reads it to its end.
 async fn fetch(partner: SocketAddr) -> Result {
-    let mut connection = TcpStream::connect(partner).await?;
-    let request = b"GET / HTTP/1.1\r\nhost: partner\r\nconnection: close\r\n\r\n";
-    connection.write_all(request).await?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await?;
-    if answer.starts_with("HTTP/1.1 200") {
-        return Ok(());
+    match ask(partner, "GET /").await? {
+        (200, _) => Ok(()),
+        answer => Err(format!("the partner answered {answer:?}").into()),
     }
-    Err(format!("the partner answered {answer:?}").into())
 }
 
 /// What the web server counts.
@@ -140,12 +125,9 @@ async fn fleet() -> Result {
     let started = Instant::now();
     let mut fleet: Vec<Child> = Vec::new();
     for _ in 0..FETCHERS {
-        let fetcher = Command::new(env::current_exe()?)
-            .args(["fetcher", server.url(), &partner.to_string()])
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        fleet.push(fetcher);
+        let mut fetcher = role("fetcher")?;
+        fetcher.args([server.url(), &partner.to_string()]);
+        fleet.push(fetcher.spawn()?);
     }
     while counts.served.load(Ordering::SeqCst) < 60 {
         sleep(Duration::from_millis(5)).await;

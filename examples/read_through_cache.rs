@@ -9,10 +9,6 @@
 //! before it checks what it wrote, so that readers come in at once and nobody can change the file
 //! under it.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -4,10 +4,6 @@
 //! Starts five servers: redlatch's engine in this process, or with `-- --real` five processes of
 //! `redis-server` or `valkey-server`.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     process::ExitCode,
     time::{Duration, Instant},

@@ -4,10 +4,6 @@
 //! process a lock excludes as it does between machines, so re-entry has to be said: by a scope
 //! around the call, or by an owner that is passed on.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{process::ExitCode, time::Duration};
 
 use redlatch::{Client, LockGuard};

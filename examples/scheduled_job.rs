@@ -6,10 +6,6 @@
 //! one that runs the fourth slot dies after its effect and before that is on record. The slot runs
 //! again with a later token, and finds by the name of the slot that the effect was made.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     collections::BTreeMap,
     env,
@@ -17,17 +13,17 @@ use std::{
     io::{self, Write},
     path::Path,
     process::{ExitCode, Stdio},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use redlatch::{
     Client,
     once::{JobRun, Slot},
 };
-use redlatch_examples::{Result, Scratch, Server, run};
+use redlatch_examples::{Result, Scratch, Server, micros, role, run};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    process::Child,
     sync::mpsc,
     time::{sleep, timeout},
 };
@@ -88,9 +84,8 @@ fn effect(folder: &Path, slot: &Slot, text: &str) -> io::Result<&'static str> {
 
 /// Returns the seconds that the clock of a process shows. That of `eve` is wrong.
 fn clock(name: &str) -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let ahead = if name == "eve" { 600 } else { 0 };
-    since.map_or(0, |since| since.as_secs()) + ahead
+    micros() / 1_000_000 + ahead
 }
 
 /// One line of a replica.
@@ -149,10 +144,9 @@ async fn watch() -> Result {
 }
 
 fn start(url: &str, folder: &Path, name: &str) -> Result<Child> {
-    let mut command = Command::new(env::current_exe()?);
-    command.arg("replica").arg(url).arg(folder).arg(name);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    Ok(command.kill_on_drop(true).spawn()?)
+    let mut replica = role("replica")?;
+    replica.arg(url).arg(folder).arg(name);
+    Ok(replica.stdout(Stdio::piped()).spawn()?)
 }
 
 /// Collects what the replicas tell until enough slots have ended, and kills two of them on the way.

@@ -5,7 +5,7 @@
 //! of lease pass in no time.
 
 // An example says what it expects.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used)]
 
 use std::{
     sync::{

@@ -5,20 +5,16 @@
 //! them the other way round. One lock after the other would soon wait in a circle; a multi-lock
 //! takes its members in one order, whatever the caller's.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{ExitCode, Stdio},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use redlatch::Client;
-use redlatch_examples::{Result, Scratch, Server, run};
-use tokio::{process::Command, time::sleep};
+use redlatch_examples::{Result, Scratch, Server, role, run};
+use tokio::time::sleep;
 
 const ACCOUNTS: u64 = 5;
 const OPENING_BALANCE: i64 = 1_000;
@@ -81,14 +77,9 @@ async fn bank() -> Result {
     let started = Instant::now();
     let mut clerks = Vec::new();
     for seed in 1..=CLERKS {
-        let clerk = Command::new(env::current_exe()?)
-            .args(["clerk", server.url()])
-            .arg(bank)
-            .arg(seed.to_string())
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        clerks.push(clerk);
+        let mut clerk = role("clerk")?;
+        clerk.arg(server.url()).arg(bank).arg(seed.to_string());
+        clerks.push(clerk.spawn()?);
     }
     for mut clerk in clerks {
         if !clerk.wait().await?.success() {

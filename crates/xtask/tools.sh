@@ -3,6 +3,12 @@
 set -eu
 PS4='$ '
 root=$PWD
+cargo=${CARGO:-cargo}
+# The artifacts of packages that are workspaces of their own. Cargo removes nothing of one for another.
+apart=$root/target/apart
+# The Python of an environment with the tests, and of one that has the wheel and what it depends on.
+python=$root/target/python/bin/python
+fresh=$root/target/python-fresh/bin/python
 set -x
 case $1 in
 # Installs packages with apt. `env` sets the variable, because sudo does not pass its own environment on.
@@ -33,16 +39,14 @@ wheel)
 # with the packages of the tests, and a fresh one with the wheel and what it depends on. The wheel is built without
 # isolation, so its build tool is among the packages.
 python)
-    python=target/python/bin/python
-    fresh=target/python-fresh/bin/python
     pip='-m pip install --quiet --disable-pip-version-check'
-    [ -e $python ] || python3 -m venv target/python
-    $python $pip 'redis>=5' 'pytest>=8' 'mypy>=1.11' 'gevent>=24' 'eventlet>=0.36' 'build>=1' 'hatchling>=1.24'
+    [ -e "$python" ] || python3 -m venv target/python
+    "$python" $pip 'redis>=5' 'pytest>=8' 'mypy>=1.11' 'gevent>=24' 'eventlet>=0.36' 'build>=1' 'hatchling>=1.24'
     rm -rf target/python-dist
-    $python -m build --no-isolation --outdir target/python-dist clients/python
-    $python $pip --no-deps --force-reinstall target/python-dist/*.whl
+    "$python" -m build --no-isolation --outdir target/python-dist clients/python
+    "$python" $pip --no-deps --force-reinstall target/python-dist/*.whl
     python3 -m venv --clear target/python-fresh
-    $fresh $pip target/python-dist/*.whl
+    "$fresh" $pip target/python-dist/*.whl
     ;;
 # Builds the programs of other libraries in `tests/peers/libraries`: redsync and redislock, node-redlock, Redisson.
 go)
@@ -63,10 +67,13 @@ maven)
     cd tests/peers/libraries/java
     mvn --quiet --batch-mode "-Dpeer.target=$root/target/peers/java" package
     ;;
-# Finds links from the documentation of `redlatch` to other crates of the family, in a folder of pages. A reader of these
-# pages knows no other crate of the family. Links to sources are none.
-facade)
-    cd "$2/redlatch"
+# Builds all pages, and finds links from those of `redlatch` to other crates of the family, which a reader of these pages
+# does not know. Links to sources are none. Pages of removed items, and their links, would stay without `rm`.
+documentation)
+    pages=${CARGO_TARGET_DIR:-target}/doc
+    rm -rf "$pages"
+    RUSTDOCFLAGS='--deny warnings' nice -n 10 "$cargo" doc --workspace --no-deps --all-features
+    cd "$pages/redlatch"
     [ -f index.html ]
     found=0
     grep -rEo --include='*.html' 'href="(\.\./)+redlatch_[^"]*"' . || found=$?
@@ -92,6 +99,97 @@ judge)
     go vet .
     go test .
     go build -mod=readonly -o "$root/target/histories/judge" .
+    ;;
+# Runs the tests of the Python client on the first of these SERVERS.
+pytest)
+    cd clients/python
+    PYTHONDONTWRITEBYTECODE=1 REDLATCH_FRESH_PYTHON=$fresh REDLATCH_TEST_SERVERS=$2 \
+        "$python" -m pytest -q -p no:cacheprovider
+    ;;
+# PROGRAM SERVERS ROUNDS: runs workers of both clients on one server until each kind of lock was held that often, and
+# checks the history of their holds.
+beside-python)
+    REDLATCH_TEST_SERVERS=$3 "$2" --python "$python" --rounds "$4"
+    ;;
+# PROGRAM SERVERS ROUNDS PROCESSES [--only LIBRARY]…: runs locks of other libraries beside `redlatch-compat`. Each name is
+# held that often, and that many processes are replaced one by one.
+beside-libraries)
+    program=$2 servers=$3 rounds=$4 processes=$5
+    shift 5
+    REDLATCH_TEST_SERVERS=$servers "$program" libraries --programs "$root/target/peers" --python "$python" \
+        --rounds "$rounds" --processes "$processes" "$@"
+    ;;
+# Runs the simulator, or builds it, with some optimisation: a debug build runs too few seeds per second, and more
+# optimisation costs more time than its seeds save. It has the checks of an unoptimised build, and runs behind tests that
+# meet real clocks. The flag compiles the switches into the library by which rules are broken. In a shared target
+# directory, the different flags would make other builds start anew.
+sim | build-sim)
+    export RUSTFLAGS="${RUSTFLAGS-} --cfg redlatch_sim"
+    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+    simulator='--quiet --release --package redlatch-sim --target-dir target/sim'
+    case $1 in
+    sim)
+        shift
+        nice -n 10 "$cargo" run $simulator -- "$@"
+        ;;
+    *) nice -n 10 "$cargo" build $simulator ;;
+    esac
+    ;;
+# Runs the soak, or builds it. The build is not optimised: the soak mostly waits for servers, and an unoptimised build
+# checks its arithmetic.
+soak)
+    shift
+    "$cargo" run --quiet --package redlatch-soak -- "$@"
+    ;;
+build-soak)
+    "$cargo" build --package redlatch-soak
+    ;;
+# Runs the benchmarks, built with optimisation.
+bench)
+    shift
+    "$cargo" run --quiet --release --package redlatch-bench -- "$@"
+    ;;
+# Records the vectors of `docs/contributing/protocol.md` on the embedded server, into the folder `vectors`. A test fails
+# while the folder has others.
+vectors)
+    "$cargo" run --quiet --package redlatch-vectors
+    ;;
+# Runs code that threads share under many schedules. A failure prints its schedule. To replay the failure, run the printed
+# command with the schedule in `REDLATCH_SCHEDULE` and the name of the test. Optimising takes longer than it saves.
+threads)
+    RUSTFLAGS="${RUSTFLAGS-} --cfg shuttle" nice -n 10 "$cargo" test --package redlatch-core --lib \
+        --target-dir target/threads threads:: --config profile.dev.package.redlatch-core.opt-level=0
+    ;;
+# Checks the format and the lints of a package that is a workspace of its own, as the gate does for members. The laws of
+# the parsers exist only with the flag.
+lint)
+    cd "$2"
+    "$cargo" fmt --check
+    targets=--all-targets
+    if [ "$2" = fuzz ]; then
+        targets=--bins
+        export RUSTFLAGS='--cfg fuzzing'
+    fi
+    "$cargo" clippy --locked $targets --target-dir "$apart" -- --deny warnings
+    ;;
+databases)
+    tests/databases/run "$apart"
+    ;;
+recipe)
+    cd examples/recipes
+    "$cargo" run --locked --bin "$2" --target-dir "$apart"
+    ;;
+# Runs a target of `fuzz` for a minute with the nightly compiler, since a stable one counts no branches. A fault ends the
+# target, and its input is printed. No code of ours is unsafe, so a sanitizer would find nothing.
+fuzz)
+    fuzz='rustup run nightly cargo fuzz'
+    if ! $fuzz --version; then
+        echo 'a tool is missing: rustup toolchain install nightly && cargo install --locked cargo-fuzz' >&2
+        exit 1
+    fi
+    mkdir -p "$apart/found/$2"
+    $fuzz run --sanitizer none --target-dir "$apart/fuzz" "$2" "$apart/found/$2" "$root/fuzz/corpus/$2" \
+        -- -max_total_time=60 -max_len=1024 -timeout=10
     ;;
 *) exit 2 ;;
 esac

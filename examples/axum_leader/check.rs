@@ -2,8 +2,7 @@
 //! what has become of the jobs.
 
 use std::{
-    env,
-    path::{Path, PathBuf},
+    path::Path,
     process::Stdio,
     sync::{
         Arc, Mutex, PoisonError,
@@ -13,10 +12,10 @@ use std::{
 };
 
 use axum::http::{Method, StatusCode};
-use redlatch_examples::{Result, Scratch, Server};
+use redlatch_examples::{Result, Scratch, Server, role};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    process::Child,
     time::sleep,
 };
 
@@ -192,14 +191,10 @@ struct Process {
 
 impl Process {
     async fn start(url: &str, database: &Path, balancer: &Balancer) -> Result<Self> {
-        let program: PathBuf = env::current_exe()?;
-        let mut child = Command::new(program)
-            .args(["replica", url])
-            .arg(database)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut replica = role("replica")?;
+        replica.arg(url).arg(database);
+        replica.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = replica.spawn()?;
         let out = child.stdout.take().ok_or("a replica has an output")?;
         let address = BufReader::new(out).lines().next_line().await?;
         let address = address.ok_or("a replica has ended at once")?;

@@ -1,16 +1,22 @@
 //! What the examples share: a server to talk to, and a `main` that cleans up after itself.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
-// itself.
-#![allow(clippy::disallowed_methods)]
-
+pub mod http;
 mod process;
 mod scratch;
 pub mod server;
 
-use std::{env, error::Error, fs::File, io, path::Path, process::ExitCode};
+use std::{
+    env,
+    error::Error,
+    fs::File,
+    io,
+    path::Path,
+    process::{ExitCode, Stdio},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use redlatch::record::Recorder;
+use tokio::process::Command;
 use tracing_subscriber::{
     filter::Targets,
     layer::{Layer, SubscriberExt},
@@ -48,6 +54,20 @@ pub async fn run(example: impl Future<Output = Result>) -> ExitCode {
         cause = error.source();
     }
     ExitCode::FAILURE
+}
+
+/// Returns the command that runs this example as another process, with this role as the first
+/// argument. The process is killed when it is dropped.
+pub fn role(role: &str) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg(role).stdin(Stdio::null()).kill_on_drop(true);
+    Ok(command)
+}
+
+/// Returns the µs since 1970. The processes of an example share one machine and so one clock.
+pub fn micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))
 }
 
 /// Records the holds of this process in a file.

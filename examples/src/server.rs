@@ -77,6 +77,16 @@ impl Server {
         Ok(Self { url, kind })
     }
 
+    /// Starts the servers of a test: the embedded engine always, a real server with the feature
+    /// `servers`.
+    pub async fn of_test() -> Result<Vec<Self>> {
+        let mut servers = vec![Self::embedded().await?];
+        if cfg!(feature = "servers") {
+            servers.push(Self::real().await?);
+        }
+        Ok(servers)
+    }
+
     /// Returns the address for `Client::connect`, here and in other processes of this machine.
     pub fn url(&self) -> &str {
         &self.url

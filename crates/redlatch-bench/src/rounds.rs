@@ -24,6 +24,7 @@ pub(crate) struct Case {
     pub(crate) names: Names,
     pub(crate) tasks: usize,
     pub(crate) until: Until,
+    pub(crate) rounds: usize,
 }
 
 impl Plan {
@@ -34,6 +35,7 @@ impl Plan {
             names,
             tasks,
             until: Until::Time(self.effort.time),
+            rounds: self.effort.rounds,
         }
     }
 }
@@ -54,11 +56,10 @@ impl Report {
     pub(crate) async fn compare(
         &mut self,
         rig: &Rig,
-        contenders: &mut [Box<dyn Contender>],
+        contenders: &mut [Contender],
         case: &Case,
-        rounds: usize,
     ) -> Result<(), Failure> {
-        let series = interleaved(rig, contenders, case, rounds).await?;
+        let series = interleaved(rig, contenders, case).await?;
         self.series.extend(series);
         Ok(())
     }
@@ -68,22 +69,22 @@ impl Report {
 /// Before the first round each has a short warm-up that does not count.
 pub(crate) async fn interleaved(
     rig: &Rig,
-    contenders: &mut [Box<dyn Contender>],
+    contenders: &mut [Contender],
     case: &Case,
-    rounds: usize,
 ) -> Result<Vec<Series>, Failure> {
-    let names = contenders.iter().map(|contender| contender.name());
-    let mut series: Vec<_> = names.map(|name| Series::new(&case.label, name)).collect();
+    let series = contenders.iter();
+    let series = series.map(|contender| Series::new(&case.label, &contender.name));
+    let mut series: Vec<_> = series.collect();
     for contender in contenders.iter_mut() {
         let warm = Until::Time(Duration::from_millis(100));
         contender.run(&job(case, warm)).await?;
         sleep(PAUSE).await;
     }
     let n = contenders.len();
-    for round in 0..rounds {
+    for round in 0..case.rounds {
         for turn in 0..n {
             let at = (round + turn) % n;
-            let sample = measured(rig, contenders[at].as_mut(), &job(case, case.until)).await?;
+            let sample = measured(rig, &mut contenders[at], &job(case, case.until)).await?;
             series[at].samples.push(sample);
             sleep(PAUSE).await;
         }
@@ -106,22 +107,22 @@ pub(crate) fn unique() -> String {
     format!("bench{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result<Sample, Failure> {
+async fn measured(rig: &Rig, contender: &mut Contender, job: &Job) -> Result<Sample, Failure> {
     let (counted, cpu) = (rig.counted(), contender.cpu());
     let (done, middle) = join!(contender.run(job), middle(rig, job));
     let done = done?;
     let (cpu, after) = (contender.cpu().saturating_sub(cpu), rig.counted());
-    let verbs = contender.verbs();
+    let verbs = &contender.verbs;
     let mut sample =
-        timings(&done, job.names).map_err(|error| format!("{}: {error}", contender.name()))?;
+        timings(&done, job.names).map_err(|error| format!("{}: {error}", contender.name))?;
     sample.append(&mut costs(
         done.pairs(),
         done.wall,
         cpu,
         [&counted, &after],
-        &verbs,
+        verbs,
     ));
-    if let Some(commands) = middle.and_then(|middle| middle.commands(&done, &verbs)) {
+    if let Some(commands) = middle.and_then(|middle| middle.commands(&done, verbs)) {
         sample.insert("commands", commands);
     }
     Ok(sample)

@@ -11,8 +11,8 @@ use redlatch_core::runtime::{Command, Reply, Runtime, ServerError};
 use tokio::sync::Notify;
 
 use crate::{
-    engine::{Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind, Snapshot},
-    shared::{Pusher, ServerClock, State},
+    engine::{Condition, KeyDump, Model, ServerTime, SessionId, SessionKind, Snapshot},
+    shared::{Pusher, State},
     trouble::{LostReply, Order, calls},
 };
 
@@ -51,8 +51,7 @@ impl EmbeddedServer {
 
     /// Starts an empty server that behaves as `model` and whose clock shows `time` now.
     pub fn starting_at(runtime: Arc<dyn Runtime>, model: Model, time: ServerTime) -> Self {
-        let clock = ServerClock::starting_at(runtime, time);
-        let state = Mutex::new(State::new(Engine::new(model, time), clock));
+        let state = Mutex::new(State::new(runtime, model, time));
         Self {
             inner: Arc::new(Inner {
                 state,
@@ -69,12 +68,14 @@ impl EmbeddedServer {
     /// Steps the server's clock forward, as an administrator or NTP would. The clients' clocks do
     /// not change.
     pub fn advance(&self, span: Duration) {
-        self.state().clock.advance(span);
+        let mut state = self.state();
+        state.base = state.base.after(span);
     }
 
     /// Steps the server's clock back.
     pub fn set_back(&self, span: Duration) {
-        self.state().clock.set_back(span);
+        let mut state = self.state();
+        state.base = state.base.before(span);
     }
 
     /// Stops the server as `SIGSTOP` does: connections stay open, nothing is answered, and its
@@ -92,7 +93,7 @@ impl EmbeddedServer {
     pub fn stop_for(&self, span: Duration) {
         self.stop();
         let state = self.state();
-        let (runtime, stops) = (state.clock.runtime(), state.stops);
+        let (runtime, stops) = (Arc::clone(&state.runtime), state.stops);
         drop(state);
         let over = runtime.sleep_until(runtime.now() + span);
         let server = Arc::downgrade(&self.inner);
@@ -318,7 +319,7 @@ impl EmbeddedServer {
 
     #[cfg(feature = "listen")]
     pub(crate) fn runtime(&self) -> Arc<dyn Runtime> {
-        self.state().clock.runtime()
+        Arc::clone(&self.state().runtime)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

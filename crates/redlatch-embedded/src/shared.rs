@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use redlatch_core::{
@@ -15,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 #[cfg(feature = "listen")]
 use crate::listen::Outlet;
 use crate::{
-    engine::{Engine, ServerTime, SessionId, SessionKind},
+    engine::{Engine, Model, ServerTime, SessionId, SessionKind},
     trouble::{LostReply, Order},
 };
 
@@ -23,7 +22,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) engine: Engine,
-    pub(crate) clock: ServerClock,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// What the server's wall clock showed at `origin` by the runtime's clock. It can be stepped.
+    pub(crate) base: ServerTime,
+    origin: Moment,
     pub(crate) links: BTreeMap<SessionId, Link>,
     pub(crate) failures: Vec<Order<ServerError>>,
     pub(crate) losses: Vec<Order<LostReply>>,
@@ -37,10 +39,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine, clock: ServerClock) -> Self {
+    /// Creates the state of a server whose clock shows `time` now.
+    pub(crate) fn new(runtime: Arc<dyn Runtime>, model: Model, time: ServerTime) -> Self {
         Self {
-            engine,
-            clock,
+            origin: runtime.now(),
+            runtime,
+            base: time,
+            engine: Engine::new(model, time),
             links: BTreeMap::new(),
             failures: Vec::new(),
             losses: Vec::new(),
@@ -139,7 +144,7 @@ impl State {
     }
 
     pub(crate) fn now(&self) -> ServerTime {
-        self.clock.now()
+        self.base.after(self.runtime.now().since(self.origin))
     }
 
     fn run(&mut self, request: Request) {
@@ -275,42 +280,6 @@ pub(crate) enum Answer {
     InOrder,
     /// No receiver is left.
     Nobody,
-}
-
-/// The server's wall clock: the runtime's clock with another origin. It can be stepped.
-#[derive(Clone, Debug)]
-pub(crate) struct ServerClock {
-    runtime: Arc<dyn Runtime>,
-    origin: Moment,
-    base: ServerTime,
-}
-
-impl ServerClock {
-    /// Creates a clock that shows `base` now.
-    pub(crate) fn starting_at(runtime: Arc<dyn Runtime>, base: ServerTime) -> Self {
-        let origin = runtime.now();
-        Self {
-            runtime,
-            origin,
-            base,
-        }
-    }
-
-    pub(crate) fn now(&self) -> ServerTime {
-        self.base.after(self.runtime.now().since(self.origin))
-    }
-
-    pub(crate) fn advance(&mut self, span: Duration) {
-        self.base = self.base.after(span);
-    }
-
-    pub(crate) fn set_back(&mut self, span: Duration) {
-        self.base = self.base.before(span);
-    }
-
-    pub(crate) fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.runtime)
-    }
 }
 
 pub(crate) fn unknown() -> Outcome {

@@ -1,15 +1,14 @@
 //! All checks that a change must pass.
 
-use std::{env, ffi::OsStr, fs, path::PathBuf, thread};
+use std::thread;
 
 use crate::{
     check,
-    command::{self, cargo, root, run_cargo, yielding},
+    command::{self, run_cargo, script, yielding},
     members::{self, Member},
     programs, servers,
     steps::Steps,
     suite::{self, Depth},
-    tools::script,
 };
 
 /// Runs the tests, then all other checks, and finally prints the times and the result lines of the
@@ -56,7 +55,7 @@ fn beyond_tests(depth: Depth, steps: &mut Steps) -> Result<(), String> {
         });
         steps.run("formatting", || run_cargo(["fmt", "--all", "--check"]));
         steps.run("lints", || run_cargo(LINTS.split(' ')));
-        steps.run("documentation", documentation);
+        steps.run("documentation", || script(["documentation"]));
         steps.run("packaging", packaging);
         steps.run("features", || features(depth));
         python.join()
@@ -66,20 +65,6 @@ fn beyond_tests(depth: Depth, steps: &mut Steps) -> Result<(), String> {
 }
 
 const LINTS: &str = "clippy --workspace --all-targets --all-features -- --deny warnings";
-
-/// Builds the pages anew. Otherwise pages of removed items, and their links, would stay.
-fn documentation() -> Result<(), String> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let pages = root().join(target).join("doc");
-    if pages.exists() {
-        let failed = |error| format!("the pages of an earlier build stay: {error}");
-        fs::remove_dir_all(&pages).map_err(failed)?;
-    }
-    let doc = "doc --workspace --no-deps --all-features";
-    let mut command = yielding(cargo(doc.split(' ')));
-    command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
-    script([OsStr::new("facade"), pages.as_ref()])
-}
 
 /// Checks published crates alone: in a workspace build, crates share the features of their
 /// dependencies, which hides a missing one. By day what users name, and the facade with each of its
@@ -121,10 +106,6 @@ fn packaging() -> Result<(), String> {
         let locked = ["--workspace", "--locked", "--manifest-path", &manifest];
         run_cargo([&["update"], &locked[..]].concat())?;
     }
-    let members = members::all()?;
-    let mut args = vec!["package", "--workspace", "--allow-dirty", "--no-verify"];
-    for member in members.iter().filter(|member| !member.published) {
-        args.extend(["--exclude", &member.name]);
-    }
-    run_cargo(args)
+    let packing = members::packing(&members::all()?, &["package"]);
+    command::run(&mut yielding(packing))
 }

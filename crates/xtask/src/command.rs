@@ -15,21 +15,40 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Returns a command for cargo in the workspace's root.
+pub(crate) fn cargo(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
+    let mut cargo = in_root(&env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(args);
+    cargo
+}
+
+/// Returns a command for a case of `tools.sh`, which only starts other tools.
+pub(crate) fn tool(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
+    let mut sh = in_root("sh".as_ref());
+    sh.arg("crates/xtask/tools.sh").args(args);
+    sh
+}
+
+/// Runs a case of `tools.sh`.
+pub(crate) fn script(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Result<(), String> {
+    run(&mut tool(args))
+}
+
+/// Returns a command for a program in the workspace's root.
 ///
 /// The variables that `cargo run` sets for this package are removed. Build scripts that depend on
 /// such variables would otherwise run again at each change between a call from here and one from a
 /// shell.
-pub(crate) fn cargo(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(args).current_dir(root());
+fn in_root(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         let mut of_this = OF_THIS_PACKAGE.iter();
         if of_this.any(|prefix| text.starts_with(prefix)) {
-            cargo.env_remove(&name);
+            command.env_remove(&name);
         }
     }
-    cargo
+    command
 }
 
 /// Runs cargo behind other programs.

@@ -28,11 +28,9 @@ mod members;
 mod programs;
 mod python;
 mod servers;
-mod sim;
 mod steps;
 mod suite;
 mod tally;
-mod tools;
 
 use std::{env, process::ExitCode};
 
@@ -58,10 +56,7 @@ fn run(args: &[String]) -> Result<(), String> {
         "test" => suite::test(),
         "ci" => ci::run(Depth::Day),
         "nightly" => ci::run(Depth::Night),
-        "sim" => sim::run(rest),
-        "soak" => tools::soak(rest, None),
-        "bench" => tools::bench(rest),
-        "vectors" => tools::vectors(),
+        "sim" | "soak" | "bench" | "vectors" => command::script(args),
         "lua" => lua::run(rest),
         "evidence" => evidence::run(rest),
         "check" => check::run(rest),

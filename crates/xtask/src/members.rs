@@ -1,5 +1,7 @@
 //! The members of the workspace, as cargo describes them.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::command::{cargo, output};
@@ -21,6 +23,17 @@ pub(crate) fn all() -> Result<Vec<Member>, String> {
     let workspace: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let packages = workspace["packages"].as_array().into_iter().flatten();
     Ok(packages.map(Member::read).collect())
+}
+
+/// Returns the command by which cargo packs all published crates together, from the working copy,
+/// committed or not.
+pub(crate) fn packing(members: &[Member], task: &[&str]) -> Command {
+    let mut command = cargo(task);
+    command.args(["--workspace", "--no-verify", "--allow-dirty"]);
+    for member in members.iter().filter(|member| !member.published) {
+        command.args(["--exclude", &member.name]);
+    }
+    command
 }
 
 impl Member {

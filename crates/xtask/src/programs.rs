@@ -46,15 +46,15 @@ pub(crate) fn build() -> Result<Vec<Program>, String> {
 
 /// Builds the program that runs beside other clients, and returns its path. With the tests of the
 /// workspace its dependencies have the features of the test programs, so that none is built anew.
-pub(crate) fn peers() -> Result<PathBuf, String> {
+pub(crate) fn peers() -> Result<String, String> {
     let mut command = cargo(["build", "--workspace", "--all-features", "--tests"]);
     command.args(["--bin", "redlatch-peers"]);
     let messages = messages(command)?;
     let file = format!("redlatch-peers{EXE_SUFFIX}");
     let mut messages = messages.lines().flat_map(serde_json::from_str::<Value>);
     let found = messages.find_map(|message| {
-        let path = PathBuf::from(message["executable"].as_str()?);
-        path.ends_with(&file).then_some(path)
+        let path = message["executable"].as_str()?;
+        Path::new(path).ends_with(&file).then(|| path.to_owned())
     });
     found.ok_or_else(|| "cargo built no program redlatch-peers".to_owned())
 }

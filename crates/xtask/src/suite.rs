@@ -1,13 +1,16 @@
 //! The test suite.
 
-use std::{num::NonZero, path::Path, thread};
+use std::{
+    num::NonZero,
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use crate::{
-    command::{cargo, yielding},
+    command::{cargo, script, yielding},
     programs::{self, Program, Run, WHOLE},
     python,
     servers::{self, Server},
-    sim,
     steps::Steps,
     tally::Tally,
 };
@@ -75,12 +78,12 @@ pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
     let mut tally = Tally::default();
     println!("on two idle cores, builds take about 4 and 2 min by day, and then tests 6 min");
     let built = steps.run("test programs", programs::build);
-    let simulator = steps.run("simulator", sim::build);
+    let simulator = steps.run("simulator", || script(["build-sim"]));
     let simulated = thread::scope(|scope| {
         let simulator = scope.spawn(|| {
             let mut own = Steps::default();
             if simulator.is_some() {
-                sim::all(depth, &mut own);
+                simulate(depth, &mut own);
             }
             own
         });
@@ -98,6 +101,52 @@ pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
     });
     steps.add(simulated.map_err(|_| "the simulator's steps panicked")?);
     Ok(tally)
+}
+
+/// Runs the simulator: the unchanged library, the planted faults, the scenarios that the library
+/// must pass, and the expected violations.
+fn simulate(depth: Depth, steps: &mut Steps) {
+    // Some planted faults need more seeds than the bound by day. The simulator lists them.
+    // Each night has seeds of its own; a failure names its seed.
+    let (first, [seeds, faults, scenarios, ticks]) = match depth {
+        Depth::Day => (0, ["1000", "400", "60", "1"]),
+        Depth::Night => (night() * 5_000, ["5000", "2000", "150", "2"]),
+    };
+    let first = first.to_string();
+    let runs: [(_, &[&str]); 7] = [
+        ("simulator, seeds", &["--seed", &first, "--seeds", seeds]),
+        (
+            "simulator, doubled requests",
+            &["--fault", "doubled", "--seeds", scenarios],
+        ),
+        (
+            "simulator, planted faults",
+            &["--mutants", "--at-most", faults],
+        ),
+        (
+            "simulator, scenarios",
+            &["--scenarios", "--seeds", scenarios],
+        ),
+        (
+            "simulator, expected violations",
+            &["--expected", "--seeds", scenarios],
+        ),
+        ("small worlds", &["--small", ticks]),
+        (
+            "small worlds, planted faults",
+            &["--small", "2", "--mutants"],
+        ),
+    ];
+    let by_day = runs.len() - usize::from(depth == Depth::Day);
+    for &(name, args) in &runs[..by_day] {
+        steps.run(name, || script([&["sim"][..], args].concat()));
+    }
+}
+
+/// Returns the number of the day.
+fn night() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() / 86_400)
 }
 
 /// Returns the runs of one whole test: a lane that computes, and a lane that waits, on the `chosen`
@@ -153,15 +202,17 @@ fn documentation() -> Run {
 
 /// Runs the tests of the Python client, a few hundred holds of both clients side by side, and a
 /// short deploy from two other libraries.
-pub(crate) fn python(peers: &Path, servers: &str, steps: &mut Steps) {
-    if let Some(python) = steps.run("python client", || python::test(servers)) {
+pub(crate) fn python(peers: &str, servers: &str, steps: &mut Steps) {
+    let tested = steps.run("python client", || python::test(servers));
+    if tested.is_some() {
         steps.run("rust beside python", || {
-            python::peers(peers, &python, "200", servers)
+            script(["beside-python", peers, servers, "200"])
         });
         // The libraries that need no other toolchain. `check peers` has all of them.
+        let only = ["--only", "redis-py", "--only", "rslock"];
         steps.run("beside redis-py and rslock", || {
-            let only = ["redis-py", "rslock"];
-            python::libraries(peers, &python, &only, ["300", "4"], servers)
+            let deploy = ["beside-libraries", peers, servers, "300", "4"];
+            script([&deploy[..], &only].concat())
         });
     }
 }

@@ -1,9 +1,6 @@
 //! What the recipes share: servers with wrong clocks, three replicas for each, and a look at the
 //! slots that ran.
 
-// Recipes run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     error::Error,
     fmt,

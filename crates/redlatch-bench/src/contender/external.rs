@@ -19,14 +19,13 @@
 
 use std::{process::Stdio, time::Duration};
 
-use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use super::{Contender, Failure, Lap};
+use super::{Failure, Lap};
 use crate::{
     clock,
     hold::Ask,
@@ -36,7 +35,7 @@ use crate::{
 /// A running program. Dropping this value kills it.
 pub(crate) struct External {
     name: String,
-    verbs: Vec<String>,
+    pub(super) verbs: Vec<String>,
     child: Child,
     asks: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
@@ -91,6 +90,14 @@ impl External {
         self.round(&serde_json::to_string(lap)?).await
     }
 
+    pub(super) async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
+        self.round(&request(job)).await
+    }
+
+    pub(super) fn cpu(&self) -> Duration {
+        self.child.id().map_or(Duration::ZERO, clock::cpu_of)
+    }
+
     async fn round(&mut self, line: &str) -> Result<Done, Failure> {
         self.say(line).await?;
         let mut answer = Answer::default();
@@ -113,25 +120,6 @@ impl External {
             Some(why) => Err(format!("{}: {why}", self.name).into()),
             None => Ok(line),
         }
-    }
-}
-
-#[async_trait]
-impl Contender for External {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn verbs(&self) -> Vec<String> {
-        self.verbs.clone()
-    }
-
-    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
-        self.round(&request(job)).await
-    }
-
-    fn cpu(&self) -> Duration {
-        self.child.id().map_or(Duration::ZERO, clock::cpu_of)
     }
 }
 

@@ -8,7 +8,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::{StreamExt, future::try_join_all};
 use redis::{
     Client, IntoConnectionInfo, RedisResult, Script,
@@ -18,16 +17,11 @@ use redis::{
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{ACQUIRE, Contender, FLOOR, Failure, LEASE, drive::rest, raw::connection};
+use super::{ACQUIRE, Failure, LEASE, drive::rest, raw::connection};
 use crate::{
     clock,
     job::{Done, Held, Job, Names, TaskDone, Until},
 };
-
-/// Two stations of this process, which share a connection for commands.
-pub(crate) struct Floor {
-    stations: Vec<Station>,
-}
 
 /// A member of the ring.
 pub(crate) struct Station {
@@ -44,39 +38,6 @@ pub(crate) struct Lap {
     pub(crate) of: u32,
     pub(crate) time: Duration,
     pub(crate) hold: Duration,
-}
-
-impl Floor {
-    pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
-        let stations = Station::connect(url, 2).await?;
-        Ok(Self { stations })
-    }
-}
-
-#[async_trait]
-impl Contender for Floor {
-    fn name(&self) -> &str {
-        FLOOR
-    }
-
-    fn verbs(&self) -> Vec<String> {
-        VERBS.map(str::to_owned).to_vec()
-    }
-
-    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
-        let began = Instant::now();
-        let laps = laps(job, 2)?;
-        let running = self.stations.drain(..).zip(laps);
-        let ran = try_join_all(running.map(|(station, lap)| station.run(lap))).await?;
-        let wall = began.elapsed();
-        let tasks;
-        (self.stations, tasks) = ran.into_iter().unzip();
-        Ok(Done { wall, tasks })
-    }
-
-    fn cpu(&self) -> Duration {
-        clock::own_cpu()
-    }
 }
 
 impl Station {
@@ -147,19 +108,32 @@ fn client(url: &str) -> RedisResult<Client> {
     Client::open(url.into_connection_info()?.set_tcp_settings(prompt))
 }
 
+/// Runs one round of a ring of these stations.
+pub(super) async fn ring(stations: &mut Vec<Station>, job: &Job) -> Result<Done, Failure> {
+    let began = Instant::now();
+    let laps = laps(job, stations.len())?;
+    let running = stations.drain(..).zip(laps);
+    let ran = try_join_all(running.map(|(station, lap)| station.run(lap))).await?;
+    let wall = began.elapsed();
+    let tasks;
+    (*stations, tasks) = ran.into_iter().unzip();
+    Ok(Done { wall, tasks })
+}
+
 /// Returns the work of each station for a ring of this size.
-pub(crate) fn laps(job: &Job, stations: u32) -> Result<Vec<Lap>, Failure> {
+pub(super) fn laps(job: &Job, stations: usize) -> Result<Vec<Lap>, Failure> {
     let (Until::Time(time), Names::One { hold }) = (job.until, job.names) else {
         return Err("the floor is of one name, and measured for some time".into());
     };
+    let of = u32::try_from(stations)?;
     let lap = |at| Lap {
         key: job.key.clone(),
         at,
-        of: stations,
+        of,
         time,
         hold,
     };
-    Ok((0..stations).map(lap).collect())
+    Ok((0..of).map(lap).collect())
 }
 
 /// Publishes to the next station and returns the time of the call. At the start the next station
@@ -183,4 +157,4 @@ async fn pass(
 }
 
 /// The commands that it sends itself.
-pub(crate) const VERBS: [&str; 2] = ["publish", "evalsha"];
+pub(super) const VERBS: [&str; 2] = ["publish", "evalsha"];

@@ -3,6 +3,7 @@
 
 mod drive;
 mod external;
+mod fleet;
 mod floor;
 mod gcra;
 mod raw;
@@ -13,7 +14,8 @@ mod scripts;
 
 pub(crate) use drive::drive;
 pub(crate) use external::{External, answer, read_request};
-pub(crate) use floor::{Floor, Lap, Station, VERBS as FLOOR_VERBS, laps};
+pub(crate) use fleet::Contender;
+pub(crate) use floor::{Lap, Station};
 pub(crate) use raw::{ACQUIRE, RELEASE};
 pub(crate) use redlatch::connect as connect_redlatch;
 
@@ -21,29 +23,12 @@ use std::{error::Error, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::job::{Done, Job};
-
 /// The reason why a round could not be run.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// A library or program that can run a round.
-#[async_trait]
-pub(crate) trait Contender: Send {
-    fn name(&self) -> &str;
-
-    /// Returns the commands that it sends itself, in lower case. Scripts call all other commands
-    /// that the server counts.
-    fn verbs(&self) -> Vec<String>;
-
-    async fn run(&mut self, job: &Job) -> Result<Done, Failure>;
-
-    /// Returns the CPU time that it has used so far.
-    fn cpu(&self) -> Duration;
-}
-
 /// A lock library in this process, connected to a server.
 pub(crate) struct Session {
-    /// The commands that it sends itself; see [`Contender::verbs`].
+    /// The commands that it sends itself; see [`Contender`].
     pub(crate) verbs: &'static [&'static str],
     lock: Named,
 }

@@ -7,18 +7,6 @@ use serde_json::Result;
 
 use super::{Bound, Report, Series, Target};
 
-/// The content of a file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    workload: String,
-    title: String,
-    latency_us: u64,
-    series: Vec<Line>,
-    targets: Vec<Aim>,
-    notes: Vec<String>,
-}
-
 /// The medians of a contender in a case. Infinite values are null.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,15 +33,29 @@ struct Aim {
     met: Option<bool>,
 }
 
+/// Writes one line per series, target and note, so that a diff shows what changed.
 pub(super) fn json(report: &Report) -> Result<String> {
-    text(&File {
-        workload: report.workload.to_owned(),
-        title: report.title.to_owned(),
-        latency_us: report.latency.as_micros() as u64,
-        series: report.series.iter().map(|one| line(report, one)).collect(),
-        targets: report.targets.iter().map(aim).collect(),
-        notes: report.notes.clone(),
-    })
+    let series: Vec<_> = report.series.iter().map(|one| line(report, one)).collect();
+    let targets: Vec<_> = report.targets.iter().map(aim).collect();
+    let latency = report.latency.as_micros() as u64;
+    let head = (report.workload, report.title, latency);
+    text(head, &series, &targets, &report.notes)
+}
+
+fn text(
+    (workload, title, latency): (&str, &str, u64),
+    series: &[Line],
+    targets: &[Aim],
+    notes: &[String],
+) -> Result<String> {
+    Ok(format!(
+        "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {latency},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",
+        serde_json::to_string(workload)?,
+        serde_json::to_string(title)?,
+        lines(series)?,
+        lines(targets)?,
+        lines(notes)?,
+    ))
 }
 
 fn line(report: &Report, series: &Series) -> Line {
@@ -100,19 +102,6 @@ fn rounded(value: f64) -> Option<f64> {
     rounded.filter(|value: &f64| value.is_finite())
 }
 
-/// Writes one line per series, target and note, so that a diff shows what changed.
-fn text(file: &File) -> Result<String> {
-    Ok(format!(
-        "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",
-        serde_json::to_string(&file.workload)?,
-        serde_json::to_string(&file.title)?,
-        file.latency_us,
-        lines(&file.series)?,
-        lines(&file.targets)?,
-        lines(&file.notes)?,
-    ))
-}
-
 fn lines<T: Serialize>(items: &[T]) -> Result<String> {
     let items = items.iter().map(serde_json::to_string);
     let items = items.collect::<Result<Vec<_>>>()?;
@@ -129,6 +118,18 @@ mod tests {
         report::{Sample, id},
         workload,
     };
+
+    /// The content of a file.
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        workload: String,
+        title: String,
+        latency_us: u64,
+        series: Vec<Line>,
+        targets: Vec<Aim>,
+        notes: Vec<String>,
+    }
 
     #[test]
     fn results_are_written_with_their_ratios() {
@@ -177,7 +178,9 @@ mod tests {
                 let written = fs::read_to_string(&path).unwrap();
                 let file: File = serde_json::from_str(&written)
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                assert_eq!(text(&file).unwrap(), written, "{}", path.display());
+                let head = (&*file.workload, &*file.title, file.latency_us);
+                let again = text(head, &file.series, &file.targets, &file.notes).unwrap();
+                assert_eq!(again, written, "{}", path.display());
                 let latency = Duration::from_micros(file.latency_us);
                 assert_eq!(path.file_stem().unwrap(), &*id(&file.workload, latency));
                 let known = workload::ALL

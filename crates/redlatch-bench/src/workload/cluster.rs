@@ -16,7 +16,7 @@ use crate::{
     job::Names,
     report::{Report, Series},
     rig::Rig,
-    rounds::interleaved,
+    rounds::{Case, interleaved},
 };
 
 pub(super) async fn spread(mut report: Report, plan: &Plan, binary: &ServerBinary) -> Reported {
@@ -32,8 +32,12 @@ pub(super) async fn spread(mut report: Report, plan: &Plan, binary: &ServerBinar
         let mut series: [Vec<Series>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..plan.effort.rounds {
             for (at, (rig, name)) in rigs.iter().enumerate() {
-                let case = plan.case(format!("{}, {name}", label(tasks)), Names::Own, tasks);
-                let round = interleaved(rig, &mut clients[at], &case, 1).await?;
+                let label = format!("{}, {name}", label(tasks));
+                let case = Case {
+                    rounds: 1,
+                    ..plan.case(label, Names::Own, tasks)
+                };
+                let round = interleaved(rig, &mut clients[at], &case).await?;
                 append(&mut series[at], round);
             }
         }

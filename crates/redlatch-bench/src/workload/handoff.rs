@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures_util::future::try_join_all;
-
 use super::{Reported, contenders, own, own_worker, wanted, wants};
 use crate::{
     cli::Plan,
-    contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, Floor, KINDS, RAW, laps},
-    job::{Done, Job, Names, Until},
+    contender::{Contender, FLOOR, KINDS, RAW},
+    job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
     rounds::Case,
@@ -17,10 +14,10 @@ use crate::{
 };
 
 pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let mut all: Vec<Box<dyn Contender>> = vec![Box::new(Floor::connect(&rig.url()).await?)];
+    let mut all = vec![Contender::floor(&rig.url()).await?];
     // The raw pair has no waiters. The floor is for hand-offs what the raw pair is for pairs.
     let mut others = contenders(plan, rig).await?;
-    others.retain(|contender| contender.name() != RAW);
+    others.retain(|contender| contender.name != RAW);
     all.append(&mut others);
     for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
         all.push(own(kind, rig).await?);
@@ -34,10 +31,10 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
         for waiters in SIZES {
             let case = Case {
                 until: Until::Time(long_enough(plan, waiters, hold)),
+                rounds: rounds(plan, hold),
                 ..plan.case(label(waiters, hold), Names::One { hold }, waiters)
             };
-            let rounds = rounds(plan, hold);
-            report.compare(rig, &mut all, &case, rounds).await?;
+            report.compare(rig, &mut all, &case).await?;
         }
     }
     for &hold in holds {
@@ -128,55 +125,6 @@ const HOLDS: [Duration; 3] = [
     Duration::from_millis(2),
 ];
 
-/// The processes of one contender, which run their rounds together.
-struct Fleet {
-    name: String,
-    members: Vec<External>,
-}
-
-impl Fleet {
-    async fn start(name: &str, words: &[String], size: usize, url: &str) -> Result<Self, Failure> {
-        let starts = (0..size).map(|_| External::start(name, words, url));
-        let (name, members) = (name.to_owned(), try_join_all(starts).await?);
-        Ok(Self { name, members })
-    }
-}
-
-#[async_trait]
-impl Contender for Fleet {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn verbs(&self) -> Vec<String> {
-        if self.name == FLOOR {
-            return FLOOR_VERBS.map(str::to_owned).to_vec();
-        }
-        self.members[0].verbs()
-    }
-
-    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
-        let each = if self.name == FLOOR {
-            // Each process has one station of the ring.
-            let laps = laps(job, u32::try_from(self.members.len())?)?;
-            let members = self.members.iter_mut().zip(&laps);
-            try_join_all(members.map(|(member, lap)| member.lap(lap))).await?
-        } else {
-            try_join_all(self.members.iter_mut().map(|member| member.run(job))).await?
-        };
-        let mut all = Done::default();
-        for done in each {
-            all.wall = all.wall.max(done.wall);
-            all.tasks.extend(done.tasks);
-        }
-        Ok(all)
-    }
-
-    fn cpu(&self) -> Duration {
-        self.members.iter().map(External::cpu).sum()
-    }
-}
-
 pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
     let kinds = KINDS.into_iter().filter(|kind| wants(plan, kind));
@@ -186,18 +134,17 @@ pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Repor
     }
     programs.extend(plan.with.iter().cloned());
     for processes in PROCESS_SIZES {
-        let mut fleets: Vec<Box<dyn Contender>> = Vec::new();
+        let mut fleets = Vec::new();
         for (name, words) in &programs {
-            let fleet = Fleet::start(name, words, processes, &rig.url()).await?;
-            fleets.push(Box::new(fleet));
+            fleets.push(Contender::start(name, words, processes, &rig.url()).await?);
         }
         for hold in PROCESS_HOLDS {
             let case = Case {
                 until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
+                rounds: rounds(plan, hold),
                 ..plan.case(fleet_label(processes, hold), Names::One { hold }, TASKS)
             };
-            let rounds = rounds(plan, hold);
-            report.compare(rig, &mut fleets, &case, rounds).await?;
+            report.compare(rig, &mut fleets, &case).await?;
         }
     }
     for hold in PROCESS_HOLDS {

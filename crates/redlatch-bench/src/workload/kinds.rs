@@ -26,8 +26,7 @@ pub(super) async fn semaphore(mut report: Report, plan: &Plan, rig: &Rig) -> Rep
     let mut contenders = owns([RAW_POOL, SEMAPHORE], rig).await?;
     for (tasks, hold) in POOLS {
         let case = plan.case(held(&label(tasks), hold), Names::Pool { hold }, tasks);
-        let rounds = plan.effort.rounds;
-        report.compare(rig, &mut contenders, &case, rounds).await?;
+        report.compare(rig, &mut contenders, &case).await?;
     }
     pool_targets(&mut report);
     report.note(
@@ -73,8 +72,7 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Reported
             until: Until::Pairs((ENOUGH / tasks).max(1) as u64),
             ..plan.case(label(tasks), Names::One { hold }, tasks)
         };
-        let rounds = plan.effort.rounds;
-        report.compare(rig, &mut contenders, &case, rounds).await?;
+        report.compare(rig, &mut contenders, &case).await?;
     }
     let median = |tasks, measure| report.median(&label(tasks), "fair", measure);
     let (first, last) = (SIZES[0], SIZES[SIZES.len() - 1]);
@@ -105,7 +103,7 @@ pub(super) async fn checks(mut report: Report, plan: &Plan, rig: &Rig) -> Report
         // Programs in other languages know no key for all.
         let some = if key.is_empty() { contenders.len() } else { 2 };
         let some = &mut contenders[..some];
-        report.compare(rig, some, &case, plan.effort.rounds).await?;
+        report.compare(rig, some, &case).await?;
         if tasks == 64 {
             let rate = report.ratio(&case.label, LIMIT, GCRA, "pairs/s");
             let of_script = ("checks/s, of the bare script's", AtLeast(0.9), rate);

@@ -108,17 +108,17 @@ async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Repo
 }
 
 /// Connects all contenders of the plan.
-async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
+async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Contender>, Failure> {
     let mut all = owns(wanted(plan), rig).await?;
     all.append(&mut others(plan, rig).await?);
     Ok(all)
 }
 
 /// Starts the programs that the plan adds.
-async fn others(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
-    let mut all: Vec<Box<dyn Contender>> = Vec::new();
+async fn others(plan: &Plan, rig: &Rig) -> Result<Vec<Contender>, Failure> {
+    let mut all = Vec::new();
     for (name, words) in &plan.with {
-        all.push(Box::new(External::start(name, words, &rig.url()).await?));
+        all.push(Contender::start(name, words, 1, &rig.url()).await?);
     }
     Ok(all)
 }
@@ -136,8 +136,8 @@ fn wants(plan: &Plan, name: &str) -> bool {
 async fn owns(
     names: impl IntoIterator<Item = &'static str>,
     rig: &Rig,
-) -> Result<Vec<Box<dyn Contender>>, Failure> {
-    let mut all: Vec<Box<dyn Contender>> = Vec::new();
+) -> Result<Vec<Contender>, Failure> {
+    let mut all = Vec::new();
     for name in names {
         all.push(own(name, rig).await?);
     }
@@ -146,8 +146,8 @@ async fn owns(
 
 /// Starts a built-in contender in its own process, so that the heap and the runtime of others do
 /// not affect it.
-async fn own(name: &str, rig: &Rig) -> Result<Box<dyn Contender>, Failure> {
-    Ok(Box::new(worker(name, rig).await?))
+async fn own(name: &str, rig: &Rig) -> Result<Contender, Failure> {
+    Contender::start(name, &own_worker(name)?, 1, &rig.url()).await
 }
 
 async fn worker(name: &str, rig: &Rig) -> Result<External, Failure> {

@@ -52,8 +52,7 @@ pub(super) async fn every_kind(mut report: Report, plan: &Plan, rig: &Rig) -> Re
     let names = std::iter::once(RAW).chain(EVERY_KIND);
     let mut contenders = owns(names, rig).await?;
     let case = plan.case(label(64), Names::Own, 64);
-    let rounds = plan.effort.rounds;
-    report.compare(rig, &mut contenders, &case, rounds).await?;
+    report.compare(rig, &mut contenders, &case).await?;
     for name in EVERY_KIND.into_iter().skip(1) {
         let server = report.ratio(&case.label, name, RAW, "server µs");
         let what = format!("{name}: server CPU per pair, of the raw pair's");
@@ -66,8 +65,7 @@ pub(super) async fn every_kind(mut report: Report, plan: &Plan, rig: &Rig) -> Re
 pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
     let mut contenders = owns(["redlatch", "rslock", "polling"], rig).await?;
     let case = plan.case("512 tasks, 200 names", Names::Mixed, 512);
-    let rounds = plan.effort.rounds;
-    report.compare(rig, &mut contenders, &case, rounds).await?;
+    report.compare(rig, &mut contenders, &case).await?;
     Ok(report)
 }
 
@@ -77,8 +75,7 @@ pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Report
     let mut contenders = owns([RAW, "redlatch", "rslock"], rig).await?;
     for busy in [0, 3, 64, 512] {
         let case = plan.case(format!("beside {busy}"), Names::Beside, busy + 1);
-        let rounds = plan.effort.rounds;
-        report.compare(rig, &mut contenders, &case, rounds).await?;
+        report.compare(rig, &mut contenders, &case).await?;
     }
     report.note(
         "p50 and p99 are of the task that rests for 1 ms before each pair; the other figures are of \
@@ -101,7 +98,7 @@ async fn measure(
     let rounds = plan.effort.rounds;
     for &tasks in sizes {
         let case = plan.case(label(tasks), Names::Own, tasks);
-        report.compare(rig, &mut contenders, &case, rounds).await?;
+        report.compare(rig, &mut contenders, &case).await?;
         let limit = redis_benchmark(rig, &case.label, tasks, rounds)?;
         report.series.extend(limit);
     }

@@ -5,6 +5,7 @@ mod args;
 mod clock;
 mod exit;
 mod job;
+mod json;
 mod out;
 mod record;
 mod report;

@@ -1,192 +1,82 @@
-//! Objects as JSON and as rows of a table. `docs/book/src/operate/command.md` describes the JSON.
+//! Objects as JSON and as rows of a table.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redlatch::{Access, Object, ObjectHolder, ObjectState, once::JobRecord};
-use serde::Serialize;
 
 use super::{
+    json::Json,
     out::clean,
     report::millis,
     span::{per, short},
 };
 
-/// The version of the JSON. It changes if a field changes its meaning or goes.
-pub(crate) const VERSION: u32 = 1;
-
-/// One object as JSON.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct ObjectView {
-    v: u32,
-    name: String,
-    kind: String,
-    holders: Vec<HolderView>,
-    waiters: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permits: Option<PermitsView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    latch: Option<LatchView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<LimitView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    slot: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last: Option<RunView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<String>,
-}
-
-/// One holder as JSON.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct HolderView {
-    pub(crate) owner: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) access: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permits: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    age_ms: Option<u64>,
-    pub(crate) remaining_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    application: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    broken: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct PermitsView {
-    total: u32,
-    available: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct LatchView {
-    count: u32,
-    initial: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_ms: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct LimitView {
-    owed: u64,
-    reset_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rate: Option<String>,
-}
-
-/// The last run of a job as JSON.
-#[derive(Debug, Serialize)]
-pub(crate) struct RunView {
-    slot: String,
-    outcome: &'static str,
-    attempt: u32,
-    token: u64,
-    began_ms: u64,
-    ended_ms: u64,
-    host: String,
-    pid: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-impl ObjectView {
-    pub(crate) fn of(object: &Object) -> Self {
-        let mut view = Self {
-            v: VERSION,
-            name: object.name.clone(),
-            kind: object.kind.to_string(),
-            holders: object.holders.iter().map(HolderView::of).collect(),
-            waiters: object.waiters,
-            ..Self::default()
-        };
-        match &object.state {
-            ObjectState::Permits { total, available } => {
-                let (total, available) = (*total, *available);
-                view.permits = Some(PermitsView { total, available });
-            }
-            ObjectState::Latch(latch) => {
-                view.latch = Some(LatchView {
-                    count: latch.count,
-                    initial: latch.initial,
-                    remaining_ms: latch.remaining.map(millis),
-                });
-            }
-            ObjectState::Limit(limit) => {
-                view.limit = Some(LimitView {
-                    owed: limit.owed,
-                    reset_ms: millis(limit.reset_after),
-                    rate: limit.rate.map(per),
-                });
-            }
-            ObjectState::Leader(value) => view.value.clone_from(value),
-            ObjectState::Job { last, running } => {
-                view.slot = running.as_ref().map(ToString::to_string);
-                view.last = last.as_ref().map(RunView::of);
-            }
-            ObjectState::Unreadable { reason, .. } => view.unreadable = Some(reason.clone()),
-            _ => {}
+/// Returns an object as JSON; `None` for a name of which the server knows nothing.
+pub(crate) fn json(name: &str, object: Option<&Object>) -> Json {
+    let holders = object.map_or(&[][..], |object| &object.holders);
+    let json = Json::new()
+        .with("name", name)
+        .with("kind", object.map(|object| object.kind.as_str()))
+        .with_list("holders", holders.iter().map(holder))
+        .with("waiters", object.map_or(0, |object| object.waiters));
+    let of = Json::default();
+    match object.map(|object| &object.state) {
+        Some(ObjectState::Permits { total, available }) => {
+            let of = of.with("total", total).with("available", available);
+            json.with_object("permits", &of)
         }
-        view
-    }
-
-    /// Returns one line.
-    pub(crate) fn line(&self) -> String {
-        line(self)
-    }
-}
-
-impl HolderView {
-    pub(crate) fn of(holder: &ObjectHolder) -> Self {
-        let of = holder.metadata.as_ref();
-        Self {
-            owner: holder.owner.clone(),
-            token: holder.token.map(|token| token.as_u64()),
-            access: holder.access.map(access),
-            permits: holder.permits,
-            age_ms: holder.age.map(millis),
-            remaining_ms: millis(holder.remaining),
-            application: of.map(|of| of.application.clone()),
-            host: of.map(|of| of.host.clone()),
-            pid: of.map(|of| of.pid),
-            note: holder.note.clone(),
-            broken: holder.broken.clone(),
+        Some(ObjectState::Latch(latch)) => {
+            let of = of.with("count", latch.count).with("initial", latch.initial);
+            let of = of.with_some("remaining_ms", latch.remaining.map(millis));
+            json.with_object("latch", &of)
         }
-    }
-}
-
-impl RunView {
-    pub(crate) fn of(run: &JobRecord) -> Self {
-        Self {
-            slot: run.slot.to_string(),
-            outcome: run.outcome.as_str(),
-            attempt: run.attempt,
-            token: run.token.as_u64(),
-            began_ms: since_1970(run.began),
-            ended_ms: since_1970(run.ended),
-            host: run.host.clone(),
-            pid: run.pid,
-            error: run.error.clone(),
+        Some(ObjectState::Limit(limit)) => {
+            let of = of.with("owed", limit.owed);
+            let of = of.with("reset_ms", millis(limit.reset_after));
+            json.with_object("limit", &of.with_some("rate", limit.rate.map(per)))
         }
+        Some(ObjectState::Leader(value)) => json.with_some("value", value.as_ref()),
+        Some(ObjectState::Job { last, running }) => {
+            let json = json.with_some("slot", running.as_ref().map(ToString::to_string));
+            match last {
+                Some(last) => json.with_object("last", &run(last)),
+                None => json,
+            }
+        }
+        Some(ObjectState::Unreadable { reason, .. }) => json.with("unreadable", reason),
+        _ => json,
     }
 }
 
-/// Writes a value as one line of JSON.
-pub(crate) fn line(value: &impl Serialize) -> String {
-    // These values have no maps with odd keys, so they can be written.
-    let mut text = serde_json::to_string(value).unwrap_or_default();
-    text.push('\n');
-    text
+/// Returns a holder as JSON.
+pub(crate) fn holder(holder: &ObjectHolder) -> Json {
+    let of = holder.metadata.as_ref();
+    Json::default()
+        .with("owner", &holder.owner)
+        .with_some("token", holder.token.map(|token| token.as_u64()))
+        .with_some("access", holder.access.map(access))
+        .with_some("permits", holder.permits)
+        .with_some("age_ms", holder.age.map(millis))
+        .with("remaining_ms", millis(holder.remaining))
+        .with_some("application", of.map(|of| &of.application))
+        .with_some("host", of.map(|of| &of.host))
+        .with_some("pid", of.map(|of| of.pid))
+        .with_some("note", holder.note.as_ref())
+        .with_some("broken", holder.broken.as_ref())
+}
+
+/// Returns the last run of a job as JSON.
+fn run(run: &JobRecord) -> Json {
+    Json::default()
+        .with("slot", run.slot.to_string())
+        .with("outcome", run.outcome.as_str())
+        .with("attempt", run.attempt)
+        .with("token", run.token.as_u64())
+        .with("began_ms", since_1970(run.began))
+        .with("ended_ms", since_1970(run.ended))
+        .with("host", &run.host)
+        .with("pid", run.pid)
+        .with_some("error", run.error.as_ref())
 }
 
 /// Returns the milliseconds since 1970.
@@ -194,7 +84,7 @@ pub(crate) fn since_1970(instant: SystemTime) -> u64 {
     millis(instant.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-fn access(access: Access) -> &'static str {
+pub(crate) fn access(access: Access) -> &'static str {
     match access {
         Access::Read => "read",
         Access::UpgradableRead => "upgradable_read",

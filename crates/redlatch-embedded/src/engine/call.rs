@@ -119,16 +119,6 @@ impl<'a> Call<'a> {
         wrong_arity(&lower(self.args[0]))
     }
 
-    /// Checks the number of arguments of a container command such as `CLIENT`.
-    pub(super) fn want(&self, ok: bool) -> Result<(), ServerError> {
-        want(self.model(), self.args, ok)
-    }
-
-    /// Returns the error for an unknown subcommand.
-    pub(super) fn unknown_subcommand(&self) -> ServerError {
-        unknown_subcommand(self.model(), self.args)
-    }
-
     /// Returns the error for an expiry beyond the range of the clock.
     pub(super) fn invalid_expire(&self) -> ServerError {
         let command = lower(self.args[0]);
@@ -155,7 +145,7 @@ pub(super) fn wrong_arity(command: &str) -> ServerError {
     ))
 }
 
-/// Checks the number of arguments of a container command.
+/// Checks the number of arguments of a container command such as `CLIENT`.
 pub(super) fn want(model: Model, args: &[&[u8]], ok: bool) -> Result<(), ServerError> {
     match (ok, model) {
         (true, _) => Ok(()),

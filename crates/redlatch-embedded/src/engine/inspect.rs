@@ -9,20 +9,12 @@ use super::{
 
 /// A copy of all data of a server, for failover and restart.
 #[derive(Clone, Default, PartialEq)]
-pub struct Snapshot(Keyspace);
+pub struct Snapshot(pub(super) Keyspace);
 
 impl Snapshot {
     /// Returns the data of an empty server.
     pub fn empty() -> Self {
         Self::default()
-    }
-
-    pub(super) fn of(data: &Keyspace) -> Self {
-        Self(data.clone())
-    }
-
-    pub(super) fn data(&self) -> Keyspace {
-        self.0.clone()
     }
 }
 

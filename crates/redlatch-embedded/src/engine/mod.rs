@@ -203,7 +203,7 @@ impl Engine {
 
     /// Replaces the data by those of `snapshot`. Connections and scripts stay.
     pub fn restore(&mut self, snapshot: &Snapshot) {
-        self.core().data = snapshot.data();
+        self.core().data = snapshot.0.clone();
     }
 
     /// Restarts as a new process with the data of `snapshot`. Connections, scripts, conditions and
@@ -214,7 +214,7 @@ impl Engine {
         let (model, script_step, effects) = (core.model, core.script_step, core.effects);
         let pubsub = core.pubsub.restarted();
         *core = Core {
-            data: snapshot.data(),
+            data: snapshot.0.clone(),
             pubsub,
             script_step,
             effects,
@@ -233,7 +233,7 @@ impl Engine {
 
     /// Returns a copy of all data.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.core().data)
+        Snapshot(self.core().data.clone())
     }
 
     /// Returns how many calls of each command came from clients. Commands inside scripts do not

@@ -83,14 +83,8 @@ fn seventeen_digits(number: f64) -> String {
         trimmed => trimmed,
     };
     // The range of exponents in which C writes no exponent, and its two digits otherwise.
-    match exponent {
-        -4..17 => format!("{sign}{}", plain(digits, exponent)),
-        _ => format!(
-            "{sign}{}{:02}",
-            before_exponent(digits, exponent),
-            exponent.abs()
-        ),
-    }
+    let is_plain = (-4..17).contains(&exponent);
+    format!("{sign}{}", written(digits, exponent, is_plain, 2))
 }
 
 /// Returns the shortest text that reads back as the same number, in the layout of newer servers.
@@ -107,22 +101,19 @@ fn shortest(number: f64) -> String {
     } else {
         scale > -7 || exponent.abs() < 4
     };
-    match is_plain {
-        true => format!("{sign}{}", plain(&digits, exponent)),
-        false => format!(
-            "{sign}{}{}",
-            before_exponent(&digits, exponent),
-            exponent.abs()
-        ),
-    }
+    format!("{sign}{}", written(&digits, exponent, is_plain, 1))
 }
 
-/// Writes the digits, and the letter and the sign of the exponent.
-fn before_exponent(digits: &str, exponent: i32) -> String {
+/// Writes digits without an exponent, or with one that has at least this number of digits.
+fn written(digits: &str, exponent: i32, is_plain: bool, width: usize) -> String {
+    if is_plain {
+        return plain(digits, exponent);
+    }
     let (first, rest) = digits.split_at(1);
     let point = if rest.is_empty() { "" } else { "." };
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{first}{point}{rest}e{sign}")
+    let exponent = exponent.abs();
+    format!("{first}{point}{rest}e{sign}{exponent:0width$}")
 }
 
 fn special(number: f64) -> Option<String> {

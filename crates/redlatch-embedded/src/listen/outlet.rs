@@ -1,48 +1,43 @@
 //! The queue of replies and pushes to one client, in one order.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use redlatch_core::runtime::{Push, Reply};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::reply;
 
 /// The server's end of the queue. Dropping it ends the connection.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    shared: Arc<Shared>,
+    queue: Queue,
     channels: BTreeSet<Vec<u8>>,
 }
 
 /// The socket's end of the queue.
 #[derive(Debug)]
-pub(super) struct Outflow(Arc<Shared>);
+pub(super) struct Outflow(Queue);
 
-#[derive(Debug, Default)]
-struct Shared {
-    buffer: Mutex<Buffer>,
-    filled: Notify,
-    drained: Notify,
-    cut: Notify,
-}
+/// What both ends share.
+type Queue = Arc<watch::Sender<Buffer>>;
 
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
+    /// Nothing follows these bytes.
     ended: bool,
+    /// The connection ends at once.
+    cut: bool,
 }
 
 /// Creates the two ends.
 pub(super) fn pair() -> (Outlet, Outflow) {
-    let shared = Arc::<Shared>::default();
+    let queue = Queue::default();
     let outlet = Outlet {
-        shared: Arc::clone(&shared),
+        queue: Arc::clone(&queue),
         channels: BTreeSet::new(),
     };
-    (outlet, Outflow(shared))
+    (outlet, Outflow(queue))
 }
 
 impl Outlet {
@@ -65,7 +60,7 @@ impl Outlet {
             Push::Unsubscribed(channel) => drop(self.channels.remove(channel)),
             Push::Message { .. } => {}
         }
-        let has_room = self.shared.buffer().bytes.len() < MOST_PUSHED;
+        let has_room = self.queue.borrow().bytes.len() < MOST_PUSHED;
         if has_room {
             let subscriptions = self.channels.len();
             self.write(|bytes| reply::push(bytes, push, subscriptions));
@@ -80,60 +75,48 @@ impl Outlet {
 
     /// Ends the connection once everything has been written.
     pub(super) fn finish(&self) {
-        self.shared.buffer().ended = true;
-        self.shared.filled.notify_one();
+        self.queue.send_modify(|buffer| buffer.ended = true);
     }
 
     fn write(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.shared.buffer().bytes);
-        self.shared.filled.notify_one();
+        self.queue.send_modify(|buffer| write(&mut buffer.bytes));
     }
 }
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        let finished = std::mem::replace(&mut self.shared.buffer().ended, true);
-        if !finished {
-            self.shared.cut.notify_one();
-        }
-        self.shared.filled.notify_one();
+        self.queue.send_modify(|buffer| {
+            buffer.cut = !buffer.ended;
+            buffer.ended = true;
+        });
     }
 }
 
 impl Outflow {
     /// Waits for bytes to write. Returns `None` if nothing is left and nothing will follow.
     pub(super) async fn next(&self) -> Option<Vec<u8>> {
-        loop {
-            {
-                let mut buffer = self.0.buffer();
-                if !buffer.bytes.is_empty() {
-                    self.0.drained.notify_one();
-                    return Some(std::mem::take(&mut buffer.bytes));
-                }
-                if buffer.ended {
-                    return None;
-                }
-            }
-            self.0.filled.notified().await;
-        }
+        self.until(|buffer| !buffer.bytes.is_empty() || buffer.ended)
+            .await;
+        let mut bytes = Vec::new();
+        let take = |buffer: &mut Buffer| bytes = std::mem::take(&mut buffer.bytes);
+        self.0.send_modify(take);
+        (!bytes.is_empty()).then_some(bytes)
     }
 
     /// Waits until the queue is short enough for the reply to another request.
     pub(super) async fn room(&self) {
-        while self.0.buffer().bytes.len() > MOST_REPLIED {
-            self.0.drained.notified().await;
-        }
+        self.until(|buffer| buffer.bytes.len() <= MOST_REPLIED)
+            .await;
     }
 
     /// Waits until the server cuts the connection. Such an end does not wait for the client.
     pub(super) async fn cut(&self) {
-        self.0.cut.notified().await;
+        self.until(|buffer| buffer.cut).await;
     }
-}
 
-impl Shared {
-    fn buffer(&self) -> MutexGuard<'_, Buffer> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn until(&self, is_so: impl FnMut(&Buffer) -> bool) {
+        // An end that waits keeps the sender, so this cannot fail.
+        let _ = self.0.subscribe().wait_for(is_so).await;
     }
 }
 

@@ -16,8 +16,7 @@ pub(crate) struct RequestParser {
 }
 
 /// The error in a request, in a server's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProtocolError(pub(super) &'static str);
+pub(crate) type ProtocolError = &'static str;
 
 /// An array of which a part has arrived.
 #[derive(Debug)]
@@ -97,7 +96,7 @@ impl RequestParser {
             return Ok(false);
         }
         if &rest[length..length + 2] != b"\r\n" {
-            return Err(ProtocolError("expected the end of a line after a bulk"));
+            return Err("expected the end of a line after a bulk");
         }
         array.command.push(&rest[..length]);
         self.at += length + 2;
@@ -127,7 +126,7 @@ impl RequestParser {
 /// Reads the number of arguments; `None` for an empty request, which servers ignore.
 fn start(count: &[u8]) -> Result<Option<Array>, ProtocolError> {
     let count = number(count).filter(|count| *count <= MAX_ARGUMENTS);
-    let count = count.ok_or(ProtocolError("invalid multibulk length"))?;
+    let count = count.ok_or("invalid multibulk length")?;
     let missing = usize::try_from(count).unwrap_or(0);
     Ok((missing > 0).then(|| Array {
         command: Command::with_capacity(missing.min(16), 64),
@@ -139,11 +138,11 @@ fn start(count: &[u8]) -> Result<Option<Array>, ProtocolError> {
 fn bulk_length(line: &[u8], before: usize) -> Result<usize, ProtocolError> {
     let digits = line
         .strip_prefix(b"$")
-        .ok_or(ProtocolError("expected '$', got something else"))?;
+        .ok_or("expected '$', got something else")?;
     number(digits)
         .and_then(|length| usize::try_from(length).ok())
         .filter(|length| before + length <= MAX_REQUEST)
-        .ok_or(ProtocolError("invalid bulk length"))
+        .ok_or("invalid bulk length")
 }
 
 /// Reads an integer with so few digits that it cannot overflow.
@@ -158,7 +157,7 @@ fn number(text: &[u8]) -> Option<i64> {
 /// Splits an inline request into words; `None` for an empty line.
 fn words(line: &[u8]) -> Result<Option<Command>, ProtocolError> {
     if line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
-        return Err(ProtocolError("quotes are not taken in inline requests"));
+        return Err("quotes are not taken in inline requests");
     }
     let mut command = Command::with_capacity(4, line.len());
     line.split(u8::is_ascii_whitespace)
@@ -168,8 +167,8 @@ fn words(line: &[u8]) -> Result<Option<Command>, ProtocolError> {
     Ok((!is_empty).then_some(command))
 }
 
-const TOO_BIG_INLINE: ProtocolError = ProtocolError("too big inline request");
-const TOO_BIG_COUNT: ProtocolError = ProtocolError("too big count string");
+const TOO_BIG_INLINE: ProtocolError = "too big inline request";
+const TOO_BIG_COUNT: ProtocolError = "too big count string";
 
 /// The limit in bytes for all arguments of one request.
 pub(super) const MAX_REQUEST: usize = 64 << 20;

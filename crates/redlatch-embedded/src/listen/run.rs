@@ -41,7 +41,7 @@ impl EmbeddedServer {
     pub(super) fn refuse(&self, session: SessionId, error: ProtocolError) {
         let mut state = self.state();
         if let Some(outlet) = state.outlet(session) {
-            outlet.reply(&fail(&format!("ERR Protocol error: {}", error.0)));
+            outlet.reply(&fail(&format!("ERR Protocol error: {error}")));
         }
         state.finish(session);
     }
@@ -50,8 +50,7 @@ impl EmbeddedServer {
 impl State {
     /// Runs a request of a network client.
     pub(crate) fn run_in_order(&mut self, session: SessionId, command: &Command) {
-        let verb = Verb::of(command);
-        let reply = self.reply_to(session, verb, command);
+        let (verb, reply) = self.reply_to(session, command);
         self.deliver();
         match self.lose_reply(session, command) {
             Some(LostReply::Hangs) => self.hang(session),
@@ -60,25 +59,35 @@ impl State {
         }
     }
 
-    fn reply_to(&mut self, session: SessionId, verb: Verb, command: &Command) -> Reply {
-        match verb {
-            Verb::Hello => fail("NOPROTO unsupported protocol version"),
-            Verb::Auth => auth(command),
-            Verb::Courtesy | Verb::Quit => Ok(Value::Status("OK".to_owned())),
-            Verb::Sharded => fail("ERR sharded pub/sub is not served over a network"),
+    /// Runs a command of the protocol, or of the layer above the engine. Returns what a reply may
+    /// change, and the reply.
+    fn reply_to(&mut self, session: SessionId, command: &Command) -> (Verb, Reply) {
+        let mut args = command.args();
+        let name = args.next().unwrap_or_default().to_ascii_uppercase();
+        let sub = args.next();
+        let ok = Ok(Value::Status("OK".to_owned()));
+        let reply = match &*name {
+            b"HELLO" => fail("NOPROTO unsupported protocol version"),
+            b"AUTH" => auth(command),
+            // Clients describe themselves, which this server ignores.
+            b"CLIENT" if sub.is_some_and(|sub| sub.eq_ignore_ascii_case(b"SETINFO")) => ok,
+            b"QUIT" => return (Verb::Quit, ok),
+            b"SSUBSCRIBE" | b"SUNSUBSCRIBE" => {
+                fail("ERR sharded pub/sub is not served over a network")
+            }
             // There is no subscription to end, so no push can be the reply.
-            Verb::Unsubscribe
-                if command.args().len() == 1
-                    && !self.outlet(session).is_some_and(Outlet::subscribes) =>
+            b"UNSUBSCRIBE"
+                if sub.is_none() && !self.outlet(session).is_some_and(Outlet::subscribes) =>
             {
-                Ok(Value::Nil)
+                return (Verb::Subscribe, Ok(Value::Nil));
             }
-            Verb::Subscribe | Verb::Unsubscribe => {
+            b"SUBSCRIBE" | b"UNSUBSCRIBE" => {
                 self.turn(session, SessionKind::PubSub);
-                self.execute(session, command)
+                return (Verb::Subscribe, self.execute(session, command));
             }
-            Verb::Other => self.execute(session, command),
-        }
+            _ => self.execute(session, command),
+        };
+        (Verb::Other, reply)
     }
 
     /// Queues the reply, unless pushes were the reply.
@@ -87,9 +96,8 @@ impl State {
             return;
         };
         match (verb, reply) {
+            (Verb::Subscribe, Ok(Value::Nil)) => outlet.unsubscribed_from_nothing(),
             (Verb::Subscribe, Ok(_)) => {}
-            (Verb::Unsubscribe, Ok(Value::Nil)) => outlet.unsubscribed_from_nothing(),
-            (Verb::Unsubscribe, Ok(_)) => {}
             (Verb::Other, Ok(Value::Status(pong))) if pong == "PONG" && outlet.subscribes() => {
                 let pong = [&b"pong"[..], b""].map(|text| Value::Bulk(text.to_vec()));
                 outlet.reply(&Ok(Value::Array(pong.to_vec())));
@@ -99,10 +107,8 @@ impl State {
         let subscribes = outlet.subscribes();
         match verb {
             Verb::Quit => self.finish(session),
-            Verb::Subscribe | Verb::Unsubscribe if !subscribes => {
-                self.turn(session, SessionKind::Command);
-            }
-            _ => {}
+            Verb::Subscribe if !subscribes => self.turn(session, SessionKind::Command),
+            Verb::Subscribe | Verb::Other => {}
         }
     }
 
@@ -122,40 +128,13 @@ impl State {
     }
 }
 
-/// The kind of a network client's command, for the layer above the engine.
+/// A command, by what follows its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
-    Hello,
-    Auth,
-    /// Commands in which clients describe themselves, such as `CLIENT SETINFO`. This server ignores
-    /// them.
-    Courtesy,
     Quit,
+    /// `SUBSCRIBE` or `UNSUBSCRIBE`, to which pushes are the reply.
     Subscribe,
-    Unsubscribe,
-    Sharded,
     Other,
-}
-
-impl Verb {
-    fn of(command: &Command) -> Self {
-        let mut args = command.args();
-        let (Some(name), sub) = (args.next(), args.next()) else {
-            return Self::Other;
-        };
-        match &*name.to_ascii_uppercase() {
-            b"CLIENT" if sub.is_some_and(|sub| sub.eq_ignore_ascii_case(b"SETINFO")) => {
-                Self::Courtesy
-            }
-            b"HELLO" => Self::Hello,
-            b"AUTH" => Self::Auth,
-            b"QUIT" => Self::Quit,
-            b"SUBSCRIBE" => Self::Subscribe,
-            b"UNSUBSCRIBE" => Self::Unsubscribe,
-            b"SSUBSCRIBE" | b"SUNSUBSCRIBE" => Self::Sharded,
-            _ => Self::Other,
-        }
-    }
 }
 
 /// Answers `AUTH` as a server without a password and without additional users.

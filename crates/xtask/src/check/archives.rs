@@ -100,11 +100,7 @@ impl Archives {
     }
 
     fn packing(&self, task: &[&str]) -> Command {
-        let mut command = cargo(task);
-        command.args(["--workspace", "--no-verify", "--allow-dirty"]);
-        for member in self.members.iter().filter(|member| !member.published) {
-            command.args(["--exclude", &member.name]);
-        }
+        let mut command = members::packing(&self.members, task);
         command.env("CARGO_TARGET_DIR", self.folder.join("packed"));
         command
     }

@@ -5,18 +5,16 @@
 use std::{fs, path::PathBuf, process::Command};
 
 use crate::{
-    command::{self, root},
-    sim,
+    command::{self, root, script},
     steps::Steps,
-    tools::{self, script},
 };
 
 /// Runs the check.
 pub(super) fn run(_: &[String], steps: &mut Steps) -> Result<(), String> {
     let built = [
         steps.run("judge", || script(["judge"])),
-        steps.run("soak", tools::build_soak),
-        steps.run("simulator", sim::build),
+        steps.run("soak", || script(["build-soak"])),
+        steps.run("simulator", || script(["build-sim"])),
     ];
     if built.iter().any(Option::is_none) {
         return Ok(());
@@ -44,8 +42,8 @@ pub(super) fn run(_: &[String], steps: &mut Steps) -> Result<(), String> {
 
 /// Runs the soak for a minute, and judges its history.
 fn soak(topology: &str) -> Result<(), String> {
-    let args = ["--minutes", "1", "--topology", topology, "--seed", "1"];
-    tools::soak(&args.map(str::to_owned), None)?;
+    let minute = ["soak", "--minutes", "1", "--topology", topology];
+    script([&minute[..], &["--seed", "1"]].concat())?;
     let history = format!("target/soak/{topology}-1/history.jsonl");
     command::run(judge().arg(root().join(history)))
 }
@@ -53,7 +51,8 @@ fn soak(topology: &str) -> Result<(), String> {
 /// Judges the histories of some hundred seeds of each kind.
 fn simulate() -> Result<(), String> {
     let history = folder().join("simulator.jsonl");
-    sim::run(&["--seeds", "3000", "--history", &history.to_string_lossy()])?;
+    let file = history.to_string_lossy();
+    script(["sim", "--seeds", "3000", "--history", &file])?;
     command::run(judge().arg(&history))
 }
 
@@ -61,9 +60,9 @@ fn simulate() -> Result<(), String> {
 fn refuse(kind: &str, mutant: &str) -> Result<(), String> {
     let history = folder().join("simulator.jsonl");
     let file = history.to_string_lossy();
-    let args = ["--seeds", "100", "--mutant", mutant, "--history", &file];
+    let seeds = ["sim", "--seeds", "100", "--mutant", mutant];
     // The simulator finds the fault, too, and then fails.
-    let found = sim::run(&args).err();
+    let found = script([&seeds[..], &["--history", &*file]].concat()).err();
     found.ok_or("the simulator did not find the fault")?;
     command::run(judge().arg("-refused").arg(&history))?;
     // `cargo xtask evidence` reads the line.

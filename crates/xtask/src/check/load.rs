@@ -14,12 +14,12 @@ use std::{
 };
 
 use crate::{
+    command::{self, script, tool},
     programs::{self, Program},
     servers::{self, Server},
     steps::Steps,
     suite::{self, Depth},
     tally::Tally,
-    tools,
 };
 
 /// Tests of which the gate runs a short case. Spaces separate arguments and variables.
@@ -56,7 +56,7 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     let mut failures = Failures::default();
     // The test programs are built without load, because a slow compiler shows nothing.
     let built = steps.run("test programs", programs::build);
-    let soak = steps.run("soak", tools::build_soak);
+    let soak = steps.run("soak", || script(["build-soak"]));
     if let (Some(programs), Some(())) = (built, soak) {
         beside_busy_loops(busy, || {
             for _ in 0..rounds {
@@ -66,9 +66,10 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
                 steps.run(long.name, || long.run(&programs, &first));
             }
             for topology in TOPOLOGIES {
-                let args = ["--topology", topology, "--minutes", &minutes];
-                let args = args.map(str::to_owned);
-                steps.run(topology, || tools::soak(&args, Some(&servers)));
+                let args = ["soak", "--topology", topology, "--minutes", &minutes];
+                let mut soak = tool(args);
+                soak.env("REDLATCH_TEST_SERVERS", &servers);
+                steps.run(topology, || command::run(&mut soak));
             }
         });
     }

@@ -6,15 +6,12 @@
 mod apart;
 mod archives;
 mod browser;
-mod fuzz;
 mod histories;
 mod load;
-mod peers;
-mod threads;
 
 use std::{sync::Mutex, thread};
 
-use crate::{steps::Steps, tools::script};
+use crate::{command::script, programs, python, servers, steps::Steps};
 
 /// A check: its name, what it shows, and its steps with its arguments.
 type Check = (
@@ -40,11 +37,11 @@ const CHECKS: [Check; 10] = [
         "histories of the soak and of planted faults, judged by a program in Go",
         histories::run,
     ),
-    ("fuzz", "the parsers, with random bytes", fuzz::run),
+    ("fuzz", "the parsers, with random bytes", apart::fuzz),
     (
         "threads",
         "code that threads share, under many of their schedules",
-        threads::run,
+        threads,
     ),
     ("book", "the book, rendered by mdBook", book),
     (
@@ -60,7 +57,7 @@ const CHECKS: [Check; 10] = [
     (
         "peers",
         "the Python client and locks of six other libraries beside the Rust client",
-        peers::run,
+        peers,
     ),
     (
         "archives",
@@ -82,6 +79,42 @@ const WITH_ARGUMENTS: [&str; 2] = ["load", "browser"];
 /// doctests of `redlatch-book`.
 fn book(_: &[String], steps: &mut Steps) -> Result<(), String> {
     steps.run("book", || script(["book"]));
+    Ok(())
+}
+
+/// Runs code that threads share under many schedules.
+fn threads(_: &[String], steps: &mut Steps) -> Result<(), String> {
+    steps.run("schedules", || script(["threads"]));
+    Ok(())
+}
+
+/// Runs the Python client's tests on all servers, its workers beside those of the Rust client, and
+/// locks of other libraries beside `redlatch-compat`.
+fn peers(_: &[String], steps: &mut Steps) -> Result<(), String> {
+    let servers = servers::list(&servers::find()?);
+    let peers = steps.run("peers", programs::peers);
+    let tested = steps.run("python client", || python::test(&servers));
+    let (Some(peers), Some(())) = (peers, tested) else {
+        return Ok(());
+    };
+    steps.run("python client on other servers", || {
+        let mut others = servers.split(',').skip(1);
+        others.try_for_each(|server| script(["pytest", server]))
+    });
+    steps.run("rust beside python", || {
+        script(["beside-python", &peers, &servers, "5000"])
+    });
+    let built = [
+        ("build with go", "go"),
+        ("build with npm", "npm"),
+        ("build with maven", "maven"),
+    ];
+    let built = built.map(|(step, tool)| steps.run(step, || script([tool])));
+    if built.iter().all(Option::is_some) {
+        steps.run("beside other libraries", || {
+            script(["beside-libraries", &peers, &servers, "10000", "20"])
+        });
+    }
     Ok(())
 }
 

@@ -8,10 +8,7 @@ use std::{
     process::Command,
 };
 
-use crate::{
-    command::{output, which},
-    tools::script,
-};
+use crate::command::{output, script, which};
 
 /// A server program that runs on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

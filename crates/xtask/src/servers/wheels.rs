@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::Server;
-use crate::tools::script;
+use crate::command::script;
 
 /// A wheel that contains a server.
 #[derive(Debug)]

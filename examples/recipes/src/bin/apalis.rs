@@ -3,9 +3,6 @@
 //!
 //! The tick has the instant for which it was made.
 
-// Recipes run on real clocks and tasks.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     str::FromStr,
     time::{Duration, UNIX_EPOCH},

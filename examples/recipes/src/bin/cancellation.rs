@@ -3,9 +3,6 @@
 //! One of three workers holds the lock, and the others wait. After `cancel`, all three have ended
 //! and the name is free, long before the lease of 30 s ends.
 
-// Recipes run on the clocks and tasks of tokio.
-#![allow(clippy::disallowed_methods)]
-
 use std::{convert::Infallible, future::pending, time::Duration};
 
 use redlatch::{Client, Error, Lock};

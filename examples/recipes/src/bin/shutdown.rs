@@ -3,9 +3,6 @@
 //! After the request, the holder finishes its step, and no waiter gets the lock any more. All
 //! subsystems have ended before `close`, so `close` has nothing to wait for.
 
-// Recipes run on the clocks and tasks of tokio.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     sync::{
         Arc,

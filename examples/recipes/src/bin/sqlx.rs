@@ -4,9 +4,6 @@
 //! *new*. The program fails if two are inside at once. The variable `REDLATCH_POSTGRES` has the
 //! address of a database.
 
-// Recipes run on the clocks and tasks of tokio.
-#![allow(clippy::disallowed_methods)]
-
 use std::{
     env,
     sync::{

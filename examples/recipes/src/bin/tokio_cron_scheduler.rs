@@ -4,9 +4,6 @@
 //! the instant, and at most about a second later. So that clock, read first of all, is in the slot
 //! that is meant, as long as expression and period of the job say the same.
 
-// Recipes run on real clocks and tasks.
-#![allow(clippy::disallowed_methods)]
-
 use std::time::SystemTime;
 
 use redlatch_recipes::{EXPRESSION, Replica, Result, check};

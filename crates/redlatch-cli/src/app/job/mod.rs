@@ -15,5 +15,5 @@ pub(crate) use self::{
     program::{Program, application},
     rule::Patience,
     signals::Signals,
-    supervise::{Cut, Ended, Job, Lease, Outcome, lease_of_guard, supervise},
+    supervise::{Cut, Ended, Job, Lease, Outcome, supervise},
 };

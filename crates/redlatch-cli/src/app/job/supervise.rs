@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Held, LossCause, SemaphorePermit, Token};
+use redlatch::{Client, Held, Lasting, LossCause, SemaphorePermit, Token};
 use redlatch_core::family::Internals;
 use rustix::process::Signal;
 use tokio::{
@@ -58,11 +58,12 @@ impl Job<'_> {
 }
 
 /// The state of a hold.
-pub(crate) trait Lease {
-    /// Returns how long the hold lasts if nothing renews it; zero after a loss.
-    fn remaining(&self) -> Duration;
+pub(crate) trait Lease: Lasting {
     /// Returns why the hold is lost.
-    fn cause(&self) -> Option<LossCause>;
+    fn cause(&self) -> Option<LossCause> {
+        self.check().err()?.loss()
+    }
+
     /// Resolves at the loss, or before.
     fn over(&self) -> impl Future<Output = ()>;
 
@@ -73,34 +74,16 @@ pub(crate) trait Lease {
     }
 }
 
-/// The methods of [`Lease`] for a guard.
-macro_rules! lease_of_guard {
-    () => {
-        fn remaining(&self) -> std::time::Duration {
-            redlatch::Lasting::remaining(self)
-        }
-
-        fn cause(&self) -> Option<redlatch::LossCause> {
-            match self.state() {
-                redlatch::HoldState::Lost(cause) => Some(cause),
-                _ => None,
-            }
-        }
-
-        async fn over(&self) {
-            self.lost().await;
-        }
-    };
-}
-
-pub(crate) use lease_of_guard;
-
 impl Lease for Held {
-    lease_of_guard!();
+    async fn over(&self) {
+        self.lost().await;
+    }
 }
 
 impl Lease for SemaphorePermit {
-    lease_of_guard!();
+    async fn over(&self) {
+        self.lost().await;
+    }
 }
 
 /// The time that is left of a hold, also of one whose renewal is forbidden.

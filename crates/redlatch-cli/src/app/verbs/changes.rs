@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlatch::{Object, ObjectState};
-use serde::Serialize;
+use redlatch::{Object, ObjectHolder, ObjectState};
 
-use crate::app::view::{self, HolderView, VERSION};
+use crate::app::{
+    json::Json,
+    report::millis,
+    view::{self, access},
+};
 
 /// A hold: name, kind, owner, token and access.
 type Key = (String, String, String, Option<u64>, Option<&'static str>);
@@ -20,51 +23,15 @@ pub(crate) struct Changes {
 
 #[derive(Clone, Debug)]
 struct Known {
-    view: HolderView,
+    holder: ObjectHolder,
     /// The bounds of the end of its lease: the look found it at some time between its own ends.
     first: u64,
     last: u64,
 }
 
-/// A line of the recording.
-#[derive(Serialize)]
-struct Line<T> {
-    v: u32,
-    at_ms: u64,
-    event: &'static str,
-    #[serde(flatten)]
-    what: T,
-}
-
-/// A hold that has changed.
-#[derive(Serialize)]
-struct Hold<'a> {
-    name: &'a str,
-    kind: &'a str,
-    holder: &'a HolderView,
-}
-
-/// A look that the server has not answered. What is known stays so.
-#[derive(Serialize)]
-struct Unanswered<'a> {
-    /// When the look began.
-    began_ms: u64,
-    error: &'a str,
-}
-
-/// The first look with an answer after some without.
-#[derive(Serialize)]
-struct Answered {}
-
-fn line(at_ms: u64, event: &'static str, what: impl Serialize) -> String {
-    let v = VERSION;
-    let line = Line {
-        v,
-        at_ms,
-        event,
-        what,
-    };
-    view::line(&line)
+/// Returns the beginning of a line of the recording.
+fn line(at_ms: u64, event: &str) -> Json {
+    Json::new().with("at_ms", at_ms).with("event", event)
 }
 
 impl Changes {
@@ -79,10 +46,10 @@ impl Changes {
         let mut lines = Vec::new();
         match missing {
             Some(error) => {
-                let what = Unanswered { began_ms, error };
-                lines.push(line(at_ms, "unanswered", what));
+                let line = line(at_ms, "unanswered").with("began_ms", began_ms);
+                lines.push(line.with("error", error).line());
             }
-            None if self.is_silent => lines.push(line(at_ms, "answered", Answered {})),
+            None if self.is_silent => lines.push(line(at_ms, "answered").line()),
             None => {}
         }
         self.is_silent = missing.is_some();
@@ -105,17 +72,22 @@ impl Changes {
                 // Nobody knows whether its holds are over.
                 now.extend(self.known_of(|name| *name == object.name));
             }
-            for view in object.holders.iter().map(HolderView::of) {
+            for holder in &object.holders {
                 let key = (
                     object.name.clone(),
                     object.kind.to_string(),
-                    view.owner.clone(),
-                    view.token,
-                    view.access,
+                    holder.owner.clone(),
+                    holder.token.map(|token| token.as_u64()),
+                    holder.access.map(access),
                 );
-                let first = began_ms + view.remaining_ms;
-                let last = at_ms + view.remaining_ms;
-                now.insert(key, Known { view, first, last });
+                let (holder, rest) = (holder.clone(), millis(holder.remaining));
+                let (first, last) = (began_ms + rest, at_ms + rest);
+                let known = Known {
+                    holder,
+                    first,
+                    last,
+                };
+                now.insert(key, known);
             }
         }
         if self.is_silent {
@@ -134,8 +106,9 @@ impl Changes {
     /// Adds a line for each difference between what was known and what is there `now`.
     fn tell(&self, at_ms: u64, now: &BTreeMap<Key, Known>, lines: &mut Vec<String>) {
         let mut tell = |event, key: &Key, known: &Known| {
-            let (name, kind, holder) = (&key.0, &key.1, &known.view);
-            lines.push(line(at_ms, event, Hold { name, kind, holder }));
+            let line = line(at_ms, event).with("name", &key.0).with("kind", &key.1);
+            let holder = view::holder(&known.holder);
+            lines.push(line.with_object("holder", &holder).line());
         };
         for (key, known) in &self.known {
             if !now.contains_key(key) {

@@ -4,8 +4,7 @@ mod http;
 
 use std::{future::pending, pin::pin, time::Duration};
 
-use redlatch::{Client, Election, ErrorKind, Leader, LossCause, Term};
-use serde::Serialize;
+use redlatch::{Client, Election, LossCause, Term, Token};
 use tokio::{
     select,
     sync::{Mutex, Notify},
@@ -18,8 +17,9 @@ use crate::app::{
     args::{ElectArgs, ServerArgs},
     exit::{Failure, warn},
     job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, supervise},
+    json::Json,
     out, session,
-    view::{VERSION, line, since_1970},
+    view::since_1970,
 };
 
 /// The longest pause after a failure.
@@ -188,36 +188,9 @@ fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
 }
 
 impl Lease for Term {
-    fn remaining(&self) -> Duration {
-        self.remaining()
-    }
-
-    fn cause(&self) -> Option<LossCause> {
-        match self.check().err()?.kind() {
-            ErrorKind::Lost(cause) => Some(cause),
-            _ => None,
-        }
-    }
-
     async fn over(&self) {
         self.ending().await;
     }
-}
-
-/// A change of who leads, as JSON.
-#[derive(Default, Serialize)]
-struct Change<'a> {
-    v: u32,
-    name: &'a str,
-    leads: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
 }
 
 /// Prints who leads, until a signal ends it.
@@ -230,36 +203,34 @@ async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
             change = changes.next() => change,
             () = &mut closed => None,
         };
-        let mut shown = Change {
-            v: VERSION,
-            name: &args.name,
-            ..Change::default()
-        };
-        match change {
+        let leader = match change {
             None => return Ok(0),
-            Some(Ok(None)) => {}
-            Some(Ok(Some(leader))) => {
-                shown.leads = true;
-                shown.note = note(&client, args, &leader).await;
-                shown.token = Some(leader.token.as_u64());
-                shown.since_ms = Some(since_1970(leader.since));
-                shown.value = leader.value;
-            }
+            Some(Ok(leader)) => leader,
             Some(Err(error)) if error.is_transient() => {
                 warn(&error.to_string());
                 continue;
             }
             Some(Err(error)) => return Err(error.into()),
-        }
-        out::print(&line(&shown))?;
+        };
+        let json = Json::new().with("name", &args.name);
+        let json = json.with("leads", leader.is_some());
+        let json = match leader {
+            None => json,
+            Some(leader) => json
+                .with_some("value", leader.value)
+                .with("token", leader.token.as_u64())
+                .with("since_ms", since_1970(leader.since))
+                .with_some("note", note(&client, args, leader.token).await),
+        };
+        out::print(&json.line())?;
     }
 }
 
 /// Returns the note of a term. It is written before the value of the leader, so it is there when
 /// the value is. Without an answer the change is shown without it.
-async fn note(client: &Client, args: &ElectArgs, leader: &Leader) -> Option<String> {
+async fn note(client: &Client, args: &ElectArgs, token: Token) -> Option<String> {
     let object = client.object(&args.name).await.ok().flatten()?;
     let mut holders = object.holders.into_iter();
-    let of_term = holders.find(|holder| holder.token == Some(leader.token))?;
+    let of_term = holders.find(|holder| holder.token == Some(token))?;
     of_term.note
 }

@@ -19,7 +19,7 @@ use crate::app::{
     out::{self, clean},
     session,
     span::short,
-    view::{ObjectView, rows, since_1970, titles},
+    view::{json, rows, since_1970, titles},
 };
 
 /// Runs the verb.
@@ -58,7 +58,7 @@ async fn stream(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     while let Some(object) = walk.next().await {
         let object = object?;
         if is_wanted(args, &object) {
-            out::print(&ObjectView::of(&object).line())?;
+            out::print(&json(&object.name, Some(&object)).line())?;
         }
     }
     Ok(())

@@ -12,10 +12,7 @@ use crate::app::{
     args::{RunArgs, ServerArgs},
     clock,
     exit::{BUSY, Failure, warn},
-    job::{
-        Cut, Job, Lease, Outcome, Patience, Program, Signals, application, lease_of_guard,
-        supervise,
-    },
+    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, application, supervise},
     out::clean,
     report::{Report, millis, reported},
     session,
@@ -203,7 +200,9 @@ async fn warn_of_another_number(client: &Client, args: &RunArgs, of: u32) {
 }
 
 impl Lease for MultiGuard {
-    lease_of_guard!();
+    async fn over(&self) {
+        self.lost().await;
+    }
 
     async fn is_kept(&self) -> bool {
         for member in self.members() {

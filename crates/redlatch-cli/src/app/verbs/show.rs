@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use redlatch::{Client, Object, ObjectKind, ObjectState};
-use serde::Serialize;
 
 use crate::app::{
     args::{ServerArgs, ShowArgs},
@@ -11,21 +10,11 @@ use crate::app::{
     out::{self, clean},
     session,
     span::short,
-    view::{ObjectView, VERSION, line, rows, titles, who},
+    view::{self, rows, titles, who},
 };
 
 /// How many waiters are listed.
 const MOST_WAITERS: usize = 50;
-
-/// A name of which the server knows nothing, as JSON.
-#[derive(Serialize)]
-struct Absent<'a> {
-    v: u32,
-    name: &'a str,
-    kind: Option<&'a str>,
-    holders: [(); 0],
-    waiters: u64,
-}
 
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &ShowArgs) -> Result<u8, Failure> {
@@ -39,16 +28,7 @@ async fn show(client: &Client, prefix: &str, args: &ShowArgs) -> Result<String, 
     let name = &args.name;
     let object = client.object(name).await?;
     if args.json {
-        return Ok(match &object {
-            Some(object) => ObjectView::of(object).line(),
-            None => line(&Absent {
-                v: VERSION,
-                name,
-                kind: None,
-                holders: [],
-                waiters: 0,
-            }),
-        });
+        return Ok(view::json(name, object.as_ref()).line());
     }
     let Some(object) = object else {
         let (name, prefix) = (clean(name), clean(prefix));

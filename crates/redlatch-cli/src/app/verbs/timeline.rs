@@ -9,7 +9,7 @@ use std::{
 };
 
 use self::recording::{Recording, Timeline};
-use crate::app::{args::TimelineArgs, exit::Failure, out, view::VERSION};
+use crate::app::{args::TimelineArgs, exit::Failure, json::VERSION, out};
 
 const PAGE: &str = include_str!("timeline.html");
 

@@ -2,7 +2,7 @@
 
 use redlatch_core::runtime::{Reply, Value};
 
-use crate::engine::call::{Call, bulk, bulk_or_nil, error, is, ok};
+use crate::engine::call::{Call, bulk, bulk_or_nil, error, is, ok, unknown_subcommand, want};
 
 pub(in crate::engine) fn ping(call: &mut Call<'_>) -> Reply {
     match call.args {
@@ -20,21 +20,22 @@ pub(in crate::engine) fn select(call: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn client(call: &mut Call<'_>) -> Reply {
-    let (sub, args) = (call.args[1], call.args.len());
+    let (model, args) = (call.model(), call.args);
+    let sub = args[1];
     if is(sub, "ID") {
-        call.want(args == 2)?;
+        want(model, args, args.len() == 2)?;
         let id = i64::try_from(call.session.0).unwrap_or(i64::MAX);
         Ok(Value::Int(id))
     } else if is(sub, "GETNAME") {
-        call.want(args == 2)?;
+        want(model, args, args.len() == 2)?;
         let session = call.core.sessions.get(&call.session);
         let name = session.and_then(|session| session.name.as_deref());
         Ok(bulk_or_nil(name.map(str::as_bytes)))
     } else if is(sub, "SETNAME") {
-        call.want(args == 3)?;
+        want(model, args, args.len() == 3)?;
         set_name(call)
     } else {
-        Err(call.unknown_subcommand())
+        Err(unknown_subcommand(model, args))
     }
 }
 

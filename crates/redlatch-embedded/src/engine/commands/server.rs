@@ -4,7 +4,7 @@ use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Condition,
-    call::{Call, bulk, error, is, lower, ok, syntax},
+    call::{Call, bulk, error, is, lower, ok, syntax, unknown_subcommand, want},
     core::Core,
     glob,
 };
@@ -49,9 +49,10 @@ pub(in crate::engine) fn cluster(_: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn config(call: &mut Call<'_>) -> Reply {
-    if is(call.args[1], "GET") {
-        call.want(call.args.len() >= 3)?;
-        let patterns: Vec<_> = call.args[2..].iter().map(|arg| lower(arg)).collect();
+    let (model, args) = (call.model(), call.args);
+    if is(args[1], "GET") {
+        want(model, args, args.len() >= 3)?;
+        let patterns: Vec<_> = args[2..].iter().map(|arg| lower(arg)).collect();
         let is_hit = |name: &str| {
             let mut patterns = patterns.iter().map(String::as_bytes);
             patterns.any(|pattern| glob::matches(pattern, name.as_bytes()))
@@ -59,11 +60,11 @@ pub(in crate::engine) fn config(call: &mut Call<'_>) -> Reply {
         let hits = call.core.config.iter().filter(|(name, _)| is_hit(name));
         let pairs = hits.flat_map(|(name, value)| [bulk(name.as_bytes()), bulk(value.as_bytes())]);
         Ok(Value::Array(pairs.collect()))
-    } else if is(call.args[1], "SET") {
-        call.want(call.args.len() >= 4)?;
+    } else if is(args[1], "SET") {
+        want(model, args, args.len() >= 4)?;
         set_config(call)
     } else {
-        Err(call.unknown_subcommand())
+        Err(unknown_subcommand(model, args))
     }
 }
 

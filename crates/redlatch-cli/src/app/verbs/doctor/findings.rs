@@ -2,36 +2,14 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
-
-use crate::app::{
-    exit::Failure,
-    out::clean,
-    view::{VERSION, line},
-};
-
-#[derive(Serialize)]
-struct Report<'a> {
-    v: u32,
-    code: u8,
-    checks: &'a [Check],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum State {
-    Ok,
-    Warning,
-    Fault,
-}
+use crate::app::{exit::Failure, json::Json, out::clean};
 
 /// One thing that was looked at.
-#[derive(Debug, Serialize)]
-pub(super) struct Check {
+#[derive(Debug)]
+struct Check {
     check: &'static str,
-    state: State,
+    mark: &'static str,
     text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
 
@@ -45,12 +23,12 @@ pub(super) struct Findings {
 impl Findings {
     /// Adds what is well.
     pub(super) fn ok(&mut self, check: &'static str, text: impl Into<String>) {
-        self.add(check, State::Ok, text.into(), None);
+        self.add(check, "ok", text.into(), None);
     }
 
     /// Adds what is a risk, and what to do.
     pub(super) fn warn(&mut self, check: &'static str, text: impl Into<String>, advice: &str) {
-        self.add(check, State::Warning, text.into(), Some(advice.to_owned()));
+        self.add(check, "WARNING", text.into(), Some(advice.to_owned()));
     }
 
     /// Adds what keeps locks from working, with the exit code, and what to do.
@@ -64,7 +42,7 @@ impl Findings {
         if self.code == 0 {
             self.code = code;
         }
-        self.add(check, State::Fault, text.into(), Some(advice.to_owned()));
+        self.add(check, "FAULT", text.into(), Some(advice.to_owned()));
     }
 
     /// Adds a failure that keeps locks from working, and what to do.
@@ -72,11 +50,17 @@ impl Findings {
         self.fault(check, failure.code, failure.message, advice);
     }
 
-    fn add(&mut self, check: &'static str, state: State, text: String, advice: Option<String>) {
+    fn add(
+        &mut self,
+        check: &'static str,
+        mark: &'static str,
+        text: String,
+        advice: Option<String>,
+    ) {
         let text = clean(&text);
         self.checks.push(Check {
             check,
-            state,
+            mark,
             text,
             advice,
         });
@@ -86,12 +70,8 @@ impl Findings {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for found in &self.checks {
-            let mark = match found.state {
-                State::Ok => "ok     ",
-                State::Warning => "WARNING",
-                State::Fault => "FAULT  ",
-            };
-            let _ = writeln!(text, "{mark}  {:<11}  {}", found.check, found.text);
+            let (mark, check) = (found.mark, found.check);
+            let _ = writeln!(text, "{mark:<7}  {check:<11}  {}", found.text);
             if let Some(advice) = &found.advice {
                 let _ = writeln!(text, "{:22}do: {advice}", "");
             }
@@ -101,10 +81,15 @@ impl Findings {
 
     /// Returns the findings as one line of JSON.
     pub(super) fn json(&self) -> String {
-        line(&Report {
-            v: VERSION,
-            code: self.code,
-            checks: &self.checks,
-        })
+        let check = |found: &Check| {
+            Json::default()
+                .with("check", found.check)
+                .with("state", found.mark.to_lowercase())
+                .with("text", &found.text)
+                .with_some("advice", found.advice.as_ref())
+        };
+        let json = Json::new().with("code", self.code);
+        json.with_list("checks", self.checks.iter().map(check))
+            .line()
     }
 }

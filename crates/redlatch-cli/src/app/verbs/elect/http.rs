@@ -6,20 +6,13 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
 
-use crate::app::{
-    clock,
-    exit::Failure,
-    job::Lease,
-    out::clean,
-    view::{VERSION, line},
-};
+use crate::app::{clock, exit::Failure, job::Lease, json::Json, out::clean};
 
 /// The server, and what it says.
 #[derive(Debug)]
@@ -32,16 +25,6 @@ pub(super) struct Http {
 /// The term of this process, if it has one, and until when.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leads(Arc<Mutex<Option<(u64, Duration)>>>);
-
-/// An answer.
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    name: &'a str,
-    leads: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<u64>,
-}
 
 impl Http {
     /// Begins to listen.
@@ -137,12 +120,9 @@ async fn answer(mut stream: TcpStream, name: &str, leads: &Leads) -> io::Result<
         (Some("GET" | "HEAD"), _) => "404 Not Found",
         _ => "405 Method Not Allowed",
     };
-    let body = line(&Answer {
-        v: VERSION,
-        name,
-        leads: token.is_some(),
-        token,
-    });
+    let body = Json::new().with("name", name);
+    let body = body.with("leads", token.is_some());
+    let body = body.with_some("token", token).line();
     let length = body.len();
     let body = if method == Some("HEAD") { "" } else { &body };
     let text = format!(

@@ -15,7 +15,6 @@
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
 //! * [`gate`]: a server that demands passwords.
 //! * [`matrix`]: runs a test on every server at once.
-//! * [`attempts`]: script calls, as of a client that undoes them.
 //! * [`saboteur`]: a runtime in which one task of a client panics.
 //! * [`split`], [`skewed`]: a client with separate ways for messages and commands, and one with a
 //!   wrong clock.
@@ -37,7 +36,6 @@
 // clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-pub mod attempts;
 pub mod backend;
 pub mod calls;
 #[cfg(unix)]

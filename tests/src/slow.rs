@@ -10,11 +10,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redlatch::runtime::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport};
+use redlatch::{
+    Client,
+    runtime::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport},
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
+
+use crate::backend::Backend;
 
 /// A transport to a busy server, on top of a transport to a fast one. Messages are not delayed.
 #[derive(Debug)]
@@ -107,6 +112,12 @@ impl FarTransport {
     pub fn new(inner: Arc<dyn Transport>, way: Duration) -> Self {
         Self { inner, way }
     }
+}
+
+/// Connects a client to an embedded server to which each message takes `way`, as do replies.
+pub async fn far_client(backend: &Backend, way: Duration) -> Client {
+    let transport = FarTransport::new(Arc::new(backend.embedded_transport()), way);
+    backend.client_over(transport).await
 }
 
 #[async_trait]

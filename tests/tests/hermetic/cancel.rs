@@ -5,7 +5,6 @@ use std::{
     future::{Future, IntoFuture, Ready, ready},
     pin::Pin,
     task::Poll,
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -17,11 +16,7 @@ use redlatch::{
     Backoff, Client, Error, WaitStrategy,
     compat::{Redisson, SetNx},
 };
-use redlatch_behaviours::{rwlock::assert_quiet, semaphore::assert_all_back};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
-
-pub(crate) const MS: Duration = Duration::from_millis(1);
+use redlatch_behaviours::{prelude::*, rwlock::assert_quiet, semaphore::assert_all_back};
 
 /// What is polled.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -46,6 +41,17 @@ pub(crate) async fn polled<F: Future + Unpin>(
         backend.pass(MS / 2).await;
     }
     None
+}
+
+/// Runs `scene` with 1, 2, 3, … polls, until it says that its future was done before the drop.
+/// Returns the last number.
+pub(crate) async fn after_each_poll(scene: impl AsyncFn(u32) -> bool) -> u32 {
+    let mut polls = 1;
+    while !scene(polls).await {
+        polls += 1;
+    }
+    assert!(polls > 1, "it has no await");
+    polls
 }
 
 /// A kind of lock, or one side of one. All tests use the name `x`.
@@ -230,14 +236,12 @@ pub(crate) async fn dropped_at_every_await(
     subject: &dyn Subject,
     make: impl AsyncFn(&Backend, &Client) -> (Task, Option<Task>),
 ) -> u32 {
-    for polls in 1.. {
+    after_each_poll(async |polls| {
         let alone = dropped(subject, polls, &make, Behind::Nobody).await;
         let followed = dropped(subject, polls, &make, Behind::Waiter).await;
-        if alone && followed {
-            return polls;
-        }
-    }
-    unreachable!("the loop ends by itself")
+        alone && followed
+    })
+    .await
 }
 
 /// Does that with each subject. Returns how many polls each took.
@@ -266,8 +270,7 @@ async fn dropped(
     make: &impl AsyncFn(&Backend, &Client) -> (Task, Option<Task>),
     behind: Behind,
 ) -> bool {
-    let backend = Backend::embedded();
-    let (client, next) = (backend.client().await, backend.client().await);
+    let (backend, [client, next]) = embedded().await;
     let (mut task, others) = make(&backend, &client).await;
     let done = polled(&backend, &mut task, polls).await.is_some();
     if behind == Behind::Nobody {

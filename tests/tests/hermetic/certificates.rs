@@ -11,8 +11,8 @@ use redlatch::{
     ClientBuilder, HoldState,
     runtime::{Address, Dial, DialError, Dialed, TlsOptions, Transport},
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::SteppedRuntime;
-use redlatch_tests::fixture::SECOND;
 use tokio::time::sleep;
 
 use super::deposed::Group;

@@ -1,14 +1,9 @@
 //! Leases that are longer on the server than for their holders, by what is allowed for clocks of
 //! servers that take over from each other.
 
-use std::time::Duration;
-
 use redlatch::{Client, LossCause, Owner};
-use redlatch_tests::backend::Backend;
-use tokio::time::{Instant, timeout};
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::prelude::*;
+use tokio::time::timeout;
 
 async fn allowing(backend: &Backend, allowance: Duration) -> Client {
     let builder = backend.builder().server_clock_allowance(allowance);

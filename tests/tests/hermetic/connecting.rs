@@ -1,8 +1,7 @@
 //! Connecting while something is in the way for a moment.
 
 use redlatch::runtime::{Command, ServerError};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::{Duration, Instant};
+use redlatch_behaviours::prelude::*;
 
 fn is_subscription(command: &Command) -> bool {
     command.args().next() == Some(b"SUBSCRIBE")

@@ -4,7 +4,6 @@
 use std::{
     pin::pin,
     sync::{LazyLock, Mutex},
-    time::Duration,
 };
 
 use futures_util::poll;
@@ -12,10 +11,7 @@ use redlatch::{
     AnyGuard, Client, Connection, ErrorKind, Lockable, LossCause, SemaphorePermit, Token,
     compat::SetNx,
 };
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND},
-};
+use redlatch_behaviours::prelude::*;
 use tokio::task::yield_now;
 
 fn lazy(backend: &Backend) -> Client {
@@ -26,9 +22,8 @@ fn lazy(backend: &Backend) -> Client {
 /// The look at an object asks for its kind, and then whether the key exists.
 #[tokio::test(start_paused = true)]
 async fn object_that_comes_between_two_commands_of_a_look_is_found() {
-    let backend = Backend::embedded();
+    let (backend, [client, other]) = embedded().await;
     let server = backend.embedded_server();
-    let (client, other) = (backend.client().await, backend.client().await);
     let lock = other.lock("x");
     let mut look = pin!(client.object("x"));
     assert!(poll!(&mut look).is_pending());
@@ -127,9 +122,8 @@ async fn lazy_client_refuses_wrong_options_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn health_tells_since_when_there_is_no_connection() {
-    let backend = Backend::embedded();
+    let (backend, [client]) = embedded().await;
     let server = backend.embedded_server();
-    let client = backend.client().await;
     assert!(client.health().is_connected());
     let answered = client.health().last_answer.unwrap();
     tokio::time::sleep(SECOND).await;
@@ -164,8 +158,7 @@ async fn ping_measures_a_round_trip_or_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn work_with_a_lock_excludes_and_releases() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let name = format!("orders:{}", 42);
     // The future may be spawned, and borrows what is around it.
     let inside = tokio::spawn({
@@ -188,8 +181,7 @@ async fn work_with_a_lock_excludes_and_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn work_with_a_lock_that_is_lost_is_dropped() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let lock = client.lock("x");
     let error = client
         .with_lock("x", async |_| {
@@ -230,8 +222,7 @@ async fn client_of_a_guard_becomes_a_client_with_all_constructors() {
 
 #[tokio::test(start_paused = true)]
 async fn any_lock_can_be_acquired_as_one_type() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let read_write = client.read_write_lock("rw");
     let locks: Vec<Box<dyn Lockable>> = vec![
         Box::new(client.lock("plain")),
@@ -267,8 +258,7 @@ fn tokens_are_numbers_of_databases() {
 
 #[tokio::test(start_paused = true)]
 async fn guards_of_all_kinds_are_kept_in_one_list() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let set_nx = SetNx::new(&client, "c");
     let members = (client.lock("{m}a"), client.lock("{m}b"));
     let multi = client.multi_lock(&[&members.0, &members.1]);

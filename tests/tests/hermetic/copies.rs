@@ -1,16 +1,24 @@
 //! A network that doubles requests: copies that no client knows of come later, on another
 //! connection. They act on nothing that has ended.
 
-use std::{future::IntoFuture, time::Duration};
+use std::future::IntoFuture;
 
 use redlatch::{
-    Backoff, Client, Lockable, Released, WaitStrategy,
-    compat::{Redisson, SetNx},
+    Backoff, Client, ErrorKind, Lockable, Released, WaitStrategy, compat::SetNx,
+    permits::PermitRelease,
 };
-use redlatch_embedded::engine::{Contents, KeyDump};
-use redlatch_tests::{backend::Backend, copies::Copies};
+use redlatch_behaviours::prelude::*;
+use redlatch_embedded::{
+    LostReply, calls,
+    engine::{Contents, KeyDump},
+};
+use redlatch_lua::{POOL, REENTRANT, Source};
+use redlatch_tests::copies::Copies;
 
-use crate::cancel::{MS, SUBJECTS, Subject, Task, held_by_another, polled};
+use crate::{
+    cancel::{SUBJECTS, Subject, Task, held_by_another, polled},
+    locks::LOCKS,
+};
 
 /// Returns all keys, without the record of attempts that may not act, and without ends.
 fn data(backend: &Backend) -> Vec<KeyDump> {
@@ -119,42 +127,89 @@ async fn copies_of_waits_that_were_granted_take_nothing() {
     .await;
 }
 
-/// Enters a hold again in the given ways, and leaves it. Copies do not join what is left.
-macro_rules! reentered {
-    ($($what:literal: |$client:ident| $handle:expr, $lock:ident;)+) => {
-        #[tokio::test(start_paused = true)]
-        async fn copies_of_an_ended_entry_do_not_join_the_hold() {
-            $({
-                let backend = Backend::embedded();
-                let copies = Copies::of_all(backend.embedded_server());
-                let client = backend.client().await;
-                let $client = &client;
-                let lock = $handle;
-                let owner = $client.owner();
-                let outer = lock.$lock().owner(&owner).await.unwrap();
-                for left in [1, 1, 1] {
-                    let inner = lock.$lock().owner(&owner).await.unwrap();
-                    let released = inner.release().await.unwrap();
-                    assert_eq!(released, Released::StillHeld(left), $what);
-                    copies.repeat();
-                }
-                assert_eq!(outer.release().await.unwrap(), Released::Free, $what);
-                copies.repeat();
-                let other = backend.client().await;
-                let $client = &other;
-                let again = $handle.$lock().into_future();
-                drop(tokio::time::timeout(Duration::from_secs(1), again).await.expect($what).unwrap());
-            })+
+/// Enters a hold again, and leaves it. Copies do not join what is left.
+#[tokio::test(start_paused = true)]
+async fn copies_of_an_ended_entry_do_not_join_the_hold() {
+    for (what, make) in LOCKS {
+        let (backend, [client, other]) = embedded().await;
+        let copies = Copies::of_all(backend.embedded_server());
+        let (lock, owner) = (make(&client, "x"), client.owner());
+        let outer = lock.lock().owner(&owner).await.unwrap();
+        for _ in 0..3 {
+            let inner = lock.lock().owner(&owner).await.unwrap();
+            assert_eq!(
+                inner.release().await.unwrap(),
+                Released::StillHeld(1),
+                "{what}"
+            );
+            copies.repeat();
         }
-    };
+        assert_eq!(outer.release().await.unwrap(), Released::Free, "{what}");
+        copies.repeat();
+        let again = make(&other, "x").lock().into_future();
+        let again = tokio::time::timeout(SECOND, again).await;
+        drop(again.expect(what).unwrap());
+    }
 }
 
-reentered! {
-    "plain": |client| client.lock("x"), lock;
-    "fair": |client| client.fair_lock("x"), lock;
-    "read": |client| client.read_write_lock("x"), read;
-    "write": |client| client.read_write_lock("x"), write;
-    "redisson": |client| Redisson::new(client, "x"), lock;
+/// The request whose reply is lost was executed, and is sent again.
+#[tokio::test(start_paused = true)]
+async fn copies_of_requests_with_a_lost_reply_take_nothing() {
+    let lost = async |backend: &Backend, script: &Source, how| {
+        backend.preload();
+        let is_it = calls::of_script(script.text);
+        backend.embedded_server().drop_reply(is_it, how);
+        (backend.client().await, backend.client().await)
+    };
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        doubled("a lock of a client that closes", async |backend| {
+            let (client, other) = lost(backend, &REENTRANT.acquire, how).await;
+            let guard = client.lock("x").lock().await.unwrap();
+            client.close_now().await;
+            assert!(!other.lock("x").is_locked().await.unwrap());
+            drop(guard);
+        })
+        .await;
+        doubled("permits that are given back elsewhere", async |backend| {
+            let (client, other) = lost(backend, &POOL.acquire, how).await;
+            let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+            let ids = permits.acquire_many(3).await.unwrap();
+            assert_eq!(permits.totals().await.unwrap().acquired, 3);
+            let ids: Vec<_> = ids
+                .iter()
+                .map(|id| id.to_string().parse().unwrap())
+                .collect();
+            let other = other.permit_expirable_semaphore("x");
+            let released = other.release_all(&ids).await.unwrap();
+            assert_eq!(released, [PermitRelease::Released; 3]);
+        })
+        .await;
+        // Nobody gives such an id back, so the client that took it stops the copies.
+        doubled("permits that are left to their lease", async |backend| {
+            let (client, _) = lost(backend, &POOL.acquire, how).await;
+            let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+            let ids = permits.acquire_many(3).lease(100 * MS).await.unwrap();
+            client.settled().await;
+            let held = permits.totals().await.unwrap().acquired;
+            assert_eq!(held, 3, "stopping copies takes nothing back of {ids:?}");
+            backend.pass(200 * MS).await;
+            assert_eq!(permits.totals().await.unwrap().acquired, 0);
+            assert_tables_empty(&client).await;
+        })
+        .await;
+    }
+    doubled(
+        "a call under way of a client that closes",
+        async |backend| {
+            let (client, other) = lost(backend, &REENTRANT.acquire, LostReply::Hangs).await;
+            let flying = tokio::spawn(client.lock("x").lock().into_future());
+            backend.pass(100 * MS).await;
+            assert!(other.lock("x").is_locked().await.unwrap(), "taken, unknown");
+            client.close_now().await;
+            assert_fails(flying.await.unwrap(), ErrorKind::Closed);
+        },
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,19 +6,18 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use redlatch::{
     Client, Credentials, ErrorKind, HoldState,
     runtime::{Protocol, Purpose},
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{SECOND, registered, waiting},
+    fixture::{registered, waiting},
     gate::Gate,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 /// How long a token is valid.
 const VALID: Duration = Duration::from_secs(10);

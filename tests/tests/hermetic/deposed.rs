@@ -4,7 +4,6 @@
 use std::{
     future::pending,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -15,9 +14,9 @@ use redlatch::{
         Transport, Value,
     },
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedTransport, SteppedRuntime};
-use redlatch_tests::backend::Backend;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// Without the look behind a new connection, both have the lock in each round.
 #[tokio::test(start_paused = true)]

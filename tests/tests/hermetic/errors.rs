@@ -1,9 +1,9 @@
 //! What a person reads who makes a mistake that needs no real server to be found out.
 
-use std::{error::Error as _, time::Duration};
+use std::error::Error as _;
 
 use redlatch::{Backoff, Client, Error, ErrorKind, WaitStrategy};
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
 /// Checks what every message has in common, and that this one says all of `words`.
 #[track_caller]
@@ -61,8 +61,7 @@ async fn wrong_addresses_say_what_is_wrong_and_show_no_secret() {
 
 #[tokio::test(start_paused = true)]
 async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let name = "orders:42";
     let held = client.fair_lock(name).lock().await.unwrap();
     let semaphore = client.semaphore(name).permits_if_unset(1);
@@ -101,8 +100,7 @@ async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
 
 #[tokio::test(start_paused = true)]
 async fn kinds_are_told_in_words_and_fit_beside_the_longest_name() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let name = "x".repeat(512);
     let key = format!("redlatch:{{{name}}}");
     for (stored, words) in [
@@ -137,8 +135,7 @@ async fn kinds_are_told_in_words_and_fit_beside_the_longest_name() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_of_other_programs_and_versions_are_told_apart() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     backend.command(&["HSET", "redlatch:{v}", "k", "lock:2"]);
     let error = client.lock("v").lock().await.map(drop).unwrap_err();
     let words = ["lock \"v\": ", "lock:2", "lock:1", "one version everywhere"];
@@ -151,8 +148,7 @@ async fn objects_of_other_programs_and_versions_are_told_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_do_not_exist_are_counted() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (_backend, [client]) = embedded().await;
     let semaphore = client.semaphore("pool");
     let error = semaphore.acquire().await.map(drop).unwrap_err();
     let words = ["semaphore \"pool\": ", "nobody has set", "try_set_permits"];

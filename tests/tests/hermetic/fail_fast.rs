@@ -4,7 +4,6 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     sync::Arc,
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -14,12 +13,9 @@ use redlatch::{
     permits::PermitRelease,
     runtime::{Dial, DialError, DialErrorKind, Dialed, Transport},
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, LostReply, calls};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND},
-};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 const AFTER: Duration = Duration::from_secs(2);
 

@@ -1,11 +1,12 @@
 //! The removal of a record, so that a name may become an object of another kind.
 
-use std::{future::IntoFuture as _, time::Duration};
+use std::future::IntoFuture as _;
 
-use redlatch::{AnyGuard, Client, ErrorKind, Forgotten, ObjectKind, Term, Token};
-use redlatch_tests::backend::Backend;
+use redlatch::{Client, ErrorKind, Forgotten, ObjectKind, Term, Token};
+use redlatch_behaviours::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::locks::LOCKS;
+
 const NAME: &str = "orders:42";
 
 async fn forgotten(client: &Client) -> Forgotten {
@@ -15,23 +16,13 @@ async fn forgotten(client: &Client) -> Forgotten {
 
 #[tokio::test(start_paused = true)]
 async fn name_of_any_lock_is_forgotten_when_it_is_free_and_tokens_rise() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     assert_eq!(forgotten(&client).await, Forgotten::Unset);
-    let acquire = async |kind: &str| -> Box<dyn AnyGuard> {
-        let rw = client.read_write_lock(NAME);
-        match kind {
-            "lock" => client.lock(NAME).lock().await.unwrap().into(),
-            "fair" => client.fair_lock(NAME).lock().await.unwrap().into(),
-            "write" => rw.write().await.unwrap().into(),
-            _ => rw.read().await.unwrap().into(),
-        }
-    };
     let mut last = Token::from_u64(0);
-    for kind in ["lock", "fair", "write", "read"] {
-        let guard = acquire(kind).await;
+    for (kind, lock) in LOCKS.into_iter().take(4) {
+        let guard = lock(&client, NAME).lock().await.unwrap();
         assert_eq!(forgotten(&client).await, Forgotten::Held, "{kind}");
-        let token = guard.token().unwrap();
+        let token = guard.token();
         assert!(token > last, "{kind}");
         last = token;
         drop(guard);
@@ -57,8 +48,7 @@ async fn name_of_any_lock_is_forgotten_when_it_is_free_and_tokens_rise() {
 
 #[tokio::test(start_paused = true)]
 async fn semaphores_are_forgotten_when_no_permit_is_out() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let semaphore = client.semaphore(NAME);
     semaphore.set_permits(2).await.unwrap();
     let early = forgotten(&client).await;
@@ -82,8 +72,7 @@ async fn semaphores_are_forgotten_when_no_permit_is_out() {
 
 #[tokio::test(start_paused = true)]
 async fn latches_and_jobs_are_left_to_their_own_methods() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let latch = client.count_down_latch(NAME);
     latch.try_set_count(1).await.unwrap();
     assert_eq!(forgotten(&client).await, Forgotten::Set);
@@ -100,8 +89,7 @@ async fn latches_and_jobs_are_left_to_their_own_methods() {
 
 #[tokio::test(start_paused = true)]
 async fn name_with_a_waiter_is_not_forgotten() {
-    let backend = Backend::embedded();
-    let (holder, other) = (backend.client().await, backend.client().await);
+    let (backend, [holder, other]) = embedded().await;
     let guard = holder.fair_lock(NAME).lock().await.unwrap();
     let lock = other.fair_lock(NAME);
     let waiting = tokio::spawn(lock.lock().into_future());
@@ -120,9 +108,7 @@ async fn name_with_a_waiter_is_not_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn undone_attempts_and_tokens_ahead_of_the_clock_keep_the_record() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
-    let holder = backend.client().await;
+    let (backend, [client, holder]) = embedded().await;
     let guard = holder.lock(NAME).lock().await.unwrap();
     let lock = client.lock(NAME);
     let mut waiting = std::pin::pin!(lock.lock().into_future());
@@ -149,8 +135,7 @@ async fn undone_attempts_and_tokens_ahead_of_the_clock_keep_the_record() {
 
 #[tokio::test(start_paused = true)]
 async fn names_and_records_that_are_wrong_are_told() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let error = client.forget("").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidName);
     backend.command(&["HSET", "redlatch:{orders:42}", "k", "other:7"]);

@@ -1,12 +1,11 @@
 //! The dashboard and the rules for operators name metrics that an exporter has.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use redlatch::ErrorKind;
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
 const DASHBOARD: &str = include_str!("../../../docs/book/src/operate/grafana.json");
 const RULES: &str = include_str!("../../../docs/book/src/operate/alerts.yaml");
 const RUNBOOK: &str = include_str!("../../../docs/book/src/operate/runbook.md");

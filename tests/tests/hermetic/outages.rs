@@ -3,14 +3,13 @@
 use std::{
     future::IntoFuture,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use async_trait::async_trait;
 use redlatch::runtime::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transport};
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::EmbeddedTransport;
-use redlatch_tests::backend::Backend;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -19,8 +18,7 @@ use crate::lock::observability::Log;
 #[tokio::test(start_paused = true)]
 async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     let (told, _listening) = Log::listen(Level::INFO, FmtSpan::NONE);
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let server = backend.embedded_server();
     // Connections that have lived long enough to end what was before.
     sleep(Duration::from_secs(5)).await;
@@ -122,8 +120,7 @@ impl Transport for Refusing {
 /// The server kills the connections of a client again and again, and is there all the time.
 #[tokio::test(start_paused = true)]
 async fn connections_that_break_soon_cost_no_pause() {
-    let backend = Backend::embedded();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = embedded().await;
     let server = backend.embedded_server();
     for _ in 0..20 {
         let guard = client.fair_lock("x").lock().await.unwrap();

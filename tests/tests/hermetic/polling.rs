@@ -1,17 +1,13 @@
 //! Waiting by asking again and again: no kind opens a connection for messages or subscribes to
 //! anything, whichever of its calls waits.
 
-use std::{future::IntoFuture, time::Duration};
+use std::future::IntoFuture;
 
 use futures_util::future::join_all;
 use redlatch::{Backoff, Lockable, RedLock, WaitStrategy};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    calls::{self, Kind, Wait},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::calls::{self, Kind, Wait};
 use tokio::task::JoinHandle;
-
-const MS: Duration = Duration::from_millis(1);
 
 /// What commands there are to hear messages.
 const LISTENING: [&str; 3] = ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"];

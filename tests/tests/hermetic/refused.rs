@@ -8,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use futures_util::{FutureExt, future::join_all};
@@ -18,14 +17,9 @@ use redlatch::{
     once::JobRun,
     runtime::{Command, ServerError},
 };
-use redlatch_behaviours::releases::WAYS;
+use redlatch_behaviours::{prelude::*, releases::WAYS};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REENTRANT;
-use redlatch_tests::backend::{Backend, assert_tables_empty};
-use tokio::time::Instant;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
@@ -111,8 +105,7 @@ async fn acquisition_on_a_foreign_value_is_undone_once() {
     for way in ways() {
         for key in way.keys {
             let what = format!("{} with {key}", way.what);
-            let backend = Backend::embedded();
-            let client = backend.client().await;
+            let (backend, [client]) = embedded().await;
             // To `SetNx`, any string is a lock.
             if way.what == "set nx" && *key == "x" {
                 backend.command(&["HSET", key, "field", "mine"]);
@@ -152,8 +145,7 @@ async fn acquisition_that_was_not_executed_is_not_undone() {
             if what.starts_with("leader with OOM") {
                 continue;
             }
-            let backend = Backend::embedded();
-            let client = backend.client().await;
+            let (backend, [client]) = embedded().await;
             for _ in 0..2 {
                 let server = backend.embedded_server();
                 server.fail_next(calls::of_scripts(), ServerError::parse(error));
@@ -167,9 +159,7 @@ async fn acquisition_that_was_not_executed_is_not_undone() {
 /// A copy may act as long as its limit lasts, whatever the server says to the others.
 #[tokio::test(start_paused = true)]
 async fn acquisition_with_a_lost_reply_is_undone_until_the_server_takes_it() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let (client, other) = (backend.client().await, backend.client().await);
+    let (backend, [client, other]) = preloaded().await;
     let acquire = REENTRANT.acquire.text;
     let (lost, of_script) = (Arc::new(AtomicBool::new(false)), calls::of_script(acquire));
     for script in [acquire].iter().chain(&[REENTRANT.release.text; 5]) {
@@ -198,8 +188,7 @@ async fn acquisition_with_a_lost_reply_is_undone_until_the_server_takes_it() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_under_a_key_that_was_overwritten_needs_one_release() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let guards = async || {
         let lock = client.read_write_lock("z");
         (
@@ -235,8 +224,7 @@ async fn hold_under_a_key_that_was_overwritten_needs_one_release() {
 /// The error of one entry is the answer to that entry alone.
 #[tokio::test(start_paused = true)]
 async fn foreign_value_among_many_names_costs_nobody_else_a_call() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     backend.command(&["SET", "redlatch:{n5}", "mine"]);
     let tries = (0..16).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
     backend.preload();
@@ -265,8 +253,7 @@ async fn hold_ends_although_a_key_of_its_waiters_was_overwritten() {
     for way in WAYS {
         for part in ["q", "r", "l", "d"] {
             let what = format!("{} with {part}", way.kind);
-            let backend = Backend::embedded();
-            let (client, other) = (backend.client().await, backend.client().await);
+            let (backend, [client, other]) = embedded().await;
             let held = (way.lock)(&client, "x").await.unwrap();
             let waiter = tokio::spawn((way.lock)(&other, "x"));
             backend.pass(100 * MS).await;
@@ -288,8 +275,7 @@ async fn hold_ends_although_a_key_of_its_waiters_was_overwritten() {
             waiter.abort();
         }
     }
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     drop({
         let held = SetNx::new(&client, "x").lock().await.unwrap();
         let beside = backend.keys().into_iter().find(|key| key != "x").unwrap();
@@ -323,6 +309,5 @@ async fn refused_release_keeps_its_clear_error_when_the_server_falls_silent_at_t
     }
     server.resume();
     server.set_short_of_replicas(false);
-    client.settled().await;
     assert_tables_empty(&client).await;
 }

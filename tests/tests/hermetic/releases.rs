@@ -7,7 +7,6 @@ use std::{
         mpsc,
     },
     task::{Context, Wake, Waker},
-    time::Duration,
 };
 
 use futures_util::future::join_all;
@@ -17,19 +16,17 @@ use redlatch::{
 };
 use redlatch_behaviours::{
     multi::{Fleet, red_lock::red},
+    prelude::*,
     releases::{WAYS, guarded},
 };
 use redlatch_embedded::{LostReply, calls};
-use redlatch_tests::backend::Backend;
 
 /// Whoever had the right to ask has it again: nothing of the time between may last longer.
 #[tokio::test(start_paused = true)]
 async fn releases_refused_for_half_a_second_are_sent_again() {
     for way in WAYS {
-        let backend = Backend::embedded();
+        let (backend, [client, other]) = embedded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
-        let other = backend.client().await;
         let holder = (way.lock)(&client, "x").await.unwrap();
         let wait = |client: &Client| {
             let acquiring = (way.lock)(client, "x");
@@ -69,11 +66,8 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn refused_acquisition_is_undone_once_the_server_allows_it() {
     for way in WAYS {
-        let backend = Backend::embedded();
-        backend.preload();
+        let (backend, [client, other]) = preloaded().await;
         let server = backend.embedded_server();
-        let client = backend.client().await;
-        let other = backend.client().await;
         // Granted, and nobody knows.
         let on = Arc::new(AtomicBool::new(false));
         refuse_if(&backend, &on);
@@ -98,8 +92,7 @@ async fn refused_acquisition_is_undone_once_the_server_allows_it() {
 /// A caller of `release` learns that it was refused, and the release goes on in the background.
 #[tokio::test(start_paused = true)]
 async fn refused_release_is_an_error_and_goes_on_in_the_background() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let guard = client.lock("x").lock().await.unwrap();
     refuse(&backend);
     let refused = guard.release().await.unwrap_err();
@@ -166,8 +159,7 @@ async fn release_of_a_red_lock_fails_if_no_quorum_is_free() {
 /// What is refused for good ends with the lease and not before, and is asked for seldom.
 #[tokio::test(start_paused = true)]
 async fn release_refused_for_good_ends_with_its_lease() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let guard = client
         .lock("x")
         .lock()
@@ -229,8 +221,7 @@ async fn dropped_guard_frees_the_name_for_a_durable_try() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_acquisition_does_not_block_the_next() {
     for way in guarded() {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
+        let (_backend, [client]) = embedded().await;
         for polls in (0..8).cycle().take(200) {
             let mut acquiring = (way.lock)(&client, "x");
             for _ in 0..polls {
@@ -249,14 +240,13 @@ async fn cancelled_acquisition_does_not_block_the_next() {
 /// A request does not wait for longer than it has time, nor for releases of other names.
 #[tokio::test(start_paused = true)]
 async fn bounded_try_ends_at_its_time_behind_pending_releases() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let guard = client.lock("x").lock().await.unwrap();
     let other = client.lock("y").lock().await.unwrap();
     backend.embedded_server().stop();
     drop(guard);
     backend.pass(Duration::from_millis(1)).await;
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let tried = client.lock("x").try_lock_for(Duration::from_millis(300));
     assert!(tried.await.is_err());
     assert_eq!(begun.elapsed().as_millis(), 300);

@@ -1,9 +1,7 @@
 //! Renewals and the connection of their own.
 
-use std::time::Duration;
-
 use redlatch::HoldState;
-use redlatch_tests::backend::Backend;
+use redlatch_behaviours::prelude::*;
 
 const LEASE: Duration = Duration::from_secs(3);
 

@@ -9,16 +9,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use redlatch::{
     Client, ErrorKind, HoldState, LossCause, Moment,
     runtime::{Runtime as Outside, TokioRuntime},
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, Listening};
 use redlatch_tests::{
-    backend::Backend,
     calls::{self, Call, Kind},
     saboteur::Saboteur,
 };

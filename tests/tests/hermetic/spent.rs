@@ -1,24 +1,135 @@
 //! The record of attempts that may not act any more: what it costs, and how long it lasts.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
-use redlatch_behaviours::releases::WAYS;
+use redlatch_behaviours::{prelude::*, releases::WAYS};
 use redlatch_embedded::engine::Model;
-use redlatch_lua::POOL;
-use redlatch_tests::{
-    attempts::{Act, FAR, Kind},
-    backend::{Backend, assert_tables_empty},
-};
 use tokio::time::timeout;
 
-use crate::scripts::bed::{Bed, Call};
+use crate::scripts::{
+    bed::{self, Bed, Call, key},
+    pool::calls::{self as pool, change},
+    rwlock::calls::{self as rwlock, Ask},
+};
+
+/// A server time that no test reaches, in ms.
+const FAR: u64 = 9_999_999_999_999;
+
+/// What a call acquires.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Lock(bed::Lock),
+    /// A side of a read-write lock.
+    Side(&'static str),
+    /// Whether each permit has an id.
+    Permits(bool),
+}
+
+const KINDS: [Kind; 6] = [
+    Kind::Lock(bed::Lock::Plain),
+    Kind::Lock(bed::Lock::Fair),
+    Kind::Side("w"),
+    Kind::Side("r"),
+    Kind::Permits(false),
+    Kind::Permits(true),
+];
+
+/// What a call does with an attempt.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Acquire,
+    Release,
+    /// Releases, and marks the attempt as undone until this server time, in ms.
+    Undo(u64),
+}
+
+impl Kind {
+    fn call(self, act: Act, by: u64, attempt: &str) -> Call {
+        match act {
+            Act::Acquire => self.acquire(by, attempt),
+            Act::Release => self.release(None, attempt),
+            Act::Undo(void) => self.release(Some(void), attempt),
+        }
+    }
+
+    /// All attempts at a lock have one owner. A pool has three permits.
+    fn acquire(self, by: u64, attempt: &str) -> Call {
+        match self {
+            Self::Lock(of) => {
+                let acquire = bed::Acquire {
+                    of,
+                    names: &["x"],
+                    by,
+                    owner: "a:0",
+                    attempt,
+                    lease: 30_000,
+                    retention: 600_000,
+                    register: None,
+                    address: "",
+                };
+                acquire.call()
+            }
+            Self::Side(side) => {
+                let ask = Ask {
+                    by,
+                    owner: "a:0".to_owned(),
+                    attempt: attempt.to_owned(),
+                    lease: 30_000,
+                    register: None,
+                    member: String::new(),
+                };
+                ask.of(side)
+            }
+            Self::Permits(each) => {
+                let acquire = pool::Acquire {
+                    by,
+                    attempt,
+                    need: 1,
+                    lease: 30_000,
+                    size: Some(3),
+                    alive: None,
+                    address: "",
+                    order: "",
+                    each,
+                };
+                acquire.call()
+            }
+        }
+    }
+
+    fn release(self, void: Option<u64>, attempt: &str) -> Call {
+        match self {
+            Self::Lock(of) => {
+                let release = bed::Release::new(&["x"], "a:0", attempt, &[0]);
+                bed::Release {
+                    of,
+                    void,
+                    ..release
+                }
+                .call()
+            }
+            Self::Side(side) => rwlock::release("a:0", attempt, void, "", side, None),
+            Self::Permits(each) => {
+                let hold = if each {
+                    format!("{attempt}:0")
+                } else {
+                    attempt.to_owned()
+                };
+                let release = pool::Release {
+                    attempt,
+                    void,
+                    holds: &[&hold],
+                    ..pool::Release::default()
+                };
+                release.call()
+            }
+        }
+    }
+}
 
 impl Bed {
     /// Returns the verdict.
     fn act(&mut self, kind: Kind, act: Act, by: u64, attempt: &str) -> String {
-        let (script, keys, args) = kind.call(act, by, attempt);
-        self.ask(&Call { script, keys, args }).swap_remove(1)
+        self.ask(&kind.call(act, by, attempt)).swap_remove(1)
     }
 
     /// Takes the name and gives it back; returns how many commands that runs, and the length of the
@@ -29,20 +140,7 @@ impl Bed {
             self.act(kind, act, self.millis() + 5_000, attempt);
         }
         let after = self.commands();
-        (after - before - 2, self.size(kind))
-    }
-
-    /// Changes a pool of three permits.
-    fn change(&mut self, kind: Kind, verb: &str, ttl: &str) {
-        let key = kind.key();
-        let keys = ["", ":d", ":q", ":l", ":o", ":p"].map(|part| format!("{key}{part}"));
-        let by = FAR.to_string();
-        let args = [&by, "pool:1", &format!("c:{verb}"), "30000", verb, "3", ttl];
-        self.ask(&Call {
-            script: &POOL.change,
-            keys: keys.to_vec(),
-            args: args.map(str::to_owned).to_vec(),
-        });
+        (after - before - 2, self.size())
     }
 
     fn commands(&self) -> u64 {
@@ -50,8 +148,8 @@ impl Bed {
     }
 
     /// Returns the length of the longest field.
-    fn size(&mut self, kind: Kind) -> usize {
-        let fields = self.hash(&kind.key());
+    fn size(&mut self) -> usize {
+        let fields = self.hash(&key("x"));
         fields.values().map(String::len).max().unwrap_or(0)
     }
 }
@@ -64,7 +162,7 @@ const fn longest(clients: usize) -> usize {
 #[test]
 fn ended_attempts_cost_the_same_however_many_there_are() {
     for model in Model::ALL {
-        for kind in Kind::ALL {
+        for kind in KINDS {
             let mut bed = Bed::new(model);
             bed.cost(kind, "a:1");
             let (commands, _) = bed.cost(kind, "a:2");
@@ -75,19 +173,19 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
                 bed.act(kind, Act::Undo(void), FAR, attempt);
                 let cost = bed.commands() - before;
                 assert!(cost <= 8, "{kind:?}: {cost}");
-                assert!(bed.size(kind) <= longest(41), "{kind:?}");
+                assert!(bed.size() <= longest(41), "{kind:?}");
             }
             for attempt in &undone {
                 let verdict = bed.act(kind, Act::Acquire, void, attempt);
                 assert_eq!(verdict, "void", "{kind:?} {attempt}");
             }
-            let fields = bed.hash(&kind.key());
+            let fields = bed.hash(&key("x"));
             assert!(fields.len() <= 8, "{kind:?}: {fields:?}");
             let (with, _) = bed.cost(kind, "a:3");
             assert_eq!(with, commands, "{kind:?}");
             bed.pass(Duration::from_secs(6));
             bed.cost(kind, "a:4");
-            assert!(bed.size(kind) <= 64, "{kind:?}");
+            assert!(bed.size() <= 64, "{kind:?}");
         }
     }
 }
@@ -96,7 +194,7 @@ fn ended_attempts_cost_the_same_however_many_there_are() {
 /// served a moment ago, a request that is a little behind theirs is a new one.
 #[test]
 fn client_whose_clock_is_behind_is_served_among_many() {
-    for kind in Kind::ALL {
+    for kind in KINDS {
         let mut bed = Bed::new(Model::default());
         let by = bed.millis() + 5_000;
         for round in 1..=3 {
@@ -112,7 +210,7 @@ fn client_whose_clock_is_behind_is_served_among_many() {
             let copy = bed.act(kind, Act::Acquire, by - 500, &far);
             assert_eq!(copy, "void", "{kind:?}");
         }
-        assert!(bed.size(kind) <= longest(41), "{kind:?}");
+        assert!(bed.size() <= longest(41), "{kind:?}");
         // Those who come later remove those who have gone.
         for (client, ms) in [("d", 3_000), ("e", 2_500)] {
             bed.pass(Duration::from_millis(ms));
@@ -120,14 +218,14 @@ fn client_whose_clock_is_behind_is_served_among_many() {
                 bed.cost(kind, &format!("{client}{n}:1"));
             }
         }
-        assert!(bed.size(kind) <= longest(81), "{kind:?}");
+        assert!(bed.size() <= longest(81), "{kind:?}");
     }
 }
 
 /// A later undo of the same attempt may reach further, and so does that of a later attempt.
 #[test]
 fn prolonged_record_lasts_until_its_new_end() {
-    for kind in Kind::ALL {
+    for kind in KINDS {
         for later in ["b:3", "b:4"] {
             let mut bed = Bed::new(Model::default());
             let (from, second) = (bed.millis(), Duration::from_secs(1));
@@ -147,11 +245,11 @@ fn prolonged_record_lasts_until_its_new_end() {
 /// A try that finds the name busy is over, and so are its copies.
 #[test]
 fn copy_of_a_busy_try_takes_nothing() {
-    for kind in Kind::ALL {
+    for kind in KINDS {
         let mut bed = Bed::new(Model::default());
         let void = bed.millis() + 5_000;
         let others: Vec<_> = match kind {
-            Kind::Semaphore | Kind::Permits => vec!["a:1", "a:2", "a:3"],
+            Kind::Permits(_) => vec!["a:1", "a:2", "a:3"],
             _ => vec!["a:1"],
         };
         for other in &others {
@@ -159,7 +257,7 @@ fn copy_of_a_busy_try_takes_nothing() {
         }
         // The owner is the same: it enters a lock again.
         let verdict = bed.act(kind, Act::Acquire, void, "b:1");
-        if matches!(kind, Kind::Semaphore | Kind::Permits) {
+        if matches!(kind, Kind::Permits(_)) {
             assert_eq!(verdict, "busy");
         } else {
             assert_eq!(bed.act(kind, Act::Release, FAR, "b:1"), "released");
@@ -174,34 +272,34 @@ fn copy_of_a_busy_try_takes_nothing() {
 /// Nobody uses the name any more: its record ends with its key, and is small where the key stays.
 #[test]
 fn record_of_a_name_that_nobody_uses_ends_with_its_key() {
-    for kind in Kind::ALL {
+    for kind in KINDS {
         let mut bed = Bed::new(Model::default());
         let from = bed.millis();
         for n in 0..100 {
             bed.act(kind, Act::Undo(from + 5_000), FAR, &format!("b:{n}"));
         }
-        assert!(bed.size(kind) <= 64, "{kind:?}");
-        let ttl = bed.ttl(&kind.key()).unwrap();
+        assert!(bed.size() <= 64, "{kind:?}");
+        let ttl = bed.ttl(&key("x")).unwrap();
         assert!((5_000..=600_000).contains(&ttl), "{kind:?} {ttl}");
         bed.pass(Duration::from_millis(600_001));
-        assert_eq!(bed.ttl(&kind.key()), None, "{kind:?}");
+        assert_eq!(bed.ttl(&key("x")), None, "{kind:?}");
     }
 }
 
 /// A pool that ends by its time, or is deleted, may be made anew while copies are under way.
 #[test]
 fn record_outlives_its_pool() {
-    for kind in [Kind::Semaphore, Kind::Permits] {
+    for kind in [Kind::Permits(false), Kind::Permits(true)] {
         for deleted in [false, true] {
             let mut bed = Bed::new(Model::default());
             let from = bed.millis();
-            bed.change(kind, "set", "1000");
+            bed.ask(&change(FAR, "c:set", "set", 3, "1000"));
             for n in 0..200 {
                 let attempt = format!("b{}:{n}", n % 4);
                 bed.act(kind, Act::Undo(from + 5_000), FAR, &attempt);
             }
             if deleted {
-                bed.change(kind, "delete", "");
+                bed.ask(&change(FAR, "c:delete", "delete", 3, ""));
             } else {
                 bed.pass(Duration::from_secs(2));
             }
@@ -220,11 +318,7 @@ fn record_outlives_its_pool() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_waits_leave_one_short_record_of_each_client() {
     for way in WAYS {
-        let backend = Backend::embedded();
-        let mut clients = Vec::new();
-        for _ in 0..4 {
-            clients.push(backend.client().await);
-        }
+        let (backend, clients) = embedded::<4>().await;
         let held = (way.lock)(&clients[0], "x").await.unwrap();
         for _ in 0..20 {
             let waits = clients.iter().cycle().take(40);
@@ -234,7 +328,6 @@ async fn cancelled_waits_leave_one_short_record_of_each_client() {
         }
         drop(held);
         for client in &clients {
-            client.settled().await;
             assert_tables_empty(client).await;
         }
         backend.pass(Duration::from_secs(30)).await;

@@ -1,17 +1,14 @@
 //! Bounded waits for what another client keeps end with `None`, however far the server is. A
 //! request that the end cuts off leaves nothing.
 
-use std::{mem::forget, sync::Arc, time::Duration};
+use std::{mem::forget, sync::Arc};
 
 use futures_util::future::join_all;
 use redlatch::{Backoff, Client, Error, Lockable, MultiLock, WaitStrategy};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    slow::FarTransport,
-};
-use tokio::time::Instant;
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::slow::FarTransport;
 
-use crate::cancel::{MS, SUBJECTS, Subject};
+use crate::cancel::{SUBJECTS, Subject};
 
 /// What is waited for.
 #[derive(Clone, Copy)]
@@ -71,8 +68,7 @@ async fn busy_is_no_error_however_far_the_server_is() {
             .into_iter()
             .flat_map(|round_trip| [(round_trip, WaitStrategy::Notify), (round_trip, poll)])
         {
-            let backend = Backend::embedded();
-            let holder = backend.client().await;
+            let (backend, [holder]) = embedded().await;
             kind.take(&holder).await;
             let far =
                 FarTransport::new(Arc::new(backend.embedded_transport()), round_trip * MS / 2);
@@ -102,8 +98,7 @@ async fn busy_is_no_error_however_far_the_server_is() {
 /// Only an answer says that a name is busy.
 #[tokio::test(start_paused = true)]
 async fn silent_server_is_no_busy_member() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let (one, two) = (client.lock("{t}a"), client.lock("{t}b"));
     let members: [&dyn Lockable; 2] = [&one, &two];
     let both = MultiLock::new(&members);

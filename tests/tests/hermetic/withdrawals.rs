@@ -1,21 +1,16 @@
 //! Queue entries that come back although their waiters have gone: after a failover that loses
 //! writes, or a restart from an old snapshot.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
 
-use redlatch::{AnyGuard, Client, Error, LossCause};
-use redlatch_behaviours::releases::{Acquiring, Guard, WAYS};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
+use redlatch::{Client, Error, LossCause};
+use redlatch_behaviours::{
+    prelude::*,
+    releases::{Acquiring, Guard, WAYS},
 };
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, timeout},
-};
+use tokio::{task::JoinHandle, time::timeout};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::locks::LOCKS;
 
 /// What is waited for.
 #[derive(Clone, Copy)]
@@ -90,9 +85,7 @@ async fn wait_for_every_kind(holder: &Client, client: &Client) {
 
 /// Twenty entries of waiters that have gone come back in front of one that waits.
 async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
-    let backend = Backend::embedded();
-    let (holder, ghosts) = (backend.client().await, backend.client().await);
-    let other = backend.client().await;
+    let (backend, [holder, ghosts, other]) = embedded().await;
     wait_for_every_kind(&holder, &ghosts).await;
     let guard = (kind.hold)(&holder, "x").await.unwrap();
     let gone = waiters(kind, &ghosts, 20).await;
@@ -112,7 +105,6 @@ async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
     }
     let took = start.elapsed();
     for client in [&holder, &ghosts, &other] {
-        client.settled().await;
         assert_tables_empty(client).await;
     }
     took
@@ -132,9 +124,7 @@ async fn restored_entries_are_withdrawn_at_once() {
 /// for a re-check at most.
 #[tokio::test(start_paused = true)]
 async fn restored_readers_do_not_block_a_writer() {
-    let backend = Backend::embedded();
-    let (holder, ghosts) = (backend.client().await, backend.client().await);
-    let (others, writer) = (backend.client().await, backend.client().await);
+    let (backend, [holder, ghosts, others, writer]) = embedded().await;
     let guard = (kind("write").hold)(&holder, "x").await.unwrap();
     let first = waiters(kind("read"), &ghosts, 10).await;
     let second = waiters(kind("read"), &others, 10).await;
@@ -156,8 +146,7 @@ async fn restored_readers_do_not_block_a_writer() {
 /// A writer that gave up holds back readers that come later, and nobody calls it while others read.
 #[tokio::test(start_paused = true)]
 async fn restored_writer_does_not_block_readers() {
-    let backend = Backend::embedded();
-    let (holder, client) = (backend.client().await, backend.client().await);
+    let (backend, [holder, client]) = embedded().await;
     let reading = holder.read_write_lock("x").read().await.unwrap();
     let gone = waiters(kind("write"), &client, 1).await;
     let before = backend.embedded_server().snapshot();
@@ -177,8 +166,7 @@ async fn restored_writer_does_not_block_readers() {
 #[tokio::test(start_paused = true)]
 async fn forged_notifications_cost_one_request() {
     for kind in kinds() {
-        let backend = Backend::embedded();
-        let (holder, client) = (backend.client().await, backend.client().await);
+        let (backend, [holder, client]) = embedded().await;
         let guard = (kind.hold)(&holder, "x").await.unwrap();
         let waiting = waiters(kind, &client, 2).await;
         let calls = backend.script_calls();
@@ -207,11 +195,10 @@ async fn forged_notifications_cost_one_request() {
 /// trip, and not with the next renewal.
 #[tokio::test(start_paused = true)]
 async fn holder_learns_at_once_that_its_hold_was_forced() {
-    for what in ["lock", "fair", "write", "read"] {
+    for (what, lock) in LOCKS.into_iter().take(4) {
         for now in [true, false] {
-            let backend = Backend::embedded();
-            let (holder, other) = (backend.client().await, backend.client().await);
-            let guard = acquired(what, &holder).await.unwrap();
+            let (_backend, [holder, other]) = embedded().await;
+            let guard = lock(&holder, "x").lock().await.unwrap();
             let start = Instant::now();
             assert!(forced(what, &other, now).await.unwrap(), "{what}");
             assert_eq!(guard.lost().await, LossCause::Revoked, "{what}");
@@ -221,38 +208,32 @@ async fn holder_learns_at_once_that_its_hold_was_forced() {
     }
 }
 
-async fn acquired(what: &str, client: &Client) -> Result<Box<dyn AnyGuard>, Error> {
-    let both = client.read_write_lock("x");
-    Ok(match what {
-        "lock" => client.lock("x").lock().await?.into(),
-        "fair" => client.fair_lock("x").lock().await?.into(),
-        "write" => both.write().await?.into(),
-        _ => both.read().await?.into(),
-    })
-}
-
+/// Ends the hold of `x`, or forbids its renewal.
 async fn forced(what: &str, client: &Client, now: bool) -> Result<bool, Error> {
-    let (lock, both) = match what {
-        "lock" => (client.lock("x").force_release(), None),
-        "fair" => (client.fair_lock("x").force_release(), None),
-        _ => (
-            client.lock("x").force_release(),
-            Some(client.read_write_lock("x").force_release()),
-        ),
+    let force = match what {
+        "lock" => client.lock("x").force_release(),
+        "fair" => client.fair_lock("x").force_release(),
+        _ => {
+            let force = client.read_write_lock("x").force_release();
+            let ended = if now {
+                force.await
+            } else {
+                force.after_lease().await
+            };
+            return Ok(ended? == 1);
+        }
     };
-    match (both, now) {
-        (None, true) => lock.await,
-        (None, false) => lock.after_lease().await,
-        (Some(both), true) => Ok(both.await? == 1),
-        (Some(both), false) => Ok(both.after_lease().await? == 1),
+    if now {
+        force.await
+    } else {
+        force.after_lease().await
     }
 }
 
 /// Forged messages about holds cause a bounded number of renewals, and postpone none.
 #[tokio::test(start_paused = true)]
 async fn forged_messages_about_holds_keep_them() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let guard = client.lock("x").lock().await.unwrap();
     let channel = format!("redlatch:w:{}", client.id());
     let before = backend.script_calls();
@@ -272,8 +253,7 @@ async fn forged_messages_about_holds_keep_them() {
 /// Whoever may publish can forge calls to waiters that have gone, and no more than that.
 #[tokio::test(start_paused = true)]
 async fn forged_calls_cause_a_bounded_number_of_requests() {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     // The client has waited for each kind.
     for kind in kinds() {
         let other = backend.client().await;

@@ -1,6 +1,6 @@
 //! Wrong input gets a typed error that says what is allowed, before anything is sent.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use redlatch::{
     Client,
@@ -10,11 +10,11 @@ use redlatch::{
     fence::FencedScript,
     once::JobRun,
 };
-use redlatch_behaviours::once::{DAY, daily, day, succeed};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_behaviours::{
+    once::{DAY, daily, day, succeed},
+    prelude::*,
+};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Checks that each call ends with an error of this kind, whose text has these words.
@@ -39,8 +39,7 @@ async fn work(_: &JobRun) -> Result<(), String> {
 }
 
 async fn bed() -> (Backend, Client, u64) {
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let calls = backend.script_calls();
     (backend, client, calls)
 }

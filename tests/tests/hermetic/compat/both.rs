@@ -1,8 +1,8 @@
 //! What both layouts have in common.
 
 use redlatch::{
-    Acquire, Client, ErrorKind, HoldState, LossCause, Released, TryAcquire, TryAcquireFor,
-    compat::{Redisson, SetNx, UnfencedGuard},
+    Acquire, Client, ErrorKind, Held, HoldState, Lockable, LossCause, Released,
+    compat::{Redisson, SetNx},
     runtime::Value,
 };
 use redlatch_behaviours::prelude::*;
@@ -10,7 +10,7 @@ use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::{REDISSON, SETNX, Source};
 use redlatch_tests::copies::Copies;
 
-use super::{assert_tables_empty_but, bed, java_holds, other};
+use super::{assert_tables_empty_but, java_holds, other};
 
 /// A layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,36 +24,25 @@ use Layout::{Redisson as OfRedisson, SetNx as OfSetNx};
 const LAYOUTS: [Layout; 2] = [OfSetNx, OfRedisson];
 
 impl Layout {
-    fn lock(self, client: &Client, name: &str) -> Acquire<UnfencedGuard> {
+    fn of(self, client: &Client, name: &str) -> Box<dyn Lockable> {
         match self {
-            Self::SetNx => SetNx::new(client, name).lock(),
-            Self::Redisson => Redisson::new(client, name).lock(),
+            Self::SetNx => Box::new(SetNx::new(client, name)),
+            Self::Redisson => Box::new(Redisson::new(client, name)),
         }
     }
 
-    async fn held(self, client: &Client, name: &str) -> UnfencedGuard {
+    fn lock(self, client: &Client, name: &str) -> Acquire<Held> {
+        self.of(client, name).lock()
+    }
+
+    async fn held(self, client: &Client, name: &str) -> Held {
         let lock = self.lock(client, name).renewed_lease(3 * SECOND);
         lock.await.unwrap()
     }
 
     /// Acquires the name for the owner of `guard` again.
-    fn enter(self, client: &Client, name: &str, guard: &UnfencedGuard) -> Acquire<UnfencedGuard> {
+    fn enter(self, client: &Client, name: &str, guard: &Held) -> Acquire<Held> {
         self.lock(client, name).owner(guard.owner())
-    }
-
-    fn try_lock(self, client: &Client, name: &str) -> TryAcquire<UnfencedGuard> {
-        match self {
-            Self::SetNx => SetNx::new(client, name).try_lock(),
-            Self::Redisson => Redisson::new(client, name).try_lock(),
-        }
-    }
-
-    /// Tries for a moment.
-    fn try_briefly(self, client: &Client) -> TryAcquireFor<UnfencedGuard> {
-        match self {
-            Self::SetNx => SetNx::new(client, "x").try_lock_for(50 * MS),
-            Self::Redisson => Redisson::new(client, "x").try_lock_for(50 * MS),
-        }
     }
 
     /// Returns the scripts that acquire, renew and release.
@@ -72,12 +61,12 @@ fn is_there(backend: &Backend) -> bool {
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_an_undone_acquisition_take_nothing() {
     for layout in LAYOUTS {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         let server = backend.embedded_server();
         let acquire = layout.scripts()[0].text;
         let copies = Copies::of_script(server, acquire);
         server.drop_reply(calls::of_script(acquire), LostReply::Hangs);
-        let short = layout.try_briefly(&client).await;
+        let short = layout.of(&client, "x").try_lock_for(50 * MS).await;
         assert!(short.is_err(), "{short:?}");
         assert_tables_empty(&client).await;
         for expected in ["void", "late"] {
@@ -95,7 +84,7 @@ async fn late_copies_of_an_undone_acquisition_take_nothing() {
 #[tokio::test(start_paused = true)]
 async fn late_copies_bring_no_hold_back_that_another_program_has_ended() {
     for layout in LAYOUTS {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         let copies = Copies::of_script(backend.embedded_server(), layout.scripts()[0].text);
         let guard = layout.held(&client, "x").await;
         other(&backend, &["DEL", "x"]).unwrap();
@@ -110,7 +99,7 @@ async fn late_copies_bring_no_hold_back_that_another_program_has_ended() {
 #[tokio::test(start_paused = true)]
 async fn copies_of_renewals_and_releases_touch_no_later_hold() {
     for layout in LAYOUTS {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         let server = backend.embedded_server();
         let [_, renew, release] = layout.scripts();
         let renewals = Copies::of_script(server, renew.text);
@@ -137,7 +126,7 @@ async fn copies_of_renewals_and_releases_touch_no_later_hold() {
 #[tokio::test(start_paused = true)]
 async fn later_hold_of_an_owner_counts_although_the_clock_was_set_back() {
     for layout in LAYOUTS {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         let first = layout.lock(&client, "x").await.unwrap();
         other(&backend, &["DEL", "x"]).unwrap();
         backend.embedded_server().set_back(600 * SECOND);
@@ -156,14 +145,14 @@ async fn later_hold_of_an_owner_counts_although_the_clock_was_set_back() {
 #[tokio::test(start_paused = true)]
 async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
     for layout in LAYOUTS {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         let server = backend.embedded_server();
         let guard = layout.held(&client, "held").await;
         let again = match layout {
             OfSetNx => None,
             OfRedisson => Some(layout.enter(&client, "held", &guard).await.unwrap()),
         };
-        let undone = layout.try_briefly(&client);
+        let undone = layout.of(&client, "x").try_lock_for(50 * MS);
         let acquire = layout.scripts()[0].text;
         server.drop_reply(calls::of_script(acquire), LostReply::Hangs);
         let undone = tokio::spawn(async move { undone.await });
@@ -182,7 +171,14 @@ async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
             assert_eq!(refused.kind(), ErrorKind::ServerFull);
             assert!(refused.is_not_executed());
         }
-        assert!(layout.try_lock(&client, "held").await.unwrap().is_none());
+        assert!(
+            layout
+                .of(&client, "held")
+                .try_lock()
+                .await
+                .unwrap()
+                .is_none()
+        );
         assert_eq!(backend.keys(), keys, "nothing was written");
         guard.extend(5 * SECOND).await.unwrap();
         backend.pass(20 * SECOND).await;

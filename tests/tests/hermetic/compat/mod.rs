@@ -38,9 +38,3 @@ async fn assert_tables_empty_but(client: &Client, held: usize) {
         "{tables:?}"
     );
 }
-
-/// Returns a backend that knows all scripts, and a client.
-async fn bed() -> (Backend, Client) {
-    let (backend, [client]) = preloaded().await;
-    (backend, client)
-}

@@ -6,13 +6,13 @@ use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REDISSON;
 use redlatch_tests::copies::Copies;
 
-use super::{JAVA, bed, java_holds};
+use super::{JAVA, java_holds};
 
 const SIDE: &str = "redlatch:redisson?{x}{}";
 
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_a_forced_end_end_no_later_hold() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let copies = Copies::of_script(backend.embedded_server(), REDISSON.force.text);
     java_holds(&backend, "30000");
     assert!(Redisson::new(&client, "x").force_release().await.unwrap());
@@ -30,7 +30,7 @@ async fn late_copies_of_a_forced_end_end_no_later_hold() {
 #[tokio::test(start_paused = true)]
 async fn forced_end_whose_reply_is_lost_ends_one_hold() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         java_holds(&backend, "30000");
         let server = backend.embedded_server();
         server.drop_reply(calls::of_script(REDISSON.force.text), how);
@@ -62,7 +62,7 @@ async fn forced_end_by_another_client_is_told_as_revoked() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_without_its_hash_is_forgotten_and_stays_until_its_lease_ends() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let lock = Redisson::new(&client, "x");
     let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
     let owner = Redisson::owner_text(guard.owner());
@@ -78,7 +78,7 @@ async fn hold_without_its_hash_is_forgotten_and_stays_until_its_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_that_acquires_again_without_its_hash_begins_a_new_hold() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let lock = Redisson::new(&client, "x");
     let first = lock.lock().await.unwrap();
     let again = lock.lock().owner(first.owner()).await.unwrap();

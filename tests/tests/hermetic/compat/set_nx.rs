@@ -7,13 +7,13 @@ use redlatch::{
 };
 use redlatch_behaviours::prelude::*;
 
-use super::{bed, other};
+use super::other;
 
 const SIDE: &str = "redlatch:setnx?{x}{}";
 
 #[tokio::test(start_paused = true)]
 async fn hold_is_a_string_under_the_name_itself() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let lock = SetNx::redis_py(&client, "report");
     let guard = lock.lock().await.unwrap();
     assert_eq!(guard.token(), None);
@@ -42,7 +42,7 @@ async fn hold_is_a_string_under_the_name_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn redsync_has_its_own_default_lease() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let guard = SetNx::redsync(&client, "x").lock().await.unwrap();
     let ttl = backend.ttl("x").unwrap();
     assert!(ttl > 7 * SECOND && ttl <= 8 * SECOND + MS, "{ttl:?}");
@@ -60,7 +60,7 @@ async fn waiter_asks_again_after_the_delay_of_the_library() {
         (SetNx::node_redlock, 200),
         (SetNx::rslock, 100),
     ] {
-        let (backend, client) = bed().await;
+        let (backend, [client]) = preloaded().await;
         // A token of rslock is no text.
         let token = Command::new("SET").arg("x").arg([0xff_u8, 0, 7]);
         backend.embedded_server().execute(&token).unwrap();
@@ -85,7 +85,7 @@ async fn waiter_asks_again_after_the_delay_of_the_library() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_outlasts_the_hash_beside_its_name() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let guard = SetNx::new(&client, "x").lock().await.unwrap();
     assert!(backend.embedded_server().delete_key(SIDE));
     backend.pass(40 * SECOND).await;
@@ -96,7 +96,7 @@ async fn hold_outlasts_the_hash_beside_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn several_names_of_one_layout_are_acquired_one_by_one() {
-    let (backend, client) = bed().await;
+    let (backend, [client]) = preloaded().await;
     let names = ["a", "b", "c"].map(|name| SetNx::node_redlock(&client, name));
     let all = client.multi_lock(&[&names[2], &names[0], &names[1]]);
     let guard = all.lock().await.unwrap();

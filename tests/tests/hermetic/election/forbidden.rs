@@ -14,21 +14,7 @@ use tokio::{
     time::sleep,
 };
 
-/// Counts while it lives.
-struct Alive<'a>(&'a AtomicU32);
-
-impl<'a> Alive<'a> {
-    fn new(count: &'a AtomicU32) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Alive<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
+use super::Alive;
 
 #[tokio::test(start_paused = true)]
 async fn work_has_its_grace_when_its_renewal_is_forbidden() {

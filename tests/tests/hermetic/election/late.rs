@@ -6,64 +6,25 @@ use std::sync::{
 };
 
 use futures_util::{future::pending, poll};
-use redlatch::{
-    Client, Moment, Term,
-    runtime::{BoxFuture, Runtime},
-};
+use redlatch::{Client, Term, runtime::BoxFuture};
 use redlatch_behaviours::prelude::*;
 use tokio::{sync::Notify, time::advance};
 
-/// A runtime that gives the tasks of terms to the test, which polls them when it likes.
-#[derive(Debug)]
-struct ByHand {
-    inner: Arc<dyn Runtime>,
-    tasks: Mutex<Vec<Parked>>,
-}
+use super::Alive;
+use crate::spawning::client_with;
 
-struct Parked(BoxFuture<()>);
-
-impl std::fmt::Debug for Parked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Parked")
-    }
-}
-
-impl Runtime for ByHand {
-    fn now(&self) -> Moment {
-        self.inner.now()
-    }
-
-    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        self.inner.sleep_until(until)
-    }
-
-    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
-        match task {
-            "term" => self.tasks.lock().unwrap().push(Parked(future)),
-            _ => self.inner.spawn(task, future),
-        }
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-
-    fn entropy(&self) -> u128 {
-        self.inner.entropy()
-    }
-}
+/// Tasks of terms, which the test polls when it likes.
+type Parked = Arc<Mutex<Vec<BoxFuture<()>>>>;
 
 /// Connects a client whose terms' tasks are polled by hand.
-async fn by_hand(backend: &Backend) -> (Client, Arc<ByHand>) {
-    let Backend::Embedded { runtime, .. } = backend else {
-        panic!("the clock is stepped");
-    };
-    let runtime = Arc::new(ByHand {
-        inner: Arc::clone(runtime),
-        tasks: Mutex::default(),
+async fn by_hand(backend: &Backend) -> (Client, Parked) {
+    let parked = Parked::default();
+    let tasks = Arc::clone(&parked);
+    let client = client_with(backend, move |inner, task, future| match task {
+        "term" => tasks.lock().unwrap().push(future),
+        _ => inner.spawn(task, future),
     });
-    let builder = backend.builder().runtime(Arc::clone(&runtime) as _);
-    (builder.connect().await.unwrap(), runtime)
+    (client.await, parked)
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +62,7 @@ async fn work_of_a_stopped_leader_is_dropped_before_any_poll() {
 #[tokio::test(start_paused = true)]
 async fn task_that_is_polled_late_is_dropped_before_its_poll() {
     let backend = Backend::embedded();
-    let (client, runtime) = by_hand(&backend).await;
+    let (client, tasks) = by_hand(&backend).await;
     let election = client.election("x").lease(2 * SECOND);
     let ticks = Arc::new(AtomicU32::new(0));
     let mut lead = Box::pin(election.lead(async |term: &Term| {
@@ -118,7 +79,7 @@ async fn task_that_is_polled_late_is_dropped_before_its_poll() {
         assert!(poll!(lead.as_mut()).is_pending());
         backend.pass(MS).await;
     }
-    let Parked(mut task) = runtime.tasks.lock().unwrap().pop().unwrap();
+    let mut task = tasks.lock().unwrap().pop().unwrap();
     assert!(poll!(task.as_mut()).is_pending());
     assert_eq!(ticks.load(Ordering::SeqCst), 1);
     backend.embedded_server().stop_for(3 * SECOND);
@@ -134,14 +95,14 @@ async fn task_that_is_polled_late_is_dropped_before_its_poll() {
         assert!(poll!(lead.as_mut()).is_pending());
         backend.pass(MS).await;
     }
-    assert_eq!(runtime.tasks.lock().unwrap().len(), 1);
+    assert_eq!(tasks.lock().unwrap().len(), 1);
 }
 
 /// Cilium#42920, kubernetes#139991: a name is given away while the work of its leader goes on.
 #[tokio::test(start_paused = true)]
 async fn name_is_kept_while_a_task_has_not_ended() {
     let backend = Backend::embedded();
-    let ((client, runtime), other) = (by_hand(&backend).await, backend.client().await);
+    let ((client, tasks), other) = (by_hand(&backend).await, backend.client().await);
     let election = client.election("x").lease(2 * SECOND);
     let mut lead = Box::pin(election.lead(async |term: &Term| {
         term.spawn(pending::<()>());
@@ -152,7 +113,7 @@ async fn name_is_kept_while_a_task_has_not_ended() {
     }
     let leader = other.election("x").leader().await.unwrap();
     assert!(leader.is_some(), "a task that nobody polls has not ended");
-    runtime.tasks.lock().unwrap().clear();
+    tasks.lock().unwrap().clear();
     lead.await.unwrap();
     assert_eq!(other.election("x").leader().await.unwrap(), None);
 }
@@ -160,7 +121,7 @@ async fn name_is_kept_while_a_task_has_not_ended() {
 #[tokio::test(start_paused = true)]
 async fn dropped_call_keeps_the_name_while_a_task_has_not_ended() {
     let backend = Backend::embedded();
-    let ((client, runtime), other) = (by_hand(&backend).await, backend.client().await);
+    let ((client, tasks), other) = (by_hand(&backend).await, backend.client().await);
     let election = client.election("x").lease(2 * SECOND);
     let mut lead = Box::pin(election.lead(async |term: &Term| {
         term.spawn(pending::<()>());
@@ -173,7 +134,7 @@ async fn dropped_call_keeps_the_name_while_a_task_has_not_ended() {
     drop(lead);
     backend.pass(5 * SECOND).await;
     assert!(other.election("x").leader().await.unwrap().is_some());
-    let Parked(mut task) = runtime.tasks.lock().unwrap().pop().unwrap();
+    let mut task = tasks.lock().unwrap().pop().unwrap();
     assert!(poll!(task.as_mut()).is_ready(), "it is told to stop");
     backend.pass(MS).await;
     assert_eq!(other.election("x").leader().await.unwrap(), None);
@@ -226,8 +187,7 @@ async fn split_leader_has_ended_before_the_next_begins() {
     );
     let begun = Notify::new();
     let lead = first.lead(async |_: &Term| {
-        at_work.fetch_add(1, Ordering::SeqCst);
-        let _ends = Ends(&at_work);
+        let _alive = Alive::new(&at_work);
         begun.notify_one();
         pending::<()>().await;
     });
@@ -241,13 +201,5 @@ async fn split_leader_has_ended_before_the_next_begins() {
     tokio::select! {
         _ = lead => panic!("its work never returns"),
         () = follow => {}
-    }
-}
-
-struct Ends<'a>(&'a AtomicU32);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -10,7 +10,6 @@ mod write;
 use std::{
     future::{Future, IntoFuture},
     pin::{Pin, pin},
-    time::Duration,
 };
 
 use futures_util::poll;
@@ -18,12 +17,10 @@ use redlatch::{
     Backoff, Client, Error, FairLockGuard, HoldState, LossCause, Released, SemaphorePermit,
     WaitStrategy, WriteGuard, runtime::Command,
 };
+use redlatch_behaviours::prelude::*;
 use redlatch_lua::{FAIR, POOL, RWLOCK};
-use redlatch_tests::backend::Backend;
 use tokio::task::JoinHandle;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "redlatch:{x}";
 const QUEUE: &str = "redlatch:{x}:q";
 const POLL: WaitStrategy = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(100)));

@@ -1,8 +1,7 @@
 //! Grants to a waiter of the same client, which learns of them from the reply.
 
 use redlatch_embedded::{LostReply, calls};
-use redlatch_tests::backend::assert_tables_empty;
-use tokio::{task::yield_now, time::Instant};
+use tokio::task::yield_now;
 
 use super::*;
 

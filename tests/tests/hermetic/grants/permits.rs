@@ -2,7 +2,6 @@
 
 use redlatch::Semaphore;
 use redlatch_behaviours::semaphore::{assert_all_back, queued};
-use redlatch_tests::backend::assert_tables_empty;
 
 use super::*;
 

@@ -1,8 +1,5 @@
 //! Grants of the write lock, where readers matter.
 
-use redlatch_tests::backend::assert_tables_empty;
-use tokio::time::Instant;
-
 use super::*;
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use redlatch_behaviours::{
 };
 use tokio::task::JoinHandle;
 
-use super::set_latch;
+use super::{refuse_look, set_latch};
 
 /// A latch is set, counted down and waited for; the server is flushed, and the same happens again.
 #[tokio::test(start_paused = true)]
@@ -111,10 +111,7 @@ async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
     let (backend, _client, latch) = set_latch(1).await;
     let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
     backend.pass(100 * MS).await;
-    let server = backend.embedded_server();
-    let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
-    let error = redlatch::runtime::ServerError::parse("LOADING the server is not ready");
-    server.fail_next(is_look, error);
+    refuse_look(&backend, "LOADING the server is not ready");
     let start = Instant::now();
     latch.count_down(1).await.unwrap();
     passed(waiters).await;

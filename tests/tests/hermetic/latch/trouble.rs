@@ -8,7 +8,7 @@ use redlatch_behaviours::{
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::LATCH;
 
-use super::set_latch;
+use super::{refuse_look, set_latch};
 
 /// The answer is lost, the latch opens, and is set and shut again before the copy arrives.
 // L37
@@ -139,10 +139,7 @@ async fn requests_refused_for_a_while_are_repeated() {
         assert_eq!(latch.count_down(1).await.unwrap(), 0, "{error}");
     }
     let refusal = "NOPERM this user has no permissions to run the 'evalsha' command";
-    server.fail_next(
-        calls::of_script(LATCH.look.text),
-        ServerError::parse(refusal),
-    );
+    refuse_look(&backend, refusal);
     assert_fails(latch.wait().await, ErrorKind::Permission);
 }
 

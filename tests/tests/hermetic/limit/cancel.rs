@@ -5,61 +5,46 @@ use redlatch::limit::RateLimiter;
 use redlatch_behaviours::prelude::*;
 
 use super::{HOUR, hourly, remaining};
-use crate::cancel::{Task, polled, task};
+use crate::cancel::{Task, after_each_poll, polled, task};
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. What is
-/// dropped leaves all 9 tokens, and `left` of them if it is done.
-async fn dropped_at_every_await(left: u64, make: impl Fn(RateLimiter) -> Task) {
-    for polls in 1.. {
-        let (backend, client, limiter) = hourly(9).await;
-        let done = polled(&backend, make(limiter.clone()), polls)
-            .await
-            .is_some();
-        backend.pass(20 * MS).await;
-        assert_tables_empty(&client).await;
-        let expected = if done { left } else { 9 };
-        assert_eq!(remaining(&limiter).await, expected, "after {polls} polls");
-        if done {
-            assert!(polls > 1);
-            break;
-        }
-    }
-}
+type Call = fn(RateLimiter) -> Task;
 
-// L2
-#[tokio::test(start_paused = true)]
-async fn cancelled_try_takes_nothing() {
-    dropped_at_every_await(7, |limiter| {
+/// Calls with the tokens that they leave of 9.
+const CALLS: [(&str, u64, Call); 4] = [
+    ("try", 7, |limiter| {
         task(async move { limiter.try_acquire(2).await.unwrap() })
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_tries_of_several_keys_take_nothing() {
-    dropped_at_every_await(9, |limiter| {
+    }),
+    ("tries of several keys", 9, |limiter| {
         task(async move {
             let answers = limiter.try_acquire_each(["a", "b", "c"], 2).await.unwrap();
             assert!(answers.into_iter().all(|answer| answer.pass().is_some()));
         })
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_acquisition_takes_nothing() {
-    dropped_at_every_await(6, |limiter| {
+    }),
+    ("acquisition", 6, |limiter| {
         task(async move { limiter.acquire(3).await.unwrap() })
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_reservation_takes_nothing() {
-    dropped_at_every_await(0, |limiter| {
+    }),
+    ("reservation", 0, |limiter| {
         task(async move { limiter.reserve(9).await.unwrap() })
-    })
-    .await;
+    }),
+];
+
+// L2
+#[tokio::test(start_paused = true)]
+async fn cancelled_calls_take_nothing() {
+    for (what, left, call) in CALLS {
+        after_each_poll(async |polls| {
+            let (backend, client, limiter) = hourly(9).await;
+            let called = call(limiter.clone());
+            let done = polled(&backend, called, polls).await.is_some();
+            backend.pass(20 * MS).await;
+            assert_tables_empty(&client).await;
+            let expected = if done { left } else { 9 };
+            let remaining = remaining(&limiter).await;
+            assert_eq!(remaining, expected, "{what} after {polls} polls");
+            done
+        })
+        .await;
+    }
 }
 
 /// A wait that has its pass already, which counts later.
@@ -106,7 +91,7 @@ async fn cancelled_waiter_behind_others_leaves_no_trace() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_settlement_settles_once_or_not_at_all() {
-    for polls in 1.. {
+    after_each_poll(async |polls| {
         let (backend, client, limiter) = hourly(9).await;
         let pass = limiter.acquire(6).await.unwrap();
         let settlement = task(async move { pass.settle(2).await.unwrap() });
@@ -115,8 +100,7 @@ async fn cancelled_settlement_settles_once_or_not_at_all() {
         assert_tables_empty(&client).await;
         let left = remaining(&limiter).await;
         assert!(left == 7 || left == 3 && !done, "{left} are left");
-        if done {
-            return;
-        }
-    }
+        done
+    })
+    .await;
 }

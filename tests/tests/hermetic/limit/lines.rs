@@ -7,16 +7,13 @@ use std::sync::{
 
 use redlatch::limit::{Admission, RateLimiter};
 use redlatch_behaviours::prelude::*;
-use redlatch_tests::slow::FarTransport;
+use redlatch_tests::slow::far_client;
 
 use super::HOUR;
 
 /// Returns a limiter whose server is 20 ms away and back.
 async fn far() -> RateLimiter {
-    let backend = Backend::embedded();
-    let far = FarTransport::new(Arc::new(backend.embedded_transport()), 10 * MS);
-    let builder = backend.builder().transport(Arc::new(far));
-    let client = builder.connect().await.unwrap();
+    let client = far_client(&Backend::embedded(), 10 * MS).await;
     client.rate_limiter("x")
 }
 

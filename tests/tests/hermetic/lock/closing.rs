@@ -4,9 +4,6 @@ use futures_util::poll;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use redlatch::{ErrorKind, LossCause, Released};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
-use redlatch_lua::REENTRANT;
-use redlatch_tests::copies::Copies;
 use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
@@ -95,50 +92,6 @@ async fn acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
             drop(guard);
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_an_acquisition_take_nothing_after_close() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let backend = Backend::embedded();
-        let server = backend.embedded_server().clone();
-        let (client, other) = (backend.client().await, backend.client().await);
-        drop(other.lock("x").lock().await.unwrap());
-        other.settled().await;
-        let copies = Copies::of_script(&server, REENTRANT.acquire.text);
-        server.drop_replies(1, how);
-        let guard = client.lock("x").lock().await.unwrap();
-        assert!(copies.len() >= 2, "the first was not answered");
-        client.close_now().await;
-        let verdicts = copies.deliver();
-        assert!(
-            verdicts.iter().all(|verdict| verdict == "void"),
-            "{verdicts:?}"
-        );
-        assert!(!other.lock("x").is_locked().await.unwrap());
-        drop(guard);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_an_unanswered_acquisition_take_nothing_after_close() {
-    let backend = Backend::embedded();
-    let server = backend.embedded_server().clone();
-    let (client, other) = (backend.client().await, backend.client().await);
-    drop(other.lock("x").lock().await.unwrap());
-    other.settled().await;
-    let copies = Copies::of_script(&server, REENTRANT.acquire.text);
-    server.drop_replies(1, LostReply::Hangs);
-    let flying = tokio::spawn(client.lock("x").lock().into_future());
-    backend.pass(100 * MS).await;
-    assert!(
-        other.lock("x").is_locked().await.unwrap(),
-        "taken, and nobody knows"
-    );
-    client.close_now().await;
-    assert_fails(flying.await.unwrap(), ErrorKind::Closed);
-    assert_eq!(copies.deliver(), ["void"]);
-    assert!(!other.lock("x").is_locked().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,16 +1,13 @@
 //! A server that is far away: leases that are not long against a round trip.
 
-use std::sync::Arc;
-
-use redlatch::Client;
 use redlatch_behaviours::prelude::*;
-use redlatch_tests::slow::FarTransport;
+use redlatch_tests::slow::far_client;
 
 #[tokio::test(start_paused = true)]
 async fn lease_slightly_longer_than_a_round_trip_is_granted() {
     for (lease, round_trip) in [(60, 40), (136, 100), (300, 250), (500, 350)] {
         let backend = Backend::embedded();
-        let client = far(&backend, round_trip * MS / 2).await;
+        let client = far_client(&backend, round_trip * MS / 2).await;
         let start = Instant::now();
         let guard = client.lock("x").lock().lease(lease * MS).await.unwrap();
         guard.check().unwrap();
@@ -27,7 +24,7 @@ async fn lease_slightly_longer_than_a_round_trip_is_granted() {
 #[tokio::test(start_paused = true)]
 async fn lease_shorter_than_a_round_trip_times_out_and_leaves_nothing() {
     let backend = Backend::embedded();
-    let client = far(&backend, 50 * MS).await;
+    let client = far_client(&backend, 50 * MS).await;
     let start = Instant::now();
     let request = client.lock("x").try_lock_for(2 * SECOND).lease(100 * MS);
     let result = request.await;
@@ -40,7 +37,7 @@ async fn lease_shorter_than_a_round_trip_times_out_and_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn short_extension_over_a_slow_network_succeeds() {
     let backend = Backend::embedded();
-    let client = far(&backend, 40 * MS).await;
+    let client = far_client(&backend, 40 * MS).await;
     let guard = client.lock("x").lock().lease(3 * SECOND).await.unwrap();
     guard.extend(60 * MS).await.unwrap();
     guard.release().await.unwrap();
@@ -53,17 +50,11 @@ async fn short_renewed_lease_survives_a_slow_network() {
     let near = backend.client().await.lock("x").lock().await.unwrap();
     near.extend(SECOND).await.unwrap();
     near.release().await.unwrap();
-    let client = far(&backend, 120 * MS).await;
+    let client = far_client(&backend, 120 * MS).await;
     let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
     for _ in 0..40 {
         backend.pass(250 * MS).await;
         guard.check().unwrap();
     }
     guard.release().await.unwrap();
-}
-
-/// Connects a client to whose server a message takes `way`.
-async fn far(backend: &Backend, way: Duration) -> Client {
-    let transport = FarTransport::new(Arc::new(backend.embedded_transport()), way);
-    backend.client_over(transport).await
 }

@@ -1,7 +1,7 @@
 //! Holds that follow each other under one name: the end of an old hold changes no later one, and
 //! its caller gets the right answer.
 
-use redlatch::{Released, runtime::ServerError};
+use redlatch::runtime::ServerError;
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::calls;
 use redlatch_lua::REENTRANT;
@@ -36,27 +36,4 @@ async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() 
     waiter.release().await.unwrap();
     drop(stranger.await.unwrap().unwrap());
     assert_tables_empty(&client).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn forced_release_is_reported_although_another_held_since() {
-    let (_backend, [a, b]) = embedded().await;
-    let first = a.lock("x").lock().await.unwrap();
-    assert!(b.lock("x").force_release().await.unwrap());
-    let second = b.lock("x").lock().await.unwrap();
-    assert!(second.is_after_abandonment(), "the first was cut short");
-    assert_eq!(second.release().await.unwrap(), Released::Free);
-    let answer = first.release().await.unwrap();
-    assert!(!answer.is_clean());
-    assert_eq!(answer, Released::Revoked);
-    assert!(!b.lock("x").lock().await.unwrap().is_after_abandonment());
-}
-
-#[tokio::test(start_paused = true)]
-async fn acknowledged_forced_release_is_no_abandonment() {
-    let (_backend, [a, b]) = embedded().await;
-    let first = a.lock("x").lock().await.unwrap();
-    assert!(b.lock("x").force_release().await.unwrap());
-    assert_eq!(first.release().await.unwrap(), Released::Revoked);
-    assert!(!b.lock("x").lock().await.unwrap().is_after_abandonment());
 }

@@ -108,8 +108,8 @@ async fn take_again_and_again(client: Client, grants: Arc<AtomicU64>) {
 
 // L2
 #[tokio::test(start_paused = true)]
-async fn dropped_next_waiter_passes_the_turn_on() {
-    for polls in 0..8 {
+async fn cancelled_release_or_next_waiter_passes_the_turn_on() {
+    for (polls, of_release) in (0..8).flat_map(|polls| [(polls, false), (polls, true)]) {
         let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
@@ -117,13 +117,18 @@ async fn dropped_next_waiter_passes_the_turn_on() {
         for _ in 0..polls {
             tokio::task::yield_now().await;
         }
-        let dropped = waiters.remove(0);
-        dropped.abort();
-        drop(dropped.await);
-        assert_eq!(release.await.unwrap().unwrap(), Released::Free);
-        let guard = granted(&mut waiters).await;
-        drop(guard);
-        drop(granted(&mut waiters).await);
+        if of_release {
+            release.abort();
+            drop(release.await);
+        } else {
+            let next = waiters.remove(0);
+            next.abort();
+            drop(next.await);
+            assert_eq!(release.await.unwrap().unwrap(), Released::Free);
+        }
+        while !waiters.is_empty() {
+            drop(granted(&mut waiters).await);
+        }
         assert_tables_empty(&client).await;
         backend.assert_only_counters_left();
     }
@@ -171,27 +176,6 @@ async fn repeated_release_lets_the_next_in() {
         drop(granted(&mut waiters).await);
         drop(granted(&mut waiters).await);
         assert_tables_empty(&client).await;
-    }
-}
-
-// L2
-#[tokio::test(start_paused = true)]
-async fn cancelled_release_lets_all_waiters_in() {
-    for polls in 0..8 {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
-        let release = tokio::spawn(guard.release());
-        for _ in 0..polls {
-            tokio::task::yield_now().await;
-        }
-        release.abort();
-        drop(release.await);
-        while !waiters.is_empty() {
-            drop(granted(&mut waiters).await);
-        }
-        assert_tables_empty(&client).await;
-        backend.assert_only_counters_left();
     }
 }
 

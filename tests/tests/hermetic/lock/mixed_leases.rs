@@ -3,40 +3,29 @@
 use redlatch::{ErrorKind, HoldState, LossCause, Released};
 use redlatch_behaviours::prelude::*;
 
+/// Short ones alone, or all sorts of them.
 #[tokio::test(start_paused = true)]
-async fn short_re_entries_do_not_stop_renewal() {
-    let (backend, [client, other]) = embedded().await;
-    let lock = client.lock("x");
-    let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
-    for _ in 0..60 {
-        backend.pass(500 * MS).await;
-        let inner = lock.lock().owner(outer.owner()).lease(50 * MS);
-        let inner = inner.await.unwrap();
-        assert_eq!(outer.state(), HoldState::Held);
-        assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
-        assert!(other.lock("x").try_lock().await.unwrap().is_none());
+async fn re_entries_neither_stop_nor_postpone_renewal() {
+    for (pause, sorts) in [(500 * MS, 1), (300 * MS, 3)] {
+        let (backend, [client, other]) = embedded().await;
+        let lock = client.lock("x");
+        let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+        for i in 0..100_u32 {
+            backend.pass(pause).await;
+            let request = lock.lock().owner(outer.owner());
+            let inner = match i % sorts {
+                0 => request.lease(50 * MS),
+                1 => request.renewed_lease(SECOND),
+                _ => request.renewed_lease(3 * SECOND),
+            };
+            let inner = inner.await.unwrap();
+            assert_eq!(outer.state(), HoldState::Held);
+            assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
+            assert!(other.lock("x").try_lock().await.unwrap().is_none());
+        }
+        assert_eq!(outer.release().await.unwrap(), Released::Free);
+        assert_tables_empty(&client).await;
     }
-    assert_eq!(outer.release().await.unwrap(), Released::Free);
-    assert_tables_empty(&client).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn frequent_re_entries_do_not_postpone_renewal() {
-    let (backend, [client]) = embedded().await;
-    let lock = client.lock("x");
-    let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
-    for i in 0..100_u32 {
-        backend.pass(300 * MS).await;
-        let request = lock.lock().owner(outer.owner());
-        let inner = match i % 3 {
-            0 => request.lease(50 * MS),
-            1 => request.renewed_lease(SECOND),
-            _ => request.renewed_lease(3 * SECOND),
-        };
-        drop(inner.await.unwrap());
-        outer.check().unwrap();
-    }
-    outer.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -262,8 +262,7 @@ async fn long_wait_is_told_where_several_hold() {
 #[tokio::test(start_paused = true)]
 async fn only_the_task_that_has_acquired_a_name_is_warned_that_it_waits_for_itself() {
     let (log, listening) = Log::listen(Level::INFO, FmtSpan::NONE);
-    let backend = Backend::embedded();
-    let client = backend.client().await;
+    let (backend, [client]) = embedded().await;
     let wait = 8_000 * MS;
     let twice = || {
         let (plain, fair) = (client.lock("a"), client.fair_lock("b"));

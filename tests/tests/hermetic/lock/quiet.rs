@@ -6,63 +6,35 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use redlatch::{
-    Client, Moment,
-    runtime::{BoxFuture, Runtime},
-};
+use redlatch::Client;
 use redlatch_behaviours::prelude::*;
 use tokio::task::yield_now;
 
-/// Counts how often each of the client's tasks runs.
-#[derive(Debug)]
-struct Counted {
-    inner: Arc<dyn Runtime>,
-    runs: Arc<Mutex<BTreeMap<&'static str, u32>>>,
-}
+use crate::spawning::client_with;
 
-impl Counted {
-    fn runs(&self, task: &str) -> u32 {
-        self.runs.lock().unwrap()[task]
+/// How often each of the client's tasks has run.
+#[derive(Clone, Default)]
+struct Runs(Arc<Mutex<BTreeMap<&'static str, u32>>>);
+
+impl Runs {
+    fn of(&self, task: &str) -> u32 {
+        self.0.lock().unwrap()[task]
     }
 }
 
-impl Runtime for Counted {
-    fn now(&self) -> Moment {
-        self.inner.now()
-    }
-
-    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        self.inner.sleep_until(until)
-    }
-
-    fn spawn(&self, task: &'static str, mut future: BoxFuture<()>) {
-        let runs = Arc::clone(&self.runs);
+async fn client() -> (Backend, Runs, Client) {
+    let (backend, runs) = (Backend::embedded(), Runs::default());
+    let all = runs.clone();
+    let client = client_with(&backend, move |inner, task, mut future| {
+        let runs = all.clone();
         let counted = poll_fn(move |context| {
-            *runs.lock().unwrap().entry(task).or_default() += 1;
+            *runs.0.lock().unwrap().entry(task).or_default() += 1;
             future.as_mut().poll(context)
         });
-        self.inner.spawn(task, Box::pin(counted));
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-}
-
-async fn client() -> (Backend, Arc<Counted>, Client) {
-    let backend = Backend::embedded();
-    let Backend::Embedded { runtime, .. } = &backend else {
-        panic!("this needs the embedded server");
-    };
-    let counted = Arc::new(Counted {
-        inner: Arc::clone(runtime),
-        runs: Arc::default(),
+        inner.spawn(task, Box::pin(counted));
     });
-    let builder = backend
-        .builder()
-        .runtime(Arc::clone(&counted) as Arc<dyn Runtime>);
-    let client = builder.connect().await.unwrap();
-    (backend, counted, client)
+    let client = client.await;
+    (backend, runs, client)
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +44,7 @@ async fn uncontended_pairs_do_not_wake_background_tasks() {
     lock.lock().await.unwrap().release().await.unwrap();
     backend.pass(Duration::from_millis(1)).await;
     let watched = ["watchdog", "alarms"];
-    let before = watched.map(|task| counted.runs(task));
+    let before = watched.map(|task| counted.of(task));
     for _ in 0..200 {
         lock.lock().await.unwrap().release().await.unwrap();
         // Nothing is held and nothing is asked for now, and whoever was woken runs.
@@ -80,7 +52,7 @@ async fn uncontended_pairs_do_not_wake_background_tasks() {
             yield_now().await;
         }
     }
-    let runs = watched.map(|task| counted.runs(task));
+    let runs = watched.map(|task| counted.of(task));
     // Each is woken when something is due sooner than all before, which becomes rare: some ten of
     // the first two hundred, by the random part of what is due.
     for (task, (before, after)) in watched.iter().zip(before.into_iter().zip(runs)) {
@@ -96,11 +68,11 @@ async fn hold_is_renewed_although_the_watchdog_sleeps_for_a_released_one() {
         gone.release().await.unwrap();
     }
     let guard = client.lock("kept").lock().await.unwrap();
-    let before = counted.runs("watchdog");
+    let before = counted.of("watchdog");
     backend.pass(Duration::from_secs(120)).await;
     guard.check().unwrap();
     assert!(guard.remaining() > Duration::from_secs(15));
-    let ran = counted.runs("watchdog") - before;
+    let ran = counted.of("watchdog") - before;
     assert!((12..60).contains(&ran), "{ran} times for twelve renewals");
     guard.release().await.unwrap();
 }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use redlatch::{Client, Durability, HoldState, LockGuard, LossCause};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::engine::Condition;
-use redlatch_tests::slow::{FarTransport, SlowTransport, Work};
+use redlatch_tests::slow::{SlowTransport, Work, far_client};
 
 #[tokio::test(start_paused = true)]
 async fn slow_server_that_keeps_up_loses_no_hold() {
@@ -46,7 +46,7 @@ async fn urgent_renewals_overtake_others() {
 #[tokio::test(start_paused = true)]
 async fn due_holds_are_renewed_in_time_after_a_pause_of_the_process() {
     let backend = Backend::embedded();
-    let client = far(&backend, 100 * MS).await;
+    let client = far_client(&backend, 100 * MS).await;
     // One pipeline of 256 after the other would need 2.6 s, and 2.2 s are left.
     let guards = hold(&client, "x", 3000, 6 * SECOND).await;
     backend.pass(SECOND).await;
@@ -60,7 +60,7 @@ async fn due_holds_are_renewed_in_time_after_a_pause_of_the_process() {
 #[tokio::test(start_paused = true)]
 async fn pause_of_the_process_does_not_repeat_a_request() {
     let backend = Backend::embedded();
-    let client = far(&backend, 100 * MS).await;
+    let client = far_client(&backend, 100 * MS).await;
     drop(hold(&client, "warm", 1, SECOND).await);
     client.settled().await;
     let before = backend.script_calls();
@@ -112,7 +112,7 @@ async fn due_holds_are_unknown_while_the_server_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn refused_renewal_does_not_count_as_silence() {
     let backend = Backend::embedded();
-    let client = far(&backend, 100 * MS).await;
+    let client = far_client(&backend, 100 * MS).await;
     let guards = hold(&client, "x", 3000, 30 * SECOND).await;
     tokio::time::advance(11 * SECOND).await;
     let server = backend.embedded_server();
@@ -170,12 +170,6 @@ fn in_state(guards: &[LockGuard], state: HoldState) -> usize {
 
 fn lost(guards: &[LockGuard]) -> usize {
     guards.iter().filter(|guard| guard.check().is_err()).count()
-}
-
-/// Connects a client to a server to which a message takes `way`.
-async fn far(backend: &Backend, way: Duration) -> Client {
-    let transport = FarTransport::new(Arc::new(backend.embedded_transport()), way);
-    backend.client_over(transport).await
 }
 
 /// Connects a client to a server that is fast until its work takes longer.

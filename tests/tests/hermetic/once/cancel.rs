@@ -17,7 +17,7 @@ use redlatch_behaviours::{
 use redlatch_embedded::{LostReply, calls::of_script};
 use redlatch_lua::ONCE;
 
-use crate::cancel::{Task, polled, task};
+use crate::cancel::{Task, after_each_poll, polled, task};
 
 /// How often the work has begun.
 type Begun = Arc<AtomicU32>;
@@ -39,7 +39,7 @@ fn run(client: &Client, begun: &Begun) -> Task {
 /// drop nobody runs the job, nothing is left in the client, and the slot has had as many attempts
 /// as work has begun.
 async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task) {
-    for polls in 1.. {
+    let polls = after_each_poll(async |polls| {
         let (backend, [client]) = preloaded().await;
         let begun = Begun::default();
         let task = make(&backend, &client, &begun);
@@ -66,11 +66,9 @@ async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task
             other => panic!("after {polls} polls: {other:?}"),
         }
         assert_eq!(backend.keys(), ["redlatch:{x}"]);
-        if done {
-            assert!(polls > 3);
-            return;
-        }
-    }
+        done
+    });
+    assert!(polls.await > 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +114,7 @@ async fn cancelled_serve_leaves_no_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_looks_and_resets_leave_nothing() {
-    for polls in 1.. {
+    let polls = after_each_poll(async |polls| {
         let (backend, [client]) = embedded().await;
         assert!(succeed(&daily(&client, 20_000)).await.ran().is_some());
         let job = client.once("x");
@@ -130,10 +128,8 @@ async fn cancelled_looks_and_resets_leave_nothing() {
         assert_tables_empty(&client).await;
         let again = succeed(&daily(&client, 20_000)).await;
         assert!(again.is_done());
-        if done {
-            assert!(again.ran().is_some(), "it was reset");
-            assert!(polls > 3);
-            return;
-        }
-    }
+        assert!(!done || again.ran().is_some(), "it was reset");
+        done
+    });
+    assert!(polls.await > 3);
 }

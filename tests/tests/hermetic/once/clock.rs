@@ -1,46 +1,28 @@
 //! A server's clock that is set while replicas serve a job.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::SystemTime,
-};
+use std::time::SystemTime;
 
-use redlatch::once::JobRun;
 use redlatch_behaviours::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3600);
+use super::{HOUR, Log, serving, taken};
 
 /// Serves an hourly job on three replicas. The clock is set by `set` after five and a half hours.
 /// Returns the slots that began before that, and in the twelve hours after it.
 async fn around(catch_up: u32, set: impl FnOnce(&Backend)) -> [Vec<SystemTime>; 2] {
-    let backend = Backend::embedded();
-    let slots = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
-    for _ in 0..3 {
-        let client = backend.client().await;
-        let slots = Arc::clone(&slots);
-        tasks.push(tokio::spawn(async move {
-            let work = async move |run: &JobRun| {
-                slots.lock().unwrap().push(run.slot().instant().unwrap());
-                Ok::<_, String>(())
-            };
-            client
-                .once("x")
-                .every(HOUR)
-                .catch_up(catch_up)
-                .serve(work)
-                .await
-        }));
-    }
-    let taken = || std::mem::take(&mut *slots.lock().unwrap());
+    let (backend, clients) = embedded::<3>().await;
+    let log = Log::default();
+    let tasks = clients.map(|client| {
+        let job = client.once("x").every(HOUR).catch_up(catch_up);
+        serving(job, &log, Duration::ZERO)
+    });
     backend.pass(HOUR * 11 / 2).await;
-    let before = taken();
+    let before = taken(&log);
     set(&backend);
     backend.pass(12 * HOUR).await;
     for task in tasks {
         task.abort();
     }
-    [before, taken()]
+    [before, taken(&log)]
 }
 
 /// Returns the hours between each slot and the next.

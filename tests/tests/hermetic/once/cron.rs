@@ -1,8 +1,8 @@
 //! Cron expressions: wrong ones, and changes of local time on the server's clock.
 
 use std::{
-    sync::{Arc, Mutex},
-    time::UNIX_EPOCH,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use redlatch::{
@@ -16,6 +16,8 @@ use redlatch_embedded::{
     engine::{Model, ServerTime},
 };
 
+use super::{HOUR, Log, serving, taken};
+
 /// Serves an expression in Berlin from an instant on, in ms since 1970, on three replicas. Returns
 /// the minutes after that instant at which slots began.
 async fn minutes(name: &str, expression: &str, from: u64, hours: u32) -> Vec<u64> {
@@ -26,35 +28,21 @@ async fn minutes(name: &str, expression: &str, from: u64, hours: u32) -> Vec<u64
         runtime,
         name: format!("summer-time-{name}"),
     };
-    let slots = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
-    for _ in 0..3 {
-        let job = backend
-            .client()
-            .await
-            .once("x")
-            .cron(expression, "Europe/Berlin");
-        let slots = Arc::clone(&slots);
-        tasks.push(tokio::spawn(async move {
-            let work = async move |run: &JobRun| {
-                let since = run.slot().instant().unwrap().duration_since(UNIX_EPOCH);
-                let millis = u64::try_from(since.unwrap().as_millis()).unwrap();
-                slots.lock().unwrap().push(millis);
-                Ok::<_, String>(())
-            };
-            job.serve(work).await
-        }));
-    }
-    backend.pass(Duration::from_secs(3600) * hours).await;
+    let log = Log::default();
+    let tasks = clients::<3>(&backend).await.map(|client| {
+        let job = client.once("x").cron(expression, "Europe/Berlin");
+        serving(job, &log, Duration::ZERO)
+    });
+    backend.pass(HOUR * hours).await;
     for task in tasks {
         task.abort();
     }
-    let slots = slots.lock().unwrap();
+    let millis = |slot: SystemTime| slot.duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let slots = taken(&log).into_iter().map(millis);
+    let slots: Vec<_> = slots.map(|slot| u64::try_from(slot).unwrap()).collect();
     assert_eq!(slots[0] + 60_000, from, "the slot that is under way");
-    slots[1..]
-        .iter()
-        .map(|slot| (slot - from) / 60_000)
-        .collect()
+    let later = slots[1..].iter();
+    later.map(|slot| (slot - from) / 60_000).collect()
 }
 
 /// 28 March 2026, 23:01 UTC, is 0:01 in Berlin; at 2:00 it is 3:00.

@@ -7,3 +7,40 @@ mod crash;
 mod cron;
 mod loss;
 mod serve;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::SystemTime,
+};
+
+use redlatch::{
+    ErrorKind,
+    once::{Job, JobRun},
+};
+use redlatch_behaviours::prelude::*;
+use tokio::task::JoinHandle;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The slots that ran, in their order.
+type Log = Arc<Mutex<Vec<SystemTime>>>;
+
+/// Serves `job` in a task, with work that takes so long.
+fn serving(job: Job, log: &Log, takes: Duration) -> JoinHandle<ErrorKind> {
+    let log = Arc::clone(log);
+    tokio::spawn(async move {
+        let work = async move |run: &JobRun| {
+            log.lock().unwrap().push(run.slot().instant().unwrap());
+            tokio::time::sleep(takes).await;
+            Ok::<_, String>(())
+        };
+        match job.serve(work).await {
+            Ok(never) => match never {},
+            Err(error) => error.kind(),
+        }
+    })
+}
+
+fn taken(log: &Log) -> Vec<SystemTime> {
+    std::mem::take(&mut log.lock().unwrap())
+}

@@ -5,40 +5,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use redlatch::{
-    Client, ErrorKind,
-    once::{Job, JobRun},
-};
+use redlatch::{Client, ErrorKind, once::JobRun};
 use redlatch_behaviours::prelude::*;
-use tokio::task::JoinHandle;
 
-use super::crash::claimed_by_a_dead_process;
+use super::{HOUR, Log, crash::claimed_by_a_dead_process, serving, taken};
 
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// The slots that ran, in their order.
-type Log = Arc<Mutex<Vec<SystemTime>>>;
-
-/// Serves `job` in a task, with work that takes so long.
-fn serving(job: Job, log: &Log, takes: Duration) -> JoinHandle<ErrorKind> {
-    let log = Arc::clone(log);
-    tokio::spawn(async move {
-        let work = async move |run: &JobRun| {
-            log.lock().unwrap().push(run.slot().instant().unwrap());
-            tokio::time::sleep(takes).await;
-            Ok::<_, String>(())
-        };
-        match job.serve(work).await {
-            Ok(never) => match never {},
-            Err(error) => error.kind(),
-        }
-    })
-}
-
-fn taken(log: &Log) -> Vec<SystemTime> {
-    std::mem::take(&mut log.lock().unwrap())
-}
 
 /// Checks that these are slots `period` apart, and returns their number.
 #[track_caller]

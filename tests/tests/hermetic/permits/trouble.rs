@@ -1,60 +1,10 @@
-//! Permits and a server that loses replies.
+//! Permits, lost replies and deletions.
 
-use redlatch::permits::PermitRelease;
+use futures_util::future::join_all;
+use redlatch::{ErrorKind, permits::PermitRelease};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::POOL;
-use redlatch_tests::copies::Copies;
-
-/// The request that was sent again may come once more after the permits were given back, elsewhere:
-/// the ids tell.
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, [client]) = preloaded().await;
-        let server = backend.embedded_server();
-        let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
-        let copies = Copies::of_script(server, POOL.acquire.text);
-        server.drop_reply(calls::of_script(POOL.acquire.text), how);
-        let ids = permits.acquire_many(3).await.unwrap();
-        assert_eq!(permits.totals().await.unwrap().acquired, 3);
-        let other = backend.client().await;
-        let elsewhere = other.permit_expirable_semaphore("x");
-        let ids: Vec<_> = ids
-            .iter()
-            .map(|id| id.to_string().parse().unwrap())
-            .collect();
-        let results = elsewhere.release_all(&ids).await.unwrap();
-        assert_eq!(results, [PermitRelease::Released; 3]);
-        copies.deliver();
-        assert_eq!(permits.totals().await.unwrap().acquired, 0, "no ghosts");
-        assert_tables_empty(&client).await;
-    }
-}
-
-/// Nobody gives such an id back, so the client that took it stops the copies.
-#[tokio::test(start_paused = true)]
-async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_left_to_its_lease() {
-    for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, [client]) = preloaded().await;
-        let server = backend.embedded_server();
-        let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
-        let copies = Copies::of_script(server, POOL.acquire.text);
-        server.drop_reply(calls::of_script(POOL.acquire.text), how);
-        let ids = permits.acquire_many(3).lease(100 * MS).await.unwrap();
-        client.settled().await;
-        let held = permits.totals().await.unwrap().acquired;
-        assert_eq!(held, 3, "stopping copies takes nothing back of {ids:?}");
-        backend.pass(200 * MS).await;
-        let answers = copies.deliver();
-        assert!(
-            !answers.is_empty() && answers.iter().all(|answer| answer == "void"),
-            "{answers:?}"
-        );
-        assert_eq!(permits.totals().await.unwrap().acquired, 0, "no ghosts");
-        assert_tables_empty(&client).await;
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
@@ -73,4 +23,23 @@ async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
             .unwrap();
         assert_eq!(permits.totals().await.unwrap().acquired, 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_ends_all_waits_for_permits_with_an_id_at_once() {
+    let (backend, [client, other]) = embedded().await;
+    let permits = client.permit_expirable_semaphore("x");
+    permits.set_permits(1).await.unwrap();
+    permits.acquire().lease(600 * SECOND).await.unwrap();
+    let waits = join_all((0..6).map(|_| permits.acquire().into_future()));
+    let waits = tokio::spawn(waits);
+    backend.pass(SECOND).await;
+    assert!(!waits.is_finished());
+    let elsewhere = other.permit_expirable_semaphore("x");
+    assert!(elsewhere.delete().await.unwrap());
+    let start = Instant::now();
+    for ended in waits.await.unwrap() {
+        assert_fails(ended, ErrorKind::NotSet);
+    }
+    assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
 }

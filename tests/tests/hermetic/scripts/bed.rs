@@ -164,6 +164,13 @@ impl Bed {
             .collect()
     }
 
+    /// Returns the members of a queue with their tickets, in order.
+    pub(crate) fn queue(&mut self, key: &str) -> Vec<(String, u64)> {
+        let mut queue: Vec<_> = self.sorted(key).into_iter().collect();
+        queue.sort_by_key(|(_, ticket)| *ticket);
+        queue
+    }
+
     /// Returns how long `key` lives on, in ms; `None` if it is not there.
     ///
     /// # Panics

@@ -95,34 +95,3 @@ fn contention_costs_a_bounded_number_of_commands_more() {
     assert_eq!(counted(&mut bed, &call), ("released".to_owned(), 7));
     assert_eq!(bed.published().len(), 1);
 }
-
-#[test]
-fn many_undone_attempts_cost_the_next_one_six_commands_at_most() {
-    let mut bed = Bed::new(Model::default());
-    let mut worst = 0;
-    for n in 0..10_000_u64 {
-        let attempt = format!("a:{n}");
-        let call = Release {
-            void: Some(bed.millis() + n % 5_001),
-            ..Release::new(&["x"], "a", &attempt, &[0])
-        };
-        bed.ask(&call.call());
-        bed.pass(std::time::Duration::from_millis(2));
-        if n % 500 == 0 {
-            let fields = bed.hash(&bed::key("x"));
-            let marks = fields.keys().filter(|name| name.len() > 1).count();
-            // One every 2 ms that lasts for 5.5 s at most, and the chunks they stand in.
-            assert!(marks <= 2_750 + 100, "{marks} fields of marks");
-            let longest = fields.values().map(String::len).max().unwrap();
-            assert!(longest <= 14 + 64 * 8, "a field of {longest} bytes");
-            let attempt = format!("b:{n}");
-            let call = acquire(&["x"], "b", &attempt).call();
-            let (verdict, count) = counted(&mut bed, &call);
-            assert_eq!(verdict, "granted");
-            worst = worst.max(count);
-            let held = tokens(&mut bed, &["x"]);
-            bed.ask(&Release::new(&["x"], "b", &attempt, &held).call());
-        }
-    }
-    assert!(worst <= 4 + 6, "{worst} commands");
-}

@@ -2,7 +2,7 @@
 //! sent again, and copies that come late. The kind contributes its operations, and a model that
 //! says what each reply and the data have to be.
 
-use std::{fmt, ops::Range, time::Duration};
+use std::{convert::Infallible, fmt, ops::Range, time::Duration};
 
 use fastrand::Rng;
 use redlatch_embedded::engine::{Condition, KeyDump, Model, ServerTime};
@@ -34,10 +34,10 @@ pub(crate) fn worlds(step: usize, run: impl Fn(Model, u64)) {
 }
 
 /// The model is no accomplice: checks that runs of 200 worlds notice a script with a fault.
-pub(crate) fn assert_noticed<K: Kind>(
+pub(crate) fn assert_noticed<K: Kind, R>(
     (script, right, wrong): (&'static Source, &str, &str),
     world: impl Fn(u64) -> World<K>,
-    run: impl Fn(World<K>),
+    run: impl Fn(World<K>) -> R,
 ) {
     let text = script.text.replace(right, wrong);
     assert_ne!(text, script.text, "{right}");
@@ -56,17 +56,17 @@ pub(crate) fn assert_noticed<K: Kind>(
 
 /// A kind of object, with the model of one.
 pub(crate) trait Kind: Sized {
-    /// What a client has under way.
-    type Attempt;
+    /// What an attempt asks for: a hold, or a change.
+    type What: Clone;
 
-    /// A request on its way to the server.
-    type Copy: Clone;
+    /// A request that belongs to no attempt.
+    type Other: Clone;
 
-    /// Returns the next copy of an attempt, which may act until `act_before`.
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> Self::Copy;
+    /// Draws what each copy of an attempt has by itself.
+    fn draw(_: &mut Rng, _: &mut Self::What) {}
 
-    /// Lets a copy come to the server, and compares what it does with the model.
-    fn act(world: &mut World<Self>, copy: Self::Copy);
+    /// Lets a request come to the server, and compares what it does with the model.
+    fn act(world: &mut World<Self>, request: Request<Self::What, Self::Other>);
 
     /// Returns the times in ms at which something ends. May choose among the objects.
     fn ends(world: &mut World<Self>) -> Vec<u64>;
@@ -78,51 +78,52 @@ pub(crate) trait Kind: Sized {
     fn wants_memory(call: &Call, answer: &[String]) -> bool;
 }
 
-/// A kind whose attempts lead to holds.
-pub(crate) trait Holding: Kind<Attempt: Clone> {
-    /// Returns what the client knows of the copies of an attempt.
-    fn sent(attempt: &mut Self::Attempt) -> &mut Sent;
-
-    /// Tells whether the client knows that an attempt holds.
-    fn holds(attempt: &Self::Attempt) -> bool;
-
-    /// Returns the request that renews what an attempt holds, for `lease` ms.
-    fn renewal(attempt: Self::Attempt, by: u64, lease: u64) -> Self::Copy;
-
-    /// Returns the request that ends everything an attempt has. Copies of it may act until `void`.
-    fn release(attempt: Self::Attempt, void: Option<u64>) -> Self::Copy;
+/// A request on its way to the server.
+#[derive(Clone)]
+pub(crate) enum Request<W, O = Infallible> {
+    /// A copy of an attempt, which may act until this ms.
+    Ask(Attempt<W>, u64),
+    /// Renews what an attempt holds, until this ms, for so many ms.
+    Renew(Attempt<W>, u64, u64),
+    /// Ends what an attempt has. Copies of the attempt may act until this ms.
+    Release(Attempt<W>, Option<u64>),
+    Other(O),
 }
 
-/// A kind whose attempts are changes that are no holds.
-pub(crate) trait Changing: Kind {
-    /// Returns when a change was first sent, in ms.
-    fn begun(change: &Self::Attempt) -> u64;
+impl<W, O> Request<W, O> {
+    /// Returns the change that this is, and until when it may act.
+    pub(crate) fn change(self) -> (Attempt<W>, u64) {
+        match self {
+            Self::Ask(change, by) => (change, by),
+            _ => unreachable!("a change is no hold"),
+        }
+    }
 }
 
-/// How long a client sends copies of a change, in ms.
-const INSIST: u64 = 20_000;
-
-/// What a client knows of the copies of one acquisition.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sent {
+/// An attempt as its client knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt<W> {
+    pub(crate) id: String,
+    pub(crate) what: W,
+    /// What its client knows to hold: the token, or what else names the hold.
+    pub(crate) held: Option<u64>,
+    /// When it was first sent, in ms.
+    begun: u64,
     /// The largest `act_before` of all copies.
     by: u64,
     /// The number of copies without an answer, as far as the client knows.
     unanswered: usize,
 }
 
-impl Sent {
-    /// Counts a copy that may act until `act_before`.
-    pub(crate) fn count(&mut self, by: u64) {
-        self.by = self.by.max(by);
-        self.unanswered += 1;
-    }
-
+impl<W> Attempt<W> {
     /// Returns until when copies may come; `None` if none is left.
     pub(crate) fn void(&self) -> Option<u64> {
         (self.unanswered > 0).then_some(self.by)
     }
 }
+
+/// How long a client sends copies of a change, in ms.
+const INSIST: u64 = 20_000;
 
 /// An engine with the clients of one kind.
 pub(crate) struct World<K: Kind> {
@@ -130,8 +131,8 @@ pub(crate) struct World<K: Kind> {
     pub(crate) rng: Rng,
     pub(crate) bed: Bed,
     pub(crate) kind: K,
-    pub(crate) attempts: Vec<K::Attempt>,
-    flying: Vec<K::Copy>,
+    pub(crate) attempts: Vec<Attempt<K::What>>,
+    flying: Vec<Request<K::What, K::Other>>,
     numbers: u32,
     /// Whether each script first runs on a server in trouble.
     probing: bool,
@@ -186,21 +187,37 @@ impl<K: Kind> World<K> {
         self.numbers
     }
 
+    /// Makes an attempt that has not been sent.
+    pub(crate) fn attempt(&self, id: String, what: K::What) -> Attempt<K::What> {
+        Attempt {
+            id,
+            what,
+            held: None,
+            begun: self.bed.millis(),
+            by: 0,
+            unanswered: 0,
+        }
+    }
+
     /// Adds an attempt, and sends it.
-    pub(crate) fn begin(&mut self, attempt: K::Attempt) {
-        self.attempts.push(attempt);
+    pub(crate) fn begin(&mut self, id: String, what: K::What) {
+        self.attempts.push(self.attempt(id, what));
         self.send(self.attempts.len() - 1);
     }
 
     /// Sends a copy of an attempt.
     pub(crate) fn send(&mut self, at: usize) {
         let by = self.bed.millis() + self.rng.u64(..=REACH);
-        let copy = K::request(self, at, by);
-        self.dispatch(copy);
+        let attempt = &mut self.attempts[at];
+        attempt.by = attempt.by.max(by);
+        attempt.unanswered += 1;
+        K::draw(&mut self.rng, &mut attempt.what);
+        let copy = attempt.clone();
+        self.dispatch(Request::Ask(copy, by));
     }
 
     /// Lets a copy come at once or later.
-    pub(crate) fn dispatch(&mut self, copy: K::Copy) {
+    pub(crate) fn dispatch(&mut self, copy: Request<K::What, K::Other>) {
         match self.rng.u8(..4) {
             0 => self.flying.push(copy),
             _ => K::act(self, copy),
@@ -208,7 +225,7 @@ impl<K: Kind> World<K> {
     }
 
     /// As `dispatch`, perhaps twice.
-    pub(crate) fn dispatch_repeatedly(&mut self, copy: K::Copy) {
+    pub(crate) fn dispatch_repeatedly(&mut self, copy: Request<K::What, K::Other>) {
         if self.rng.u8(..3) == 0 {
             self.flying.push(copy.clone());
         }
@@ -225,7 +242,7 @@ impl<K: Kind> World<K> {
     }
 
     /// Chooses one of the attempts to which `which` applies.
-    pub(crate) fn any(&mut self, which: impl Fn(&K::Attempt) -> bool) -> Option<usize> {
+    pub(crate) fn any(&mut self, which: impl Fn(&Attempt<K::What>) -> bool) -> Option<usize> {
         let fitting = self.attempts.iter().enumerate();
         let fitting: Vec<_> = fitting.filter(|(_, attempt)| which(attempt)).collect();
         let at = self.rng.usize(..fitting.len().max(1));
@@ -334,30 +351,28 @@ impl<K: Kind> World<K> {
     }
 }
 
-impl<K: Changing> World<K> {
+/// What clients do next.
+impl<K: Kind> World<K> {
     /// Sends a copy of a change whose answer was lost, as long as a client may do so.
     pub(crate) fn insist(&mut self) {
         let now = self.bed.millis();
-        self.attempts
-            .retain(|change| now <= K::begun(change) + INSIST);
+        self.attempts.retain(|change| now <= change.begun + INSIST);
         if let Some(at) = self.any(|_| true) {
             self.send(at);
         }
     }
-}
 
-impl<K: Holding> World<K> {
     pub(crate) fn send_again(&mut self) {
-        if let Some(at) = self.any(|attempt| !K::holds(attempt)) {
+        if let Some(at) = self.any(|attempt| attempt.held.is_none()) {
             self.send(at);
         }
     }
 
     pub(crate) fn renew(&mut self) {
-        if let Some(at) = self.any(K::holds) {
+        if let Some(at) = self.any(|attempt| attempt.held.is_some()) {
             let by = self.bed.millis() + self.rng.u64(..=REACH);
             let lease = [50, 1_000, 9_000][self.rng.usize(..3)];
-            self.dispatch(K::renewal(self.attempts[at].clone(), by, lease));
+            self.dispatch(Request::Renew(self.attempts[at].clone(), by, lease));
         }
     }
 
@@ -371,9 +386,9 @@ impl<K: Holding> World<K> {
 
     /// As `end_one`, of this attempt.
     pub(crate) fn end(&mut self, at: usize) {
-        let mut attempt = self.attempts.swap_remove(at);
-        let void = K::sent(&mut attempt).void();
-        self.dispatch_repeatedly(K::release(attempt, void));
+        let attempt = self.attempts.swap_remove(at);
+        let void = attempt.void();
+        self.dispatch_repeatedly(Request::Release(attempt, void));
     }
 
     /// Ends everything, in any order, and lets all copies come in, also late.
@@ -387,15 +402,21 @@ impl<K: Holding> World<K> {
         }
     }
 
-    /// Returns the client to which `is_its` applies, if it is still there and gets the reply.
-    pub(crate) fn answered(
-        &mut self,
-        is_its: impl Fn(&K::Attempt) -> bool,
-    ) -> Option<&mut K::Attempt> {
+    /// Returns the attempt `id` of the client, if it is still there and the client gets the reply.
+    pub(crate) fn answered(&mut self, id: &str) -> Option<&mut Attempt<K::What>> {
         let lost = self.rng.u8(..3) == 0;
-        let client = self.attempts.iter_mut().find(|known| is_its(known));
-        let client = client.filter(|_| !lost)?;
-        K::sent(client).unanswered -= 1;
-        Some(client)
+        let attempt = self.attempts.iter_mut().find(|known| known.id == id);
+        let attempt = attempt.filter(|_| !lost)?;
+        attempt.unanswered -= 1;
+        Some(attempt)
+    }
+
+    /// As `answered`, by the reply that the attempt holds what `held` names, which the client may
+    /// know already. Returns the attempt if it did not.
+    pub(crate) fn told(&mut self, id: &str, held: Option<u64>) -> Option<&mut Attempt<K::What>> {
+        let attempt = self.answered(id)?;
+        let news = held.filter(|_| attempt.held.is_none());
+        attempt.held = attempt.held.or(news);
+        news.map(|_| attempt)
     }
 }

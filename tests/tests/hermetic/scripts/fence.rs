@@ -2,7 +2,7 @@
 //! copies, lost replies, resets. After every script its reply and all data are what the model says,
 //! and the mark never falls without a reset.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, convert::Infallible};
 
 use redlatch::runtime::Command;
 use redlatch_embedded::engine::Model;
@@ -10,7 +10,7 @@ use redlatch_lua::{FENCE, Source};
 
 use super::{
     bed::{Bed, Call, text},
-    driver::{Changing, Kind, World, assert_noticed, worlds},
+    driver::{self, Kind, Request, World, assert_noticed, worlds},
 };
 
 #[test]
@@ -38,18 +38,14 @@ fn faulty_scripts_are_noticed() {
     }
 }
 
+/// An operation and its token.
+type What = (Verb, u64);
+
 /// An operation as its client knows it.
-#[derive(Clone, Debug)]
-struct Operation {
-    id: String,
-    token: u64,
-    what: What,
-    /// When it was first sent, in ms.
-    begun: u64,
-}
+type Operation = driver::Attempt<What>;
 
 #[derive(Clone, Debug)]
-enum What {
+enum Verb {
     Set(String, Option<u64>),
     Delete,
     Raise,
@@ -78,14 +74,11 @@ fn world(model: Model, seed: u64) -> World<Fence> {
 }
 
 impl Kind for Fence {
-    type Attempt = Operation;
-    type Copy = (Operation, u64);
+    type What = What;
+    type Other = Infallible;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> (Operation, u64) {
-        (world.attempts[at].clone(), by)
-    }
-
-    fn act(world: &mut World<Self>, (operation, by): (Operation, u64)) {
+    fn act(world: &mut World<Self>, request: Request<What>) {
+        let (operation, by) = request.change();
         world.operate(&operation, by);
     }
 
@@ -114,12 +107,6 @@ impl Kind for Fence {
     }
 }
 
-impl Changing for Fence {
-    fn begun(operation: &Operation) -> u64 {
-        operation.begun
-    }
-}
-
 impl World<Fence> {
     fn run(mut self) {
         for _ in 0..150 {
@@ -138,25 +125,21 @@ impl World<Fence> {
 
     fn begin_one(&mut self) {
         let number = self.number();
-        let what = match self.rng.u8(..12) {
+        let verb = match self.rng.u8(..12) {
             0..6 => {
                 let ttl = (self.rng.u8(..3) == 0).then(|| self.rng.u64(1_000..20_000));
-                What::Set(format!("v{number}"), ttl)
+                Verb::Set(format!("v{number}"), ttl)
             }
-            6..8 => What::Delete,
-            8 => What::Raise,
-            9..11 => What::Read,
-            _ => What::Reset,
+            6..8 => Verb::Delete,
+            8 => Verb::Raise,
+            9..11 => Verb::Read,
+            _ => Verb::Reset,
         };
         // Some have fewer digits than others, and some are as long as tokens are.
         let base = [0, 98, 1_700_000_000_000_000][self.rng.usize(..3)];
-        let operation = Operation {
-            id: format!("c{}:{number}", self.rng.u8(..2)),
-            token: base + self.rng.u64(1..5),
-            what,
-            begun: self.bed.millis(),
-        };
-        self.begin(operation);
+        let id = format!("c{}:{number}", self.rng.u8(..2));
+        let token = base + self.rng.u64(1..5);
+        self.begin(id, (verb, token));
     }
 
     fn operate(&mut self, operation: &Operation, by: u64) {
@@ -170,7 +153,7 @@ impl World<Fence> {
             match known {
                 Some(Ran::Written) => vec!["already".to_owned()],
                 Some(Ran::Refused) => {
-                    let mark = self.kind.mark.unwrap_or(operation.token);
+                    let mark = self.kind.mark.unwrap_or(operation.what.1);
                     vec!["fenced".to_owned(), mark.to_string()]
                 }
                 None => self.kind.run(operation, now),
@@ -179,7 +162,7 @@ impl World<Fence> {
         let mut expected = vec![now.to_string()];
         expected.extend(verdict);
         self.assert_eq(&answer, &expected);
-        let reset = matches!(operation.what, What::Reset);
+        let reset = matches!(operation.what.0, Verb::Reset);
         if !reset {
             assert!(self.kind.mark >= before.1, "it fell, {}", self.story());
         }
@@ -225,50 +208,50 @@ impl Fence {
     /// Runs an operation for the first time.
     fn run(&mut self, operation: &Operation, now: u64) -> Vec<String> {
         let id = operation.id.clone();
-        if let What::Reset = operation.what {
+        if let Verb::Reset = operation.what.0 {
             self.operations.insert(id, Ran::Written);
             let mark = self.mark.take();
             let mark = mark.map(|mark| mark.to_string()).unwrap_or_default();
             return text(&["reset", &mark]);
         }
-        if let Some(mark) = self.mark.filter(|&mark| mark > operation.token) {
+        if let Some(mark) = self.mark.filter(|&mark| mark > operation.what.1) {
             self.operations.insert(id, Ran::Refused);
             return text(&["fenced", &mark.to_string()]);
         }
         self.operations.insert(id, Ran::Written);
-        self.mark = Some(operation.token);
-        match &operation.what {
-            What::Set(value, ttl) => {
+        self.mark = Some(operation.what.1);
+        match &operation.what.0 {
+            Verb::Set(value, ttl) => {
                 self.data = Some((value.clone(), ttl.map(|ttl| now + ttl)));
             }
-            What::Delete => self.data = None,
-            What::Read => {
+            Verb::Delete => self.data = None,
+            Verb::Read => {
                 let data = self.data.as_ref();
                 return text(&["written", data.map_or("", |(data, _)| data)]);
             }
-            What::Raise | What::Reset => {}
+            Verb::Raise | Verb::Reset => {}
         }
         text(&["written"])
     }
 }
 
 fn call(operation: &Operation, by: u64) -> Call {
-    let (script, own): (&'static Source, Vec<String>) = match &operation.what {
-        What::Set(value, ttl) => {
+    let (script, own): (&'static Source, Vec<String>) = match &operation.what.0 {
+        Verb::Set(value, ttl) => {
             let ttl = ttl.map(|ttl| ttl.to_string()).unwrap_or_default();
             (&FENCE.set, vec![value.clone(), ttl])
         }
-        What::Delete => (&FENCE.delete, vec![]),
-        What::Raise => (&FENCE.raise, vec![]),
-        What::Read => (&FENCE.eval, vec![]),
-        What::Reset => (&FENCE.reset, vec![]),
+        Verb::Delete => (&FENCE.delete, vec![]),
+        Verb::Raise => (&FENCE.raise, vec![]),
+        Verb::Read => (&FENCE.eval, vec![]),
+        Verb::Reset => (&FENCE.reset, vec![]),
     };
     let mut args = vec![by.to_string(), operation.id.clone()];
-    if !matches!(operation.what, What::Reset) {
-        args.push(operation.token.to_string());
+    if !matches!(operation.what.0, Verb::Reset) {
+        args.push(operation.what.1.to_string());
     }
     args.push(KEEP.to_string());
-    if !matches!(operation.what, What::Reset) {
+    if !matches!(operation.what.0, Verb::Reset) {
         args.push(String::new());
     }
     args.extend(own);

@@ -2,13 +2,14 @@
 //! replies that are lost, requests that are sent again, and copies that come late. After every
 //! script its reply and all data are what the model says.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
+use fastrand::Rng;
 use redlatch_embedded::engine::Model;
 
 use super::{
     bed::{self, Acquire, Bed, CHANNELS, Call, Release, text},
-    driver::{Holding, Kind, Sent, World, seeds, worlds},
+    driver::{Attempt, Kind, Request, World, seeds, worlds},
     model::{Found, Lock},
 };
 
@@ -41,26 +42,17 @@ const NAMES: [&str; 3] = ["x", "y", "z"];
 /// How long a token is kept, in ms.
 const RETENTION: u64 = 10_000;
 
-/// An acquisition as its client knows it.
+/// What an acquisition is for.
 #[derive(Clone, Debug)]
-struct Attempt {
-    id: String,
+struct What {
     owner: &'static str,
     address: String,
     names: Vec<usize>,
     lease: u64,
-    sent: Sent,
+    register: Option<u64>,
     registered: bool,
-    /// What its client knows to hold.
-    tokens: Option<Vec<u64>>,
-}
-
-/// A request on its way.
-#[derive(Clone, Debug)]
-enum Copy {
-    Acquire(Attempt, u64, Option<u64>),
-    Renew(Attempt, u64, u64),
-    Release(Attempt, Option<u64>),
+    /// What its client knows to hold of each name; zero where it is not known.
+    tokens: Vec<u64>,
 }
 
 /// Locks that one script may take together.
@@ -79,22 +71,19 @@ fn world(model: Model, seed: u64, names: usize) -> World<Plain> {
 }
 
 impl Kind for Plain {
-    type Attempt = Attempt;
-    type Copy = Copy;
+    type What = What;
+    type Other = Infallible;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
-        let register = world.rng.bool().then(|| world.rng.u64(100..=5_000));
-        let attempt = &mut world.attempts[at];
-        attempt.sent.count(by);
-        attempt.registered |= register.is_some();
-        Copy::Acquire(attempt.clone(), by, register)
+    fn draw(rng: &mut Rng, what: &mut What) {
+        what.register = rng.bool().then(|| rng.u64(100..=5_000));
+        what.registered |= what.register.is_some();
     }
 
-    fn act(world: &mut World<Self>, copy: Copy) {
-        match copy {
-            Copy::Acquire(attempt, by, register) => world.acquire(&attempt, by, register),
-            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
-            Copy::Release(attempt, void) => world.release(&attempt, void),
+    fn act(world: &mut World<Self>, request: Request<What>) {
+        match request {
+            Request::Ask(attempt, by) => world.acquire(&attempt, by),
+            Request::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Request::Release(attempt, void) => world.release(&attempt, void),
         }
         world.check_data();
     }
@@ -119,24 +108,6 @@ impl Kind for Plain {
 
     fn wants_memory(call: &Call, _: &[String]) -> bool {
         call.script.name == "reentrant/acquire"
-    }
-}
-
-impl Holding for Plain {
-    fn sent(attempt: &mut Attempt) -> &mut Sent {
-        &mut attempt.sent
-    }
-
-    fn holds(attempt: &Attempt) -> bool {
-        attempt.tokens.is_some()
-    }
-
-    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
-        Copy::Renew(attempt, by, lease)
-    }
-
-    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
-        Copy::Release(attempt, void)
     }
 }
 
@@ -188,7 +159,7 @@ impl World<Plain> {
         let has = self
             .attempts
             .iter()
-            .filter(|attempt| attempt.owner == owner);
+            .filter(|attempt| attempt.what.owner == owner);
         if has.count() >= 3 {
             return;
         }
@@ -198,62 +169,60 @@ impl World<Plain> {
         self.rng.shuffle(&mut names);
         names.truncate(self.rng.usize(1..=self.kind.locks.len()));
         names.sort_unstable();
-        let attempt = Attempt {
+        let what = What {
             address: format!("PUBLISH {} {number}", CHANNELS[side]),
-            id,
             owner,
+            tokens: vec![0; names.len()],
             names,
             lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
-            sent: Sent::default(),
+            register: None,
             registered: false,
-            tokens: None,
         };
-        self.begin(attempt);
+        self.begin(id, what);
     }
 
-    fn acquire(&mut self, attempt: &Attempt, by: u64, register: Option<u64>) {
-        let names: Vec<_> = attempt.names.iter().map(|&at| NAMES[at]).collect();
+    fn acquire(&mut self, attempt: &Attempt<What>, by: u64) {
+        let what = &attempt.what;
+        let names: Vec<_> = what.names.iter().map(|&at| NAMES[at]).collect();
         let call = Acquire {
             of: bed::Lock::Plain,
             names: &names,
             by,
-            owner: attempt.owner,
+            owner: what.owner,
             attempt: &attempt.id,
-            lease: attempt.lease,
+            lease: what.lease,
             retention: RETENTION,
-            register,
-            address: &attempt.address,
+            register: what.register,
+            address: &what.address,
         };
         let before = self.bed.dump();
         let answer = self.ask(&call.call());
-        let expected = self.expected_grant(attempt, by, register);
+        let expected = self.expected_grant(attempt, by);
         self.assert_eq(&answer, &expected);
-        if answer[1] != "granted" && (answer[1] != "busy" || register.is_none()) {
+        if answer[1] != "granted" && (answer[1] != "busy" || what.register.is_none()) {
             self.assert_unchanged(&before, "nothing is written");
         }
-        let client = self.answered(|known| known.id == attempt.id);
-        if let Some(client) = client
-            && answer[1] == "granted"
-            && client.tokens.is_none()
-        {
-            let tokens = answer[2..].chunks(4).map(|item| item[1].parse().unwrap());
-            client.tokens = Some(tokens.collect());
+        let tokens = answer[2..].chunks(4).filter(|_| answer[1] == "granted");
+        let tokens: Vec<u64> = tokens.map(|item| item[1].parse().unwrap()).collect();
+        if let Some(client) = self.told(&attempt.id, tokens.first().copied()) {
+            client.what.tokens = tokens;
         }
     }
 
-    fn expected_grant(&mut self, attempt: &Attempt, by: u64, register: Option<u64>) -> Vec<String> {
+    fn expected_grant(&mut self, attempt: &Attempt<What>, by: u64) -> Vec<String> {
+        let what = &attempt.what;
         let now = self.bed.millis();
         let text = |items: &[&str]| [vec![now.to_string()], text(items)].concat();
         if now > by {
             return text(&["late"]);
         }
-        for (i, &at) in attempt.names.iter().enumerate() {
-            match self.kind.locks[at].find(now, attempt.owner, &attempt.id) {
+        for (i, &at) in what.names.iter().enumerate() {
+            match self.kind.locks[at].find(now, what.owner, &attempt.id) {
                 Found::Void => return text(&["void"]),
                 Found::Busy { remaining, holder } => {
-                    if let Some(span) = register {
+                    if let Some(span) = what.register {
                         let waiters = &mut self.kind.locks[at].waiters;
-                        waiters.insert(attempt.address.clone(), now + span);
+                        waiters.insert(what.address.clone(), now + span);
                     }
                     let (i, remaining) = ((i + 1).to_string(), remaining.to_string());
                     return text(&["busy", &i, &remaining, &holder]);
@@ -262,32 +231,26 @@ impl World<Plain> {
             }
         }
         let mut reply = text(&["granted"]);
-        for &at in &attempt.names {
-            let (micros, limits) = (self.bed.now.micros(), (by, attempt.lease));
+        for &at in &what.names {
+            let (micros, limits) = (self.bed.now.micros(), (by, what.lease));
             let lock = &mut self.kind.locks[at];
-            lock.waiters.remove(&attempt.address);
+            lock.waiters.remove(&what.address);
             let fresh = lock.live(now).is_none();
-            let granted = lock.grant(now, micros, attempt.owner, &attempt.id, limits);
+            let granted = lock.grant(now, micros, what.owner, &attempt.id, limits);
             assert!(
                 !fresh || granted.token > self.kind.tokens[at],
                 "tokens rise"
             );
             self.kind.tokens[at] = granted.token;
-            let lasts = granted.lasts.map(|ms| ms.to_string());
-            reply.extend([
-                granted.count.to_string(),
-                granted.token.to_string(),
-                u8::from(granted.abandoned).to_string(),
-                lasts.unwrap_or_default(),
-            ]);
+            reply.extend(granted.words());
         }
         reply
     }
 
-    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
-        let names: Vec<_> = attempt.names.iter().map(|&at| NAMES[at]).collect();
-        let tokens = attempt.tokens.clone().unwrap();
-        let call = bed::Lock::Plain.renew(&names, by, attempt.owner, lease, RETENTION, &tokens);
+    fn renewal(&mut self, attempt: &Attempt<What>, by: u64, lease: u64) {
+        let what = &attempt.what;
+        let names: Vec<_> = what.names.iter().map(|&at| NAMES[at]).collect();
+        let call = bed::Lock::Plain.renew(&names, by, what.owner, lease, RETENTION, &what.tokens);
         let before = self.bed.dump();
         let answer = self.ask(&call);
         let now = self.bed.millis();
@@ -295,8 +258,8 @@ impl World<Plain> {
         if now > by {
             expected.push("late".to_owned());
         } else {
-            let renewed = attempt.names.iter().zip(&tokens).map(|(&at, &token)| {
-                let verdict = self.kind.locks[at].renew(now, attempt.owner, lease, token);
+            let renewed = what.names.iter().zip(&what.tokens).map(|(&at, &token)| {
+                let verdict = self.kind.locks[at].renew(now, what.owner, lease, token);
                 verdict.to_owned()
             });
             expected.extend(renewed);
@@ -309,38 +272,37 @@ impl World<Plain> {
 
     /// Returns, now and then, a waiter of the other owner that is to ask right behind a release.
     fn successor(&mut self, owner: &str) -> Option<String> {
-        let waits = |attempt: &Attempt| attempt.owner != owner && attempt.tokens.is_none();
+        let waits = |one: &Attempt<What>| one.what.owner != owner && one.held.is_none();
         let next = self.any(waits).filter(|_| self.rng.bool())?;
-        Some(format!("+{}", self.attempts[next].address))
+        Some(format!("+{}", self.attempts[next].what.address))
     }
 
-    fn release(&mut self, attempt: &Attempt, void: Option<u64>) {
-        let names: Vec<_> = attempt.names.iter().map(|&at| NAMES[at]).collect();
-        let unknown = vec![0; names.len()];
-        let tokens = attempt.tokens.clone().unwrap_or(unknown);
-        let successor = self.successor(attempt.owner);
+    fn release(&mut self, attempt: &Attempt<What>, void: Option<u64>) {
+        let what = &attempt.what;
+        let names: Vec<_> = what.names.iter().map(|&at| NAMES[at]).collect();
+        let successor = self.successor(what.owner);
         let address = match &successor {
-            _ if attempt.registered => &attempt.address,
+            _ if what.registered => &what.address,
             Some(next) => next,
             None => "",
         };
         let call = Release {
             of: bed::Lock::Plain,
             names: &names,
-            owner: attempt.owner,
+            owner: what.owner,
             attempt: &attempt.id,
             void,
             keep: RETENTION,
             address,
-            tokens: &tokens,
+            tokens: &what.tokens,
         };
         let answer = self.ask(&call.call());
         let published = self.bed.published();
         let now = self.bed.millis();
         let (mut expected, mut wakes) = (vec![now.to_string()], Vec::new());
-        for (&at, &token) in attempt.names.iter().zip(&tokens) {
+        for (&at, &token) in what.names.iter().zip(&what.tokens) {
             let lock = &mut self.kind.locks[at];
-            let (verdict, left) = lock.release(now, attempt.owner, &attempt.id, void, token);
+            let (verdict, left) = lock.release(now, what.owner, &attempt.id, void, token);
             let share = (attempt.id.clone(), token);
             match verdict {
                 "already" => assert!(lock.in_time.contains(&share), "it was not in time"),

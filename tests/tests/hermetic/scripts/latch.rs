@@ -2,7 +2,7 @@
 //! copies, lost replies, expiry. After every script its reply, its messages and all data are what
 //! the model says.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use redlatch::runtime::Command;
 use redlatch_embedded::engine::Model;
@@ -10,7 +10,7 @@ use redlatch_lua::LATCH;
 
 use super::{
     bed::{self, Bed, Call, text},
-    driver::{Changing, Event, Kind, World, worlds},
+    driver::{Attempt, Event, Kind, Request, World, worlds},
     latch_model::{Latch, RECORD, Ran},
 };
 
@@ -67,15 +67,6 @@ fn expired_records_are_removed_in_steps_of_thirty_two_at_most() {
     assert_eq!(bed.sorted(OPERATIONS).len(), before + 1 - 32);
 }
 
-/// An operation as its client knows it.
-#[derive(Clone, Debug)]
-struct Operation {
-    id: String,
-    what: What,
-    /// When it was first sent, in ms.
-    begun: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 enum What {
     Set(u32, Option<u64>),
@@ -98,15 +89,12 @@ fn world(model: Model, seed: u64) -> World<CountDown> {
 }
 
 impl Kind for CountDown {
-    type Attempt = Operation;
-    type Copy = (Operation, u64);
+    type What = What;
+    type Other = Infallible;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> (Operation, u64) {
-        (world.attempts[at].clone(), by)
-    }
-
-    fn act(world: &mut World<Self>, (operation, by): (Operation, u64)) {
-        world.operate(&operation, by);
+    fn act(world: &mut World<Self>, request: Request<What>) {
+        let (change, by) = request.change();
+        world.operate(&change, by);
     }
 
     fn ends(world: &mut World<Self>) -> Vec<u64> {
@@ -122,12 +110,6 @@ impl Kind for CountDown {
 
     fn wants_memory(call: &Call, answer: &[String]) -> bool {
         call.script.name == "latch/set" && answer[1] == "set"
-    }
-}
-
-impl Changing for CountDown {
-    fn begun(operation: &Operation) -> u64 {
-        operation.begun
     }
 }
 
@@ -158,15 +140,11 @@ impl World<CountDown> {
             4..9 => What::Count(self.rng.u32(1..3)),
             _ => What::Delete,
         };
-        let operation = Operation {
-            id: format!("c{}:{number}", self.rng.u8(..2)),
-            what,
-            begun: self.bed.millis(),
-        };
-        self.begin(operation);
+        let id = format!("c{}:{number}", self.rng.u8(..2));
+        self.begin(id, what);
     }
 
-    fn operate(&mut self, operation: &Operation, by: u64) {
+    fn operate(&mut self, operation: &Attempt<What>, by: u64) {
         let id = &operation.id;
         let call = match operation.what {
             What::Set(count, ttl) => set(by, id, count, ttl),

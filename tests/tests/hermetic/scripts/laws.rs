@@ -26,36 +26,6 @@ fn release<'a>(owner: &'a str, attempt: &'a str, tokens: &'a [u64]) -> Release<'
     Release::new(&["x"], owner, attempt, tokens)
 }
 
-#[test]
-fn a_queue_ends_after_the_last_of_its_living_waiters() {
-    for model in Model::ALL {
-        let mut bed = Bed::new(model);
-        let call = acquire(&bed, "a:1", "a:2", "").call();
-        let token = bed.ask(&call)[3].parse().unwrap();
-        let mut call = acquire(&bed, "b:1", "b:2", "PUBLISH w:b 2");
-        call.register = Some(30_000);
-        bed.ask(&call.call());
-        let ends = bed.millis() + 30_000;
-        for n in 0..100 {
-            let (id, address) = (format!("c:{n}"), format!("PUBLISH w:a {n}"));
-            let mut short = acquire(&bed, "c:1", &id, &address);
-            short.register = Some(100);
-            bed.ask(&short.call());
-            let left = bed.ttl(&bed::queue("x")).unwrap();
-            assert!(bed.millis() + left >= ends, "{n}: {left} ms left");
-            let leave = Release {
-                address: &address,
-                ..release("c:1", &id, &[0])
-            };
-            bed.ask(&leave.call());
-            bed.pass(100 * MS);
-        }
-        bed.ask(&release("a:1", "a:2", &[token]).call());
-        let woken = bed.published();
-        assert_eq!(woken, [("w:b".to_owned(), bed::key("x"))]);
-    }
-}
-
 // L21
 #[test]
 fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {

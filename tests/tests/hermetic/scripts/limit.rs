@@ -2,14 +2,14 @@
 //! copies, lost replies, settlements, other rates, a clock that is set back. After every script its
 //! reply and all data are what the model says.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
 use redlatch_embedded::engine::{Condition, Model, ServerTime};
 use redlatch_lua::{LIMIT, Source};
 
 use super::{
     bed::{Bed, Call, text},
-    driver::{Changing, Event, Kind, World, assert_noticed, worlds},
+    driver::{Attempt, Event, Kind, Request, World, assert_noticed, worlds},
 };
 
 // L37
@@ -28,11 +28,7 @@ fn pass_is_refused_whole_when_full_or_short_of_replicas() {
         let mut bed = Bed::new(Model::default());
         let (by, rate) = (9_999_999_999_999, RATES[0]);
         let take = |n: u64, cost| {
-            let take = Take {
-                cost,
-                passes: 1,
-                wait: 0,
-            };
+            let take = take(cost, 1, 0);
             acquire(by, ("a", n), rate, take)
         };
         let taken = bed.ask(&take(1, 3));
@@ -100,20 +96,16 @@ fn model_notices_faults() {
 /// A world in which passes are given back below the beginning of a rate, which chance rarely does.
 fn below_a_rate(seed: u64) -> World<Limiter> {
     let mut world = world(Model::default(), seed);
-    let ahead = |cost| Take {
-        cost,
-        passes: 1,
-        wait: 31_536_000_000_000,
-    };
-    world.do_now(RATES[0], What::Take(ahead(3)));
-    world.do_now(RATES[0], What::Take(ahead(3)));
-    world.do_now(RATES[1], What::Take(ahead(1)));
+    let ahead = |cost| take(cost, 1, 31_536_000_000_000);
+    world.do_now(RATES[0], Act::Take(ahead(3)));
+    world.do_now(RATES[0], Act::Take(ahead(3)));
+    world.do_now(RATES[1], Act::Take(ahead(1)));
     for _ in 0..3 {
         let last = world.kind.marks.last().cloned();
-        world.do_now(RATES[1], What::Settle(-COST, last.unwrap_or_default()));
+        world.do_now(RATES[1], Act::Settle(-COST, last.unwrap_or_default()));
     }
-    let limiter = &world.kind;
-    assert!(limiter.t < limiter.turn && limiter.turn < limiter.since);
+    let debt = &world.kind.debt;
+    assert!(debt.t < debt.turn && debt.turn < debt.since);
     world
 }
 
@@ -121,19 +113,11 @@ fn below_a_rate(seed: u64) -> World<Limiter> {
 #[test]
 fn no_rounding_adds_up() {
     let mut bed = Bed::new(Model::default());
-    let rate = Rate {
-        count: 3,
-        period: 7_000_000,
-        burst: 50,
-    };
+    let rate = rate(3, 7_000_000, 50);
     let start = bed.now.micros();
     let mut last = 0;
     for n in 0..20_000_u64 {
-        let take = Take {
-            cost: 1,
-            passes: 50,
-            wait: 0,
-        };
+        let take = take(1, 50, 0);
         let answer = bed.ask(&acquire(9_999_999_999_999, ("a", n), rate, take));
         assert_eq!(answer[2], "50", "call {n}");
         last = answer[5].parse().unwrap();
@@ -156,17 +140,9 @@ fn passes_that_are_taken_ahead_keep_the_rate() {
         (1_000_000, 999_983),
     ] {
         let mut bed = Bed::new(Model::default());
-        let rate = Rate {
-            count,
-            period,
-            burst: 1,
-        };
+        let rate = rate(count, period, 1);
         let start = bed.now.micros();
-        let take = Take {
-            cost: 1,
-            passes: 1,
-            wait: 31_536_000_000_000,
-        };
+        let take = take(1, 1, 31_536_000_000_000);
         for n in 0..300 {
             let answer = bed.ask(&acquire(9_999_999_999_999, ("a", n), rate, take));
             let at: u64 = answer[5].parse().unwrap();
@@ -182,17 +158,9 @@ fn passes_that_are_taken_ahead_keep_the_rate() {
 #[test]
 fn call_costs_four_commands_however_many_have_passed() {
     let mut bed = Bed::new(Model::default());
-    let rate = Rate {
-        count: 1,
-        period: 1_000,
-        burst: 5,
-    };
+    let rate = rate(1, 1_000, 5);
     for n in 0..200 {
-        let take = Take {
-            cost: 1,
-            passes: 64,
-            wait: 0,
-        };
+        let take = take(1, 64, 0);
         let call = acquire(9_999_999_999_999, ("a", n), rate, take);
         assert_eq!(
             super::costs::counted(&mut bed, &call),
@@ -207,11 +175,19 @@ fn call_costs_four_commands_however_many_have_passed() {
     assert_eq!(commands, 5);
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rate {
     count: u64,
     period: u64,
     burst: u64,
+}
+
+const fn rate(count: u64, period: u64, burst: u64) -> Rate {
+    Rate {
+        count,
+        period,
+        burst,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -221,24 +197,22 @@ struct Take {
     wait: u64,
 }
 
-/// An attempt as its client knows it.
-#[derive(Clone, Debug)]
-struct Attempt {
-    id: (&'static str, u64),
-    rate: Rate,
-    what: What,
-    begun: u64,
+const fn take(cost: u64, passes: u64, wait: u64) -> Take {
+    Take { cost, passes, wait }
 }
 
+/// An attempt at a rate.
+type What = (Rate, Act);
+
 #[derive(Clone, Debug)]
-enum What {
+enum Act {
     Take(Take),
     Settle(i64, (String, String)),
 }
 
-/// What one limiter is, with whole parts of 1 / count µs.
-#[derive(Debug)]
-struct Limiter {
+/// What one limiter owes, with whole parts of 1 / count µs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Debt {
     /// When it was changed last, by a clock in µs that never goes back; 0 if the server has none.
     t: u64,
     /// How far that clock is ahead of the server's.
@@ -251,14 +225,20 @@ struct Limiter {
     rate: Rate,
     shift: u64,
     turn: u64,
+}
+
+/// One limiter.
+#[derive(Debug)]
+struct Limiter {
+    debt: Debt,
     /// The last attempt of each client.
-    last: BTreeMap<&'static str, Last>,
+    last: BTreeMap<String, Last>,
     gone_at: u64,
     /// The marks of passes, with `born`.
     marks: Vec<(String, String)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Last {
     number: u64,
     passes: u64,
@@ -270,14 +250,10 @@ struct Last {
 
 fn world(model: Model, seed: u64) -> World<Limiter> {
     let limiter = Limiter {
-        t: 0,
-        back: 0,
-        born: 0,
-        since: 0,
-        parts: 0,
-        rate: RATES[0],
-        shift: 0,
-        turn: 0,
+        debt: Debt {
+            rate: RATES[0],
+            ..Debt::default()
+        },
         last: BTreeMap::new(),
         gone_at: 0,
         marks: vec![Default::default()],
@@ -285,13 +261,16 @@ fn world(model: Model, seed: u64) -> World<Limiter> {
     World::new(Bed::new(model), seed, limiter)
 }
 
-impl Limiter {
+impl Debt {
     /// Brings the debt to this time, and to this rate.
     fn advance(&mut self, micros: u64, rate: Option<Rate>) {
         if self.t == 0 {
-            (self.parts, self.shift, self.turn, self.since) = (0, 0, 0, 0);
-            (self.back, self.born, self.t) = (0, micros, micros);
-            self.rate = rate.unwrap_or(self.rate);
+            *self = Self {
+                t: micros,
+                born: micros,
+                rate: rate.unwrap_or(self.rate),
+                ..Self::default()
+            };
         }
         self.back = self.back.max(self.t.saturating_sub(micros));
         let clock = micros + self.back;
@@ -323,8 +302,18 @@ impl Limiter {
         u64::try_from(parts.div_ceil(u128::from(self.rate.count))).unwrap()
     }
 
+    /// Returns the µs until all is paid, rounded up.
+    fn owed(&self) -> u64 {
+        self.whole(self.parts)
+    }
+
+    /// The same, rounded down.
+    fn span(&self) -> u64 {
+        u64::try_from(self.parts / u128::from(self.rate.count)).unwrap()
+    }
+
     fn mark(&self) -> u64 {
-        self.t + u64::try_from(self.parts / u128::from(self.rate.count)).unwrap() + self.shift
+        self.t + self.span() + self.shift
     }
 
     /// Returns the µs until `tokens` more are within the burst.
@@ -362,44 +351,34 @@ impl Limiter {
             let back = (span / count).min(unpaid.into()).min(self.parts / count);
             self.parts -= back * count;
             self.shift += u64::try_from(back).unwrap();
-            let ends = self.t + u64::try_from(self.parts / count).unwrap();
-            self.turn = self.turn.min(ends);
+            self.turn = self.turn.min(self.t + self.span());
         }
     }
 }
 
 impl Kind for Limiter {
-    type Attempt = Attempt;
-    type Copy = (Attempt, u64);
+    type What = What;
+    type Other = Infallible;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> (Attempt, u64) {
-        (world.attempts[at].clone(), by)
-    }
-
-    fn act(world: &mut World<Self>, (attempt, by): (Attempt, u64)) {
+    fn act(world: &mut World<Self>, request: Request<What>) {
+        let (attempt, by) = request.change();
         world.operate(&attempt, by);
     }
 
     fn ends(world: &mut World<Self>) -> Vec<u64> {
-        let turn = world.kind.turn.saturating_sub(world.kind.back);
+        let turn = world.kind.debt.turn.saturating_sub(world.kind.debt.back);
         vec![world.kind.gone_at, turn.div_ceil(1_000)]
     }
 
     fn passed(world: &mut World<Self>) {
         if world.bed.millis() > world.kind.gone_at {
-            world.kind.t = 0;
+            world.kind.debt.t = 0;
             world.kind.last.clear();
         }
     }
 
     fn wants_memory(call: &Call, answer: &[String]) -> bool {
         call.script.name == "limit/acquire" && answer[1] == "passed" && answer[2] != "0"
-    }
-}
-
-impl Changing for Limiter {
-    fn begun(attempt: &Attempt) -> u64 {
-        attempt.begun
     }
 }
 
@@ -430,103 +409,81 @@ impl World<Limiter> {
     }
 
     fn begin_one(&mut self) {
-        let number = self.number().into();
-        let what = if self.rng.u8(..4) == 0 {
+        let number = self.number();
+        let act = if self.rng.u8(..4) == 0 {
             // The last pass may be given back whole, even if it was taken ahead.
             let (tokens, mark) = match self.rng.bool() {
                 true => (-COST, self.kind.marks.len() - 1),
                 false => (self.rng.i64(-4..4), self.rng.usize(..self.kind.marks.len())),
             };
-            What::Settle(tokens, self.kind.marks[mark].clone())
+            Act::Settle(tokens, self.kind.marks[mark].clone())
         } else {
-            What::Take(Take {
-                cost: self.rng.u64(1..4),
-                passes: [1, 1, 3, 64][self.rng.usize(..4)],
-                wait: [0, 0, 400_000, 31_536_000_000_000][self.rng.usize(..4)],
-            })
+            let (cost, passes) = (self.rng.u64(1..4), [1, 1, 3, 64][self.rng.usize(..4)]);
+            let wait = [0, 0, 400_000, 31_536_000_000_000][self.rng.usize(..4)];
+            Act::Take(take(cost, passes, wait))
         };
         let rate = match self.rng.u8(..4) {
             0 => RATES[self.rng.usize(..RATES.len())],
-            _ => self.kind.rate,
+            _ => self.kind.debt.rate,
         };
         let client = ["c", "d"][self.rng.usize(..2)];
-        let attempt = self.attempt((client, number), rate, what);
-        self.begin(attempt);
-    }
-
-    fn attempt(&self, id: (&'static str, u64), rate: Rate, what: What) -> Attempt {
-        let begun = self.bed.millis();
-        Attempt {
-            id,
-            rate,
-            what,
-            begun,
-        }
+        self.begin(format!("{client}:{number}"), (rate, act));
     }
 
     /// Serves an attempt that nothing delays.
-    fn do_now(&mut self, rate: Rate, what: What) {
-        let number = self.number().into();
-        let attempt = self.attempt(("c", number), rate, what);
-        self.operate(&attempt, attempt.begun + 10_000);
+    fn do_now(&mut self, rate: Rate, act: Act) {
+        let id = format!("c:{}", self.number());
+        let attempt = self.attempt(id, (rate, act));
+        self.operate(&attempt, self.bed.millis() + 10_000);
     }
 
-    fn operate(&mut self, attempt: &Attempt, by: u64) {
-        let (client, number) = attempt.id;
+    fn operate(&mut self, attempt: &Attempt<What>, by: u64) {
+        let (rate, act) = &attempt.what;
+        let id = attempt.id.split_once(':').unwrap();
+        let id @ (client, number) = (id.0, id.1.parse().unwrap());
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
         let before = self.bed.dump();
-        let call = match &attempt.what {
-            What::Take(take) => acquire(by, attempt.id, attempt.rate, *take),
-            What::Settle(tokens, mark) => {
-                settle(by, attempt.id, attempt.rate, *tokens, (&mark.0, &mark.1))
-            }
+        let call = match act {
+            Act::Take(take) => acquire(by, id, *rate, *take),
+            Act::Settle(tokens, mark) => settle(by, id, *rate, *tokens, (&mark.0, &mark.1)),
         };
         let answer = self.ask(&call);
         let known = self.kind.last.get(client).copied();
         let known = known.filter(|last| last.number >= number);
-        let verdict = match (&attempt.what, known) {
+        let verdict = match (act, known) {
             _ if now > by => text(&["late"]),
             (_, Some(last)) if last.number > number => text(&["void"]),
-            (What::Take(take), Some(last)) => self.copy(attempt.rate, *take, last),
-            (What::Settle(..), Some(_)) => {
-                let debt = self.peeked(None, |limiter| limiter.whole(limiter.parts));
-                text(&["settled", &debt.to_string()])
+            (Act::Take(take), Some(last)) => self.copy(*rate, *take, last),
+            (Act::Settle(..), Some(_)) => {
+                text(&["settled", &self.debt_now(None).owed().to_string()])
             }
-            (What::Take(take), None) => {
-                self.kind.advance(micros, Some(attempt.rate));
-                let (passes, wait, at) = self.kind.take(*take);
-                let ahead = at > self.kind.t;
+            (Act::Take(take), None) => {
+                self.kind.debt.advance(micros, Some(*rate));
+                let (passes, wait, at) = self.kind.debt.take(*take);
+                let debt = self.kind.debt;
                 let last = Last {
                     number,
                     passes,
                     at,
-                    ahead,
+                    ahead: at > debt.t,
                 };
-                self.kind.last.insert(client, last);
-                let mark = (self.kind.mark().to_string(), self.kind.born.to_string());
+                self.kind.last.insert(client.to_owned(), last);
+                let mark = (debt.mark().to_string(), debt.born.to_string());
                 if passes > 0 {
                     self.kind.marks.push(mark.clone());
                 }
-                let at = at - self.kind.back;
-                let debt = self.kind.whole(self.kind.parts);
-                let numbers = [passes, wait, debt, at].map(|number| number.to_string());
-                let mut verdict = text(&["passed"]);
-                verdict.extend(numbers);
-                verdict.extend([mark.0, mark.1]);
-                verdict
+                passed([passes, wait, debt.owed(), at - debt.back], mark)
             }
-            (What::Settle(tokens, mark), None) => {
-                let rate = (self.kind.t == 0).then_some(attempt.rate);
-                self.kind.advance(micros, rate);
-                self.kind.settle(*tokens, (&mark.0, &mark.1));
+            (Act::Settle(tokens, mark), None) => {
+                let rate = (self.kind.debt.t == 0).then_some(*rate);
+                self.kind.debt.advance(micros, rate);
+                self.kind.debt.settle(*tokens, (&mark.0, &mark.1));
                 let last = Last {
                     number,
-                    passes: 0,
-                    at: 0,
-                    ahead: false,
+                    ..Last::default()
                 };
-                self.kind.last.insert(client, last);
-                text(&["settled", &self.kind.whole(self.kind.parts).to_string()])
+                self.kind.last.insert(client.to_owned(), last);
+                text(&["settled", &self.kind.debt.owed().to_string()])
             }
         };
         let expected: Vec<_> = [now.to_string()].into_iter().chain(verdict).collect();
@@ -534,58 +491,37 @@ impl World<Limiter> {
         if known.is_some() || now > by {
             return self.assert_unchanged(&before, "a copy writes nothing");
         }
-        let debt = u64::try_from(self.kind.parts / u128::from(self.kind.rate.count)).unwrap();
-        let life = KEEP.max(debt.div_ceil(1_000) + 1);
+        self.check_end(now);
+    }
+
+    /// The key ends with the debt.
+    fn check_end(&mut self, now: u64) {
+        let life = KEEP.max(self.kind.debt.span().div_ceil(1_000) + 1);
         // Where time moves during a script, PEXPIRE counts from a later millisecond.
         let ttl = self.bed.ttl(KEY).unwrap();
-        self.assert(
-            (life..=life + 1).contains(&ttl),
-            "the key ends with the debt",
-        );
+        self.assert((life..=life + 1).contains(&ttl), "the key ends otherwise");
         self.kind.gone_at = now + ttl;
     }
 
     /// Returns the answer to a copy, by the debt of now.
-    fn copy(&mut self, rate: Rate, take: Take, last: Last) -> Vec<String> {
-        let (wait, debt, at) = self.peeked(Some(rate), |limiter| {
-            let (wait, at) = match last {
-                Last { passes: 0, .. } => (limiter.due(take.cost), limiter.t),
-                Last {
-                    ahead: true, at, ..
-                } => (at.saturating_sub(limiter.t), at),
-                _ => (0, last.at),
-            };
-            (wait, limiter.whole(limiter.parts), at - limiter.back)
-        });
-        let numbers = [last.passes, wait, debt, at].map(|number| number.to_string());
-        let mut verdict = text(&["passed"]);
-        verdict.extend(numbers);
-        verdict.extend([String::new(), String::new()]);
-        verdict
+    fn copy(&self, rate: Rate, take: Take, last: Last) -> Vec<String> {
+        let debt = self.debt_now(Some(rate));
+        let (wait, at) = match last {
+            Last { passes: 0, .. } => (debt.due(take.cost), debt.t),
+            Last {
+                ahead: true, at, ..
+            } => (at.saturating_sub(debt.t), at),
+            _ => (0, last.at),
+        };
+        let numbers = [last.passes, wait, debt.owed(), at - debt.back];
+        passed(numbers, Default::default())
     }
 
-    /// Reads the model at this time, and leaves it as it is.
-    fn peeked<R>(&mut self, rate: Option<Rate>, read: impl FnOnce(&Limiter) -> R) -> R {
-        let limiter = &mut self.kind;
-        let saved = (
-            limiter.t,
-            limiter.parts,
-            limiter.rate,
-            limiter.shift,
-            limiter.turn,
-            (limiter.back, limiter.born, limiter.since),
-        );
-        limiter.advance(self.bed.now.micros(), rate);
-        let result = read(limiter);
-        (
-            limiter.t,
-            limiter.parts,
-            limiter.rate,
-            limiter.shift,
-            limiter.turn,
-            (limiter.back, limiter.born, limiter.since),
-        ) = saved;
-        result
+    /// Returns the debt at this time, and leaves the model as it is.
+    fn debt_now(&self, rate: Option<Rate>) -> Debt {
+        let mut debt = self.kind.debt;
+        debt.advance(self.bed.now.micros(), rate);
+        debt
     }
 
     fn look(&mut self) {
@@ -597,9 +533,9 @@ impl World<Limiter> {
         };
         let answer = self.ask(&call);
         let now = self.bed.millis().to_string();
-        let known = self.kind.t != 0;
-        let rate = self.kind.rate;
-        let debt = self.peeked(None, |limiter| limiter.whole(limiter.parts));
+        let known = self.kind.debt.t != 0;
+        let rate = self.kind.debt.rate;
+        let debt = self.debt_now(None).owed();
         let expected = if known && debt > 0 {
             let numbers = [debt, rate.count, rate.period].map(|number| number.to_string());
             [text(&[&now, "owes"]), numbers.to_vec()].concat()
@@ -609,6 +545,13 @@ impl World<Limiter> {
         self.assert_eq(&answer, &expected);
         assert_eq!(self.bed.dump(), before, "it writes nothing");
     }
+}
+
+/// Returns the verdict on a pass.
+fn passed(numbers: [u64; 4], mark: (String, String)) -> Vec<String> {
+    let numbers = numbers.map(|number| number.to_string());
+    let words = text(&["passed"]).into_iter().chain(numbers);
+    words.chain([mark.0, mark.1]).collect()
 }
 
 fn acquire(by: u64, (client, number): (&str, u64), rate: Rate, take: Take) -> Call {
@@ -652,21 +595,9 @@ fn call(
 
 /// Changes between them are exact.
 const RATES: [Rate; 3] = [
-    Rate {
-        count: 3,
-        period: 7_000_000,
-        burst: 5,
-    },
-    Rate {
-        count: 1,
-        period: 200_000,
-        burst: 3,
-    },
-    Rate {
-        count: 1,
-        period: 1_000_000,
-        burst: 4,
-    },
+    rate(3, 7_000_000, 5),
+    rate(1, 200_000, 3),
+    rate(1, 1_000_000, 4),
 ];
 
 const KEY: &str = "p:{t}x";

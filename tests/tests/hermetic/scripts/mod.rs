@@ -13,6 +13,6 @@ mod limit;
 pub(crate) mod model;
 mod once;
 mod once_model;
-mod pool;
-mod rwlock;
+pub(crate) mod pool;
+pub(crate) mod rwlock;
 pub(crate) mod spent;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{driver::REACH, spent::Spent};
+use super::{bed::optional, driver::REACH, spent::Spent};
 
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,18 @@ pub(crate) struct Granted {
     pub(crate) lasts: Option<u64>,
     /// Token of a writer, serial of a reader.
     pub(crate) id: u64,
+}
+
+impl Granted {
+    /// Returns the words of a reply.
+    pub(crate) fn words(&self) -> [String; 4] {
+        [
+            self.count.to_string(),
+            self.token.to_string(),
+            u8::from(self.abandoned).to_string(),
+            optional(self.lasts),
+        ]
+    }
 }
 
 /// One name.

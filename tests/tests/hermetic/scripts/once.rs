@@ -9,7 +9,7 @@ use redlatch_lua::ONCE;
 
 use super::{
     bed::{self, Bed, Call},
-    driver::{Holding, Kind, Sent, World, assert_noticed, worlds},
+    driver::{self, Kind, Request, World, assert_noticed, worlds},
     once_model::{Claim, Job, OPEN, stored},
 };
 
@@ -121,23 +121,11 @@ const KEEP: u64 = 30_000;
 
 const FOREVER: u64 = 9_999_999_999_999;
 
-/// A run as its client knows it.
-#[derive(Clone, Debug)]
-struct Attempt {
-    claim: Claim,
-    sent: Sent,
-    token: Option<u64>,
-}
+/// A claim as its client knows it.
+type Attempt = driver::Attempt<Claim>;
 
-/// A request on its way.
-#[derive(Clone, Debug)]
-enum Copy {
-    Claim(Claim, u64),
-    Renew(Attempt, u64, u64),
-    Release(Attempt, Option<u64>, &'static str),
-    /// An operation, what it saw, the reset before, and until when it may act.
-    Reset(String, String, String, u64),
-}
+/// An operation, what it saw, the reset before, and until when it may act.
+type Reset = (String, String, String, u64);
 
 /// One job.
 #[derive(Default)]
@@ -152,21 +140,22 @@ fn world(model: Model, seed: u64) -> World<Once> {
 }
 
 impl Kind for Once {
-    type Attempt = Attempt;
-    type Copy = Copy;
+    type What = Claim;
+    type Other = Reset;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
-        let attempt = &mut world.attempts[at];
-        attempt.sent.count(by);
-        Copy::Claim(attempt.claim.clone(), by)
-    }
-
-    fn act(world: &mut World<Self>, copy: Copy) {
-        match copy {
-            Copy::Claim(claim, by) => world.act_claim(&claim, by),
-            Copy::Renew(attempt, by, lease) => world.act_renew(&attempt, by, lease),
-            Copy::Release(attempt, void, outcome) => world.act_release(&attempt, void, outcome),
-            Copy::Reset(op, seen, z, by) => world.act_reset(&op, &seen, &z, by),
+    fn act(world: &mut World<Self>, request: Request<Claim, Reset>) {
+        match request {
+            Request::Ask(attempt, by) => world.act_claim(&attempt.what, by),
+            Request::Renew(attempt, by, lease) => world.act_renew(&attempt, by, lease),
+            Request::Release(attempt, void) => {
+                let outcome = match attempt.held {
+                    // An attempt that its client does not know to hold never began.
+                    None => "",
+                    Some(token) => ["done", "failed", "lost"][token as usize % 3],
+                };
+                world.act_release(&attempt, void, outcome);
+            }
+            Request::Other((op, seen, z, by)) => world.act_reset(&op, &seen, &z, by),
         }
         world.check();
     }
@@ -189,29 +178,6 @@ impl Kind for Once {
 
     fn wants_memory(call: &Call, answer: &[String]) -> bool {
         call.script.name == "once/claim" && answer[1] == "granted"
-    }
-}
-
-impl Holding for Once {
-    fn sent(attempt: &mut Attempt) -> &mut Sent {
-        &mut attempt.sent
-    }
-
-    fn holds(attempt: &Attempt) -> bool {
-        attempt.token.is_some()
-    }
-
-    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
-        Copy::Renew(attempt, by, lease)
-    }
-
-    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
-        let outcome = match attempt.token {
-            // An attempt that its client does not know to hold never began.
-            None => "",
-            Some(token) => ["done", "failed", "lost"][token as usize % 3],
-        };
-        Copy::Release(attempt, void, outcome)
     }
 }
 
@@ -266,12 +232,7 @@ impl World<Once> {
             claim.from = Some(now / 1_000 * 1_000 + self.rng.u64(..2) * 500);
             claim.before = Some(now / 1_000 * 1_000 + 500 + self.rng.u64(..2) * 500);
         }
-        let attempt = Attempt {
-            claim,
-            sent: Sent::default(),
-            token: None,
-        };
-        self.begin(attempt);
+        self.begin(claim.attempt.clone(), claim);
     }
 
     fn begin_reset(&mut self) {
@@ -279,7 +240,7 @@ impl World<Once> {
         let (seen, z) = (self.kind.job.seen(), self.kind.job.reset.clone());
         let by = self.bed.millis() + self.rng.u64(..5_000);
         let op = format!("a:{number}");
-        self.dispatch_repeatedly(Copy::Reset(op, seen, z, by));
+        self.dispatch_repeatedly(Request::Other((op, seen, z, by)));
     }
 
     fn ask_claim(&mut self, claim: &Claim, by: u64) -> Vec<String> {
@@ -303,31 +264,24 @@ impl World<Once> {
 
     fn act_claim(&mut self, claim: &Claim, by: u64) {
         let answer = self.ask_claim(claim, by);
-        let client = self.answered(|known| known.claim.attempt == claim.attempt);
-        if let Some(client) = client
-            && answer[1] == "granted"
-            && client.token.is_none()
-        {
-            client.token = Some(answer[3].parse().unwrap());
-        }
+        let granted = answer[1] == "granted";
+        let token = granted.then(|| answer[3].parse().unwrap());
+        self.told(&claim.attempt, token);
     }
 
     fn claim_and_fail(&mut self, claim: &Claim) -> Vec<String> {
         let answer = self.ask_claim(claim, FOREVER);
-        let attempt = Attempt {
-            claim: claim.clone(),
-            sent: Sent::default(),
-            token: Some(answer[3].parse().unwrap()),
-        };
+        let mut attempt = self.attempt(claim.attempt.clone(), claim.clone());
+        attempt.held = Some(answer[3].parse().unwrap());
         self.act_release(&attempt, None, "failed");
         answer
     }
 
     fn act_renew(&mut self, attempt: &Attempt, by: u64, lease: u64) {
-        let token = attempt.token.unwrap();
+        let token = attempt.held.unwrap();
         let words = [by, lease, TTL, token].map(|number| number.to_string());
         let [sent, lasts, ttl, number] = words.each_ref().map(String::as_str);
-        let owner = &*attempt.claim.owner;
+        let owner = &*attempt.what.owner;
         let call = call(&ONCE.renew, &[sent, owner, lasts, ttl, number]);
         let before = self.bed.dump();
         let answer = self.ask(&call);
@@ -335,7 +289,7 @@ impl World<Once> {
         let verdict = if now > by {
             "late"
         } else {
-            self.kind.job.renew(now, &attempt.claim.owner, lease, token)
+            self.kind.job.renew(now, &attempt.what.owner, lease, token)
         };
         self.assert_eq(&answer, &[&now.to_string(), verdict]);
         if verdict != "renewed" {
@@ -346,15 +300,15 @@ impl World<Once> {
     fn act_release(&mut self, attempt: &Attempt, void: Option<u64>, outcome: &'static str) {
         let Claim {
             owner, attempt: id, ..
-        } = &attempt.claim;
+        } = &attempt.what;
         let why = if outcome == "failed" { "no luck" } else { "" };
-        let call = release_call(owner, id, void, attempt.token, outcome, why);
+        let call = release_call(owner, id, void, attempt.held, outcome, why);
         let answer = self.ask(&call);
         let now = self.bed.millis();
-        let verdict =
-            self.kind
-                .job
-                .release(now, owner, id, void, attempt.token, outcome, why, KEEP);
+        let verdict = self
+            .kind
+            .job
+            .release(now, owner, id, void, attempt.held, outcome, why, KEEP);
         self.assert_eq(&answer, &[&now.to_string(), verdict]);
     }
 

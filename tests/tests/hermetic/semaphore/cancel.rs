@@ -5,7 +5,7 @@ use redlatch::{Client, Semaphore, SemaphorePermit};
 use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::assert_all_back;
 
-use crate::cancel::{Task, polled, task};
+use crate::cancel::{Task, after_each_poll, polled, task};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
 /// drop all permits come back that the task had, and `left` says how many there may be in all.
@@ -13,7 +13,7 @@ async fn dropped_at_every_await(
     make: impl AsyncFn(&Backend, &Client, Semaphore) -> (Task, Option<SemaphorePermit>),
     left: &[u32],
 ) {
-    for polls in 1.. {
+    after_each_poll(async |polls| {
         let (backend, [client]) = embedded().await;
         let semaphore = client.semaphore("x");
         semaphore.set_permits(3).await.unwrap();
@@ -33,11 +33,9 @@ async fn dropped_at_every_await(
             marks.keys().all(|field| !field.starts_with("h:")),
             "{marks:?}"
         );
-        if done {
-            assert!(polls > 1);
-            return;
-        }
-    }
+        done
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

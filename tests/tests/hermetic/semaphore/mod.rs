@@ -1,4 +1,3 @@
 //! The semaphore.
 
 mod cancel;
-mod trouble;

@@ -2,7 +2,7 @@
 //! and copies that come late. After every script its reply, the queue and what is published are
 //! what the model says, and nobody is granted before somebody alive who came first.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use redlatch_embedded::engine::Model;
 use redlatch_lua::FAIR;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{Acquire, Bed, Call, Lock, Release, key, lives, queue},
-    driver::{Holding, Kind, Sent, World, assert_noticed, seeds},
+    driver::{Attempt, Kind, Request, World, assert_noticed, seeds},
 };
 
 const RETENTION: u64 = 20_000;
@@ -42,34 +42,17 @@ fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
 fn grant_that_its_waiter_is_not_told_of_is_noticed() {
     let told = "if p and string.sub(p, 1, 16) == token then";
     let fault = (&FAIR.exclusive.acquire, told, "if false then");
-    assert_noticed(
-        fault,
-        |seed| world(Model::default(), seed),
-        |world| {
-            world.run();
-        },
-    );
+    let world = |seed| world(Model::default(), seed);
+    assert_noticed(fault, world, World::run);
 }
 
-/// An acquisition as its client knows it.
+/// What an acquisition is for.
 #[derive(Clone, Debug)]
-struct Attempt {
-    id: String,
+struct What {
     owner: String,
     address: String,
     lease: u64,
     register: Option<u64>,
-    sent: Sent,
-    /// What its client knows to hold.
-    token: Option<u64>,
-}
-
-/// A request on its way.
-#[derive(Clone, Debug)]
-enum Copy {
-    Acquire(Attempt, u64),
-    Renew(Attempt, u64, u64),
-    Release(Attempt, Option<u64>),
 }
 
 /// One lock.
@@ -86,20 +69,14 @@ fn world(model: Model, seed: u64) -> World<InOrder> {
 }
 
 impl Kind for InOrder {
-    type Attempt = Attempt;
-    type Copy = Copy;
+    type What = What;
+    type Other = Infallible;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
-        let attempt = &mut world.attempts[at];
-        attempt.sent.count(by);
-        Copy::Acquire(attempt.clone(), by)
-    }
-
-    fn act(world: &mut World<Self>, copy: Copy) {
-        match copy {
-            Copy::Acquire(attempt, by) => world.acquire(&attempt, by),
-            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
-            Copy::Release(attempt, void) => world.release(&attempt, void),
+    fn act(world: &mut World<Self>, request: Request<What>) {
+        match request {
+            Request::Ask(attempt, by) => world.acquire(&attempt, by),
+            Request::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Request::Release(attempt, void) => world.release(&attempt, void),
         }
         world.compare();
     }
@@ -120,24 +97,6 @@ impl Kind for InOrder {
 
     fn wants_memory(call: &Call, _: &[String]) -> bool {
         call.script.name == "fair/acquire"
-    }
-}
-
-impl Holding for InOrder {
-    fn sent(attempt: &mut Attempt) -> &mut Sent {
-        &mut attempt.sent
-    }
-
-    fn holds(attempt: &Attempt) -> bool {
-        attempt.token.is_some()
-    }
-
-    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
-        Copy::Renew(attempt, by, lease)
-    }
-
-    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
-        Copy::Release(attempt, void)
     }
 }
 
@@ -178,7 +137,7 @@ impl World<InOrder> {
             let holds = hold
                 .as_ref()
                 .is_some_and(|hold| hold.attempts.contains(&one.id));
-            one.token.is_none() && (holds || called.as_ref() == Some(&one.address))
+            one.held.is_none() && (holds || called.as_ref() == Some(&one.what.address))
         });
         match due.filter(|_| self.rng.u8(..4) > 0) {
             Some(at) => self.send(at),
@@ -187,7 +146,7 @@ impl World<InOrder> {
     }
 
     fn end_the_holder(&mut self) {
-        if let Some(at) = self.any(InOrder::holds) {
+        if let Some(at) = self.any(|one| one.held.is_some()) {
             self.end(at);
         }
     }
@@ -213,28 +172,27 @@ impl World<InOrder> {
                 format!("PUBLISH w:{client} {n} {owner} {order}"),
             ),
         };
-        self.begin(Attempt {
-            id: format!("{client}:{n}"),
+        let what = What {
             owner: format!("{client}:{owner}"),
             address,
             lease,
             register,
-            sent: Sent::default(),
-            token: None,
-        });
+        };
+        self.begin(format!("{client}:{n}"), what);
     }
 
-    fn acquire(&mut self, attempt: &Attempt, by: u64) {
+    fn acquire(&mut self, attempt: &Attempt<What>, by: u64) {
+        let what = &attempt.what;
         let call = Acquire {
             of: Lock::Fair,
             names: &[NAME],
             by,
-            owner: &attempt.owner,
+            owner: &what.owner,
             attempt: &attempt.id,
-            lease: attempt.lease,
+            lease: what.lease,
             retention: RETENTION,
-            register: attempt.register,
-            address: &attempt.address,
+            register: what.register,
+            address: &what.address,
         };
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
         self.nobody_is_passed_over(&call);
@@ -246,11 +204,11 @@ impl World<InOrder> {
         self.assert_eq(&answer, &expected);
         let granted = answer[1] == "granted";
         self.kind.grants += u64::from(granted);
-        let client = self.answered(|known| known.id == attempt.id);
-        match client.filter(|client| client.token.is_none()) {
-            Some(client) if granted => client.token = Some(answer[3].parse().unwrap()),
+        let client = self.answered(&attempt.id);
+        match client.filter(|client| client.held.is_none()) {
+            Some(client) if granted => client.held = Some(answer[3].parse().unwrap()),
             // It was a try.
-            Some(client) if client.register.is_none() => {
+            Some(_) if what.register.is_none() => {
                 self.attempts.retain(|known| known.id != attempt.id);
             }
             _ => {}
@@ -264,8 +222,7 @@ impl World<InOrder> {
             return;
         }
         let before = self.bed.hash(&key(NAME));
-        let mut members: Vec<_> = self.bed.sorted(&queue(NAME)).into_iter().collect();
-        members.sort_by_key(|(_, ticket)| *ticket);
+        let members = self.bed.queue(&queue(NAME));
         let mut alive = self.bed.sorted(&lives(NAME));
         if let Some(register) = call.register {
             // Its own client lives, since it asks.
@@ -292,29 +249,32 @@ impl World<InOrder> {
         );
     }
 
-    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
-        let (now, token) = (self.bed.millis(), attempt.token.unwrap());
+    fn renewal(&mut self, attempt: &Attempt<What>, by: u64, lease: u64) {
+        let (now, token, owner) = (
+            self.bed.millis(),
+            attempt.held.unwrap(),
+            &attempt.what.owner,
+        );
         let verdict = match now > by {
             true => "late",
-            false => self.kind.fair.lock.renew(now, &attempt.owner, lease, token),
+            false => self.kind.fair.lock.renew(now, owner, lease, token),
         };
-        let answer =
-            self.ask(&Lock::Fair.renew(&[NAME], by, &attempt.owner, lease, RETENTION, &[token]));
+        let answer = self.ask(&Lock::Fair.renew(&[NAME], by, owner, lease, RETENTION, &[token]));
         self.assert_eq(&answer, &words(now, &[verdict]));
     }
 
-    fn release(&mut self, attempt: &Attempt, void: Option<u64>) {
+    fn release(&mut self, attempt: &Attempt<What>, void: Option<u64>) {
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
-        let waited = attempt.token.is_none() || void.is_some();
+        let (what, waited) = (&attempt.what, attempt.held.is_none() || void.is_some());
         let call = Release {
             of: Lock::Fair,
             names: &[NAME],
-            owner: &attempt.owner,
+            owner: &what.owner,
             attempt: &attempt.id,
             void,
             keep: RETENTION,
-            address: if waited { &attempt.address } else { "" },
-            tokens: &[attempt.token.unwrap_or_default()],
+            address: if waited { &what.address } else { "" },
+            tokens: &[attempt.held.unwrap_or_default()],
         };
         let (verdict, left) = self.kind.fair.release(now, micros, &call);
         let mut expected = words(now, &[verdict, &left.to_string()]);
@@ -323,7 +283,7 @@ impl World<InOrder> {
         self.assert_eq(&answer, &expected);
         if let [_, _, _, word, granted, notice] = &answer[..]
             && word == "granted"
-            && client_of(granted) == client_of(&attempt.owner)
+            && client_of(granted) == client_of(&what.owner)
         {
             self.hear(granted, notice);
         }
@@ -372,9 +332,8 @@ impl World<InOrder> {
     }
 
     fn compare(&mut self) {
-        let mut members: Vec<_> = self.bed.sorted(&queue(NAME)).into_iter().collect();
-        members.sort_by_key(|(_, ticket)| *ticket);
-        let members: Vec<_> = members.into_iter().map(|(who, at)| (at, who)).collect();
+        let members = self.bed.queue(&queue(NAME)).into_iter();
+        let members: Vec<_> = members.map(|(who, at)| (at, who)).collect();
         self.assert_eq(&members, &self.kind.fair.queue);
         let alive = self.bed.sorted(&lives(NAME));
         self.assert_eq(&alive, &self.kind.fair.lives);
@@ -407,8 +366,8 @@ impl World<InOrder> {
         let lost = self.rng.u8(..3) == 0;
         let mut waiting = self.attempts.iter_mut();
         let waiter = waiting.find(|waiter| waiter.id == attempt && !lost);
-        if let Some(waiter) = waiter.filter(|waiter| waiter.token.is_none()) {
-            waiter.token = Some(notice.split('.').nth(1).unwrap().parse().unwrap());
+        if let Some(waiter) = waiter.filter(|waiter| waiter.held.is_none()) {
+            waiter.held = Some(notice.split('.').nth(1).unwrap().parse().unwrap());
             self.kind.grants += 1;
             self.kind.ahead += 1;
         }

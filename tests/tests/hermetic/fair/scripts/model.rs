@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::NAME;
 use crate::scripts::{
-    bed::{Acquire, Release, key},
+    bed::{Acquire, Release, key, optional},
     model::Lock,
 };
 
@@ -78,14 +78,7 @@ impl Fair {
         let lock = &mut self.lock;
         let granted = lock.grant(now, micros, call.owner, call.attempt, (call.by, call.lease));
         let mut reply = words(now, &["granted"]);
-        reply.extend([
-            granted.count.to_string(),
-            granted.token.to_string(),
-            u8::from(granted.abandoned).to_string(),
-            granted
-                .lasts
-                .map_or(String::new(), |lasts| lasts.to_string()),
-        ]);
+        reply.extend(granted.words());
         reply.extend(place);
         reply
     }
@@ -158,9 +151,7 @@ impl Fair {
     }
 
     fn last(&self) -> String {
-        self.lock
-            .last_token
-            .map_or(String::new(), |last| last.to_string())
+        optional(self.lock.last_token)
     }
 
     /// The key is gone.
@@ -196,7 +187,7 @@ impl Fair {
             }
             _ => Some(until - now),
         };
-        let look = look.map_or(String::new(), |look| look.to_string());
+        let look = optional(look);
         // A waiter that has just come hears nothing of it.
         let unheard = self.unheard(now, call.owner).filter(|_| entered == "0");
         let unheard = unheard.map_or("", |attempt| attempt.split_once(':').unwrap().1);
@@ -229,7 +220,7 @@ impl Fair {
         } else {
             self.before(now, client(call.address), alive)
         };
-        let look = look.map_or(String::new(), |look| (look - now).to_string());
+        let look = optional(look.map(|look| look - now));
         words(now, &["busy", "1", &look, "", &ring, entered, &self.last()])
     }
 

@@ -4,26 +4,26 @@ use redlatch_lua::{POOL, Source};
 
 use crate::scripts::bed::{Bed, Call, key, optional, parts, queue};
 
-pub(super) const KIND: &str = "semaphore:1";
+pub(crate) const KIND: &str = "semaphore:1";
 
 /// Arguments of `acquire`.
 #[derive(Clone, Debug)]
-pub(super) struct Acquire<'a> {
-    pub(super) by: u64,
-    pub(super) attempt: &'a str,
-    pub(super) need: u64,
-    pub(super) lease: u64,
-    pub(super) size: Option<u64>,
-    pub(super) alive: Option<u64>,
-    pub(super) address: &'a str,
+pub(crate) struct Acquire<'a> {
+    pub(crate) by: u64,
+    pub(crate) attempt: &'a str,
+    pub(crate) need: u64,
+    pub(crate) lease: u64,
+    pub(crate) size: Option<u64>,
+    pub(crate) alive: Option<u64>,
+    pub(crate) address: &'a str,
     /// The order with which a release may grant it, or ''.
-    pub(super) order: &'a str,
-    pub(super) each: bool,
+    pub(crate) order: &'a str,
+    pub(crate) each: bool,
 }
 
 impl<'a> Acquire<'a> {
     /// One hold of `need` permits, for a minute, without waiting.
-    pub(super) fn new(bed: &Bed, attempt: &'a str, need: u64) -> Self {
+    pub(crate) fn new(bed: &Bed, attempt: &'a str, need: u64) -> Self {
         Self {
             by: bed.millis() + 5_000,
             attempt,
@@ -38,7 +38,7 @@ impl<'a> Acquire<'a> {
     }
 
     /// The same, waiting at `address`.
-    pub(super) fn waiting(self, address: &'a str) -> Self {
+    pub(crate) fn waiting(self, address: &'a str) -> Self {
         Self {
             alive: Some(5_000),
             address,
@@ -46,7 +46,7 @@ impl<'a> Acquire<'a> {
         }
     }
 
-    pub(super) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         let member = match self.address {
             "" => String::new(),
             address => member(address, self.need, self.order),
@@ -72,19 +72,19 @@ impl<'a> Acquire<'a> {
 }
 
 /// Returns the request of waiter `n` of a client.
-pub(super) fn waiting(bed: &Bed, client: &str, n: u64, need: u64) -> Call {
+pub(crate) fn waiting(bed: &Bed, client: &str, n: u64, need: u64) -> Call {
     let (attempt, address) = (format!("{client}:{n}"), format!("PUBLISH w:{client} {n}"));
     Acquire::new(bed, &attempt, need).waiting(&address).call()
 }
 
 /// Sends it, and returns the answer without the time.
-pub(super) fn wait(bed: &mut Bed, n: u64, client: &str, need: u64) -> Vec<String> {
+pub(crate) fn wait(bed: &mut Bed, n: u64, client: &str, need: u64) -> Vec<String> {
     let call = waiting(bed, client, n, need);
     bed.ask(&call).split_off(1)
 }
 
 /// Returns the waiters that were notified, by number.
-pub(super) fn notified(bed: &mut Bed) -> Vec<u64> {
+pub(crate) fn notified(bed: &mut Bed) -> Vec<u64> {
     let published = bed.published().into_iter();
     published
         .map(|(_, payload)| payload.rsplit_once(' ').unwrap().1.parse().unwrap())
@@ -92,14 +92,14 @@ pub(super) fn notified(bed: &mut Bed) -> Vec<u64> {
 }
 
 /// Returns a member of the queue.
-pub(super) fn member(address: &str, need: u64, order: &str) -> String {
+pub(crate) fn member(address: &str, need: u64, order: &str) -> String {
     match order {
         "" => format!("{address} {need}"),
         order => format!("{address} {need} {order}"),
     }
 }
 
-pub(super) fn renew(by: u64, lease: u64, holds: &[&str]) -> Call {
+pub(crate) fn renew(by: u64, lease: u64, holds: &[&str]) -> Call {
     let (by, lease) = (by.to_string(), lease.to_string());
     let mut args = vec![by.as_str(), "", KIND, &lease];
     args.extend(holds);
@@ -110,17 +110,17 @@ pub(super) fn renew(by: u64, lease: u64, holds: &[&str]) -> Call {
 
 /// Arguments of `release`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Release<'a> {
-    pub(super) attempt: &'a str,
-    pub(super) void: Option<u64>,
-    pub(super) waiter: &'a str,
-    pub(super) left: u64,
-    pub(super) forgotten: u64,
-    pub(super) holds: &'a [&'a str],
+pub(crate) struct Release<'a> {
+    pub(crate) attempt: &'a str,
+    pub(crate) void: Option<u64>,
+    pub(crate) waiter: &'a str,
+    pub(crate) left: u64,
+    pub(crate) forgotten: u64,
+    pub(crate) holds: &'a [&'a str],
 }
 
 impl Release<'_> {
-    pub(super) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         let (left, forgotten) = (self.left.to_string(), self.forgotten.to_string());
         let (client, attempt) = parts(self.attempt);
         let short = |hold: &&str| match hold.strip_prefix(&*client) {
@@ -138,7 +138,7 @@ impl Release<'_> {
 }
 
 /// Makes one call of calls of one script, whose shared arguments are equal.
-pub(super) fn list(calls: &[Call]) -> Call {
+pub(crate) fn list(calls: &[Call]) -> Call {
     let form = calls[0].script.list.unwrap();
     let mut all = calls[0].clone();
     for call in &calls[1..] {
@@ -149,7 +149,7 @@ pub(super) fn list(calls: &[Call]) -> Call {
     all
 }
 
-pub(super) fn release(hold: &str) -> Call {
+pub(crate) fn release(hold: &str) -> Call {
     let holds = [hold];
     let it = Release {
         holds: &holds,
@@ -158,7 +158,7 @@ pub(super) fn release(hold: &str) -> Call {
     it.call()
 }
 
-pub(super) fn change(by: u64, op: &str, verb: &str, number: i64, ttl: &str) -> Call {
+pub(crate) fn change(by: u64, op: &str, verb: &str, number: i64, ttl: &str) -> Call {
     let (by, number) = (by.to_string(), number.to_string());
     call(
         &POOL.change,
@@ -168,40 +168,29 @@ pub(super) fn change(by: u64, op: &str, verb: &str, number: i64, ttl: &str) -> C
 }
 
 /// Sets the size at once.
-pub(super) fn set(bed: &mut Bed, op: &str, size: i64) {
+pub(crate) fn set(bed: &mut Bed, op: &str, size: i64) {
     let call = change(bed.millis() + 5_000, op, "set", size, "");
     assert_eq!(bed.ask(&call)[1..], ["done", &size.to_string()]);
 }
 
-pub(super) fn inspect(size: Option<u64>) -> Call {
+pub(crate) fn inspect(size: Option<u64>) -> Call {
     call(&POOL.inspect, 4, &[KIND, &optional(size)])
 }
 
-pub(super) fn holds(from: usize, count: usize) -> Call {
-    let (from, count) = (from.to_string(), count.to_string());
-    call(&POOL.holds, 2, &[KIND, &from, &count])
-}
-
-pub(super) fn look(holds: &[&str]) -> Call {
-    let mut args = vec![KIND];
-    args.extend(holds);
-    call(&POOL.look, 1, &args)
-}
-
-pub(super) fn call(script: &'static Source, keys: usize, args: &[&str]) -> Call {
+pub(crate) fn call(script: &'static Source, keys: usize, args: &[&str]) -> Call {
     let all = ["", ":d", ":q", ":l", ":o", ":p"];
     let keys = all[..keys].iter().map(|part| format!("{}{part}", key("x")));
     Call::new(script, keys.collect(), args)
 }
 
-pub(super) fn index() -> String {
+pub(crate) fn index() -> String {
     format!("{}:d", key("x"))
 }
 
-pub(super) fn clients() -> String {
+pub(crate) fn clients() -> String {
     format!("{}:l", key("x"))
 }
 
-pub(super) fn tickets() -> String {
+pub(crate) fn tickets() -> String {
     queue("x")
 }

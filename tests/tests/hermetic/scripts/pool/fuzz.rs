@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use fastrand::Rng;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{Bed, Call, key},
-    driver::{Holding, Kind, REACH, Sent, World, assert_noticed, seeds},
+    driver::{Attempt, Kind, REACH, Request, World, assert_noticed, seeds},
 };
 
 #[test]
@@ -35,34 +36,25 @@ fn pool_follows_the_model_under_lost_replies_and_late_copies() {
 fn copies_that_count_twice_are_noticed() {
     let fault = (&POOL.acquire, "            holds = true\n", "");
     let world = |seed| World::new(Bed::new(Model::default()), seed, Counted::default());
-    assert_noticed(fault, world, |world| {
-        world.run();
-    });
+    assert_noticed(fault, world, World::run);
 }
 
-/// An acquisition as its client knows it.
+/// What an acquisition is for. The client knows to hold so many of the permits.
 #[derive(Clone, Debug)]
-struct Attempt {
-    id: String,
+struct What {
     address: String,
     order: String,
     need: u64,
     lease: u64,
-    sent: Sent,
+    waits: bool,
     registered: bool,
-    /// What its client knows to hold.
-    left: Option<u64>,
+    /// The permits that a release leaves.
+    left: u64,
     forgotten: u64,
 }
 
-/// A request on its way.
-#[derive(Clone, Debug)]
-enum Copy {
-    Acquire(Attempt, u64, bool),
-    Renew(Attempt, u64, u64),
-    Release(Attempt, Option<u64>, u64, u64),
-    Change(String, u64, &'static str, i64),
-}
+/// A change: the operation, until when it may act, and the verb with its number.
+type Change = (String, u64, &'static str, i64);
 
 /// One pool.
 #[derive(Default)]
@@ -72,32 +64,27 @@ struct Counted {
     ahead: usize,
 }
 
-impl Attempt {
+impl What {
     fn member(&self) -> String {
         calls::member(&self.address, self.need, &self.order)
     }
 }
 
 impl Kind for Counted {
-    type Attempt = Attempt;
-    type Copy = Copy;
+    type What = What;
+    type Other = Change;
 
-    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
-        let waits = world.rng.u8(..4) > 0;
-        let attempt = &mut world.attempts[at];
-        attempt.sent.count(by);
-        attempt.registered |= waits;
-        Copy::Acquire(attempt.clone(), by, waits)
+    fn draw(rng: &mut Rng, what: &mut What) {
+        what.waits = rng.u8(..4) > 0;
+        what.registered |= what.waits;
     }
 
-    fn act(world: &mut World<Self>, copy: Copy) {
-        match copy {
-            Copy::Acquire(attempt, by, waits) => world.acquire(&attempt, by, waits),
-            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
-            Copy::Release(attempt, void, left, forgotten) => {
-                world.release(&attempt, void, left, forgotten);
-            }
-            Copy::Change(op, by, verb, number) => world.operate(&op, by, verb, number),
+    fn act(world: &mut World<Self>, request: Request<What, Change>) {
+        match request {
+            Request::Ask(attempt, by) => world.acquire(&attempt, by),
+            Request::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Request::Release(attempt, void) => world.release(&attempt, void),
+            Request::Other((op, by, verb, number)) => world.operate(&op, by, verb, number),
         }
         world.check_data();
     }
@@ -111,25 +98,6 @@ impl Kind for Counted {
 
     fn wants_memory(call: &Call, _: &[String]) -> bool {
         ["pool/acquire", "pool/change"].contains(&call.script.name)
-    }
-}
-
-impl Holding for Counted {
-    fn sent(attempt: &mut Attempt) -> &mut Sent {
-        &mut attempt.sent
-    }
-
-    fn holds(attempt: &Attempt) -> bool {
-        attempt.left.is_some()
-    }
-
-    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
-        Copy::Renew(attempt, by, lease)
-    }
-
-    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
-        let forgotten = attempt.forgotten;
-        Copy::Release(attempt, void, 0, forgotten)
     }
 }
 
@@ -188,30 +156,30 @@ impl World<Counted> {
             0 => String::new(),
             _ => format!("g{lease}.{}.{:016x}", lease + 10_000, self.rng.u64(..)),
         };
-        let attempt = Attempt {
-            id: format!("{client}:{number}"),
+        let what = What {
             address: format!("PUBLISH w:{client} {number}"),
             order,
             need: [1, 1, 2, 5][self.rng.usize(..4)],
             lease,
-            sent: Sent::default(),
+            waits: false,
             registered: false,
-            left: None,
+            left: 0,
             forgotten: 0,
         };
-        self.begin(attempt);
+        self.begin(format!("{client}:{number}"), what);
     }
 
     /// Gives some of a hold's permits back, or up for good.
     fn part_of_one(&mut self) {
-        if let Some(at) = self.any(|attempt| attempt.left.is_some_and(|left| left > 1)) {
+        if let Some(at) = self.any(|attempt| attempt.held.is_some_and(|left| left > 1)) {
             let forgets = self.rng.bool();
             let attempt = &mut self.attempts[at];
-            let left = attempt.left.unwrap() - 1;
-            attempt.left = Some(left);
-            attempt.forgotten += u64::from(forgets);
-            let copy = Copy::Release(attempt.clone(), None, left, attempt.forgotten);
-            self.dispatch_repeatedly(copy);
+            let left = attempt.held.unwrap() - 1;
+            attempt.held = Some(left);
+            attempt.what.forgotten += u64::from(forgets);
+            let mut part = attempt.clone();
+            part.what.left = left;
+            self.dispatch_repeatedly(Request::Release(part, None));
         }
     }
 
@@ -225,33 +193,34 @@ impl World<Counted> {
             _ => ("drain", 0),
         };
         let by = self.bed.millis() + self.rng.u64(..=REACH);
-        let copy = Copy::Change(format!("c:{operation}"), by, verb, number);
-        self.dispatch_repeatedly(copy);
+        let change = (format!("c:{operation}"), by, verb, number);
+        self.dispatch_repeatedly(Request::Other(change));
     }
 
-    fn acquire(&mut self, attempt: &Attempt, by: u64, waits: bool) {
-        let member = attempt.member();
+    fn acquire(&mut self, attempt: &Attempt<What>, by: u64) {
+        let what = &attempt.what;
+        let (member, waits) = (what.member(), what.waits);
         let call = Acquire {
             by,
-            need: attempt.need,
-            lease: attempt.lease,
+            need: what.need,
+            lease: what.lease,
             alive: waits.then_some(5_000),
-            address: if waits { &attempt.address } else { "" },
-            order: &attempt.order,
+            address: if waits { &what.address } else { "" },
+            order: &what.order,
             ..Acquire::new(&self.bed, &attempt.id, 0)
         };
         let (now, mut queue) = (self.bed.millis(), self.queue());
         if waits {
             // Whoever asks is alive, and with it all of its client that have not failed to come.
             let patience = self.patience();
-            let channel = attempt.address.split(' ').nth(1).unwrap();
+            let channel = what.address.split(' ').nth(1).unwrap();
             for waiter in queue.iter_mut().filter(|waiter| waiter.client() == channel) {
                 let patient = patience.as_ref().filter(|(_, who)| *who == waiter.member);
                 waiter.alive = patient.map_or(now + 5_000, |(until, _)| *until);
             }
         }
         let (pool, asks) = (&self.kind.pool, waits.then_some(member.as_str()));
-        let expected = (now <= by).then(|| pool.find(now, &attempt.id, attempt.need, &queue, asks));
+        let expected = (now <= by).then(|| pool.find(now, &attempt.id, what.need, &queue, asks));
         let before = self.bed.dump();
         let answer = self.ask_and_hear(&call.call());
         let verdict = answer[1].as_str();
@@ -265,7 +234,7 @@ impl World<Counted> {
         };
         assert_eq!(verdict, right, "{queue:?}, {}", self.story());
         match expected {
-            Some(Found::Copy) => self.kind.pool.renew(&attempt.id, now + attempt.lease),
+            Some(Found::Copy) => self.kind.pool.renew(&attempt.id, now + what.lease),
             Some(Found::Free) => {
                 // A place is gone if its waiter was notified and did not come in time.
                 let placed = |waiter: &Waiter| waiter.member == member && waiter.alive > now;
@@ -273,32 +242,26 @@ impl World<Counted> {
                 // A copy without an address has a place, and cannot say so.
                 let known = u8::from(waits && placed).to_string();
                 self.assert_eq(&answer[5], &known);
-                let until = now + attempt.lease;
+                let until = now + what.lease;
                 self.kind.pool.spent.record(&attempt.id, by, now);
-                self.kind.pool.grant(&attempt.id, attempt.need, until);
+                self.kind.pool.grant(&attempt.id, what.need, until);
                 assert!(self.kind.pool.out(now) <= self.kind.pool.size.unwrap());
                 self.check_called();
             }
             Some(Found::Busy) => {
-                if !waits {
-                    self.kind.pool.spent.record(&attempt.id, by, now);
-                }
                 if waits {
                     let placed = self.queue().iter().any(|waiter| waiter.member == member);
                     self.assert(placed, "it waits");
                     self.check_hints(&answer, &member);
+                } else {
+                    self.kind.pool.spent.record(&attempt.id, by, now);
                 }
                 self.check_called();
             }
             _ => self.assert_unchanged(&before, "nothing is written"),
         }
-        let client = self.answered(|known| known.id == attempt.id);
-        if let Some(client) = client
-            && answer[1] == "granted"
-            && client.left.is_none()
-        {
-            client.left = Some(attempt.need);
-        }
+        let granted = (answer[1] == "granted").then_some(what.need);
+        self.told(&attempt.id, granted);
     }
 
     /// What a waiter is told about when to look again.
@@ -352,7 +315,7 @@ impl World<Counted> {
         }
     }
 
-    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
+    fn renewal(&mut self, attempt: &Attempt<What>, by: u64, lease: u64) {
         let now = self.bed.millis();
         let answer = self.ask_and_hear(&calls::renew(by, lease, &[&attempt.id]));
         let right: &[&str] = match self.kind.pool.holds.get_mut(&attempt.id) {
@@ -367,12 +330,12 @@ impl World<Counted> {
         assert!(right.contains(&answer[1].as_str()), "{}", self.story());
     }
 
-    fn release(&mut self, attempt: &Attempt, void: Option<u64>, left: u64, forgotten: u64) {
+    fn release(&mut self, attempt: &Attempt<What>, void: Option<u64>) {
+        let (left, forgotten) = (attempt.what.left, attempt.what.forgotten);
         let now = self.bed.millis();
-        let waiter = if attempt.registered && left == 0 {
-            attempt.member()
-        } else {
-            String::new()
+        let waiter = match attempt.what.registered && left == 0 {
+            true => attempt.what.member(),
+            false => String::new(),
         };
         let call = Release {
             attempt: &attempt.id,
@@ -476,8 +439,8 @@ impl World<Counted> {
     /// The message about the grant of `attempt` reaches its waiter.
     fn hear(&mut self, attempt: &str) {
         let mut waiting = self.attempts.iter_mut();
-        if let Some(waiter) = waiting.find(|one| one.id == attempt && one.left.is_none()) {
-            waiter.left = Some(waiter.need);
+        if let Some(waiter) = waiting.find(|one| one.id == attempt && one.held.is_none()) {
+            waiter.held = Some(waiter.what.need);
             self.kind.ahead += 1;
         }
     }
@@ -543,8 +506,7 @@ impl World<Counted> {
     /// Who waits, in order of arrival.
     fn queue(&mut self) -> Vec<Waiter> {
         let clients = self.bed.sorted(&calls::clients());
-        let mut tickets: Vec<_> = self.bed.sorted(&calls::tickets()).into_iter().collect();
-        tickets.sort_by_key(|(_, ticket)| *ticket);
+        let tickets = self.bed.queue(&calls::tickets());
         let patience = self.patience();
         let waiters = tickets.into_iter().map(|(member, _)| {
             let mut waiter = Waiter {

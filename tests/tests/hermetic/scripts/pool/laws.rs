@@ -5,8 +5,7 @@ use std::time::Duration;
 use redlatch_embedded::engine::Model;
 
 use super::calls::{
-    Acquire, Release, change, clients, holds, index, inspect, look, notified, release, renew, set,
-    tickets, wait,
+    Acquire, Release, change, clients, index, inspect, notified, release, renew, set, tickets, wait,
 };
 use crate::scripts::bed::{Bed, key};
 
@@ -20,38 +19,6 @@ fn acquire(bed: &mut Bed, attempt: &str, need: u64) -> Vec<String> {
 fn totals(bed: &mut Bed) -> (String, String) {
     let answer = bed.ask(&inspect(None));
     (answer[2].clone(), answer[3].clone())
-}
-
-#[test]
-fn splitting_and_forgetting_commute_with_retries() {
-    let orders = [
-        [0, 1, 2],
-        [0, 2, 1],
-        [1, 0, 2],
-        [1, 2, 0],
-        [2, 0, 1],
-        [2, 1, 0],
-    ];
-    for order in orders {
-        let mut bed = Bed::new(Model::default());
-        set(&mut bed, "c:1", 10);
-        acquire(&mut bed, "h:1", 6);
-        let held = ["h:1"];
-        // One is forgotten, two are released, two more are forgotten; one is kept.
-        let steps = [(5, 1), (3, 1), (1, 3)].map(|(left, forgotten)| Release {
-            left,
-            forgotten,
-            holds: &held,
-            ..Release::default()
-        });
-        for step in order.into_iter().chain(order) {
-            bed.ask(&steps[step].call());
-        }
-        assert_eq!(totals(&mut bed), ("7".into(), "1".into()), "{order:?}");
-        assert_eq!(bed.ask(&release("h:1"))[1..], ["released", "0"]);
-        bed.ask(&steps[2].call());
-        assert_eq!(totals(&mut bed), ("7".into(), "0".into()), "{order:?}");
-    }
 }
 
 // L21
@@ -161,33 +128,6 @@ fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
         assert_eq!(acquire(&mut bed, "h:3", 2), ["unset"]);
         assert_eq!(bed.ttl(&index()), None);
     }
-}
-
-#[test]
-fn holds_can_be_listed_and_inspected() {
-    let mut bed = Bed::new(Model::default());
-    set(&mut bed, "c:1", 10);
-    let mut call = Acquire::new(&bed, "a:1", 3);
-    call.each = true;
-    assert_eq!(bed.ask(&call.call())[1..3], ["granted", "3"]);
-    bed.pass(SECOND);
-    acquire(&mut bed, "b:1", 2);
-    let all = bed.ask(&holds(0, 64)).split_off(1);
-    assert_eq!(all[..4], ["4", "a:1:0", "1", "59000"]);
-    assert_eq!(all[10..], ["b:1", "2", "60000"]);
-    let call = look(&["a:1:2", "a:1:3", "b:1"]);
-    assert_eq!(bed.ask(&call)[1..], ["59000", "0", "60000"]);
-    let results = Release {
-        holds: &["a:1:0", "nobody", "a:1:0", "a:1:1"],
-        ..Release::default()
-    };
-    let answer = bed.ask(&results.call()).split_off(1);
-    assert_eq!(
-        answer,
-        ["released", "0", "gone", "0", "gone", "0", "released", "0"],
-        "a result each, and twice the same counts once"
-    );
-    assert_eq!(totals(&mut bed), ("10".into(), "3".into()));
 }
 
 // L19

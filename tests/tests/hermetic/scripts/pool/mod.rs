@@ -1,6 +1,6 @@
 //! The scripts of the pool that the semaphores share.
 
-mod calls;
+pub(crate) mod calls;
 mod costs;
 mod crowds;
 mod fuzz;

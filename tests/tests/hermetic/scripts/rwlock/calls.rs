@@ -6,20 +6,20 @@ use crate::scripts::bed::{self, Call, optional};
 
 /// What an acquire script takes.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub(super) by: u64,
-    pub(super) owner: String,
-    pub(super) attempt: String,
-    pub(super) lease: u64,
-    pub(super) register: Option<u64>,
-    pub(super) member: String,
+pub(crate) struct Ask {
+    pub(crate) by: u64,
+    pub(crate) owner: String,
+    pub(crate) attempt: String,
+    pub(crate) lease: u64,
+    pub(crate) register: Option<u64>,
+    pub(crate) member: String,
 }
 
 /// How long a token is kept, in ms.
-pub(super) const RETENTION: u64 = 10_000;
+pub(crate) const RETENTION: u64 = 10_000;
 
 /// The channel of the message to all waiting readers of the lock `x`.
-pub(super) const BROADCAST: &str = "p:{t}x:b";
+pub(crate) const BROADCAST: &str = "p:{t}x:b";
 
 fn keys() -> Vec<String> {
     let key = bed::key("x");
@@ -45,18 +45,18 @@ impl Ask {
     }
 
     /// The same with a lease of so many ms.
-    pub(super) fn lease(self, lease: u64) -> Self {
+    pub(crate) fn lease(self, lease: u64) -> Self {
         Self { lease, ..self }
     }
 
     /// The same of a waiter for the upgradable hold.
-    pub(super) fn upgradable(mut self) -> Self {
+    pub(crate) fn upgradable(mut self) -> Self {
         self.member.push_str(" u");
         self
     }
 
     /// Asks for one side, `w` or `r`.
-    pub(super) fn of(&self, side: &str) -> Call {
+    pub(crate) fn of(&self, side: &str) -> Call {
         match side {
             "r" => self.read("r"),
             _ => self.write(""),
@@ -64,16 +64,16 @@ impl Ask {
     }
 
     /// `kind` is `r` or `u`.
-    pub(super) fn read(&self, kind: &str) -> Call {
+    pub(crate) fn read(&self, kind: &str) -> Call {
         self.call(&RWLOCK.read, kind)
     }
 
     /// `serial` is that of an upgradable hold, or empty.
-    pub(super) fn write(&self, serial: &str) -> Call {
+    pub(crate) fn write(&self, serial: &str) -> Call {
         self.call(&RWLOCK.write, serial)
     }
 
-    pub(super) fn downgrade(&self, attempt: &str, token: u64, void: Option<u64>) -> Call {
+    pub(crate) fn downgrade(&self, attempt: &str, token: u64, void: Option<u64>) -> Call {
         let (by, lease, ttl) = self.times();
         let (token, void) = (token.to_string(), optional(void));
         let (owner, own) = (&*self.owner, &*self.attempt);
@@ -83,7 +83,7 @@ impl Ask {
 }
 
 /// `side` is `w` or `r`.
-pub(super) fn renew(by: u64, owner: &str, lease: u64, side: &str, id: u64) -> Call {
+pub(crate) fn renew(by: u64, owner: &str, lease: u64, side: &str, id: u64) -> Call {
     let (client, number) = bed::parts(owner);
     let (by, ttl) = (by.to_string(), (lease + RETENTION).to_string());
     let (lease, id) = (lease.to_string(), id.to_string());
@@ -91,7 +91,7 @@ pub(super) fn renew(by: u64, owner: &str, lease: u64, side: &str, id: u64) -> Ca
     Call::new(&RWLOCK.renew, vec![bed::key("x")], &args)
 }
 
-pub(super) fn release(
+pub(crate) fn release(
     owner: &str,
     attempt: &str,
     void: Option<u64>,
@@ -104,22 +104,22 @@ pub(super) fn release(
     Call::new(&RWLOCK.release, keys(), &args)
 }
 
-pub(super) fn force(side: &str, owner: &str, id: u64, how: &str) -> Call {
+pub(crate) fn force(side: &str, owner: &str, id: u64, how: &str) -> Call {
     let (id, keep) = (id.to_string(), RETENTION.to_string());
     let args = [side, owner, &id, how, &keep, ""];
     Call::new(&RWLOCK.force, keys(), &args)
 }
 
-pub(super) fn inspect(owner: &str) -> Call {
+pub(crate) fn inspect(owner: &str) -> Call {
     Call::new(&RWLOCK.inspect, keys(), &[owner])
 }
 
-pub(super) fn holders(cursor: &str) -> Call {
+pub(crate) fn holders(cursor: &str) -> Call {
     Call::new(&RWLOCK.holders, vec![bed::key("x")], &[cursor])
 }
 
 /// Makes one call of calls of the same script, each for one of the locks `names`.
-pub(super) fn list(calls: &[Call], names: &[&str]) -> Call {
+pub(crate) fn list(calls: &[Call], names: &[&str]) -> Call {
     let first = &calls[0];
     let shared = first.script.list.unwrap().shared;
     let each = calls.iter().zip(names);

@@ -17,11 +17,6 @@ use crate::scripts::{
 
 const MS: Duration = Duration::from_millis(1);
 
-fn look(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
-    let call = ask(bed, owner, n, true).upgradable().read("u");
-    bed.ask(&call)
-}
-
 /// A call to waiter `n` of the clients whose owners begin with `b`.
 fn called(n: u32) -> (String, String) {
     (CHANNELS[1].to_owned(), format!("{} {n}", bed::key("x")))
@@ -73,22 +68,6 @@ fn upgrade_whose_hold_expired_queues_like_a_writer() {
     bed.listen(&[BROADCAST]);
     release(&mut bed, "a:1", 1, "r", &reader[6]);
     assert_eq!(bed.published(), [called(3)]);
-}
-
-#[test]
-fn removal_of_a_dead_upgradable_hold_keeps_the_next_one() {
-    let mut bed = Bed::new(Model::default());
-    // A reader beside them, so that the dead one is taken out by the grant of the next.
-    read(&mut bed, "a:1", 1);
-    let short = ask(&bed, "a:2", 2, true).lease(50).upgradable();
-    assert_eq!(bed.ask(&short.read("u"))[1], "granted");
-    bed.pass(51 * MS);
-    assert_eq!(look(&mut bed, "b:1", 3)[1], "granted");
-    assert_eq!(
-        look(&mut bed, "b:2", 4)[1],
-        "busy",
-        "there is one at a time"
-    );
 }
 
 #[test]
@@ -154,7 +133,8 @@ fn granting_release_costs_the_same_however_many_wait() {
 #[test]
 fn queue_outlasts_its_waiters_beside_an_upgrade_that_may_wait_longer() {
     let mut bed = Bed::new(Model::default());
-    let serial = look(&mut bed, "a:1", 1)[6].clone();
+    let look = ask(&bed, "a:1", 1, true).upgradable().read("u");
+    let serial = bed.ask(&look)[6].clone();
     read(&mut bed, "a:2", 2);
     assert_eq!(write(&mut bed, "b:1", 3)[1], "busy");
     let mut patient = ask(&bed, "a:1", 4, true);
@@ -189,8 +169,10 @@ fn lock_is_plain_again_once_nobody_can_wait_any_more() {
             "w" => &fields["t"],
             _ => &fields["c"][..16],
         };
-        let attempt = format!("a:{n}");
-        let call = calls::release("a:1", &attempt, None, "", side, id.parse().ok());
+        let (attempt, id) = (format!("a:{n}"), id.parse().unwrap());
+        let call = calls::renew(bed.millis() + 5_000, "a:1", 1_000, side, id);
+        assert!(counted(&mut bed, &call).1 <= 5, "{side}");
+        let call = calls::release("a:1", &attempt, None, "", side, Some(id));
         let (verdict, commands) = counted(&mut bed, &call);
         // After a lease that is shorter than the retention, the TTL stays as it is.
         assert_eq!((verdict.as_str(), commands), ("released", cost - 1));

@@ -129,24 +129,6 @@ fn ten_thousand_readers_cost_no_more_than_ten() {
 }
 
 #[test]
-fn uncontended_writes_cost_five_commands() {
-    let mut bed = Bed::new(Model::default());
-    for n in 0..3 {
-        let call = ask(&bed, "a:1", n, true).write("");
-        let (verdict, commands) = counted(&mut bed, &call);
-        assert_eq!(verdict, "granted");
-        assert!(commands <= 5, "{commands}");
-        let token = bed.hash(&bed::key("x"))["t"].parse().unwrap();
-        let call = calls::renew(bed.millis() + 5_000, "a:1", 90_000, "w", token);
-        assert!(counted(&mut bed, &call).1 <= 5);
-        let call = calls::release("a:1", &format!("a:{n}"), None, "", "w", Some(token));
-        let (verdict, commands) = counted(&mut bed, &call);
-        assert_eq!(verdict, "released");
-        assert!(commands <= 4, "{commands}");
-    }
-}
-
-#[test]
 fn entry_of_an_uncontended_lock_costs_at_most_five_commands() {
     let names = ["u", "v", "w", "y", "z"];
     for m in 1..=names.len() {
@@ -239,23 +221,6 @@ fn full_server_takes_no_entry_of_a_list() {
         assert!(answer.is_err(), "{side}: {answer:?}");
         assert_eq!(bed.dump(), before, "{side}");
     }
-}
-
-/// The first entry is not plain, and the second one would be.
-#[test]
-fn entries_about_one_lock_act_in_their_order() {
-    let mut bed = Bed::new(Model::default());
-    let reads = [1, 2].map(|n| ask(&bed, &format!("a:{n}"), n, true).read("r"));
-    let granted = bed.lines(&calls::list(&reads, &["u", "u"]));
-    let id = |n: usize| granted[n].rsplit(' ').next().unwrap().parse().ok();
-    let by = bed.millis() + 5_000;
-    let ends = [
-        calls::release("a:1", "a:1", Some(by), "", "r", id(0)),
-        calls::release("a:2", "a:2", None, "", "r", id(1)),
-    ];
-    let ended = bed.lines(&calls::list(&ends, &["u", "u"]));
-    assert!(ended[0].ends_with(" released 0 0"), "{ended:?}");
-    assert!(ended[1].ends_with(" released 0 1"), "{ended:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The scripts of the read-write lock by themselves, on the embedded engine.
 
-mod calls;
+pub(crate) mod calls;
 mod fuzz;
 mod handoff;
 mod laws;

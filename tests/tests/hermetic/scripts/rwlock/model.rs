@@ -47,6 +47,12 @@ pub(super) struct Rw {
     released_serial: u64,
 }
 
+impl Hold {
+    pub(super) fn lives(&self, now: u64) -> bool {
+        self.until > now && !self.forced
+    }
+}
+
 impl Waiting {
     fn alive(&self, member: &str, now: u64, calls: bool) -> bool {
         let channel = member.split(' ').nth(1).unwrap();
@@ -143,13 +149,17 @@ impl Rw {
     }
 
     pub(super) fn live_read(&self, now: u64, owner: &str) -> Option<&Hold> {
-        let hold = self.reads.get(owner);
-        hold.filter(|hold| hold.until > now && !hold.forced)
+        self.reads.get(owner).filter(|hold| hold.lives(now))
     }
 
     pub(super) fn readers(&self, now: u64) -> usize {
-        let all = self.reads.values();
-        all.filter(|hold| hold.until > now && !hold.forced).count()
+        self.reads.values().filter(|hold| hold.lives(now)).count()
+    }
+
+    /// Tells whether anybody reads upgradably.
+    fn is_upgradable(&self, now: u64) -> bool {
+        let mut reads = self.reads.values();
+        reads.any(|hold| hold.upgradable && hold.lives(now))
     }
 
     /// Returns what a reader is told: granted, busy, void, reader.
@@ -186,12 +196,9 @@ impl Rw {
         }
         let first = waiting.first_writer(now);
         if upgradable {
-            let taken = self
-                .reads
-                .values()
-                .any(|hold| hold.upgradable && hold.until > now && !hold.forced);
             let turn = first.is_none_or(|first| first == member);
-            return if taken || !turn { "busy" } else { "granted" };
+            let free = turn && !self.is_upgradable(now);
+            return if free { "granted" } else { "busy" };
         }
         let ticket = waiting.readers.iter().find(|(other, _)| other == member);
         if let (Some((_, ticket)), Some(last)) = (ticket, waiting.batch(self, now))
@@ -201,11 +208,7 @@ impl Rw {
             return "granted";
         }
         let held_back = first.is_some_and(|first| !first.ends_with(" u"));
-        let right = self
-            .reads
-            .values()
-            .any(|hold| hold.upgradable && hold.until > now && !hold.forced);
-        if right && waiting.upgrading(now) || held_back {
+        if self.is_upgradable(now) && waiting.upgrading(now) || held_back {
             "busy"
         } else {
             "granted"

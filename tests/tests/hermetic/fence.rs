@@ -1,4 +1,4 @@
-//! Lost replies, late copies and dropped calls: each write is made once or not at all.
+//! The fence: lost replies, late copies and dropped calls. Each write is made once or not at all.
 
 use redlatch::{
     Client, ErrorKind, Token,
@@ -7,7 +7,7 @@ use redlatch::{
 };
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::polled;
+use crate::cancel::{after_each_poll, polled};
 
 fn token(number: u64) -> Token {
     Token::from_u64(number)
@@ -71,7 +71,7 @@ async fn write_of_a_stopped_holder_is_refused_when_it_arrives() {
 /// not disturbed.
 #[tokio::test(start_paused = true)]
 async fn cancelled_write_is_made_once_or_not_at_all() {
-    for polls in 1.. {
+    after_each_poll(async |polls| {
         let (backend, [client]) = preloaded().await;
         let task = async |client: Client| {
             let fence = client.fence("data");
@@ -92,9 +92,7 @@ async fn cancelled_write_is_made_once_or_not_at_all() {
         assert!(later.unwrap().is_written());
         let expected = data.unwrap_or_default() + "b";
         assert_eq!(backend.string("data"), Some(expected));
-        if done {
-            assert!(polls > 1);
-            return;
-        }
-    }
+        done
+    })
+    .await;
 }

@@ -1,3 +1,0 @@
-//! The fence.
-
-mod trouble;

@@ -9,7 +9,7 @@ use redlatch_tests::{
     fixture::{MS, SECOND, assert_nothing_left, waiting},
     proxy::Proxy,
     server::{Connection, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually, eventually_blocking},
+    wait::{GENEROUS, eventually_blocking, wait_for},
 };
 
 redlatch_tests::on_every_server!(
@@ -53,7 +53,7 @@ async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let refused = released.release().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
     drop(dropped);
-    eventually("the hold to be in doubt", GENEROUS, async || {
+    wait_for("the hold to be in doubt", async || {
         short.state() == HoldState::Unknown
     })
     .await;
@@ -184,7 +184,7 @@ async fn asked_with_pauses(
         .await
         .unwrap();
     start(server);
-    eventually("the trouble", GENEROUS, async || {
+    wait_for("the trouble", async || {
         let script = "return redis.call('SET', KEYS[1], '1')";
         let reply = server.command(&["EVAL", script, "1", "probe"]);
         reply.error().is_some_and(|error| error.contains(code))

@@ -15,7 +15,7 @@ use redlatch_tests::{
     },
     proxy::{Pick, Proxy, Then},
     server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::time::timeout;
 
@@ -102,7 +102,7 @@ async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
             );
             backend.server().script_flush();
         }
-        eventually("the probe to expire", GENEROUS, async || {
+        wait_for("the probe to expire", async || {
             backend.server().keys().is_empty()
         })
         .await;
@@ -184,7 +184,7 @@ async fn every_call_works(backends: &[Backend]) {
             let free = async {
                 let waits =
                     || async { clients[0].tables().waiters + clients[0].tables().listeners > 0 };
-                eventually("the call to wait", GENEROUS, waits).await;
+                wait_for("the call to wait", waits).await;
                 free.await
             };
             let outcome = timeout(GENEROUS, try_join(call, free)).await;
@@ -222,10 +222,7 @@ async fn a_latch_works(a: &Client, b: &Client) {
         let latch = b.count_down_latch("latch");
         async move { latch.wait().await }
     });
-    eventually("a waiter to listen", GENEROUS, async || {
-        b.tables().listeners == 1
-    })
-    .await;
+    wait_for("a waiter to listen", async || b.tables().listeners == 1).await;
     latch.count_down(1).await.unwrap();
     let opened = Instant::now();
     waiter.await.unwrap().unwrap();

@@ -8,7 +8,7 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 use super::support::{contended, hand_over, name_on, take_and_free, three_and_three};
@@ -101,7 +101,7 @@ async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
     let is_there = |name: &str| cluster.owner(&key(name)).port() == stopped.port();
     let (there, elsewhere): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_there(name));
     stopped.stop();
-    eventually("a refusal", GENEROUS, async || {
+    wait_for("a refusal", async || {
         let refused = client.lock(there[0]).try_lock_for(MS).await;
         refused.is_err_and(|error| error.to_string().contains("fail_fast"))
     })
@@ -115,7 +115,7 @@ async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
     }
     client.ping().await.unwrap();
     stopped.cont();
-    eventually("the shard", GENEROUS, async || {
+    wait_for("the shard", async || {
         client.lock(there[0]).try_lock().await.is_ok()
     })
     .await;
@@ -142,11 +142,11 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
     let replicas = cluster.replicas_of(subscribed);
     subscribed.kill();
     cluster.await_successor(&replicas);
-    eventually("others to know of it", GENEROUS, async || {
+    wait_for("others to know of it", async || {
         cluster.owner(&key(&name)).port() != subscribed.port()
     })
     .await;
-    eventually("another node to be listened to", GENEROUS, async || {
+    wait_for("another node to be listened to", async || {
         cluster.nodes().iter().any(&hears)
     })
     .await;

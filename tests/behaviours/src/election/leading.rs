@@ -125,7 +125,7 @@ async fn fair_candidates_lead_in_order(backend: &Backend) {
     for waiters in 1..=3 {
         let client = backend.client().await;
         others.push(Candidate::start(client.election("x").fair()));
-        eventually("a candidate to wait", GENEROUS, async || {
+        wait_for("a candidate to wait", async || {
             backend.members("redlatch:{x}:q") == waiters
         })
         .await;

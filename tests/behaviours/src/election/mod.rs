@@ -96,7 +96,7 @@ impl Drop for Working {
 
 /// Waits until nobody leads.
 pub async fn vacant(election: &Election) {
-    eventually("nobody to lead", GENEROUS, async || {
+    wait_for("nobody to lead", async || {
         election.leader().await.unwrap().is_none()
     })
     .await;

@@ -52,7 +52,7 @@ async fn observer_sees_candidates_of_either_order(backend: &Backend) {
     let mut candidate = Candidate::start(fair);
     let token = candidate.term().await;
     let election = other.election("x");
-    eventually("the value to be known", GENEROUS, async || {
+    wait_for("the value to be known", async || {
         let leader = election.leader().await.unwrap().unwrap();
         assert_eq!(leader.token, token);
         leader.value.as_deref() == Some("fair")
@@ -65,14 +65,14 @@ async fn value_of_an_earlier_term_is_not_shown(backend: &Backend) {
     let client = backend.client().await;
     let election = client.election("x");
     let first = Candidate::start(election.clone().value("first"));
-    eventually("the value to be known", GENEROUS, async || {
+    wait_for("the value to be known", async || {
         let leader = election.leader().await.unwrap();
         leader.and_then(|leader| leader.value).as_deref() == Some("first")
     })
     .await;
     first.stop().await;
     let second = Candidate::start(election.clone());
-    eventually("the next value to be known", GENEROUS, async || {
+    wait_for("the next value to be known", async || {
         let leader = election.leader().await.unwrap();
         let value = leader.and_then(|leader| leader.value);
         assert_ne!(value.as_deref(), Some("first"));

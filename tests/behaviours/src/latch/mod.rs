@@ -24,7 +24,7 @@ pub async fn passed(waiters: impl IntoIterator<Item = JoinHandle<Result<(), Erro
 /// Waits until so many waiters of `client` listen.
 pub async fn listening(client: &Client, waiters: usize) {
     let listen = async || client.tables().listeners == waiters;
-    eventually("waiters to listen", GENEROUS, listen).await;
+    wait_for("waiters to listen", listen).await;
     // The last look of the last of them.
     tokio::time::sleep(50 * MS).await;
 }

@@ -136,7 +136,7 @@ async fn subscription_ends_with_the_last_waiter(backend: &Backend) {
     assert_eq!(backend.subscribers(channel), 1);
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
-    eventually("the subscription to end", GENEROUS, async || {
+    wait_for("the subscription to end", async || {
         backend.subscribers(channel) == 0
     })
     .await;

@@ -63,7 +63,7 @@ async fn too_many_waiters_are_refused(backend: &Backend) {
         let limiter = limiter.clone();
         async move { limiter.acquire(1).await.map(drop) }
     });
-    eventually("a waiter", GENEROUS, async || client.tables().waiters == 1).await;
+    wait_for("a waiter", async || client.tables().waiters == 1).await;
     assert_fails(limiter.acquire(1).await, ErrorKind::TooManyWaiters);
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());

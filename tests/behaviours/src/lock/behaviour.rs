@@ -323,7 +323,7 @@ async fn a_forced_release_tells_a_holder_by_message(backend: &Backend) {
         let owner = guard.owner().to_string();
         let client = owner.split(':').next().unwrap();
         let channel = format!("redlatch:w:{client}");
-        eventually("the holder to listen", GENEROUS, async || {
+        wait_for("the holder to listen", async || {
             backend.subscribers(&channel) == 1
         })
         .await;

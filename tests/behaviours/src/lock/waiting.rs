@@ -226,7 +226,7 @@ async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
 /// Waits until the server knows of `waiters` waiters.
 async fn registered(client: &Client, name: &str, waiters: u64) {
     let lock = client.lock(name);
-    eventually("a waiter to register", GENEROUS, async || {
+    wait_for("a waiter to register", async || {
         let info = lock.info().await.unwrap();
         info.is_some_and(|info| info.waiters == waiters)
     })

@@ -42,7 +42,7 @@ async fn too_many_waiters_are_refused(backend: &Backend) {
     let _guard = lock.lock().await.unwrap();
     let waiter = tokio::spawn(lock.try_lock_for(60 * SECOND).into_future());
     let waits = async || client.tables().waiters == 1;
-    eventually("the waiter", GENEROUS, waits).await;
+    wait_for("the waiter", waits).await;
     let error = lock.try_lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooManyWaiters);
     assert!(error.is_transient());

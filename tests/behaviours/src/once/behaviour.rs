@@ -428,5 +428,5 @@ async fn nothing_is_on_record_at_first(backend: &Backend) {
     let job = client.once("x");
     assert_eq!(job.last().await.unwrap(), None);
     assert_eq!(job.holder().await.unwrap(), None);
-    eventually("no key", GENEROUS, async || backend.keys().is_empty()).await;
+    wait_for("no key", async || backend.keys().is_empty()).await;
 }

@@ -11,7 +11,7 @@ use redlatch_tests::{
     fixture::SECOND,
     hold::{Hold, ReleaseOutcome},
     server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -177,10 +177,7 @@ async fn a_dead_waiter_delays_the_next_once(binary: &ServerBinary, goes_on: bool
     let mut victim = bed.victim("waiter");
     for object in mine.iter().filter(|object| object.kind.queues()) {
         let what = format!("{:?} to be waited for", object.kind);
-        eventually(&what, GENEROUS, || async {
-            object.waiters().await.unwrap() > 0
-        })
-        .await;
+        wait_for(&what, || async { object.waiters().await.unwrap() > 0 }).await;
     }
     if goes_on {
         victim.suspend();

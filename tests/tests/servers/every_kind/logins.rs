@@ -141,10 +141,7 @@ async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Clie
     };
     add(0);
     let clients = set_and_provided(url, &present).await;
-    let parties = clients.clone().map(|client| Party {
-        client,
-        others: Vec::new(),
-    });
+    let parties = clients.clone().map(Party::alone);
     let leases = Leases::renewed(6 * SECOND);
     let mut scene = Scene::begin(&kinds::on_one(), parties, TAG, leases).await;
     let held = durably(&clients[0]).await.unwrap();

@@ -40,13 +40,8 @@ impl Rig {
         let urls = [proxy.url(), backend.server().url()];
         let [one, other] = [connect(&urls[0]).await, connect(&urls[1]).await];
         let name = format!("{}-{then:?}", stem(kind));
-        let [mine, theirs] = [&one, &other].map(|client| {
-            let party = Party {
-                client: client.clone(),
-                others: Vec::new(),
-            };
-            Object::new(kind, &name, &party)
-        });
+        let [mine, theirs] =
+            [&one, &other].map(|client| Object::new(kind, &name, &Party::alone(client.clone())));
         Self {
             proxy,
             mine,

@@ -4,7 +4,6 @@ pub mod failing;
 pub mod leading;
 pub mod observing;
 pub mod tasks;
-pub mod wrong_input;
 
 use std::sync::{
     Arc,

@@ -2,7 +2,6 @@
 
 pub mod behaviour;
 pub mod waiting;
-pub mod wrong_input;
 
 use redlatch::{Client, CountDownLatch, Error};
 use tokio::task::JoinHandle;

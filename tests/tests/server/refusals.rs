@@ -25,18 +25,10 @@ redlatch_tests::on_every_server!(
 async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
-    let client = backend
-        .builder()
-        .patience(400 * MS)
-        .connect()
-        .await
-        .unwrap();
-    let short = client
-        .lock("short")
-        .lock()
-        .renewed_lease(2 * SECOND)
-        .await
-        .unwrap();
+    let builder = backend.builder().patience(400 * MS);
+    let client = builder.connect().await.unwrap();
+    let short = client.lock("short").lock().renewed_lease(2 * SECOND);
+    let short = short.await.unwrap();
     let dropped = client.lock("dropped").lock().await.unwrap();
     let released = client.lock("released").lock().await.unwrap();
     let before = Instant::now();
@@ -177,12 +169,8 @@ async fn asked_with_pauses(
     let server = backend.server();
     let proxy = Proxy::start(server.address());
     let client = Client::connect(&proxy.url()).await.unwrap();
-    let guard = client
-        .lock("held")
-        .lock()
-        .renewed_lease(20 * SECOND)
-        .await
-        .unwrap();
+    let held = client.lock("held").lock().renewed_lease(20 * SECOND);
+    let guard = held.await.unwrap();
     start(server);
     wait_for("the trouble", async || {
         let script = "return redis.call('SET', KEYS[1], '1')";

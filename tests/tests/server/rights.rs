@@ -51,44 +51,16 @@ fn as_app(backend: &Backend) -> ClientBuilder {
 
 async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
     let backend = server_with(&binary, &minimal());
-    let needed = [
-        "-evalsha",
-        "-eval",
-        "-time",
-        "-hset",
-        "-hget",
-        "-get",
-        "-del",
-        "-hmget",
-        "-hdel",
-        "-pexpire",
-        "-zadd",
-        "-zrem",
-        "-zcount",
-        "-zcard",
-        "-zrange",
-        "-zrank",
-        "-zscore",
-        "-pttl",
-        "-zpopmin",
-        "-zrangebyscore",
-        "-persist",
-        "-zremrangebyscore",
-        "-publish",
-        "-subscribe",
-        "-set",
-        "resetkeys",
-        "resetchannels",
-        // One client's channel, and not those of names.
-        "resetchannels, &redlatch:w:*",
-    ];
-    for missing in needed {
+    let needed = "-evalsha -eval -time -hset -hget -get -del -hmget -hdel -pexpire -zadd -zrem \
+         -zcount -zcard -zrange -zrank -zscore -pttl -zpopmin -zrangebyscore -persist \
+         -zremrangebyscore -publish -subscribe -set resetkeys resetchannels";
+    // One client's channel, and not those of names.
+    let one_channel = "resetchannels, &redlatch:w:*";
+    for missing in needed.split(' ').chain([one_channel]) {
         let admin = |rule: &str| {
             let command = ["ACL", "SETUSER", "app"].into_iter().chain(rule.split(' '));
-            backend
-                .server()
-                .command(&command.collect::<Vec<_>>())
-                .unwrap();
+            let command: Vec<_> = command.collect();
+            backend.server().command(&command).unwrap();
         };
         missing.split(", ").for_each(admin);
         // Whether or not somebody has loaded the scripts before.

@@ -39,12 +39,8 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     for n in 0..60 {
         let name = format!("n{n}");
         let port = cluster.owner(&key(&name)).port();
-        let guard = client
-            .lock(&name)
-            .lock()
-            .renewed_lease(LEASE)
-            .await
-            .unwrap();
+        let locking = client.lock(&name).lock().renewed_lease(LEASE);
+        let guard = locking.await.unwrap();
         guards.push((port, guard));
     }
     let masters = cluster.masters();
@@ -54,11 +50,8 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     let before = pairs_within(&client, &names).await;
     stopped.stop();
     // A release that nobody answers holds up no other release.
-    let at = guards
-        .iter()
-        .position(|(port, _)| on_stopped(*port))
-        .unwrap();
-    drop(guards.swap_remove(at));
+    let at = guards.iter().position(|(port, _)| on_stopped(*port));
+    drop(guards.swap_remove(at.unwrap()));
     let meanwhile = pairs_within(&client, &names).await;
     println!(
         "{binary}: {before:?} pairs in {SPAN:?} on the two others before, {meanwhile:?} while one is stopped"

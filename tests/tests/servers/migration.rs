@@ -218,16 +218,8 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     let target = other_master(cluster, source);
     let migrate = |from: &Server, to: &Server| {
         let id = to.command(&["CLUSTER", "MYID"]).text();
-        let range = [
-            "CLUSTER",
-            "MIGRATESLOTS",
-            "SLOTSRANGE",
-            &slot,
-            &slot,
-            "NODE",
-            &id,
-        ];
-        from.command(&range)
+        let range = ["SLOTSRANGE", &slot, &slot, "NODE", &id];
+        from.command(&[&["CLUSTER", "MIGRATESLOTS"], &range[..]].concat())
     };
     if binary.kind == ServerKind::Redis || binary.version < Version(9, 0, 0) {
         let refused = migrate(source, target);

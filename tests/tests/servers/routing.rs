@@ -27,11 +27,8 @@ async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
     for n in 0..300 {
         guards.push(client.lock(format!("name {n}")).lock().await.unwrap());
     }
-    let held: Vec<_> = cluster
-        .masters()
-        .iter()
-        .map(|master| master.keys().len())
-        .collect();
+    let masters = cluster.masters().into_iter();
+    let held: Vec<_> = masters.map(|master| master.keys().len()).collect();
     assert!(held.iter().all(|&held| held > 50), "{held:?}");
     for guard in guards {
         assert_eq!(guard.release().await.unwrap(), Released::Free);

@@ -135,10 +135,8 @@ async fn name_of_another_type_fails_alone(backend: &Backend) {
         let error = tried.pop().unwrap().map(drop).unwrap_err();
         assert_eq!(error.kind(), single.kind(), "{error:?}");
         assert_ne!(error.kind(), ErrorKind::Protocol, "{error:?}");
-        let guards: Vec<_> = tried
-            .into_iter()
-            .map(|tried| tried.unwrap().unwrap())
-            .collect();
+        let tried = tried.into_iter();
+        let guards: Vec<_> = tried.map(|tried| tried.unwrap().unwrap()).collect();
         assert_eq!(guards.len(), good.len());
         fewest = fewest.min(backend.script_calls() - before);
         let releases = join_all(guards.into_iter().map(LockGuard::release)).await;

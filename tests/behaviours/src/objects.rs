@@ -184,7 +184,7 @@ async fn waiters_are_counted(backend: &Backend) {
     let name = unique_name("queue");
     let guard = client.lock(&name).lock().await.unwrap();
     let waiter = waiting(other.lock(&name));
-    eventually("the waiter to be seen", GENEROUS, async || {
+    wait_for("the waiter to be seen", async || {
         let object = client.object(&name).await.unwrap().unwrap();
         assert_eq!(object.holders.len(), 1);
         object.waiters == 1

@@ -5,7 +5,7 @@ pub use std::time::Duration;
 use redlatch::{Client, Error, ErrorKind};
 pub use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, eventually, wait_for},
 };
 use tokio::task::JoinHandle;
 pub use tokio::time::Instant;

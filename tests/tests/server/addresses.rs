@@ -118,12 +118,8 @@ async fn databases_of_one_server_hold_apart_and_make_no_quorum(binary: ServerBin
 async fn connections_are_named(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let plain = backend.client().await;
-    let named = backend
-        .builder()
-        .client_name("night-shift")
-        .connect()
-        .await
-        .unwrap();
+    let builder = backend.builder().client_name("night-shift");
+    let named = builder.connect().await.unwrap();
     let list = backend.server().command(&["CLIENT", "LIST"]).text();
     for name in [" name=redlatch ", " name=night-shift "] {
         let connections = list.lines().filter(|line| line.contains(name)).count();

@@ -222,19 +222,11 @@ async fn full_client_table_is_retried_with_pauses(binary: ServerBinary) {
     let mut admin = backend.server().connect().unwrap();
     ask(&mut admin, &["CONFIG", "SET", "maxclients", "1"]);
     // Who is in stays: it is for newcomers that there is no room.
-    client
-        .lock("free")
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let free = client.lock("free").lock().await.unwrap();
+    free.release().await.unwrap();
     for kind in ["normal", "pubsub"] {
-        ask(
-            &mut admin,
-            &["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"],
-        );
+        let kill = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
+        ask(&mut admin, &kill);
     }
     let (began, connections) = (Instant::now(), proxy.connections());
     let waiter = waiting(client.lock("free"));

@@ -8,7 +8,7 @@ use redlatch_tests::{
     backend::Backend,
     fixture::{SECOND, assert_nothing_left, held_until, registered, waiting},
     server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::time::timeout;
 
@@ -87,7 +87,7 @@ async fn clock_set_back_prolongs_the_hold_of_a_dead_client(binary: ServerBinary)
     assert!(!for_dead.is_finished());
     // The server says that it is no use to look for two minutes. They look all the same.
     let asked = backend.script_calls();
-    eventually("the waiters to look", GENEROUS, async || {
+    wait_for("the waiters to look", async || {
         backend.script_calls() >= asked + 4
     })
     .await;

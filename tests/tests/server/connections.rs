@@ -7,7 +7,7 @@ use redlatch_tests::{
     backend::Backend,
     fixture::{MS, SECOND, assert_nothing_left, key, registered, waiting},
     server::{ClientType, ServerBinary},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(
@@ -36,7 +36,7 @@ async fn a_killed_subscription_wakes_its_waiters_again(binary: ServerBinary) {
             released.elapsed()
         );
     }
-    eventually("the subscriptions to come back", GENEROUS, async || {
+    wait_for("the subscriptions to come back", async || {
         let channels = server.command(&["PUBSUB", "CHANNELS"]).array();
         channels.len() == 2
     })
@@ -54,7 +54,7 @@ async fn next_renewal_reports_an_evicted_hold(binary: ServerBinary) {
     let lock = client.lock("x").lock().renewed_lease(3 * SECOND);
     let guard = lock.await.unwrap();
     server.config_set("maxmemory", "1");
-    eventually("the hold to be evicted", GENEROUS, async || {
+    wait_for("the hold to be evicted", async || {
         // Refused or not: the server makes room before it says so.
         server.command(&["SET", "filler", "x"]);
         !backend.keys().contains(&key("x"))

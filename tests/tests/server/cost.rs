@@ -9,7 +9,7 @@ use redlatch_tests::{
     proxy::Proxy,
     server::ServerBinary,
     split::SplitTransport,
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(an_uncontended_lock_costs_two_commands);
@@ -25,7 +25,7 @@ async fn an_uncontended_lock_costs_two_commands(binary: ServerBinary) {
     let builder = Client::builder(&proxy.url()).transport(messages);
     let client = builder.connect().await.unwrap();
     // The check at the beginning has ended when it listens no longer.
-    eventually("the check to be over", GENEROUS, async || {
+    wait_for("the check to be over", async || {
         server.commandstats().contains_key("unsubscribe")
     })
     .await;

@@ -78,69 +78,35 @@ async fn wrong_and_missing_passwords_are_told_apart(binary: ServerBinary) {
     }
 }
 
+/// An address, the kind of the error, and what it says.
+const OTHER_ROLES: &str = "
+redis://PLAIN/99 | InvalidOption | PLAIN has no database 99 | 0 to 15
+redis://REPLICA | UnsupportedServer | REPLICA is a replica | its master PLAIN
+redis+sentinel://PLAIN/main | UnsupportedServer | PLAIN is no sentinel | write redis://PLAIN
+redis://SENTINEL | UnsupportedServer | SENTINEL is a sentinel | redis+sentinel://
+redis+cluster://PLAIN | UnsupportedServer | PLAIN belongs to no cluster | redis://
+redis://NODE | UnsupportedServer | NODE belongs to a cluster | redis+cluster://
+rediss://PLAIN | Unavailable | PLAIN | write redis:// instead of rediss://
+";
+
 async fn server_of_another_role_than_the_address_says_so(binary: ServerBinary) {
     let servers = Replicated::start(&binary, 1, &ServerOptions::new());
     let sentinel = Server::start(&binary, ServerOptions::new().sentinel());
-    let plain = servers.master().address();
-    let replica = servers.servers()[1].address();
-    let sentinel = sentinel.address();
     let cluster = Server::start(&binary, ServerOptions::new().cluster());
-    let node = cluster.address();
-    let unsupported = ErrorKind::UnsupportedServer;
-    for (url, kind, words) in [
-        (
-            format!("redis://{plain}/99"),
-            ErrorKind::InvalidOption,
-            [format!("{plain} has no database 99"), "0 to 15".into()],
-        ),
-        (
-            format!("redis://{replica}"),
-            unsupported,
-            [
-                format!("{replica} is a replica"),
-                format!("its master {plain}"),
-            ],
-        ),
-        (
-            format!("redis+sentinel://{plain}/main"),
-            unsupported,
-            [
-                format!("{plain} is no sentinel"),
-                format!("write redis://{plain}"),
-            ],
-        ),
-        (
-            format!("redis://{sentinel}"),
-            unsupported,
-            [
-                format!("{sentinel} is a sentinel"),
-                "redis+sentinel://".into(),
-            ],
-        ),
-        (
-            format!("redis+cluster://{plain}"),
-            unsupported,
-            [format!("{plain} belongs to no cluster"), "redis://".into()],
-        ),
-        (
-            format!("redis://{node}"),
-            unsupported,
-            [
-                format!("{node} belongs to a cluster"),
-                "redis+cluster://".into(),
-            ],
-        ),
-        (
-            format!("rediss://{plain}"),
-            ErrorKind::Unavailable,
-            [
-                plain.to_string(),
-                "write redis:// instead of rediss://".into(),
-            ],
-        ),
-    ] {
-        let words = words.each_ref().map(String::as_str);
-        assert_says(&refused(&url).await, kind, &words);
+    let named = [
+        ("PLAIN", servers.master()),
+        ("REPLICA", &servers.servers()[1]),
+        ("SENTINEL", &sentinel),
+        ("NODE", &cluster),
+    ];
+    for row in OTHER_ROLES.lines().filter(|row| !row.is_empty()) {
+        let row = named.iter().fold(row.to_owned(), |row, (name, server)| {
+            row.replace(name, &server.address().to_string())
+        });
+        let cells: Vec<_> = row.split(" | ").collect();
+        let error = refused(cells[0]).await;
+        assert_eq!(format!("{:?}", error.kind()), cells[1], "{row}");
+        assert_says(&error, error.kind(), &cells[2..]);
     }
     assert_eq!(cluster.keys(), [""; 0]);
     assert_eq!(servers.master().keys(), [""; 0]);

@@ -7,7 +7,7 @@ use redlatch::{Client, ErrorKind, LossCause};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     server::{ClientType, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(
@@ -83,7 +83,7 @@ async fn release_past_a_command(backend: &Backend, kind: Kind, a: &Client, b: &C
         async move { kind.take(&b).await.map(drop) }
     });
     let queue = kind.key("q");
-    eventually("the waiter to queue", GENEROUS, async || {
+    wait_for("the waiter to queue", async || {
         server.command(&["ZCARD", &queue]).int() == 1
     })
     .await;
@@ -119,7 +119,7 @@ async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary)
             async move { kind.take(&b).await.map(drop) }
         });
         let queue = kind.key("q");
-        eventually("the waiter to queue", GENEROUS, async || {
+        wait_for("the waiter to queue", async || {
             server.command(&["ZCARD", &queue]).int() == 1
         })
         .await;
@@ -175,15 +175,15 @@ async fn holder_learns_within_a_round_trip_that_its_key_is_gone(binary: ServerBi
         ] {
             let reads = all_reads();
             let guard = client.lock("x").lock().renewed_lease(lease).await.unwrap();
-            eventually("its key to be read", GENEROUS, async || all_reads() > reads).await;
+            wait_for("its key to be read", async || all_reads() > reads).await;
             if before == 1 {
                 let reads = all_reads();
                 guard.extend(lease * 2).await.unwrap();
-                eventually("its key to be read", GENEROUS, async || all_reads() > reads).await;
+                wait_for("its key to be read", async || all_reads() > reads).await;
             } else if before == 2 {
                 let reads = all_reads();
                 server.client_kill(ClientType::Normal);
-                eventually("its key to be read", GENEROUS, async || all_reads() > reads).await;
+                wait_for("its key to be read", async || all_reads() > reads).await;
             }
             guard.check().unwrap();
             server.command(spoil).unwrap();

@@ -15,7 +15,7 @@ use redlatch_tests::{
     fixture::{SECOND, assert_nothing_left, key, registered, waiting},
     proxy::{Pick, Proxy, Request},
     server::{Replicated, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(
@@ -155,14 +155,14 @@ async fn closed_connections_and_spent_tokens_cost_no_hold(binary: ServerBinary) 
     let guard = waiter.await.unwrap();
     // Too late.
     acl(&["resetpass", ">last"]);
-    eventually("the spent token to be refused", GENEROUS, async || {
+    wait_for("the spent token to be refused", async || {
         let tried = client.lock("y").try_lock().await;
         tried.is_err_and(|error| error.kind() == ErrorKind::Auth)
     })
     .await;
     guard.check().unwrap();
     client.set_credentials(Some("app"), Some("last"));
-    eventually("the last token to be used", GENEROUS, async || {
+    wait_for("the last token to be used", async || {
         client.lock("y").try_lock().await.is_ok()
     })
     .await;
@@ -179,13 +179,13 @@ async fn name_that_moves_is_followed(binary: ServerBinary) {
     let client = builder.connect().await.unwrap();
     let held = client.lock("held").lock().await.unwrap();
     let waiter = waiting(client.lock("held"));
-    eventually("the hold to be replicated", GENEROUS, async || {
+    wait_for("the hold to be replicated", async || {
         servers.servers()[1].keys().contains(&key("held"))
     })
     .await;
     servers.promote(1);
     let (taken, connections) = (waiting(client.lock("free")), proxy.connections());
-    eventually("new connections", GENEROUS, async || {
+    wait_for("new connections", async || {
         proxy.connections() > connections + 2
     })
     .await;

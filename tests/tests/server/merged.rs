@@ -11,6 +11,7 @@ use redlatch_tests::{
     fixture::{assert_nothing_left, call, preload},
     proxy::{Pick, Proxy, Then},
     server::{Server, ServerBinary, ServerOptions},
+    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(
@@ -76,11 +77,8 @@ async fn name_without_rights_fails_alone(binary: ServerBinary) {
     let backend = Backend::Real(Server::start(&binary, ServerOptions::new().user(user)));
     preload(backend.server());
     let url = format!("redis://app:secret@{}", backend.server().address());
-    let client = Client::builder(&url)
-        .self_check(false)
-        .connect()
-        .await
-        .unwrap();
+    let builder = Client::builder(&url).self_check(false);
+    let client = builder.connect().await.unwrap();
     let mut names = names("ok");
     names[7] = "secret".to_owned();
     for _ in 0..20 {
@@ -108,11 +106,9 @@ async fn node_of_a_cluster_that_is_used_as_a_single_server_serves_single_calls(
     let mut assign = vec!["CLUSTER", "ADDSLOTS"];
     assign.extend(all.iter().map(String::as_str));
     server.command(&assign).unwrap();
-    redlatch_tests::wait::eventually("the slots", redlatch_tests::wait::GENEROUS, async || {
-        server
-            .command(&["CLUSTER", "INFO"])
-            .text()
-            .contains("cluster_state:ok")
+    wait_for("the slots", async || {
+        let info = server.command(&["CLUSTER", "INFO"]).text();
+        info.contains("cluster_state:ok")
     })
     .await;
     preload(server);

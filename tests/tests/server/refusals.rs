@@ -9,7 +9,7 @@ use redlatch_tests::{
     fixture::{MS, SECOND, assert_nothing_left, waiting},
     proxy::Proxy,
     server::{Connection, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually, eventually_blocking},
+    wait::{GENEROUS, eventually_blocking, wait_for},
 };
 
 redlatch_tests::on_every_server!(
@@ -25,18 +25,10 @@ redlatch_tests::on_every_server!(
 async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
-    let client = backend
-        .builder()
-        .patience(400 * MS)
-        .connect()
-        .await
-        .unwrap();
-    let short = client
-        .lock("short")
-        .lock()
-        .renewed_lease(2 * SECOND)
-        .await
-        .unwrap();
+    let builder = backend.builder().patience(400 * MS);
+    let client = builder.connect().await.unwrap();
+    let short = client.lock("short").lock().renewed_lease(2 * SECOND);
+    let short = short.await.unwrap();
     let dropped = client.lock("dropped").lock().await.unwrap();
     let released = client.lock("released").lock().await.unwrap();
     let before = Instant::now();
@@ -53,7 +45,7 @@ async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let refused = released.release().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
     drop(dropped);
-    eventually("the hold to be in doubt", GENEROUS, async || {
+    wait_for("the hold to be in doubt", async || {
         short.state() == HoldState::Unknown
     })
     .await;
@@ -177,14 +169,10 @@ async fn asked_with_pauses(
     let server = backend.server();
     let proxy = Proxy::start(server.address());
     let client = Client::connect(&proxy.url()).await.unwrap();
-    let guard = client
-        .lock("held")
-        .lock()
-        .renewed_lease(20 * SECOND)
-        .await
-        .unwrap();
+    let held = client.lock("held").lock().renewed_lease(20 * SECOND);
+    let guard = held.await.unwrap();
     start(server);
-    eventually("the trouble", GENEROUS, async || {
+    wait_for("the trouble", async || {
         let script = "return redis.call('SET', KEYS[1], '1')";
         let reply = server.command(&["EVAL", script, "1", "probe"]);
         reply.error().is_some_and(|error| error.contains(code))

@@ -15,7 +15,7 @@ use redlatch_tests::{
     },
     proxy::{Pick, Proxy, Then},
     server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::time::timeout;
 
@@ -51,44 +51,16 @@ fn as_app(backend: &Backend) -> ClientBuilder {
 
 async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
     let backend = server_with(&binary, &minimal());
-    let needed = [
-        "-evalsha",
-        "-eval",
-        "-time",
-        "-hset",
-        "-hget",
-        "-get",
-        "-del",
-        "-hmget",
-        "-hdel",
-        "-pexpire",
-        "-zadd",
-        "-zrem",
-        "-zcount",
-        "-zcard",
-        "-zrange",
-        "-zrank",
-        "-zscore",
-        "-pttl",
-        "-zpopmin",
-        "-zrangebyscore",
-        "-persist",
-        "-zremrangebyscore",
-        "-publish",
-        "-subscribe",
-        "-set",
-        "resetkeys",
-        "resetchannels",
-        // One client's channel, and not those of names.
-        "resetchannels, &redlatch:w:*",
-    ];
-    for missing in needed {
+    let needed = "-evalsha -eval -time -hset -hget -get -del -hmget -hdel -pexpire -zadd -zrem \
+         -zcount -zcard -zrange -zrank -zscore -pttl -zpopmin -zrangebyscore -persist \
+         -zremrangebyscore -publish -subscribe -set resetkeys resetchannels";
+    // One client's channel, and not those of names.
+    let one_channel = "resetchannels, &redlatch:w:*";
+    for missing in needed.split(' ').chain([one_channel]) {
         let admin = |rule: &str| {
             let command = ["ACL", "SETUSER", "app"].into_iter().chain(rule.split(' '));
-            backend
-                .server()
-                .command(&command.collect::<Vec<_>>())
-                .unwrap();
+            let command: Vec<_> = command.collect();
+            backend.server().command(&command).unwrap();
         };
         missing.split(", ").for_each(admin);
         // Whether or not somebody has loaded the scripts before.
@@ -102,7 +74,7 @@ async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
             );
             backend.server().script_flush();
         }
-        eventually("the probe to expire", GENEROUS, async || {
+        wait_for("the probe to expire", async || {
             backend.server().keys().is_empty()
         })
         .await;
@@ -184,7 +156,7 @@ async fn every_call_works(backends: &[Backend]) {
             let free = async {
                 let waits =
                     || async { clients[0].tables().waiters + clients[0].tables().listeners > 0 };
-                eventually("the call to wait", GENEROUS, waits).await;
+                wait_for("the call to wait", waits).await;
                 free.await
             };
             let outcome = timeout(GENEROUS, try_join(call, free)).await;
@@ -222,10 +194,7 @@ async fn a_latch_works(a: &Client, b: &Client) {
         let latch = b.count_down_latch("latch");
         async move { latch.wait().await }
     });
-    eventually("a waiter to listen", GENEROUS, async || {
-        b.tables().listeners == 1
-    })
-    .await;
+    wait_for("a waiter to listen", async || b.tables().listeners == 1).await;
     latch.count_down(1).await.unwrap();
     let opened = Instant::now();
     waiter.await.unwrap().unwrap();

@@ -9,7 +9,7 @@ use redlatch_tests::{
     server::{
         Certificates, ClientType, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions,
     },
-    wait::{GENEROUS, eventually, unique_name},
+    wait::{unique_name, wait_for},
 };
 
 use super::support::{
@@ -58,7 +58,7 @@ async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
         master.port()
     ));
     let sentinel = Server::start(&binary, sentinel);
-    eventually("the sentinel to see the master", GENEROUS, async || {
+    wait_for("the sentinel to see the master", async || {
         let state = sentinel.command(&["SENTINEL", "MASTER", "main"]).array();
         let words: Vec<_> = state.into_iter().map(|word| word.text()).collect();
         words.windows(2).any(|pair| pair == ["flags", "master"])
@@ -79,7 +79,7 @@ async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
     let waiter = waiting(blind.lock("x"));
     registered(|| &server, "x").await;
     hand_over(guard, waiter).await;
-    eventually("the sentinel to be heard", GENEROUS, async || {
+    wait_for("the sentinel to be heard", async || {
         let heard_by = sentinel.command(&["CLIENT", "LIST", "TYPE", "pubsub"]);
         heard_by.text().lines().count() == 2
     })
@@ -172,7 +172,7 @@ async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> V
 }
 
 async fn await_connection(client: &Client) {
-    eventually("the client to connect", GENEROUS, async || {
+    wait_for("the client to connect", async || {
         client.ping().await.is_ok()
     })
     .await;

@@ -8,7 +8,7 @@ use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{SECOND, key},
     server::{Cluster, ClusterOptions, Replicated, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -88,7 +88,7 @@ async fn clients(url: &str) -> (Client, Client) {
     let connect = || Client::connect(url);
     let clients = (connect().await.unwrap(), connect().await.unwrap());
     for client in [&clients.0, &clients.1] {
-        eventually("the clocks to be compared", GENEROUS, async || {
+        wait_for("the clocks to be compared", async || {
             client.server_clock_difference() > SECOND * 7
         })
         .await;

@@ -8,7 +8,7 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 use super::support::{contended, hand_over, name_on, take_and_free, three_and_three};
@@ -39,12 +39,8 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     for n in 0..60 {
         let name = format!("n{n}");
         let port = cluster.owner(&key(&name)).port();
-        let guard = client
-            .lock(&name)
-            .lock()
-            .renewed_lease(LEASE)
-            .await
-            .unwrap();
+        let locking = client.lock(&name).lock().renewed_lease(LEASE);
+        let guard = locking.await.unwrap();
         guards.push((port, guard));
     }
     let masters = cluster.masters();
@@ -54,11 +50,8 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     let before = pairs_within(&client, &names).await;
     stopped.stop();
     // A release that nobody answers holds up no other release.
-    let at = guards
-        .iter()
-        .position(|(port, _)| on_stopped(*port))
-        .unwrap();
-    drop(guards.swap_remove(at));
+    let at = guards.iter().position(|(port, _)| on_stopped(*port));
+    drop(guards.swap_remove(at.unwrap()));
     let meanwhile = pairs_within(&client, &names).await;
     println!(
         "{binary}: {before:?} pairs in {SPAN:?} on the two others before, {meanwhile:?} while one is stopped"
@@ -101,7 +94,7 @@ async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
     let is_there = |name: &str| cluster.owner(&key(name)).port() == stopped.port();
     let (there, elsewhere): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_there(name));
     stopped.stop();
-    eventually("a refusal", GENEROUS, async || {
+    wait_for("a refusal", async || {
         let refused = client.lock(there[0]).try_lock_for(MS).await;
         refused.is_err_and(|error| error.to_string().contains("fail_fast"))
     })
@@ -115,7 +108,7 @@ async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
     }
     client.ping().await.unwrap();
     stopped.cont();
-    eventually("the shard", GENEROUS, async || {
+    wait_for("the shard", async || {
         client.lock(there[0]).try_lock().await.is_ok()
     })
     .await;
@@ -142,11 +135,11 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
     let replicas = cluster.replicas_of(subscribed);
     subscribed.kill();
     cluster.await_successor(&replicas);
-    eventually("others to know of it", GENEROUS, async || {
+    wait_for("others to know of it", async || {
         cluster.owner(&key(&name)).port() != subscribed.port()
     })
     .await;
-    eventually("another node to be listened to", GENEROUS, async || {
+    wait_for("another node to be listened to", async || {
         cluster.nodes().iter().any(&hears)
     })
     .await;

@@ -42,11 +42,8 @@ async fn guard_reports_how_many_replicas_confirmed(binary: ServerBinary) {
     }
     // The first call over the durable link found no script.
     servers.master().script_flush();
-    let guard = lock
-        .lock()
-        .durability(Durability::Replicas(2))
-        .await
-        .unwrap();
+    let locking = lock.lock().durability(Durability::Replicas(2));
+    let guard = locking.await.unwrap();
     assert_eq!(guard.acknowledged(), 2);
     drop(guard);
     assert_tables_empty(&client).await;
@@ -74,11 +71,8 @@ async fn replica_shortfall_is_an_error_and_undone(binary: ServerBinary) {
         guard.release().await.unwrap();
     }
     replicas[1].stop();
-    let error = lock
-        .lock()
-        .durability(Durability::Majority)
-        .await
-        .unwrap_err();
+    let locking = lock.lock().durability(Durability::Majority);
+    let error = locking.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
     // Who does not ask for replicas is not held up by those who do.
     let guard = lock.lock().await.unwrap();
@@ -97,12 +91,8 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
     let durable = durable.lock().durability(Durability::Replicas(1));
     // A replica has a sixth of the lease to confirm.
     let durable = durable.renewed_lease(6 * SECOND).await.unwrap();
-    let plain = client
-        .lock("y")
-        .lock()
-        .renewed_lease(6 * SECOND)
-        .await
-        .unwrap();
+    let plain = client.lock("y").lock().renewed_lease(6 * SECOND);
+    let plain = plain.await.unwrap();
     tokio::time::sleep(3 * SECOND).await;
     assert!(durable.remaining() > 3 * SECOND, "{durable:?}");
     assert_eq!(

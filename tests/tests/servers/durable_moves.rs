@@ -7,7 +7,7 @@ use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 use super::support::other_master;
@@ -95,7 +95,7 @@ async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: 
     // Longer than its lease, so that it was renewed and that was confirmed.
     tokio::time::sleep(14 * SECOND).await;
     renewed.check().unwrap();
-    eventually("a renewal to be confirmed", GENEROUS, async || {
+    wait_for("a renewal to be confirmed", async || {
         renewed.state() == HoldState::Held
     })
     .await;

@@ -14,7 +14,7 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, key},
     server::{Server, ServerBinary, ServerKind, Version},
-    wait::{GENEROUS, by_night, eventually},
+    wait::{by_night, wait_for},
 };
 use tokio::task::JoinHandle;
 
@@ -195,7 +195,7 @@ async fn pairs(lock: Lock, over: Arc<AtomicBool>, taken: Arc<AtomicU64>) {
 async fn merging(backend: &Backend, taken: &AtomicU64) -> u64 {
     let seen = || (backend.script_calls(), taken.load(Ordering::Relaxed));
     let since = Mutex::new(seen());
-    eventually("calls to merge", GENEROUS, async || {
+    wait_for("calls to merge", async || {
         let now = seen();
         let mut since = since.lock().unwrap();
         let (scripts, pairs) = (now.0 - since.0, now.1 - since.1);
@@ -218,16 +218,8 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     let target = other_master(cluster, source);
     let migrate = |from: &Server, to: &Server| {
         let id = to.command(&["CLUSTER", "MYID"]).text();
-        let range = [
-            "CLUSTER",
-            "MIGRATESLOTS",
-            "SLOTSRANGE",
-            &slot,
-            &slot,
-            "NODE",
-            &id,
-        ];
-        from.command(&range)
+        let range = ["SLOTSRANGE", &slot, &slot, "NODE", &id];
+        from.command(&[&["CLUSTER", "MIGRATESLOTS"], &range[..]].concat())
     };
     if binary.kind == ServerKind::Redis || binary.version < Version(9, 0, 0) {
         let refused = migrate(source, target);
@@ -239,7 +231,7 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     let load = Load::start(&backend, source).await;
     let began = Instant::now();
     migrate(source, target).unwrap();
-    eventually("the slot to have moved", GENEROUS, async || {
+    wait_for("the slot to have moved", async || {
         cluster.owner("{s}").port() == target.port()
     })
     .await;
@@ -253,7 +245,7 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     cluster.await_agreement();
     target.flushall();
     migrate(target, source).unwrap();
-    eventually("the slot to have moved back", GENEROUS, async || {
+    wait_for("the slot to have moved back", async || {
         cluster.owner("{s}").port() == source.port()
     })
     .await;

@@ -13,7 +13,7 @@ use redlatch_tests::{
     matrix,
     saboteur::Saboteur,
     server::{ClientType, SentinelGroup, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 /// The tasks that only clients of several servers have.
@@ -31,7 +31,7 @@ async fn panic_in_a_discovery_task_closes_the_client() {
         let client = Client::builder(&servers.url()).runtime(Arc::new(clocks));
         match client.connect().await {
             Ok(client) => {
-                eventually("clocks", GENEROUS, async || client.is_closed()).await;
+                wait_for("clocks", async || client.is_closed()).await;
                 let error = client.lock("z").try_lock().await.unwrap_err();
                 assert!(error.to_string().contains("clocks"), "{error}");
             }
@@ -52,7 +52,7 @@ async fn panic_in_a_discovery_task_closes_the_client() {
             armed.store(true, Ordering::Relaxed);
             // A connection that breaks makes the discovery run. A sentinel's task runs every
             // second.
-            eventually(task, GENEROUS, async || {
+            wait_for(task, async || {
                 servers.master().client_kill(ClientType::Normal);
                 client.is_closed()
             })

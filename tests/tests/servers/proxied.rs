@@ -7,7 +7,7 @@ use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{SECOND, call, key, preload},
     proxy::{Proxy, Then},
-    server::ServerBinary,
+    server::{Server, ServerBinary},
 };
 
 use super::support::name_on;
@@ -21,14 +21,10 @@ redlatch_tests::on_every_server!(
 /// way round.
 async fn behind_proxies(backend: &Backend) -> (Client, Vec<Proxy>) {
     let nodes = backend.as_cluster().nodes();
-    let proxies: Vec<_> = nodes
-        .iter()
-        .map(|node| Proxy::start(node.address()))
-        .collect();
-    let fronts: Vec<_> = proxies
-        .iter()
-        .map(|proxy| proxy.address().to_string())
-        .collect();
+    let front = |node: &Server| Proxy::start(node.address());
+    let proxies: Vec<_> = nodes.iter().map(front).collect();
+    let fronts = proxies.iter().map(|proxy| proxy.address().to_string());
+    let fronts: Vec<_> = fronts.collect();
     let mut builder = Client::builder(&format!("redis+cluster://{}", fronts.join(",")));
     for (node, front) in nodes.iter().zip(&fronts) {
         builder = builder.announced_as(&node.address().to_string(), front);

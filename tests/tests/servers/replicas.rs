@@ -5,7 +5,7 @@ use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{SECOND, key},
     server::{Replicated, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 use super::support::{await_copy, take_and_free};
@@ -71,12 +71,12 @@ async fn demoted_server_is_left_although_no_request_writes(binary: ServerBinary)
     new.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     new.command(&["DEL", &key("x")]).unwrap();
     let lock = client.lock("x");
-    eventually("the new master to answer", GENEROUS, async || {
+    wait_for("the new master to answer", async || {
         let locked = lock.is_locked().await;
         !locked.is_ok_and(|locked| locked)
     })
     .await;
-    eventually("the name to be taken", GENEROUS, async || {
+    wait_for("the name to be taken", async || {
         lock.try_lock().await.is_ok_and(|guard| guard.is_some())
     })
     .await;
@@ -94,7 +94,7 @@ async fn read_only_single_server_is_dialled_again(binary: ServerBinary) {
     let lock = client.lock("x");
     let waiting = tokio::spawn(async move { lock.lock().await });
     // Behind its name may be another server by now, which only a new connection finds.
-    eventually("a new connection", GENEROUS, async || {
+    wait_for("a new connection", async || {
         self::connections(&server) > connections + 2
     })
     .await;

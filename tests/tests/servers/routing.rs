@@ -6,7 +6,7 @@ use redlatch::{Client, Released};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(
@@ -27,11 +27,8 @@ async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
     for n in 0..300 {
         guards.push(client.lock(format!("name {n}")).lock().await.unwrap());
     }
-    let held: Vec<_> = cluster
-        .masters()
-        .iter()
-        .map(|master| master.keys().len())
-        .collect();
+    let masters = cluster.masters().into_iter();
+    let held: Vec<_> = masters.map(|master| master.keys().len()).collect();
     assert!(held.iter().all(|&held| held > 50), "{held:?}");
     for guard in guards {
         assert_eq!(guard.release().await.unwrap(), Released::Free);
@@ -88,19 +85,15 @@ async fn announced_addresses_are_mapped(binary: ServerBinary) {
         let announced = format!("nowhere.invalid:{}", node.port());
         builder = builder.announced_as(&announced, &node.address().to_string());
     }
-    eventually(
-        "the nodes to know each other's names",
-        GENEROUS,
-        async || {
-            cluster.nodes().iter().all(|node| {
-                let slots = node.command(&["CLUSTER", "SLOTS"]).array();
-                slots.into_iter().all(|range| {
-                    let owner = range.array()[2].clone().array();
-                    owner[0] == redlatch_tests::server::Reply::Bulk(b"nowhere.invalid".to_vec())
-                })
+    wait_for("the nodes to know each other's names", async || {
+        cluster.nodes().iter().all(|node| {
+            let slots = node.command(&["CLUSTER", "SLOTS"]).array();
+            slots.into_iter().all(|range| {
+                let owner = range.array()[2].clone().array();
+                owner[0] == redlatch_tests::server::Reply::Bulk(b"nowhere.invalid".to_vec())
             })
-        },
-    )
+        })
+    })
     .await;
     let client = builder.connect().await.unwrap();
     for n in 0..20 {

@@ -8,7 +8,7 @@ use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 use super::support::{
@@ -140,7 +140,7 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     }
     hand_over(guard, waiter).await;
     // The client hears of the new owner when a message or a request goes astray.
-    eventually("another channel", GENEROUS, async || {
+    wait_for("another channel", async || {
         let new = address_of_waiter(&cluster, &a, &b, &name).await;
         (new.split(' ').nth(1) != old.split(' ').nth(1)) == has_shards(&binary)
     })
@@ -148,7 +148,7 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     if has_shards(&binary) {
         let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
         let new = first_waiter(cluster.owner(&key(&name)), &name);
-        eventually("the new channel to be heard", GENEROUS, async || {
+        wait_for("the new channel to be heard", async || {
             heard_at(owner, &new) == 1
         })
         .await;
@@ -171,7 +171,7 @@ async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: 
     let other = other_master(&cluster, owner);
     cluster.migrate(slot_of(key(&name).as_bytes()), other, 10);
     if has_shards(&binary) {
-        eventually("the new channel to be heard", GENEROUS, async || {
+        wait_for("the new channel to be heard", async || {
             let queue = format!("{}:q", key(&name));
             let waiters = other.command(&["ZRANGE", &queue, "0", "-1"]).array();
             let mut waiters = waiters.into_iter().map(redlatch_tests::server::Reply::text);
@@ -200,11 +200,9 @@ async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let successor = cluster.await_successor(&replicas);
     guard.extend(60 * SECOND).await.unwrap();
     if has_shards(&binary) {
-        eventually(
-            "the channel to be heard at the new master",
-            GENEROUS,
-            async || heard_at(successor, &before) == 1,
-        )
+        wait_for("the channel to be heard at the new master", async || {
+            heard_at(successor, &before) == 1
+        })
         .await;
     }
     hand_over(guard, waiter).await;

@@ -7,7 +7,7 @@ use redlatch_tests::{
         ClientType, Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerKind,
         ServerOptions, Version,
     },
-    wait::{GENEROUS, eventually, eventually_blocking},
+    wait::{GENEROUS, eventually_blocking, wait_for},
 };
 use tokio::task::JoinHandle;
 
@@ -78,7 +78,7 @@ pub(super) async fn hand_over(guard: LockGuard, waiter: JoinHandle<LockGuard>) {
 
 /// Waits until `clients` ask `old` for nothing any more.
 pub(crate) async fn have_left(old: &Server, clients: [&Client; 2]) {
-    eventually("both clients to have left", GENEROUS, async || {
+    wait_for("both clients to have left", async || {
         let before = old.script_calls();
         for client in clients {
             take_and_free(&client.lock("elsewhere"), 1).await;
@@ -108,7 +108,7 @@ pub(super) fn has_shards(binary: &ServerBinary) -> bool {
 /// Waits until the server in charge knows that somebody waits for `name`.
 pub(super) async fn registered<'a>(owner: impl Fn() -> &'a Server, name: &str) {
     let queue = format!("{}:q", key(name));
-    eventually("a waiter to register", GENEROUS, async || {
+    wait_for("a waiter to register", async || {
         owner().command(&["ZCARD", &queue]).unwrap().int() > 0
     })
     .await;

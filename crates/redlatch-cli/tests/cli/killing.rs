@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     support::{GENEROUS, World, finished, has, pid_of, read_lines, sh, signal},
-    wire::Wire,
     world::{is_alive, suspend, until},
 };
 
@@ -34,12 +33,12 @@ async fn a_silent_server_kills_the_command_before_anybody_else_has_the_name() {
 
 async fn is_killed_by_silence(verb: &str, of_next: &str, code: i32) {
     let world = World::new().await;
-    let wire = Wire::to(&world).await;
+    let way = world.way();
     let first = format!("{verb} --lease 6s --kill-after 1s");
-    let child = world.command_at(&wire.url, &sh(&first, STUBBORN)).spawn();
+    let child = world.command_at(&way.url(), &sh(&first, STUBBORN)).spawn();
     let child = child.unwrap();
     world.lines("beats", 3).await;
-    wire.cut();
+    way.black_hole();
     let next = format!("{verb} {of_next} -- date +%s%N");
     let taken = loop {
         let ran = world.redlatch(&next).await;
@@ -98,11 +97,11 @@ fn assert_last_beat_before(world: &World, next: &str) {
 async fn a_silent_server_gives_command_and_job_time_to_end() {
     let is_told = async |line: &str| {
         let world = World::new().await;
-        let wire = Wire::to(&world).await;
-        let child = world.command_at(&wire.url, &sh(line, POLITE)).spawn();
+        let way = world.way();
+        let child = world.command_at(&way.url(), &sh(line, POLITE)).spawn();
         let child = child.unwrap();
         world.lines("started", 1).await;
-        wire.cut();
+        way.black_hole();
         finished(child).await.ends(76);
         assert_eq!(read_lines(&world.file("told")), ["told"]);
         has(&world.report(), json!({"outcome": "lost", "exit": 0}));

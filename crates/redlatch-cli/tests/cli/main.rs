@@ -26,7 +26,6 @@ mod terminal;
 mod top;
 #[path = "../shared/verbs.rs"]
 mod verbs;
-mod wire;
 mod world;
 
 use support::World;

@@ -4,10 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::{
-    support::{World, finished, has, output, pid_of, sh, signal},
-    wire::Wire,
-};
+use crate::support::{World, finished, has, output, pid_of, sh, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
@@ -168,14 +165,14 @@ async fn a_taken_name_is_told_unless_it_is_quiet() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bounded_wait_bounds_the_connection_as_well() {
     let world = World::new().await;
-    let wire = Wire::to(&world).await;
-    wire.cut();
+    let way = world.way();
+    way.black_hole();
     for line in [
         "run -w 1s a -- true",
         "wait -w 1s a",
         "hold a --for 1h -w 1s",
     ] {
-        let ended = world.ends_at(&wire.url, 69, line).await;
+        let ended = world.ends_at(&way.url(), 69, line).await;
         ended.says("no server answers within 1.0s");
     }
 }

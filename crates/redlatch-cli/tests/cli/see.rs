@@ -6,10 +6,7 @@ use redlatch::Client;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::{
-    support::{World, event, finished, has},
-    wire::Wire,
-};
+use crate::support::{World, event, finished, has};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_and_applications_cannot_steer_the_terminal() {
@@ -54,14 +51,14 @@ async fn what_watches_ends_when_its_reader_goes_away() {
 async fn watching_goes_on_when_the_server_was_away() {
     let world = World::new().await;
     let client = world.client().await;
-    let wire = Wire::to(&world).await;
+    let way = world.way();
     let _first = client.lock("a").lock().await.unwrap();
     let args = ["ls", "--watch", "--json", "--every", "100ms"];
-    let mut child = world.command_at(&wire.url, &args).spawn().unwrap();
+    let mut child = world.command_at(&way.url(), &args).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
     assert_eq!(event(&mut lines).await["event"], "held");
-    wire.cut();
+    way.black_hole();
     let silent = event(&mut lines).await;
     has(&silent, json!({"v": 1, "event": "unanswered"}));
     let (began, at) = (silent["began_ms"].as_u64(), silent["at_ms"].as_u64());
@@ -70,7 +67,7 @@ async fn watching_goes_on_when_the_server_was_away() {
     let is_whole = told.contains("no answer") && told.contains("looking again in");
     assert!(is_whole, "{told}");
     let _second = client.lock("b").lock().await.unwrap();
-    wire.mend();
+    way.pass();
     let mut seen = event(&mut lines).await;
     while seen["event"] == "unanswered" {
         seen = event(&mut lines).await;

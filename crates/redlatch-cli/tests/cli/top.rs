@@ -7,7 +7,7 @@ use redlatch::LossCause;
 use crate::{
     support::{REDLATCH, World, signal},
     terminal::Terminal,
-    wire::Wire,
+    world::until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,12 +91,13 @@ async fn holds_come_first_and_are_shown_with_their_holder_at_any_width() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_act_while_a_look_is_not_answered() {
     let world = World::new().await;
-    let wire = Wire::to(&world).await;
-    let top = ["top", "--every", "100ms", "--url", &wire.url];
+    let way = world.way();
+    let url = way.url();
+    let top = ["top", "--every", "100ms", "--url", &url];
     let mut top = Terminal::start(&world, REDLATCH, &top, (24, 140));
     top.until_seen("q quit").await;
-    wire.cut();
-    wire.asked().await;
+    way.black_hole();
+    until("a look", || way.vanished() > 0).await;
     top.press("/alp").await;
     top.until_seen("/alp").await;
     top.press("\r").await;

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use redlatch::{ObjectHolder, once::JobRecord};
+use redlatch_tests::proxy::Proxy;
 use serde_json::Value;
 use tokio::{
     process::Command,
@@ -29,6 +30,11 @@ impl World {
         let ended = output(&mut self.command_at(url, args)).await;
         assert_eq!(ended.code, code, "{url} {:?}: {ended:?}", args.args());
         ended
+    }
+
+    /// Starts a way to the server that can turn silent.
+    pub(crate) fn way(&self) -> Proxy {
+        Proxy::start(self.url().trim_start_matches("redis://").parse().unwrap())
     }
 
     /// Lets the command end that waits for the file `stop`.

@@ -8,11 +8,8 @@ use std::{
 
 use redlatch_tests::{
     fixture::key,
+    proxy::{Pick, Proxy},
     server::{Cluster, ClusterOptions, Replicated, Server, ServerBinary, ServerOptions},
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy},
-    net::{TcpListener, TcpStream},
 };
 
 /// Runs the command to its end. Returns its exit code and its two outputs.
@@ -168,40 +165,16 @@ fn a_node_of_a_cluster_is_told_with_the_address_to_write() {
 /// No old server is at hand, so a way to a new one changes its version.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_server_is_told() {
-    for binary in ServerBinary::all() {
-        let server = Server::start(&binary, ServerOptions::new());
-        let target = server.address();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let way = tokio::spawn(async move {
-            while let Ok((near, _)) = listener.accept().await {
-                let far = TcpStream::connect(target).await.unwrap();
-                tokio::spawn(age(near, far));
-            }
-        });
+    for (server, _) in every(ServerOptions::new) {
+        let info = server.command(&["INFO"]).unwrap().text();
+        let (before, version) = info.split_once("redis_version:").unwrap();
+        let old = format!("{before}redis_version:5{}", &version[1..]);
+        let way = Proxy::start(server.address());
+        way.always_answer(Pick::command("INFO"), &format!("${}\r\n{old}", old.len()));
         let told = tokio::task::spawn_blocking(move || {
-            assert_told(&url, 69, "FAULT    version", "use Redis 6.2 or later");
+            assert_told(&way.url(), 69, "FAULT    version", "use Redis 6.2 or later");
         });
         told.await.unwrap();
-        way.abort();
-    }
-}
-
-/// Passes everything on, and makes a 5 of the first digit of the version.
-async fn age(near: TcpStream, far: TcpStream) {
-    const FIELD: &[u8] = b"redis_version:";
-    let (mut near_reader, mut near_writer) = near.into_split();
-    let (mut far_reader, mut far_writer) = far.into_split();
-    tokio::spawn(async move { copy(&mut near_reader, &mut far_writer).await });
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(n @ 1..) = far_reader.read(&mut bytes).await {
-        let mut parts = bytes[..n].windows(FIELD.len());
-        if let Some(at) = parts.position(|part| part == FIELD) {
-            bytes[at + FIELD.len()] = b'5';
-        }
-        if near_writer.write_all(&bytes[..n]).await.is_err() {
-            return;
-        }
     }
 }
 

@@ -69,7 +69,7 @@ async fn others_lead_while_a_resigned_candidate_pauses(backend: &Backend) {
         lead.await
     });
     let failed = async || !backend.keys().is_empty();
-    eventually("the work to fail", GENEROUS, failed).await;
+    wait_for("the work to fail", failed).await;
     let lead = other.election("x");
     lead.lead(async |term| term.check().unwrap()).await.unwrap();
     client.close(SECOND).await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use redlatch::{ErrorKind, OnError, Term};
+use redlatch::{Election, ErrorKind, OnError, Term};
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Candidate, LEASE, Working, vacant};
@@ -26,7 +26,9 @@ behaviours! {
         panic_of_the_work_gives_the_name_back,
         dropped_call_gives_the_name_back,
         owner_of_a_scope_does_not_lead_twice,
-        work_may_borrow_and_change_local_data;
+        work_may_borrow_and_change_local_data,
+        name_of_another_kind_is_refused,
+        candidates_of_different_orders_are_refused;
 }
 
 async fn one_candidate_leads_at_a_time(backend: &Backend) {
@@ -125,7 +127,7 @@ async fn fair_candidates_lead_in_order(backend: &Backend) {
     for waiters in 1..=3 {
         let client = backend.client().await;
         others.push(Candidate::start(client.election("x").fair()));
-        eventually("a candidate to wait", GENEROUS, async || {
+        wait_for("a candidate to wait", async || {
             backend.members("redlatch:{x}:q") == waiters
         })
         .await;
@@ -241,4 +243,36 @@ async fn work_may_borrow_and_change_local_data(backend: &Backend) {
         lead.await
     });
     spawned.await.unwrap().unwrap();
+}
+
+async fn refused(election: Election) -> ErrorKind {
+    let lead = election.lead(async |_: &Term| panic!("it must not lead"));
+    lead.await.unwrap_err().kind()
+}
+
+async fn name_of_another_kind_is_refused(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    assert_eq!(refused(client.election("x")).await, ErrorKind::WrongKind);
+    assert_fails(client.election("x").leader().await, ErrorKind::WrongKind);
+    let mut observer = client.election("x").observe();
+    assert_fails(observer.next().await.unwrap(), ErrorKind::WrongKind);
+    assert!(observer.next().await.is_none(), "it has ended");
+    guard.release().await.unwrap();
+    let lead = client.election("y");
+    let lead = lead.lead(async |_: &Term| {
+        assert_fails(client.lock("y").try_lock().await, ErrorKind::WrongKind);
+    });
+    lead.await.unwrap();
+}
+
+async fn candidates_of_different_orders_are_refused(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x");
+    let lead = election.lead(async |_: &Term| {
+        let fair = client.election("x").fair();
+        assert_eq!(refused(fair).await, ErrorKind::WrongKind);
+    });
+    lead.await.unwrap();
+    assert!(client.election("x").leader().await.unwrap().is_none());
 }

@@ -4,7 +4,6 @@ pub mod failing;
 pub mod leading;
 pub mod observing;
 pub mod tasks;
-pub mod wrong_input;
 
 use std::sync::{
     Arc,
@@ -96,7 +95,7 @@ impl Drop for Working {
 
 /// Waits until nobody leads.
 pub async fn vacant(election: &Election) {
-    eventually("nobody to lead", GENEROUS, async || {
+    wait_for("nobody to lead", async || {
         election.leader().await.unwrap().is_none()
     })
     .await;

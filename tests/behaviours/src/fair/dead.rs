@@ -255,7 +255,7 @@ async fn waiter_that_is_not_subscribed_yet_misses_no_notification(backend: &Back
         guard.release().await.unwrap();
         finished(tasks).await;
         assert_within(backend, start, 2_500 * MS);
-        eventually("nothing to be left", GENEROUS, async || {
+        wait_for("nothing to be left", async || {
             client.tables() == redlatch::Tables::default()
         })
         .await;

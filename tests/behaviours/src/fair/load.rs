@@ -78,7 +78,7 @@ async fn queue_of_ten_thousand_is_served_and_left(backend: &Backend) {
         })
         .collect();
     let lock = clients[0].fair_lock("x");
-    eventually("the crowd", GENEROUS, async || {
+    wait_for("the crowd", async || {
         lock.info().await.unwrap().unwrap().waiters == many as u64 + 1
     })
     .await;
@@ -93,7 +93,7 @@ async fn queue_of_ten_thousand_is_served_and_left(backend: &Backend) {
     guard.release().await.unwrap();
     let held = first.await.unwrap();
     // On a busy machine some have asked twice, and the second time is under way.
-    eventually("everybody to be answered", GENEROUS, async || {
+    wait_for("everybody to be answered", async || {
         let before = backend.script_calls();
         backend.pass(300 * MS).await;
         backend.script_calls() - before <= 3
@@ -101,7 +101,7 @@ async fn queue_of_ten_thousand_is_served_and_left(backend: &Backend) {
     .await;
     let before = backend.script_calls();
     held.release().await.unwrap();
-    eventually("some to be served", GENEROUS, async || {
+    wait_for("some to be served", async || {
         served.load(Ordering::SeqCst) > SERVED
     })
     .await;

@@ -4,4 +4,3 @@ pub mod dead;
 pub mod load;
 pub mod order;
 pub mod support;
-pub mod surface;

@@ -1,7 +1,7 @@
-//! Order of arrival.
+//! Order of arrival, and who is listed.
 
 use futures_util::future::join_all;
-use redlatch::{Backoff, WaitStrategy};
+use redlatch::{Backoff, Released, WaitStrategy};
 
 use super::support::{Grants, clients, queued, queued_as, ticket};
 use crate::prelude::*;
@@ -11,7 +11,10 @@ behaviours! {
         grants_come_in_order_of_arrival;
     Cluster:
         polling_waiters_are_served_in_order,
-        idle_queue_costs_one_request_per_client_and_two_seconds;
+        idle_queue_costs_one_request_per_client_and_two_seconds,
+        forced_release_notifies_the_next_waiter,
+        waiters_are_listed_in_order_with_their_clients,
+        scans_find_holders_and_fair_locks;
     Single:
         try_lock_does_not_overtake_waiters,
         newcomer_queues_behind_waiters_although_the_lock_is_free,
@@ -140,4 +143,55 @@ async fn idle_queue_costs_one_request_per_client_and_two_seconds(backend: &Backe
     for task in tasks {
         task.await.unwrap().release().await.unwrap();
     }
+}
+
+async fn forced_release_notifies_the_next_waiter(backend: &Backend) {
+    let clients = clients(backend, 2).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let waiter = queued(&clients[1].fair_lock("x")).await;
+    assert!(clients[1].fair_lock("x").force_release().await.unwrap());
+    let next = waiter.await.unwrap();
+    assert!(next.token() > guard.token());
+    assert!(matches!(
+        guard.release().await.unwrap(),
+        Released::Revoked | Released::TakenOver
+    ));
+}
+
+async fn waiters_are_listed_in_order_with_their_clients(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let lock = clients[0].fair_lock("x");
+    assert!(lock.waiters().next().await.is_none());
+    let mut tasks = Vec::new();
+    for who in 0..300 {
+        tasks.push(queued(&clients[who % 3].fair_lock("x")).await);
+    }
+    let mut waiters = lock.waiters();
+    for who in 0..300 {
+        let waiter = waiters.next().await.unwrap().unwrap();
+        let client = clients[who % 3].id().as_str();
+        assert!(waiter.owner.starts_with(client), "{waiter:?}");
+        assert_eq!(waiter.position, who as u64);
+        assert!(waiter.alive_for > Duration::ZERO);
+        assert!(waiter.waiting < GENEROUS * 4);
+        assert!(waiter.metadata.is_some());
+    }
+    assert!(waiters.next().await.is_none());
+    assert_eq!(lock.info().await.unwrap().unwrap().waiters, 300);
+    for task in &tasks {
+        task.abort();
+    }
+    guard.release().await.unwrap();
+}
+
+async fn scans_find_holders_and_fair_locks(backend: &Backend) {
+    let client = backend.client().await;
+    let _plain = client.lock("a").lock().await.unwrap();
+    let guard = client.fair_lock("b").lock().await.unwrap();
+    let holders = client.fair_lock("b").holders().await.unwrap();
+    assert_eq!(holders[0].info.token, guard.token());
+    let mut found = client.fair_locks("*");
+    assert_eq!(found.next().await.unwrap().unwrap().info.name, "b");
+    assert!(found.next().await.is_none());
 }

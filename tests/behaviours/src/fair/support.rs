@@ -24,7 +24,7 @@ impl Grants {
 /// Waits until the server has the ticket of a waiter.
 pub async fn ticket(lock: &FairLock, owner: &Owner) {
     let queued = async || lock.position(owner).await.unwrap().is_some();
-    eventually("a waiter to queue", GENEROUS, queued).await;
+    wait_for("a waiter to queue", queued).await;
 }
 
 /// Starts to wait and returns once the server has the ticket.
@@ -73,7 +73,7 @@ async fn listens(client: &Client) {
     let lock = client.lock("{x}listens");
     let guard = lock.lock().await.unwrap();
     let waiter = waiting(lock.clone());
-    eventually("the waiter to listen", GENEROUS, async || {
+    wait_for("the waiter to listen", async || {
         let info = lock.info().await.unwrap();
         info.is_some_and(|info| info.waiters == 1)
     })

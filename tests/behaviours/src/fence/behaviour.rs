@@ -21,7 +21,8 @@ behaviours! {
         mark_expires_if_it_shall,
         fences_of_other_keys_are_apart,
         terms_of_leaders_fence_each_other,
-        binary_data_are_kept_as_they_are;
+        binary_data_are_kept_as_they_are,
+        foreign_mark_is_a_typed_error;
 }
 
 const WRITTEN: Fenced = Fenced::Written(());
@@ -227,4 +228,18 @@ async fn binary_data_are_kept_as_they_are(backend: &Backend) {
     assert_eq!(data.written().flatten(), Some(Value::Bulk(bytes)));
     assert_eq!(fence.set(token(1), "").await.unwrap(), WRITTEN);
     assert_eq!(backend.string("data").as_deref(), Some(""));
+}
+
+async fn foreign_mark_is_a_typed_error(backend: &Backend) {
+    let client = backend.client().await;
+    let fence = client.fence("data");
+    backend.command(&["HSET", "redlatch:{data}:f", "k", "other:1"]);
+    for error in [
+        fence.set(token(1), "a").await.unwrap_err(),
+        fence.mark().await.unwrap_err(),
+        fence.reset().await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::WrongKind, "{error}");
+    }
+    assert_eq!(backend.string("data"), None);
 }

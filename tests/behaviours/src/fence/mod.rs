@@ -1,7 +1,6 @@
 //! The fence of data in Redis.
 
 pub mod behaviour;
-pub mod wrong_input;
 
 use redlatch::{Token, fence::Fenced};
 

@@ -2,7 +2,6 @@
 
 pub mod behaviour;
 pub mod waiting;
-pub mod wrong_input;
 
 use redlatch::{Client, CountDownLatch, Error};
 use tokio::task::JoinHandle;
@@ -24,7 +23,7 @@ pub async fn passed(waiters: impl IntoIterator<Item = JoinHandle<Result<(), Erro
 /// Waits until so many waiters of `client` listen.
 pub async fn listening(client: &Client, waiters: usize) {
     let listen = async || client.tables().listeners == waiters;
-    eventually("waiters to listen", GENEROUS, listen).await;
+    wait_for("waiters to listen", listen).await;
     // The last look of the last of them.
     tokio::time::sleep(50 * MS).await;
 }

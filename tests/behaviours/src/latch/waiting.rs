@@ -1,6 +1,7 @@
-//! Waiting for a latch: what it costs, and what lets it end.
+//! Waiting for a latch: what it costs, and what ends or refuses it.
 
 use futures_util::future::join_all;
+use redlatch::{CountDownLatch, ErrorKind};
 
 use super::{listening, passed, set, waiting};
 use crate::prelude::*;
@@ -14,7 +15,9 @@ behaviours! {
     Single:
         idle_waiter_sends_nothing_between_rechecks,
         rechecks_do_not_grow_with_the_waiters_of_a_client,
-        deadline_of_one_waiter_does_not_end_another;
+        deadline_of_one_waiter_does_not_end_another,
+        too_many_waiters_are_refused,
+        close_ends_waits_and_refuses_calls;
 }
 
 /// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
@@ -136,7 +139,7 @@ async fn subscription_ends_with_the_last_waiter(backend: &Backend) {
     assert_eq!(backend.subscribers(channel), 1);
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
-    eventually("the subscription to end", GENEROUS, async || {
+    wait_for("the subscription to end", async || {
         backend.subscribers(channel) == 0
     })
     .await;
@@ -153,14 +156,9 @@ async fn many_latches_are_waited_for_at_once(backend: &Backend) {
     let sets = names
         .iter()
         .map(|name| a.count_down_latch(name).try_set_count(1).into_future());
-    join_all(sets)
-        .await
-        .into_iter()
-        .for_each(|set| assert!(set.unwrap()));
-    let waiters: Vec<_> = names
-        .iter()
-        .map(|name| waiting(b.count_down_latch(name)))
-        .collect();
+    assert!(join_all(sets).await.into_iter().all(Result::unwrap));
+    let wait = |name| waiting(b.count_down_latch(name));
+    let waiters: Vec<_> = names.iter().map(wait).collect();
     listening(&b, many).await;
     assert!(b.tables().queues == many);
     for name in &names {
@@ -168,4 +166,50 @@ async fn many_latches_are_waited_for_at_once(backend: &Backend) {
     }
     passed(waiters).await;
     assert_tables_empty(&b).await;
+}
+
+async fn too_many_waiters_are_refused(backend: &Backend) {
+    let client = backend.builder().max_waiters(2).connect().await.unwrap();
+    let latch = client.count_down_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters = [(); 2].map(|()| waiting(latch.clone()));
+    listening(&client, 2).await;
+    assert_fails(latch.wait().await, ErrorKind::TooManyWaiters);
+    assert_eq!(
+        latch.count_down(1).await.unwrap(),
+        0,
+        "counting is no waiting"
+    );
+    passed(waiters).await;
+    assert_tables_empty(&client).await;
+}
+
+async fn close_ends_waits_and_refuses_calls(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let latch = client.count_down_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters = [(); 3].map(|()| waiting(latch.clone()));
+    listening(&client, 3).await;
+    client.close(Duration::from_secs(1)).await;
+    for waiter in waiters {
+        assert_fails(waiter.await.unwrap(), ErrorKind::Closed);
+    }
+    assert_eq!(errors(&latch).await, [ErrorKind::Closed; 8]);
+    assert_tables_empty(&client).await;
+    assert_eq!(other.count_down_latch("x").count().await.unwrap(), 1);
+}
+
+/// What each call fails with.
+async fn errors(latch: &CountDownLatch) -> [ErrorKind; 8] {
+    let second = Duration::from_secs(1);
+    [
+        latch.try_set_count(1).await.unwrap_err().kind(),
+        latch.count_down(1).await.unwrap_err().kind(),
+        latch.count().await.unwrap_err().kind(),
+        latch.info().await.unwrap_err().kind(),
+        latch.wait().await.unwrap_err().kind(),
+        latch.wait_for(second).await.unwrap_err().kind(),
+        latch.count_down_and_wait(1).await.unwrap_err().kind(),
+        latch.delete().await.unwrap_err().kind(),
+    ]
 }

@@ -1,6 +1,9 @@
-//! What a rate limiter does when nothing fails and no call waits.
+//! What a rate limiter does when no call waits, and wrong input.
 
-use redlatch::limit::Admission;
+use redlatch::{
+    ErrorKind,
+    limit::{Admission, RateLimiter},
+};
 
 use super::{drain, limiter};
 use crate::prelude::*;
@@ -21,7 +24,9 @@ behaviours! {
         nothing_is_given_back_before_a_later_pass_counts,
         reserved_passes_count_one_after_another,
         concurrent_calls_for_one_name_share_requests,
-        limiter_costs_one_command_a_call_and_no_memory_afterwards;
+        limiter_costs_one_command_a_call_and_no_memory_afterwards,
+        wrong_input_is_a_typed_error_and_sends_nothing,
+        too_many_waiters_are_refused;
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -58,10 +63,8 @@ async fn keys_are_answered_one_by_one(backend: &Backend) {
     assert!(family.key(7).try_acquire(1).await.unwrap().pass().is_some());
     let ids = (0..40).chain([3]);
     let answers = family.try_acquire_each(ids.clone(), 1).await.unwrap();
-    let passed: Vec<_> = answers
-        .into_iter()
-        .map(|answer| answer.pass().is_some())
-        .collect();
+    let answers = answers.into_iter();
+    let passed: Vec<_> = answers.map(|answer| answer.pass().is_some()).collect();
     let mut expected = vec![true; 41];
     (expected[7], expected[40]) = (false, false);
     assert_eq!(passed, expected);
@@ -213,4 +216,64 @@ async fn limiter_costs_one_command_a_call_and_no_memory_afterwards(backend: &Bac
     for key in backend.keys() {
         assert!(backend.ttl(&key).is_some_and(|ttl| ttl <= 30 * SECOND));
     }
+}
+
+async fn wrong_input_is_a_typed_error_and_sends_nothing(backend: &Backend) {
+    let client = backend.client().await;
+    let before = backend.script_calls();
+    let some = client.rate_limiter("x").rate(5, SECOND);
+    for (limiter, cost, kind) in [
+        (client.rate_limiter("x"), 1, ErrorKind::InvalidOption),
+        (
+            client.rate_limiter("").rate(5, SECOND),
+            1,
+            ErrorKind::InvalidName,
+        ),
+        (some.key("y".repeat(600)), 1, ErrorKind::InvalidName),
+        (some.clone().rate(0, SECOND), 1, ErrorKind::InvalidOption),
+        (
+            some.clone().rate(5, Duration::ZERO),
+            1,
+            ErrorKind::InvalidOption,
+        ),
+        (some.clone().burst(0), 1, ErrorKind::InvalidOption),
+        (some.clone().burst(u64::MAX), 1, ErrorKind::InvalidOption),
+        (some.clone(), 0, ErrorKind::InvalidOption),
+        (some.clone(), 6, ErrorKind::OutOfRange),
+    ] {
+        assert_eq!(errors(&limiter, cost).await, [kind; 5], "{limiter:?}");
+    }
+    assert_eq!(backend.script_calls(), before);
+    assert_tables_empty(&client).await;
+}
+
+/// What each call fails with.
+async fn errors(limiter: &RateLimiter, cost: u64) -> [ErrorKind; 5] {
+    [
+        limiter.try_acquire(cost).await.unwrap_err().kind(),
+        limiter
+            .try_acquire_each(["y"], cost)
+            .await
+            .unwrap_err()
+            .kind(),
+        limiter.acquire(cost).await.unwrap_err().kind(),
+        limiter.acquire_for(cost, SECOND).await.unwrap_err().kind(),
+        limiter.reserve(cost).await.unwrap_err().kind(),
+    ]
+}
+
+async fn too_many_waiters_are_refused(backend: &Backend) {
+    let client = backend.builder().max_waiters(1).connect().await.unwrap();
+    let hour = Duration::from_secs(3600);
+    let limiter = client.rate_limiter("x").rate(1, hour);
+    limiter.acquire(1).await.unwrap();
+    let waiter = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(1).await.map(drop) }
+    });
+    wait_for("a waiter", async || client.tables().waiters == 1).await;
+    assert_fails(limiter.acquire(1).await, ErrorKind::TooManyWaiters);
+    waiter.abort();
+    assert!(waiter.await.unwrap_err().is_cancelled());
+    assert_tables_empty(&client).await;
 }

@@ -2,7 +2,6 @@
 
 pub mod behaviour;
 pub mod waiting;
-pub mod wrong_input;
 
 use redlatch::limit::{Admission, RateLimiter, Refused};
 

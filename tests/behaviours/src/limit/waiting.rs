@@ -106,7 +106,7 @@ async fn waiter_behind_others_asks_once_at_its_end(backend: &Backend) {
     drain(&limiter, 1).await;
     let first = waiting(&limiter, 1);
     let one_waits = async || limiter.peek().await.unwrap().reset_after() > HOUR;
-    eventually("the first waiter to ask", GENEROUS, one_waits).await;
+    wait_for("the first waiter to ask", one_waits).await;
     let start = Instant::now();
     let Admission::Refused(refused) = limiter.acquire_for(1, 200 * MS).await.unwrap() else {
         panic!("another waits");
@@ -122,13 +122,13 @@ async fn dropped_waiters_take_nothing(backend: &Backend) {
     drain(&limiter, 1).await;
     let waiters: Vec<_> = (0..5).map(|_| waiting(&limiter, 1)).collect();
     let one_waits = async || limiter.peek().await.unwrap().reset_after() > HOUR;
-    eventually("the first waiter to ask", GENEROUS, one_waits).await;
+    wait_for("the first waiter to ask", one_waits).await;
     for waiter in waiters.into_iter().rev() {
         waiter.abort();
         assert!(waiter.await.unwrap_err().is_cancelled());
     }
     let given_back = async || limiter.peek().await.unwrap().reset_after() <= HOUR;
-    eventually("the pass to be given back", GENEROUS, given_back).await;
+    wait_for("the pass to be given back", given_back).await;
 }
 
 async fn smaller_cost_does_not_overtake_a_waiter(backend: &Backend) {
@@ -136,7 +136,7 @@ async fn smaller_cost_does_not_overtake_a_waiter(backend: &Backend) {
     assert!(limiter.try_acquire(5).await.unwrap().pass().is_some());
     let big = waiting(&limiter, 10);
     let it_waits = async || limiter.peek().await.unwrap().reset_after() > SECOND;
-    eventually("the waiter to ask", GENEROUS, it_waits).await;
+    wait_for("the waiter to ask", it_waits).await;
     assert!(limiter.try_acquire(1).await.unwrap().pass().is_none());
     big.await.unwrap();
 }
@@ -151,7 +151,7 @@ async fn close_ends_waits(backend: &Backend) {
             tokio::spawn(async move { limiter.acquire(1).await.map(drop) })
         })
         .collect();
-    eventually("waiters", GENEROUS, async || client.tables().waiters == 3).await;
+    wait_for("waiters", async || client.tables().waiters == 3).await;
     client.close(SECOND).await;
     for ended in finished(waiters).await {
         assert_fails(ended, redlatch::ErrorKind::Closed);

@@ -1,4 +1,4 @@
-//! What a lock does when nothing goes wrong.
+//! What a lock does when nothing goes wrong, and what it refuses.
 
 use futures_util::future::join_all;
 use redlatch::{ErrorKind, HoldState, LossCause, Released};
@@ -31,7 +31,10 @@ behaviours! {
         info_shows_holder_count_and_remaining_time,
         holders_show_their_metadata,
         closing_waits_for_a_release_in_progress,
-        closing_leaves_a_dropped_release_to_the_releaser;
+        closing_leaves_a_dropped_release_to_the_releaser,
+        foreign_type_under_the_key_is_a_typed_error,
+        owner_of_another_client_is_refused,
+        too_many_waiters_are_refused;
 }
 
 async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
@@ -314,16 +317,12 @@ async fn a_forced_release_tells_a_holder_by_message(backend: &Backend) {
     let name = unique_name("told");
     let lease = Duration::from_secs(3600);
     for after_lease in [false, true] {
-        let guard = holder
-            .lock(&name)
-            .lock()
-            .renewed_lease(lease)
-            .await
-            .unwrap();
+        let locking = holder.lock(&name).lock().renewed_lease(lease);
+        let guard = locking.await.unwrap();
         let owner = guard.owner().to_string();
         let client = owner.split(':').next().unwrap();
         let channel = format!("redlatch:w:{client}");
-        eventually("the holder to listen", GENEROUS, async || {
+        wait_for("the holder to listen", async || {
             backend.subscribers(&channel) == 1
         })
         .await;
@@ -442,4 +441,42 @@ async fn prefixes_separate_locks(backend: &Backend) {
     let b = backend.builder().prefix("other").connect().await.unwrap();
     let _guard = a.lock("x").lock().await.unwrap();
     assert!(b.lock("x").try_lock().await.unwrap().is_some());
+}
+
+async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
+    let client = backend.client().await;
+    backend.command(&["SET", "redlatch:{x}", "mine"]);
+    let lock = client.lock("x");
+    assert_fails(lock.lock().await, ErrorKind::WrongKind);
+    assert_fails(lock.try_lock().await, ErrorKind::WrongKind);
+    assert_fails(lock.info().await, ErrorKind::WrongKind);
+    assert_fails(lock.force_release().await, ErrorKind::WrongKind);
+    assert_tables_empty(&client).await;
+    assert_eq!(backend.keys(), ["redlatch:{x}"]);
+}
+
+async fn owner_of_another_client_is_refused(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let owner = b.owner();
+    let lock = a.lock("x");
+    assert_fails(lock.lock().owner(&owner).await, ErrorKind::ForeignOwner);
+    // Nothing was sent that left a trace.
+    assert_tables_empty(&a).await;
+    assert_eq!(backend.keys(), [""; 0]);
+    // A scope of another client says nothing about this one.
+    let guard = owner.scope(async { lock.lock().await.unwrap() }).await;
+    assert_eq!(guard.owner().client(), a.id());
+}
+
+async fn too_many_waiters_are_refused(backend: &Backend) {
+    let client = backend.builder().max_waiters(1).connect().await.unwrap();
+    let lock = client.lock("x");
+    let _guard = lock.lock().await.unwrap();
+    let waiter = tokio::spawn(lock.try_lock_for(60 * SECOND).into_future());
+    let waits = async || client.tables().waiters == 1;
+    wait_for("the waiter", waits).await;
+    let error = lock.try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyWaiters);
+    assert!(error.is_transient());
+    waiter.abort();
 }

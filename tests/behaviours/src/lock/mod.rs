@@ -3,7 +3,6 @@
 pub mod behaviour;
 pub mod loss;
 pub mod waiting;
-pub mod wrong_input;
 
 use redlatch::{Lock, LockGuard};
 use tokio::task::JoinHandle;

@@ -314,7 +314,7 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     let (warm, theirs) = (clients[0].lock("warm"), others[0].lock("warm"));
     let first = theirs.lock().await.unwrap();
     let waiting = tokio::spawn(warm.lock().into_future());
-    eventually("a waiter to register", GENEROUS, async || {
+    wait_for("a waiter to register", async || {
         theirs.info().await.unwrap().unwrap().waiters == 1
     })
     .await;

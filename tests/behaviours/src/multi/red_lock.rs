@@ -97,11 +97,8 @@ async fn a_minority_held_by_another_does_not_matter(fleet: &Fleet) {
     }
     let guard = red(&clients).try_lock().await.unwrap().unwrap();
     assert_eq!(guard.nodes_held(), 3);
-    let outcomes: Vec<_> = guard
-        .outcomes()
-        .iter()
-        .map(|(_, outcome)| outcome)
-        .collect();
+    let outcomes = guard.outcomes().iter();
+    let outcomes: Vec<_> = outcomes.map(|(_, outcome)| outcome).collect();
     assert!(matches!(
         outcomes[..],
         [

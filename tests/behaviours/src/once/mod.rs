@@ -2,7 +2,6 @@
 
 pub mod behaviour;
 pub mod serve;
-pub mod wrong_input;
 
 use std::{
     convert::Infallible,

@@ -52,7 +52,7 @@ async fn stop(tasks: Vec<JoinHandle<redlatch::Error>>, clients: &[Client]) {
 }
 
 async fn until(log: &Log, successes: usize) -> Vec<(SystemTime, u32, bool)> {
-    eventually("the slots to run", GENEROUS, async || {
+    wait_for("the slots to run", async || {
         log.lock().unwrap().iter().filter(|run| run.2).count() >= successes
     })
     .await;

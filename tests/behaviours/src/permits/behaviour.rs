@@ -4,6 +4,7 @@ use redlatch::{
     Error, ErrorKind, LossCause, PermitId,
     permits::PermitRelease::{Expired, Released, Unknown},
 };
+use redlatch_tests::wait::by_night;
 
 use crate::prelude::*;
 
@@ -17,7 +18,8 @@ behaviours! {
         totals_follow_changes_of_the_number,
         unknown_ids_change_nothing,
         shortest_and_longest_leases_work,
-        ttl_of_a_semaphore_bounds_its_permits;
+        ttl_of_a_semaphore_bounds_its_permits,
+        a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps;
 }
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
@@ -171,12 +173,8 @@ async fn shortest_and_longest_leases_work(backend: &Backend) {
 }
 
 async fn holders_are_listed_by_id(backend: &Backend) {
-    let client = backend
-        .builder()
-        .application("shop")
-        .connect()
-        .await
-        .unwrap();
+    let builder = backend.builder().application("shop");
+    let client = builder.connect().await.unwrap();
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(400);
     let mut ids = permits.acquire_many(300).lease(60 * SECOND).await.unwrap();
     let holders = permits.holders().await.unwrap();
@@ -206,4 +204,39 @@ async fn ttl_of_a_semaphore_bounds_its_permits(backend: &Backend) {
     assert_eq!(permits.remaining(&id).await.unwrap(), None);
     assert_eq!(kind(permits.acquire().await), ErrorKind::NotSet);
     assert!(backend.keys().is_empty() || !backend.keys()[0].ends_with(":d"));
+}
+
+// L34
+async fn a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps(backend: &Backend) {
+    let client = backend.client().await;
+    // The lease lasts until all are out.
+    let (all, lease) = by_night((10_000, 10), (100_000, 30));
+    let lease = Duration::from_secs(lease);
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(all);
+    for _ in 0..all / 1_000 {
+        permits.acquire_many(1_000).lease(lease).await.unwrap();
+    }
+    let totals = permits.totals().await.unwrap();
+    assert_eq!((totals.available, totals.acquired), (0, all));
+    backend.pass_lease(lease).await;
+    #[cfg(unix)]
+    if let Backend::Real(server) = backend {
+        server.command(&["CONFIG", "RESETSTAT"]);
+        server.command(&["SLOWLOG", "RESET"]);
+        server.command(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        server.command(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
+    }
+    let one = permits.acquire().await.unwrap();
+    let totals = permits.totals().await.unwrap();
+    assert_eq!((totals.available, totals.acquired), (all - 1, 1));
+    permits.release(&one).await.unwrap();
+    #[cfg(unix)]
+    if let Backend::Real(server) = backend {
+        let entries = server.command(&["SLOWLOG", "GET", "-1"]).array();
+        let longest = entries
+            .into_iter()
+            .map(|entry| entry.array().remove(2).int());
+        let longest = longest.max().unwrap();
+        println!("{all} expired permits: the longest script took {longest} µs");
+    }
 }

@@ -1,4 +1,3 @@
 //! The permit-expirable semaphore.
 
 pub mod behaviour;
-pub mod many;

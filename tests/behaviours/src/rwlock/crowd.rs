@@ -71,7 +71,7 @@ async fn cost_of_a_waiting_reader_does_not_grow_with_their_number(backend: &Back
             })
             .collect();
         // Through the harness and not through scripts.
-        eventually("the crowd to wait", GENEROUS, async || {
+        wait_for("the crowd to wait", async || {
             backend.members("redlatch:{x}:r") == crowd
         })
         .await;

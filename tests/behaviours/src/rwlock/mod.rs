@@ -12,7 +12,7 @@ use crate::prelude::*;
 
 /// Waits until the server knows of so many waiters.
 pub async fn waiting(client: &Client, name: &str, writers: u64, readers: u64) {
-    eventually("waiters to be known", GENEROUS, async || {
+    wait_for("waiters to be known", async || {
         let info = client.read_write_lock(name).info().await.unwrap();
         (info.waiting_writers, info.waiting_readers) == (writers, readers)
     })

@@ -24,7 +24,7 @@ pub async fn assert_all_back(backend: &Backend, client: &Client, semaphore: &Sem
 
 /// Waits until so many wait in the server's queue.
 pub async fn queued(semaphore: &Semaphore, waiters: u64) {
-    eventually("waiters to queue", GENEROUS, async || {
+    wait_for("waiters to queue", async || {
         semaphore.totals().await.unwrap().waiters == waiters
     })
     .await;

@@ -23,8 +23,7 @@ redlatch_tests::on_servers_with!(
 async fn requests_after_the_servers_clock_was_set_are_accepted(binary: ServerBinary) {
     let server = Server::start(&binary, ServerOptions::new().own_clock());
     preload(&server);
-    let (client, others) = (connect(&server.url()).await, Vec::new());
-    let party = Party { client, others };
+    let party = Party::alone(connect(&server.url()).await);
     for kind in kinds::on_one() {
         let mut seen = Vec::new();
         for (at, ahead) in [0, 60, 0, -120, 0].into_iter().enumerate() {

@@ -17,7 +17,7 @@ use redlatch_tests::{
 
 use super::{load::Load, scene::Pair};
 
-/// A primitive, or one side of it. Each is in a file of its own in `kinds/`.
+/// A primitive, or one side of it. They are in `kinds/`.
 #[async_trait]
 pub(super) trait Kind: fmt::Debug + Sync {
     /// Takes it, so that whoever waits for it has to wait. A lease is renewed if the kind renews.
@@ -125,6 +125,14 @@ pub(super) type AnyKind = &'static dyn Kind;
 pub(super) struct Party {
     pub(super) client: Client,
     pub(super) others: Vec<Client>,
+}
+
+impl Party {
+    /// A party on one server, or on several that stand for one.
+    pub(super) const fn alone(client: Client) -> Self {
+        let others = Vec::new();
+        Self { client, others }
+    }
 }
 
 /// An object of a kind, as a party sees it.

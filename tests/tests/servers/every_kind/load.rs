@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use redlatch::Error;
 use redlatch_tests::{
     fixture::{MS, SECOND},
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::task::JoinHandle;
 
@@ -191,7 +191,7 @@ impl Load {
         for order in &self.orders {
             order.limit.store(order.rounds() + 2, Ordering::Relaxed);
         }
-        eventually("all workers to get on", GENEROUS, async || {
+        wait_for("all workers to get on", async || {
             self.orders.iter().all(|order| order.is_ahead())
         })
         .await;
@@ -230,10 +230,7 @@ impl Crew for Workers {
         }
         for object in &self.objects {
             let what = format!("{:?} to be free", object.kind);
-            eventually(&what, GENEROUS, || async {
-                object.held().await.unwrap() == 0
-            })
-            .await;
+            wait_for(&what, || async { object.held().await.unwrap() == 0 }).await;
         }
         for object in &self.objects {
             object.delete().await.unwrap();

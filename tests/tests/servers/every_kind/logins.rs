@@ -9,7 +9,7 @@ use redlatch::{Client, Credentials, Durability, Error, HoldState, LockGuard};
 use redlatch_tests::{
     fixture::SECOND,
     server::{Replicated, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    wait::wait_for,
 };
 
 use super::{
@@ -62,7 +62,7 @@ async fn outlive(binary: &ServerBinary, rights: &str) -> [Vec<String>; 2] {
             client.set_credentials(Some(&user), Some(&password));
         }
         let old = format!("app{}", n - 1);
-        eventually("the connections to log in", GENEROUS, async || {
+        wait_for("the connections to log in", async || {
             connections(&bed.server, &old).is_empty()
         })
         .await;
@@ -80,10 +80,7 @@ async fn outlive(binary: &ServerBinary, rights: &str) -> [Vec<String>; 2] {
     };
     let (present, refused) = (connections(&bed.server, "app20"), logins());
     clients[0].set_credentials(Some("app20"), Some("wrong"));
-    eventually("the logins to be refused", GENEROUS, async || {
-        logins() >= refused + 2
-    })
-    .await;
+    wait_for("the logins to be refused", async || logins() >= refused + 2).await;
     assert_eq!(connections(&bed.server, "app20"), present);
     clients[0].set_credentials(Some("app20"), Some("secret20"));
     scene.renewed().await;
@@ -144,17 +141,14 @@ async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Clie
     };
     add(0);
     let clients = set_and_provided(url, &present).await;
-    let parties = clients.clone().map(|client| Party {
-        client,
-        others: Vec::new(),
-    });
+    let parties = clients.clone().map(Party::alone);
     let leases = Leases::renewed(6 * SECOND);
     let mut scene = Scene::begin(&kinds::on_one(), parties, TAG, leases).await;
     let held = durably(&clients[0]).await.unwrap();
     let waiter = clients[1].clone();
     let waiter = tokio::spawn(async move { durably(&waiter).await.unwrap() });
     let lock = clients[0].lock(DURABLE);
-    eventually("a waiter to register", GENEROUS, async || {
+    wait_for("a waiter to register", async || {
         lock.info()
             .await
             .unwrap()
@@ -168,7 +162,7 @@ async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Clie
         present.store(n, Relaxed);
         clients[0].set_credentials(Some(&format!("app{n}")), Some(&format!("secret{n}")));
         let old = format!("app{}", n - 1);
-        eventually("the connections to log in", GENEROUS, async || {
+        wait_for("the connections to log in", async || {
             servers.iter().all(|at| connections(at, &old).is_empty())
         })
         .await;

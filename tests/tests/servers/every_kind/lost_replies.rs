@@ -10,7 +10,7 @@ use redlatch_tests::{
     hold::{Hold, ReleaseOutcome},
     proxy::{Answered, Direction, Exchange, Flow, Proxy, Then},
     server::ServerBinary,
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -40,13 +40,8 @@ impl Rig {
         let urls = [proxy.url(), backend.server().url()];
         let [one, other] = [connect(&urls[0]).await, connect(&urls[1]).await];
         let name = format!("{}-{then:?}", stem(kind));
-        let [mine, theirs] = [&one, &other].map(|client| {
-            let party = Party {
-                client: client.clone(),
-                others: Vec::new(),
-            };
-            Object::new(kind, &name, &party)
-        });
+        let [mine, theirs] =
+            [&one, &other].map(|client| Object::new(kind, &name, &Party::alone(client.clone())));
         Self {
             proxy,
             mine,
@@ -75,10 +70,7 @@ impl Rig {
         let theirs = self.theirs.clone();
         let waiter = tokio::spawn(async move { theirs.get(60 * SECOND).await.unwrap() });
         let what = format!("{:?} to be waited for", self.mine.kind);
-        eventually(&what, GENEROUS, || async {
-            self.theirs.waiters().await.unwrap() > 0
-        })
-        .await;
+        wait_for(&what, || async { self.theirs.waiters().await.unwrap() > 0 }).await;
         waiter
     }
 
@@ -156,7 +148,7 @@ async fn prolong(
         copies.push(rig.lose(backend, then).answered().await);
         // As it ends before the renewal counts, or later.
         let until = hold.left().map(|left| Instant::now() + left);
-        eventually("a later renewal to count", GENEROUS, async || {
+        wait_for("a later renewal to count", async || {
             assert!(hold.believed(), "{:?} is lost", rig.mine.kind);
             let now = Instant::now();
             hold.left().map(|left| now + left) > until.map(|until| until + 100 * MS)
@@ -185,10 +177,7 @@ async fn every_kind_counts_once_through_a_black_hole(binary: ServerBinary) {
         };
         let heard_again = async {
             if kind.extends() {
-                eventually("it to be said", GENEROUS, async || {
-                    rig.proxy.vanished() > vanished
-                })
-                .await;
+                wait_for("it to be said", async || rig.proxy.vanished() > vanished).await;
             }
             rig.proxy.pass();
         };
@@ -199,7 +188,7 @@ async fn every_kind_counts_once_through_a_black_hole(binary: ServerBinary) {
         rig.proxy.set_flow(Direction::ToClient, Flow::BlackHole);
         let vanished = rig.proxy.vanished();
         let answered = async {
-            eventually("it to be answered", GENEROUS, async || {
+            wait_for("it to be answered", async || {
                 rig.proxy.vanished() > vanished
             })
             .await;

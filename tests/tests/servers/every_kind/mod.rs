@@ -34,10 +34,7 @@ async fn connect(url: &str) -> Client {
 
 /// Two clients of several servers that stand for one.
 async fn parties(url: &str) -> [Party; 2] {
-    let party = async || Party {
-        client: connect(url).await,
-        others: Vec::new(),
-    };
+    let party = async || Party::alone(connect(url).await);
     [party().await, party().await]
 }
 

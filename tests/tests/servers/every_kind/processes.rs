@@ -10,8 +10,8 @@ use redlatch_tests::{
     child::{self, Process},
     fixture::SECOND,
     hold::{Hold, ReleaseOutcome},
-    server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually},
+    server::{ServerBinary, ServerOptions},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -19,6 +19,7 @@ use super::{
     connect,
     kind::{AnyKind, Object, Party, stem},
     kinds::KINDS,
+    standalone::Bed,
 };
 
 redlatch_tests::on_every_server!(
@@ -28,18 +29,7 @@ redlatch_tests::on_every_server!(
     a_suspended_waiter_of_every_kind_delays_the_next_once,
 );
 
-/// Three servers, of which the red-lock is on all and the others are on the first.
-struct Bed([Server; 3]);
-
 impl Bed {
-    fn start(binary: &ServerBinary) -> Self {
-        Self([(); 3].map(|()| Server::start(binary, ServerOptions::new())))
-    }
-
-    fn urls(&self) -> [String; 3] {
-        self.0.each_ref().map(Server::url)
-    }
-
     async fn objects(&self) -> Vec<Object> {
         objects(&self.urls()).await
     }
@@ -93,7 +83,7 @@ async fn end(kind: AnyKind, hold: Box<dyn Hold>) {
 
 // L2, L21, L30, L31, L37
 async fn a_killed_holder_of_every_kind_frees_it_with_its_lease(binary: ServerBinary) {
-    let bed = Bed::start(&binary);
+    let bed = Bed::start(&binary, ServerOptions::new());
     let victim = bed.victim("holder");
     let objects = bed.objects().await;
     let waiters = waiting(&objects);
@@ -123,7 +113,7 @@ async fn a_killed_holder_of_every_kind_frees_it_with_its_lease(binary: ServerBin
 }
 
 async fn a_suspended_holder_of_every_kind_learns_of_its_loss_on_resuming(binary: ServerBinary) {
-    let bed = Bed::start(&binary);
+    let bed = Bed::start(&binary, ServerOptions::new());
     let mut victim = bed.victim("holder");
     let objects = bed.objects().await;
     let losing = |kind: &AnyKind| kind.servers() > 1 || kind.loses();
@@ -163,7 +153,7 @@ async fn a_suspended_waiter_of_every_kind_delays_the_next_once(binary: ServerBin
 /// It is first in the line. The next one is served when the server has given up the first, which
 /// gets a new place if it goes on.
 async fn a_dead_waiter_delays_the_next_once(binary: &ServerBinary, goes_on: bool) {
-    let bed = Bed::start(binary);
+    let bed = Bed::start(binary, ServerOptions::new());
     let mine = bed.objects().await;
     let mut held = Vec::new();
     for object in &mine {
@@ -177,10 +167,7 @@ async fn a_dead_waiter_delays_the_next_once(binary: &ServerBinary, goes_on: bool
     let mut victim = bed.victim("waiter");
     for object in mine.iter().filter(|object| object.kind.queues()) {
         let what = format!("{:?} to be waited for", object.kind);
-        eventually(&what, GENEROUS, || async {
-            object.waiters().await.unwrap() > 0
-        })
-        .await;
+        wait_for(&what, || async { object.waiters().await.unwrap() > 0 }).await;
     }
     if goes_on {
         victim.suspend();

@@ -14,7 +14,7 @@ use redlatch_tests::{
     fixture::{MS, SECOND},
     hold::{Hold, ReleaseOutcome},
     server::Server,
-    wait::{GENEROUS, eventually},
+    wait::{GENEROUS, wait_for},
 };
 use tokio::{
     sync::Mutex,
@@ -130,7 +130,7 @@ impl Scene {
                 hold.prolong(60 * SECOND).await.unwrap();
             }
         }
-        eventually("all leases to be renewed", GENEROUS, async || {
+        wait_for("all leases to be renewed", async || {
             self.assert_held().await;
             let mut renewed = true;
             for (pair, mark) in &marks {
@@ -177,7 +177,7 @@ impl Scene {
     pub(super) async fn end(self, masters: &[&Server]) {
         for Pair { kind, object, .. } in &self.pairs {
             let what = format!("{kind:?} to be free");
-            eventually(&what, GENEROUS, || async {
+            wait_for(&what, || async {
                 kind.is_free(object.held().await.unwrap())
             })
             .await;
@@ -226,10 +226,7 @@ impl Pair {
             }
         });
         let what = format!("{kind:?} to be waited for");
-        eventually(&what, GENEROUS, || async {
-            theirs.waiters().await.unwrap() > 0
-        })
-        .await;
+        wait_for(&what, || async { theirs.waiters().await.unwrap() > 0 }).await;
         Self {
             kind,
             object: mine,

@@ -51,6 +51,11 @@ impl Bed {
         }
     }
 
+    pub(super) fn urls(&self) -> Vec<String> {
+        let servers = [&self.server].into_iter().chain(&self.others);
+        servers.map(Server::url).collect()
+    }
+
     async fn party(&self) -> Party {
         self.party_of(connect(&self.server.url()).await).await
     }
@@ -238,12 +243,8 @@ async fn after_random_faults_nothing_is_left_of_every_kind(binary: ServerBinary)
     let mut random = fastrand::Rng::with_seed(seed);
     let server = Server::start(&binary, ServerOptions::new());
     let proxies = [(); 2].map(|()| Proxy::start(server.address()));
-    let mut parties = Vec::new();
-    for proxy in &proxies {
-        let (client, others) = (connect(&proxy.url()).await, Vec::new());
-        parties.push(Party { client, others });
-    }
-    let parties = <[Party; 2]>::try_from(parties).unwrap();
+    let [one, other] = proxies.each_ref().map(Proxy::url);
+    let parties = [connect(&one).await, connect(&other).await].map(Party::alone);
     let load = Load::lossy(&parties).await;
     for _ in 0..by_night(50, 500) {
         let proxy = random.choice(&proxies).unwrap();

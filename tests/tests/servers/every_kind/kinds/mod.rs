@@ -1,13 +1,10 @@
-//! One file per kind, one of all locks that one holds at a time, and the table of all.
+//! The kinds, and the table of all.
 
 mod latch;
 mod locks;
-mod multi;
 mod once;
-mod permits;
-mod red;
-mod rwlock;
-mod semaphore;
+mod pools;
+mod several;
 
 use super::kind::AnyKind;
 
@@ -17,16 +14,16 @@ pub(super) static KINDS: &[AnyKind] = &[
     &latch::Latch,
     &locks::Lock,
     &locks::Fair,
-    &rwlock::Writer,
-    &rwlock::Reader,
-    &semaphore::Semaphore,
-    &permits::Permits,
+    &several::Writer,
+    &several::Reader,
+    &pools::Semaphore,
+    &pools::Permits,
     &once::Jobs,
-    &multi::Multi,
+    &several::Multi,
     &locks::Striped,
     &locks::SetNx,
     &locks::Redisson,
-    &red::Red,
+    &several::Red,
 ];
 
 /// Lists the kinds that live on one server, or on several that stand for one.

@@ -1,15 +1,57 @@
-//! Permits with ids, which nobody renews. There are two.
+//! Pools of two permits: the semaphore, and the one whose permits have ids, which nobody renews.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use redlatch::{Error, PermitExpirableSemaphore};
-use redlatch_tests::hold::{Hold, Ids};
+use redlatch_tests::hold::{Hold, Ids, held};
 
 use crate::every_kind::{
     kind::{Kind, Object},
     load::Load,
 };
+
+/// The semaphore.
+#[derive(Debug)]
+pub(in crate::every_kind) struct Semaphore;
+
+#[async_trait]
+impl Kind for Semaphore {
+    async fn take(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        let permits = semaphore(object).acquire_many(2);
+        Ok(held(permits.renewed_lease(lease).await?))
+    }
+
+    async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        let permit = semaphore(object).acquire();
+        Ok(held(permit.renewed_lease(lease).await?))
+    }
+
+    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
+        Ok(semaphore(object).totals().await?.waiters)
+    }
+
+    async fn held(&self, object: &Object) -> Result<u64, Error> {
+        Ok(semaphore(object).totals().await?.acquired.into())
+    }
+
+    async fn delete(&self, object: &Object) -> Result<(), Error> {
+        semaphore(object).delete().await.map(drop)
+    }
+
+    async fn work(&self, load: &mut Load) {
+        load.crew("semaphore", 2, &[(&Self as _, 1); 4]);
+    }
+
+    fn taken(&self) -> u64 {
+        2
+    }
+}
+
+fn semaphore(object: &Object) -> redlatch::Semaphore {
+    let semaphore = object.party.client.semaphore(&object.name);
+    semaphore.permits_if_unset(2)
+}
 
 /// The semaphore whose permits have ids.
 #[derive(Debug)]

@@ -1,7 +1,10 @@
 //! Decides the next step for a job from the server's records. Pure: all times are arguments, in ms
 //! of the server's clock.
 
-use std::time::Duration;
+use std::{
+    ops::ControlFlow::{self, Break, Continue},
+    time::Duration,
+};
 
 use redlatch_core::Token;
 
@@ -56,7 +59,7 @@ pub(crate) struct Rules {
 }
 
 /// A claim to make, or why there is none.
-pub(crate) type Decision = Result<Intent, Standing>;
+pub(crate) type Decision = ControlFlow<Standing, Intent>;
 
 /// Why there is nothing to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,17 +103,17 @@ fn keyed(key: &str, rules: &Rules, view: &View) -> Decision {
     let slot = Slot::Key(key.to_owned());
     let known = view.keyed.as_ref();
     if let Some(record) = known.filter(|known| known.outcome == JobOutcome::Done) {
-        return Err(Done(record.clone(), None));
+        return Break(Done(record.clone(), None));
     }
     if let Some(holder) = view.holder() {
-        return Err(UnderWay(holder));
+        return Break(UnderWay(holder));
     }
     match known {
         Some(record) if u64::from(record.attempt) >= rules.limit => {
             let record = view.last_of(&slot).unwrap_or_else(|| record.clone());
-            Err(Exhausted(record, None))
+            Break(Exhausted(record, None))
         }
-        _ => Ok(view.intent(slot)),
+        _ => Continue(view.intent(slot)),
     }
 }
 
@@ -119,32 +122,32 @@ fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
     let done = view.last_done().unwrap_or(0);
     // Slots of time may be on record, too, some of them ahead of the server's time.
     let closed = done.max(view.floor.unwrap_or(0));
-    let fresh = |due: u64| Ok(view.intent(Slot::at(due.max(closed + 1))));
+    let fresh = |due: u64| Continue(view.intent(Slot::at(due.max(closed + 1))));
     let open = view.open.iter().max_by_key(|(slot, _)| *slot);
     let Some(&(open, attempts)) = open.filter(|(slot, _)| *slot > done) else {
         let due = success.map_or(0, |record| record.ended_millis().saturating_add(gap));
         return match (success, view.holder()) {
-            (Some(record), _) if view.now < due => Err(Done(record.clone(), Some(due))),
-            (_, Some(holder)) => Err(UnderWay(holder)),
+            (Some(record), _) if view.now < due => Break(Done(record.clone(), Some(due))),
+            (_, Some(holder)) => Break(UnderWay(holder)),
             (None, None) => fresh(view.now),
             (Some(_), None) => fresh(due),
         };
     };
     if let Some(holder) = view.holder() {
-        return Err(UnderWay(holder));
+        return Break(UnderWay(holder));
     }
     let slot = Slot::at(open);
     let last = view.last_of(&slot);
     if view.may_run(open, attempts, rules) {
         return match view.paused(last.as_ref(), rules) {
-            Some(due) => Err(Pause(due)),
-            None => Ok(view.intent(slot)),
+            Some(due) => Break(Pause(due)),
+            None => Continue(view.intent(slot)),
         };
     }
     let last = last.unwrap_or_else(|| unknown(&slot, attempts));
     let due = last.ended_millis().saturating_add(gap);
     if view.now < due {
-        Err(Exhausted(last, Some(due)))
+        Break(Exhausted(last, Some(due)))
     } else {
         fresh(due.max(open + 1))
     }
@@ -152,10 +155,10 @@ fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
 
 fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
     let Some(present) = schedule.floor(rules.at.unwrap_or(view.now)) else {
-        return Err(NotYet(schedule.next(view.now)));
+        return Break(NotYet(schedule.next(view.now)));
     };
     if present > view.now.saturating_add(AHEAD) {
-        return Err(Ahead(view.now));
+        return Break(Ahead(view.now));
     }
     for slot in missed(schedule, rules, view, present) {
         let attempts = view.attempts(slot);
@@ -166,14 +169,14 @@ fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
     let next = || schedule.next(present.max(view.now));
     if let Some(record) = view.success.as_ref().filter(|_| view.is_done(present)) {
         let done = record.slot.millis().unwrap_or(present);
-        return Err(Done(record.clone(), schedule.next(done.max(view.now))));
+        return Break(Done(record.clone(), schedule.next(done.max(view.now))));
     }
     let attempts = view.attempts(present);
     if view.holder().is_none() && !view.may_run(present, attempts, rules) {
         let slot = Slot::at(present);
         let record = view.last_of(&slot).or_else(|| view.last.clone());
         let record = record.unwrap_or_else(|| unknown(&slot, attempts));
-        return Err(Exhausted(record, next()));
+        return Break(Exhausted(record, next()));
     }
     attempt(schedule, rules, view, present, present)
 }
@@ -201,14 +204,14 @@ fn missed(schedule: &Schedule, rules: &Rules, view: &View, present: u64) -> Vec<
 /// Claims a slot that may run, unless another run or a pause is in the way.
 fn attempt(schedule: &Schedule, rules: &Rules, view: &View, millis: u64, present: u64) -> Decision {
     if let Some(holder) = view.holder() {
-        return Err(UnderWay(holder));
+        return Break(UnderWay(holder));
     }
     let slot = Slot::at(millis);
     if let Some(due) = view.paused(view.last_of(&slot).as_ref(), rules) {
         // The next slot takes the place of this one.
         return match schedule.next(present) {
-            Some(next) if millis == present && next < due => Err(Pause(next)),
-            _ => Err(Pause(due)),
+            Some(next) if millis == present && next < due => Break(Pause(next)),
+            _ => Break(Pause(due)),
         };
     }
     let mut intent = view.intent(slot);
@@ -216,7 +219,7 @@ fn attempt(schedule: &Schedule, rules: &Rules, view: &View, millis: u64, present
         intent.from = Some(millis);
         intent.before = schedule.next(present);
     }
-    Ok(intent)
+    Continue(intent)
 }
 
 /// Returns the record of a slot of which the server knows the number of attempts only.

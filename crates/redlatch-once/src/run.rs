@@ -3,7 +3,7 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    ops::Deref,
+    ops::{ControlFlow, Deref},
     pin::pin,
     sync::Arc,
     task::Poll,
@@ -275,11 +275,11 @@ pub(crate) async fn next(
     for _ in 0..LOOKS {
         let view = job.look(keyed.as_ref()).await?;
         let next = match decide(&plan.schedule, &rules, &view) {
-            Ok(intent) => match claim(job, plan, intent, view.now).await? {
+            ControlFlow::Continue(intent) => match claim(job, plan, intent, view.now).await? {
                 Some(run) => Ok(run),
                 None => continue,
             },
-            Err(standing) => Err(standing),
+            ControlFlow::Break(standing) => Err(standing),
         };
         return Ok((next, view));
     }

@@ -45,7 +45,7 @@ async fn requests_and_replies_pass() {
 
 #[tokio::test]
 async fn bytes_that_are_not_resp_pass() {
-    let (_toy, proxy, mut client) = rig().await;
+    let (_toy, _proxy, mut client) = rig().await;
     client.stream.write_all(b"hello").await.unwrap();
     let mut echo = [0; 5];
     client.stream.read_exact(&mut echo).await.unwrap();
@@ -275,7 +275,7 @@ async fn a_cut_comes_after_exactly_so_many_bytes() {
 
 #[tokio::test]
 async fn a_server_that_goes_takes_its_connections_along() {
-    let (toy, proxy, mut client) = rig().await;
+    let (toy, _proxy, mut client) = rig().await;
     client.send_as("QUIT", "bye").await;
     assert_eq!(client.reply().await.unwrap(), "$3\r\nbye\r\n");
     assert!(client.reply().await.is_err());

@@ -95,25 +95,25 @@ fn told(decision: &Decision) -> String {
         Slot::Key(key) => key.clone(),
     };
     match decision {
-        Ok(intent) => format!(
+        Continue(intent) => format!(
             "claim {} in {}..{}",
             slot(&intent.slot),
             maybe(&intent.from),
             maybe(&intent.before)
         ),
-        Err(Done(record, next)) => {
+        Break(Done(record, next)) => {
             format!("done {} next {}", slot(&record.slot), maybe(next))
         }
-        Err(Exhausted(record, next)) => format!(
+        Break(Exhausted(record, next)) => format!(
             "exhausted {} {} next {}",
             slot(&record.slot),
             record.outcome,
             maybe(next)
         ),
-        Err(UnderWay(holder)) => format!("under way {}", slot(&holder.slot)),
-        Err(Pause(due)) => format!("pause {due}"),
-        Err(NotYet(first)) => format!("not yet {}", maybe(first)),
-        Err(Ahead(now)) => format!("ahead of {now}"),
+        Break(UnderWay(holder)) => format!("under way {}", slot(&holder.slot)),
+        Break(Pause(due)) => format!("pause {due}"),
+        Break(NotYet(first)) => format!("not yet {}", maybe(first)),
+        Break(Ahead(now)) => format!("ahead of {now}"),
     }
 }
 

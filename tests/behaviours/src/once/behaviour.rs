@@ -386,7 +386,7 @@ async fn run_may_be_spawned_and_may_borrow(backend: &Backend) {
                     run.check()?;
                     seen.push(name.clone());
                 }
-                Ok::<_, redlatch::Error>(())
+                Ok::<_, Error>(())
             })
             .await
             .unwrap();
@@ -400,7 +400,7 @@ async fn run_may_be_spawned_and_may_borrow(backend: &Backend) {
     assert_eq!(outcome.ran(), Some(14));
 }
 
-async fn borrowing(job: Job, number: u32) -> Once<u32, redlatch::Error> {
+async fn borrowing(job: Job, number: u32) -> Once<u32, Error> {
     let doubled = &(number * 2);
     job.run(async |_: &JobRun| Ok(*doubled)).await.unwrap()
 }

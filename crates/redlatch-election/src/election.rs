@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use redlatch_core::{
     Acquire, Client, Durability, Error, ErrorKind, Held,
     exclusive::{Exclusive, ForceRelease, LockInfo},
-    family::{Identity, Internals, Lease, Primitive, invalid},
+    family::{Internals, Lease, Primitive, invalid},
 };
 
 use crate::{
@@ -573,10 +573,7 @@ impl Election {
     }
 
     fn observed(&self) -> Result<Observed, Error> {
-        Ok(Observed(Identity {
-            kind: "election_observer",
-            ..self.exclusive().handle().identity()?
-        }))
+        self.exclusive().handle().identity().map(Observed)
     }
 
     fn exclusive(&self) -> Exclusive {

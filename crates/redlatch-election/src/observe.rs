@@ -171,6 +171,10 @@ const fn phase(looked: &Looked) -> u64 {
 }
 
 impl Watched for Observed {
+    fn kind(&self) -> &'static str {
+        "election_observer"
+    }
+
     fn identity(&self) -> &Identity {
         &self.0
     }

@@ -447,6 +447,10 @@ impl LatchInfo {
 }
 
 impl Watched for Latch {
+    fn kind(&self) -> &'static str {
+        "latch"
+    }
+
     fn identity(&self) -> &Identity {
         &self.0
     }
@@ -473,11 +477,11 @@ impl Watched for Latch {
 
     fn absent(&self) -> Error {
         let message = "nobody has set it; one participant calls try_set_count first";
-        Error::new(ErrorKind::NotSet, message).about(self.0.kind, self.name())
+        Error::new(ErrorKind::NotSet, message).about(self.kind(), self.name())
     }
 
     fn gone(&self) -> Error {
         let message = "it is gone: deleted, expired by its ttl, or lost by the server";
-        Error::new(ErrorKind::Deleted, message).about(self.0.kind, self.name())
+        Error::new(ErrorKind::Deleted, message).about(self.kind(), self.name())
     }
 }

@@ -12,9 +12,7 @@ use std::{
 
 use redlatch_core::{
     Error, ErrorKind, Held, LossCause, Released,
-    family::{
-        AcquireOptions, Identity, Internals, OwnerChoice, Primitive, RunEnded, Wait, while_held,
-    },
+    family::{AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait, while_held},
 };
 
 use crate::{
@@ -292,10 +290,7 @@ pub(crate) async fn next(
 async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Option<JobRun>, Error> {
     let process = job.handle.client().description();
     let claim = Arc::new(SlotClaim {
-        identity: Identity {
-            kind: "once",
-            ..job.handle.identity()?
-        },
+        identity: job.handle.identity()?,
         intent,
         limit: plan.rules.limit,
         ttl: plan.ttl(now),

@@ -99,6 +99,10 @@ impl SlotClaim {
 }
 
 impl Primitive for SlotClaim {
+    fn kind(&self) -> &'static str {
+        "once"
+    }
+
     fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -16,6 +16,10 @@ use redlatch_lua::POOL;
 use crate::{PermitHolder, Totals, pool::Counted};
 
 impl Primitive for Counted {
+    fn kind(&self) -> &'static str {
+        self.flavour.kind
+    }
+
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -403,7 +407,6 @@ mod tests {
                 each: false,
             },
             identity: Identity {
-                kind: "semaphore",
                 class: "".into(),
                 key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
             },

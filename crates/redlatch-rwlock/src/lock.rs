@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
-    family::{Force, Handle, Identity, Primitive},
+    family::{Force, Handle, Primitive},
 };
 
 use crate::{
@@ -549,10 +549,7 @@ impl ReadWriteLock {
     }
 
     pub(crate) fn hold(&self, way: Way) -> Result<Arc<dyn Primitive>, Error> {
-        let identity = Identity {
-            kind: way.kind(),
-            ..self.0.identity()?
-        };
+        let identity = self.0.identity()?;
         Ok(Arc::new(Hold { identity, way }))
     }
 

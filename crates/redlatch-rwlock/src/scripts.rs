@@ -53,6 +53,10 @@ impl Way {
 }
 
 impl Primitive for Hold {
+    fn kind(&self) -> &'static str {
+        self.way.kind()
+    }
+
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -373,7 +377,6 @@ mod tests {
 
     fn hold(way: Way) -> Hold {
         let identity = Identity {
-            kind: way.kind(),
             class: "".into(),
             key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
         };

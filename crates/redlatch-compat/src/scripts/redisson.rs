@@ -20,6 +20,10 @@ use crate::RedissonInfo;
 pub(crate) struct RedissonName(pub(crate) Names);
 
 impl Primitive for RedissonName {
+    fn kind(&self) -> &'static str {
+        "redisson"
+    }
+
     fn identity(&self) -> &Identity {
         &self.0.identity
     }

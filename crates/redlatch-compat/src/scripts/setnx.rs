@@ -25,6 +25,10 @@ pub(crate) struct SetNxName {
 }
 
 impl Primitive for SetNxName {
+    fn kind(&self) -> &'static str {
+        "set_nx"
+    }
+
     fn identity(&self) -> &Identity {
         &self.names.identity
     }

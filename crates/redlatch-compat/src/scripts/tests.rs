@@ -18,7 +18,6 @@ use crate::SetNxInfo;
 
 fn names() -> Names {
     let identity = Identity {
-        kind: "layout",
         class: "".into(),
         key: Key::new(&Prefix::default(), &Name::parse("n").unwrap()),
     };

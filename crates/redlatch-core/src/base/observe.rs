@@ -11,7 +11,7 @@ use tracing::{Span, field};
 
 use crate::{
     Error,
-    base::primitive::{Identity, Primitive, Token, Watched},
+    base::primitive::{Primitive, Token, Watched},
     protocol::{hold::LossCause, outage::Failures, server_clock::whole_millis},
     runtime::Address,
 };
@@ -34,14 +34,13 @@ pub(crate) struct Labels {
 
 impl Labels {
     pub(crate) fn of(primitive: &dyn Primitive) -> Self {
-        Self::of_object(primitive.identity())
+        let (kind, class) = (primitive.kind(), primitive.class());
+        Self { kind, class }
     }
 
-    fn of_object(object: &Identity) -> Self {
-        Self {
-            kind: object.kind,
-            class: Arc::clone(&object.class),
-        }
+    fn watched(watched: &dyn Watched) -> Self {
+        let (kind, class) = (watched.kind(), Arc::clone(&watched.identity().class));
+        Self { kind, class }
     }
 }
 
@@ -115,7 +114,7 @@ pub(crate) struct Described<'a> {
 
 /// Opens the span of one wait for the end of a phase.
 pub(crate) fn watch_span(watched: &dyn Watched) -> Span {
-    call_span(&Labels::of_object(watched.identity()), watched.name())
+    call_span(&Labels::watched(watched), watched.name())
 }
 
 /// Opens the span of one call that may wait and acquires no hold.
@@ -154,7 +153,7 @@ pub(crate) fn passed(
 
 /// Records that a watched phase is over.
 pub(crate) fn watched(watched: &dyn Watched, waited: Duration) {
-    let labels = Labels::of_object(watched.identity());
+    let labels = Labels::watched(watched);
     meter::record("redlatch_wait_seconds", &labels, waited.as_secs_f64());
 }
 

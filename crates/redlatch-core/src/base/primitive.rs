@@ -13,11 +13,9 @@ use crate::{
     runtime::Value,
 };
 
-/// What every object has.
+/// What every object has, apart from its kind.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The kind, as it appears in events and metrics.
-    pub kind: &'static str,
     /// The user's class, empty if none was given.
     pub class: Arc<str>,
     /// The object's main key.
@@ -27,13 +25,11 @@ pub struct Identity {
 /// One object of one kind. It builds the requests and reads the replies. The engine decides when to
 /// send them.
 pub trait Primitive: Send + Sync + fmt::Debug + 'static {
-    /// Returns its kind, class and key.
-    fn identity(&self) -> &Identity;
+    /// Returns the kind, as it appears in events and metrics.
+    fn kind(&self) -> &'static str;
 
-    /// Returns the kind.
-    fn kind(&self) -> &'static str {
-        self.identity().kind
-    }
+    /// Returns its class and key.
+    fn identity(&self) -> &Identity;
 
     /// Returns the class.
     fn class(&self) -> Arc<str> {
@@ -162,7 +158,10 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 /// [`broadcast_channel`](Key::broadcast_channel). The text of the message is for people: any
 /// message makes each client query once.
 pub trait Watched: Send + Sync + fmt::Debug + 'static {
-    /// Returns its kind, class and key.
+    /// Returns the kind, as it appears in events and metrics.
+    fn kind(&self) -> &'static str;
+
+    /// Returns its class and key.
     fn identity(&self) -> &Identity;
 
     /// Returns the object's main key.

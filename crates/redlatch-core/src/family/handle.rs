@@ -56,10 +56,9 @@ impl Handle {
         self.key.as_ref().map_err(|&error| invalid_name(error))
     }
 
-    /// Returns the kind, the class and the key.
+    /// Returns the class and the key.
     pub fn identity(&self) -> Result<Identity, Error> {
         Ok(Identity {
-            kind: self.kind,
             class: Arc::clone(&self.class),
             key: self.key()?.clone(),
         })

@@ -130,7 +130,7 @@ pub trait Internals {
     ) -> Result<bool, Error> {
         let client = self.client();
         let over = client.watch(watched, options).await;
-        over.about(watched.identity().kind, watched.name())
+        over.about(watched.kind(), watched.name())
     }
 
     /// Sends an idempotent script until it is answered, within the client's `patience`. `read`

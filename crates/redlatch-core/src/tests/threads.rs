@@ -213,7 +213,6 @@ pub(crate) struct Name(Identity);
 impl Name {
     pub(crate) fn of(name: &str) -> Arc<dyn Primitive> {
         Arc::new(Self(Identity {
-            kind: "name",
             class: Arc::default(),
             key: key(name),
         }))
@@ -234,6 +233,10 @@ const fn script(name: &'static str) -> Script {
 }
 
 impl Primitive for Name {
+    fn kind(&self) -> &'static str {
+        "name"
+    }
+
     fn identity(&self) -> &Identity {
         &self.0
     }

@@ -143,8 +143,8 @@ impl Guard for MultiGuard {
         )
     }
 
-    /// A waiter for one name that holds another is usually notified too late, so nothing is promised
-    /// about the hand-off.
+    /// A waiter for one name that holds another is usually notified too late, so nothing is
+    /// promised about the hand-off.
     fn waits(_: &Terms) -> Waits {
         Waits::Polling
     }

@@ -1,5 +1,5 @@
-//! The waiters of a name, and the promise to them: a grant leaves enough for all earlier waiters that
-//! are alive.
+//! The waiters of a name, and the promise to them: a grant leaves enough for all earlier waiters
+//! that are alive.
 
 use crate::scripts::{Given, Ran};
 

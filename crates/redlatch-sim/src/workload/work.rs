@@ -1,5 +1,5 @@
-//! P1 and P2 of work under tokens: it begins in the order of the tokens, and none goes on once later
-//! work has begun.
+//! P1 and P2 of work under tokens: it begins in the order of the tokens, and none goes on once
+//! later work has begun.
 
 use crate::{
     names::label,

@@ -141,6 +141,10 @@ pub(super) struct Object {
 }
 
 impl Primitive for Object {
+    fn kind(&self) -> &'static str {
+        self.kind.label
+    }
+
     fn identity(&self) -> &Identity {
         &self.identity
     }

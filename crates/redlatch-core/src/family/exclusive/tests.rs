@@ -31,7 +31,6 @@ fn object(kind: &'static Kind) -> Object {
     Object {
         kind,
         identity: Identity {
-            kind: kind.label,
             class: "".into(),
             key: key("n"),
         },

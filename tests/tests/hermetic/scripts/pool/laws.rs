@@ -21,6 +21,38 @@ fn totals(bed: &mut Bed) -> (String, String) {
     (answer[2].clone(), answer[3].clone())
 }
 
+#[test]
+fn splitting_and_forgetting_commute_with_retries() {
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    for order in orders {
+        let mut bed = Bed::new(Model::default());
+        set(&mut bed, "c:1", 10);
+        acquire(&mut bed, "h:1", 6);
+        let held = ["h:1"];
+        // One is forgotten, two are released, two more are forgotten; one is kept.
+        let steps = [(5, 1), (3, 1), (1, 3)].map(|(left, forgotten)| Release {
+            left,
+            forgotten,
+            holds: &held,
+            ..Release::default()
+        });
+        for step in order.into_iter().chain(order) {
+            bed.ask(&steps[step].call());
+        }
+        assert_eq!(totals(&mut bed), ("7".into(), "1".into()), "{order:?}");
+        assert_eq!(bed.ask(&release("h:1"))[1..], ["released", "0"]);
+        bed.ask(&steps[2].call());
+        assert_eq!(totals(&mut bed), ("7".into(), "0".into()), "{order:?}");
+    }
+}
+
 // L21
 #[test]
 fn dead_and_absent_waiters_delay_the_others_by_their_deadline_at_most() {

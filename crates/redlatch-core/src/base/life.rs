@@ -7,15 +7,15 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     process,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::Ordering},
     task::{Context, Poll},
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
     Error, ErrorKind,
-    base::{observe, owner::Numbers, sync::Watch},
+    base::{observe, owner::Numbers, sync::AtomicUsize},
     runtime::{BoxFuture, Runtime},
 };
 
@@ -31,7 +31,9 @@ pub(crate) struct Life {
     /// Closes the client if its runtime ends or one of its tasks panics.
     on_end: OnceLock<OnEnd>,
     /// Background tasks that have not ended.
-    tasks: Watch<usize>,
+    tasks: AtomicUsize,
+    /// Notified when the last background task has ended.
+    idle: Notify,
 }
 
 type OnEnd = Box<dyn Fn(&End) + Send + Sync>;
@@ -54,7 +56,8 @@ impl Life {
             end: OnceLock::new(),
             shutdown: watch::Sender::new(false),
             on_end: OnceLock::new(),
-            tasks: Watch::new(0),
+            tasks: AtomicUsize::new(0),
+            idle: Notify::new(),
         })
     }
 
@@ -74,10 +77,7 @@ impl Life {
         name: &'static str,
         future: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.tasks.change(|tasks| {
-            *tasks += 1;
-            false
-        });
+        self.tasks.fetch_add(1, Ordering::Relaxed);
         let task = Task {
             name,
             life: Arc::clone(self),
@@ -88,10 +88,14 @@ impl Life {
 
     /// Returns when no background task is left.
     pub(crate) async fn idle(&self) {
-        self.tasks
-            .watch()
-            .find(|&tasks| (tasks == 0).then_some(()))
-            .await;
+        loop {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            idle.as_mut().enable();
+            if self.tasks.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 
     /// Resolves when all background work has to end.
@@ -263,10 +267,9 @@ impl Drop for Task {
             self.life.end(End::Runtime);
         }
         self.future = None;
-        self.life.tasks.change(|tasks| {
-            *tasks -= 1;
-            *tasks == 0
-        });
+        if self.life.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.life.idle.notify_waiters();
+        }
     }
 }
 

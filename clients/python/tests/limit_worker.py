@@ -1,4 +1,5 @@
-"""A worker of the tests: takes passes of one rate limiter for 2 s, and prints when each counts.
+"""A worker of the tests: takes passes of one rate limiter, and prints when each counts. It ends
+after 2 s, but not before it has six.
 
 Arguments: URL, `waits` or `lossy`, `sync` or `aio`. A line is `<seconds since 1970> <cost>`.
 """
@@ -12,9 +13,14 @@ import redlatch
 from redlatch import aio
 
 SPAN = 2
+LEAST = 6
+
+told = 0
 
 
 def say(granted):
+    global told
+    told += 1
     print(f"{granted.counts_at:.6f} {granted.cost}", flush=True)
 
 
@@ -22,7 +28,7 @@ def work(url, waits):
     with redlatch.Client.from_url(url) as client:
         limiter = client.rate_limiter("shared", rate=60, burst=6)
         until = time.monotonic() + SPAN
-        while time.monotonic() < until:
+        while time.monotonic() < until or told < LEAST:
             cost = random.randint(1, 3)
             found = limiter.acquire(cost) if waits else limiter.try_acquire(cost)
             if found:
@@ -37,7 +43,7 @@ async def work_async(url, waits):
         until = time.monotonic() + SPAN
 
         async def one():
-            while time.monotonic() < until:
+            while time.monotonic() < until or told < LEAST:
                 cost = random.randint(1, 3)
                 found = await (limiter.acquire(cost) if waits else limiter.try_acquire(cost))
                 if found:

@@ -343,8 +343,11 @@ def test_processes_never_pass_more_than_rate_and_burst(url, port, server, door):
             passes += [(float(at), int(cost)) for at, cost in map(str.split, lines)]
         assert not door or address.lost > 20
     check_windows(passes, 60, 6)
-    span = passes[-1][0] - passes[0][0]
-    assert span > 1 and sum(cost for _, cost in passes) > 0.5 * 60 * span
+    # A worker on a busy machine goes on alone.
+    begun = passes[0][0]
+    early = [(at, cost) for at, cost in passes if at < begun + 2]
+    span = early[-1][0] - begun
+    assert span > 1 and sum(cost for _, cost in early) > 0.5 * 60 * span
 
 
 def test_idle_lines_take_no_memory(limiter):

@@ -58,6 +58,7 @@ fn read(text: &str) -> Vec<Value> {
             let place = title.split_once(" on ").map_or(title, |(place, _)| place);
             let seconds = title.rsplit(' ').next().and_then(|word| word.parse().ok());
             let seconds = seconds.unwrap_or(0);
+            lines.extend(soak.filter(|soak: &Value| !soak["violations"].is_null()));
             soak = Some(json!({"record": "soak", "place": place, "seconds": seconds, "costs": {}}));
         } else if let (Some(soak), [fault, rest @ ..]) = (&mut soak, &*words)
             && rest.ends_with(&["holds", "kept"])

@@ -130,11 +130,12 @@ pub fn encode(command: &Command) -> Vec<u8> {
 /// shows nothing in front of the last `@`.
 pub fn addresses(bytes: &[u8]) {
     let text = text(bytes);
-    let login = text
-        .split_once("://")
-        .and_then(|(_, rest)| rest.rsplit_once('@'));
-    let secret =
-        login.is_some_and(|(login, rest)| login.contains(SECRET) && !rest.contains(SECRET));
+    // An error may quote the rest.
+    let secret = text.split_once("://").is_some_and(|(scheme, rest)| {
+        rest.rsplit_once('@').is_some_and(|(login, servers)| {
+            login.contains(SECRET) && ![scheme, servers].iter().any(|it| it.contains(SECRET))
+        })
+    });
     let shows = |error: &crate::Error| format!("{error} {error:?}").contains(SECRET);
     let (kind, addresses) = match address::read(text).map(|(servers, _)| servers.topology) {
         Err(error) => return assert!(!secret || !shows(&error), "{error:?}"),

@@ -1,4 +1,4 @@
-//! What faults cost: the time without a grant, and holds that ended early.
+//! What faults cost: the time without a grant.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -12,10 +12,6 @@ use crate::{
 pub(crate) struct Cost {
     /// For each fault, the longest time without a grant of a name that the fault hit.
     pauses: Vec<Duration>,
-    /// The number of holds of these names when the faults began.
-    holds: usize,
-    /// The number of those that were released in order later.
-    kept: usize,
 }
 
 /// Returns the cost of faults by kind. Leaves out faults that hit no name.
@@ -40,11 +36,6 @@ pub(crate) fn costs(records: &[Record]) -> BTreeMap<String, Cost> {
         let hit = fault.names.iter().filter_map(|name| holds.get(&**name));
         let hit: Vec<_> = hit.map(Vec::as_slice).collect();
         cost.pauses.push(pause(fault, &hit));
-        for holds in hit {
-            let held = held_at(fault.from, holds);
-            cost.holds += held.clone().count();
-            cost.kept += held.filter(|hold| hold.gone > 0).count();
-        }
     }
     for cost in costs.values_mut() {
         cost.pauses.sort_unstable();
@@ -70,41 +61,18 @@ fn pause(fault: &Fault, hit: &[&[&Hold]]) -> Duration {
     span(pauses.max().unwrap_or_default())
 }
 
-/// Returns the holds that were granted before `at`, and would have lasted until then at least.
-fn held_at<'a>(at: u64, holds: &'a [&Hold]) -> impl Iterator<Item = &'a Hold> + Clone {
-    let granted = holds.partition_point(|hold| hold.from <= at);
-    let recent = holds[..granted].iter().rev();
-    let recent = recent.take_while(move |hold| hold.from + LONGEST_HOLD > at);
-    let end = |hold: &Hold| {
-        if hold.gone > 0 {
-            hold.gone
-        } else {
-            hold.deadline
-        }
-    };
-    recent.copied().filter(move |hold| end(hold) > at)
-}
-
-/// No worker keeps a hold for longer, in µs.
-const LONGEST_HOLD: u64 = 60_000_000;
-
 /// Writes one line, which `cargo xtask evidence` reads.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            pauses,
-            holds,
-            kept,
-        } = self;
+        let Self { pauses } = self;
         let longest = pauses.last().copied().unwrap_or_default();
         let half = pauses.get(pauses.len() / 2).copied().unwrap_or_default();
         let [half, longest] = [half, longest].map(|pause| pause.as_millis());
         let faults = pauses.len();
         write!(
             f,
-            "{faults} times, {half} ms without a grant, {longest} ms at most, "
-        )?;
-        write!(f, "{kept} of {holds} holds kept")
+            "{faults} times, {half} ms without a grant, {longest} ms at most"
+        )
     }
 }
 
@@ -112,12 +80,10 @@ impl fmt::Display for Cost {
 mod tests {
     use super::*;
 
-    fn hold(name: &str, from: u64, gone: u64, deadline: u64) -> Record {
+    fn hold(name: &str, from: u64) -> Record {
         Record::Hold(Hold {
             name: name.to_owned(),
             from,
-            gone,
-            deadline,
             ..Hold::default()
         })
     }
@@ -133,28 +99,23 @@ mod tests {
     }
 
     #[test]
-    fn pauses_and_holds_of_hit_names_are_counted() {
+    fn pauses_of_hit_names_are_measured() {
         let records = [
-            hold("a", 1_000, 9_000, 50_000), // Released during the fault.
-            hold("a", 9_500, 9_900, 50_000), // Ends before the next one.
-            hold("b", 2_000, 0, 8_000),      // Lost.
-            hold("b", 2_100, 0, 2_900),      // Over before the fault.
-            hold("c", 4_000, 4_500, 50_000), // Not hit.
-            hold("a", 20_000, 21_000, 50_000),
+            hold("a", 1_000),
+            hold("b", 2_000),
+            hold("c", 4_000), // Not hit.
+            hold("a", 9_500),
+            hold("a", 20_000),
             fault("crash", 3_000, 10_000, &["a", "b"]),
             fault("crash", 20_500, 20_600, &["a"]),
             fault("victims", 1, 99_000, &[]),
         ];
         let costs = costs(&records);
-        let crash = Cost {
-            pauses: vec![Duration::ZERO, Duration::from_micros(10_500)],
-            holds: 3,
-            kept: 2,
-        };
-        assert_eq!(costs, [("crash".to_owned(), crash)].into());
+        let pauses = vec![Duration::ZERO, Duration::from_micros(10_500)];
+        assert_eq!(costs, [("crash".to_owned(), Cost { pauses })].into());
         assert_eq!(
             costs["crash"].to_string(),
-            "2 times, 10 ms without a grant, 10 ms at most, 2 of 3 holds kept"
+            "2 times, 10 ms without a grant, 10 ms at most"
         );
     }
 }

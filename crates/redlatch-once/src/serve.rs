@@ -67,8 +67,7 @@ where
             // A job that has changed after each look will come to rest.
             Err(error) if error.is_transient() || error.kind() == ErrorKind::TooManyAttempts => {
                 failures += 1;
-                let doubled = SHORTEST.saturating_mul(1 << failures.min(10));
-                Some(doubled.min(LONGEST))
+                Some(after(failures))
             }
             Err(error) => return Err(error),
         };
@@ -76,6 +75,12 @@ where
             job.handle.client().pause(pause).await;
         }
     }
+}
+
+/// Returns the pause after so many failures in a row.
+fn after(failures: u32) -> Duration {
+    let doubled = SHORTEST.saturating_mul(1 << failures.min(10));
+    doubled.min(LONGEST)
 }
 
 /// Returns how long to sleep at `now` for a slot that begins at `next`. The two clocks may run

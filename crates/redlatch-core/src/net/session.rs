@@ -200,6 +200,17 @@ impl Session {
         sending.map(move |result| result.unwrap_or_else(|outcome| vec![outcome; commands]))
     }
 
+    /// Returns when a request begins. A forked process sends none: it shares the parent's sockets,
+    /// and the parent would receive the replies.
+    fn begun(&self, checked: Checked) -> Result<Moment, Outcome> {
+        if checked.is_none()
+            && let Err(error) = self.world.life.check_process()
+        {
+            return Err(Outcome::NotSent(error.to_string()));
+        }
+        Ok(checked.unwrap_or_else(|| self.world.now()))
+    }
+
     /// Waits for `answer` within `limit`, and records when the server `replied`. Without an answer,
     /// the error is the outcome.
     async fn within<T>(
@@ -209,18 +220,7 @@ impl Session {
         answer: impl Future<Output = T>,
         replied: impl Fn(&T) -> Option<Moment>,
     ) -> Result<T, Outcome> {
-        let runtime = &self.world.runtime;
-        let mut quiet_since = match checked {
-            Some(now) => now,
-            None => {
-                // A forked process shares the parent's sockets, and the parent would receive the
-                // replies.
-                if let Err(error) = self.world.life.check_process() {
-                    return Err(Outcome::NotSent(error.to_string()));
-                }
-                runtime.now()
-            }
-        };
+        let mut quiet_since = self.begun(checked)?;
         let place = lock(&self.progress).sent();
         let mut answer = pin!(answer);
         let mut forked = pin!(self.world.life.forked());
@@ -238,7 +238,7 @@ impl Session {
                 () = &mut forked => break,
                 () = self.world.alarm(until) => {}
             }
-            let now = runtime.now();
+            let now = self.world.now();
             // An alarm that goes off early shows that the task of the alarms has ended. The
             // connection is not suspect, and another wait would end at once as well.
             if now < until {
@@ -255,7 +255,7 @@ impl Session {
                 // The server has answered a later request, so this answer will not come.
                 break;
             }
-            // It has answered an earlier request since.
+            // The server has answered an earlier request since.
             let is_slow = heard > quiet_since;
             if !is_slow && !stood_still {
                 self.suspect(limit.silence);

@@ -30,7 +30,7 @@ pub struct Kind {
     pub discipline: Discipline,
     /// The parts of its key that list its waiters.
     pub parts: &'static [&'static str],
-    /// Its scripts.
+    /// The scripts of the kind.
     pub scripts: &'static Sources,
 }
 

@@ -102,6 +102,28 @@ func TestLocks(t *testing.T) {
 	})
 }
 
+// Holds that were over when their calls returned, all under way at a time.
+func TestACrowd(t *testing.T) {
+	with := func(others ...Hold) History {
+		for i := range int64(60) {
+			others = append(others, lock(uint64(2*i+10), 100+i, 100+i).asked(5))
+		}
+		return holds(others...)
+	}
+	all(t, []test{
+		{"a greater token behind", with(lock(200, 200, 300)), "ok"},
+		{"a smaller token behind", with(lock(3, 200, 300)), "token 3"},
+		{"a token among them", with(lock(71, 130, 300)), "ok"},
+		{"a smaller token among them", with(lock(61, 130, 300)), "token 61"},
+		{"a greater token among them", with(lock(75, 130, 300)), "ok"},
+		{"one that returned early", with(lock(21, 200, 200).asked(5)), "ok"},
+		{"one that came too late", with(lock(21, 200, 200).asked(120)), "token 21"},
+		{"a greater token before them", with(lock(201, 50, 200)), "ok"},
+		{"a greater token before they were asked for", with(lock(201, 4, 200)), "lock 10"},
+		{"the greatest first", with(lock(201, 50, 50), lock(202, 200, 300)), "ok"},
+	})
+}
+
 func TestGuardsOfOneOwner(t *testing.T) {
 	again := func(from, until int64) Hold { return lock(1, from, until) }
 	all(t, []test{

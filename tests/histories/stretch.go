@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -84,6 +85,9 @@ func ofHolds(name string, holds []*Hold, faults []*Fault, size int) (all []stret
 		for _, hold := range holds[first:i] {
 			part.ops = append(part.ops, hold.operations(since, part.takeovers)...)
 		}
+		if len(hit) == 0 {
+			part.ops = settle(part.ops)
+		}
 		all = append(all, part)
 		known = greatest(known, holds[first:i], hit)
 		first, since = i, until
@@ -92,6 +96,38 @@ func ofHolds(name string, holds []*Hold, faults []*Fault, size int) (all []stret
 		}
 	}
 	return all
+}
+
+// settle gives each instant hold of one server one place: the last that its token allows. A server
+// gives tokens in order, and nothing else of such a hold counts, so if the hold has any place, this
+// is one. Instant holds that fall on one place are one operation. Otherwise the search tries all
+// sets of the instant holds that are under way.
+func settle(ops []porcupine.Operation) (settled []porcupine.Operation) {
+	var grants []porcupine.Operation
+	for _, op := range ops {
+		if _, is := op.Input.(grant); is {
+			grants = append(grants, op)
+		} else {
+			settled = append(settled, op)
+		}
+	}
+	token := func(op porcupine.Operation) uint64 { return op.Input.(grant).Token }
+	sort.SliceStable(grants, func(i, j int) bool { return token(grants[i]) > token(grants[j]) })
+	last, shared := int64(math.MaxInt64), false
+	for _, op := range grants {
+		instant := op.Input.(grant).instant()
+		place := op.Return
+		if token(op) > 0 && op.Call <= last {
+			place = min(place, last)
+			if instant && shared && place == last {
+				continue
+			}
+			last, shared = place, instant
+		}
+		op.Call, op.Return = place, place
+		settled = append(settled, op)
+	}
+	return settled
 }
 
 // inside tells whether a takeover has effects in this time.

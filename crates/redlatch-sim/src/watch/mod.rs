@@ -239,6 +239,11 @@ impl Watch {
             .collect()
     }
 
+    /// Counts an acquisition that gives no guard.
+    pub fn granted(&self) {
+        self.state().record.tally.grants += 1;
+    }
+
     /// Writes for the judge of histories, if there is a history.
     pub fn tells(&self, tell: impl FnOnce(&mut History)) {
         self.state().record.history.as_mut().map(tell);

@@ -65,6 +65,7 @@ pub(super) async fn round(worker: &mut Worker) {
     worker.asked(&calls);
     match taken {
         Some(Ok(Some(ids))) => {
+            worker.watch.granted();
             let from = worker.exec.now();
             work(worker, name, ids, from).await;
         }
@@ -153,6 +154,7 @@ pub(super) async fn get_on(worker: &mut Worker, name: usize) -> bool {
             return false;
         }
     };
+    worker.watch.granted();
     let released = semaphore.release(&id).await;
     worker.say(|| format!("is done with {} of {}: {released:?}", id, label(name)));
     true

@@ -32,6 +32,8 @@ pub(super) struct Lines {
     alive: BTreeMap<String, u64>,
     /// The writing owner, and the end of its hold.
     write: Option<(String, u64)>,
+    /// The attempt to which a script has given the lock, until its client answers.
+    given: Option<String>,
     /// The token of the last write.
     token: u64,
     /// The time at which a write last ended.
@@ -158,12 +160,15 @@ impl Lines {
     fn given(&mut self, ran: &Ran<'_>) -> Option<String> {
         let given = ran.given().next()?;
         let owner = self.leave(given.attempt).unwrap_or_default();
-        self.begins(owner, given.token, given.ends)
+        let starved = self.begins(owner, given.token, given.ends);
+        self.given = Some(given.attempt.to_owned());
+        starved
     }
 
     /// Handles the beginning of a write. Returns a reader that waits too long.
     fn begins(&mut self, owner: String, token: u64, until: u64) -> Option<String> {
         self.write = Some((owner, until));
+        self.given = None;
         self.token = token;
         let mut starved = None;
         for (reader, waits) in &mut self.readers {
@@ -182,6 +187,7 @@ impl Lines {
     fn end(&mut self, ran: &Ran<'_>, now: u64) {
         match (ran.source.name, ran.verdict()) {
             ("rwlock/renew", "renewed") if ran.arg(6) == "w" => {
+                self.given = None;
                 self.lasts(now + ran.arg(3).parse::<u64>().unwrap_or(0));
             }
             ("rwlock/release", verdict) => {
@@ -192,8 +198,7 @@ impl Lines {
                 }
                 let over = verdict == "released" && ran.number(3) == Some(0);
                 if ran.arg(7) == "w" && over {
-                    self.write = None;
-                    self.ended = now;
+                    self.ends(now);
                 }
             }
             ("rwlock/withdraw", _) => {
@@ -203,16 +208,23 @@ impl Lines {
                     let attempt = format!("{client}:{number}");
                     self.readers.remove(&attempt);
                     self.leave(&attempt);
+                    if self.given.take_if(|given| *given == attempt).is_some() {
+                        self.ends(now);
+                    }
                 }
             }
             // The writer's other attempts may continue, and no reader enters while they do.
             ("rwlock/downgrade", "granted") => self.ended = now,
             ("rwlock/force", "done") if ran.arg(1) == "w" && ran.arg(4) == "now" => {
-                self.write = None;
-                self.ended = now;
+                self.ends(now);
             }
             _ => {}
         }
+    }
+
+    fn ends(&mut self, now: u64) {
+        self.write = None;
+        self.ended = now;
     }
 
     fn lasts(&mut self, until: u64) {

@@ -2,11 +2,12 @@
 
 use std::{fmt, time::Duration};
 
+use futures_util::future::join_all;
 use redlatch_core::{
     Acquire, Error, ErrorKind, Held, LossCause, Metadata, TryAcquire, TryAcquireFor,
     family::{Lease, ReleaseReply, Renewed},
 };
-use redlatch_pool::{Flavour, Pool};
+use redlatch_pool::{CHUNK, Flavour, Pool};
 
 use crate::PermitId;
 
@@ -320,13 +321,18 @@ impl PermitExpirableSemaphore {
     ///
     /// After a drop, some permits may have been returned. You may return all of them again.
     pub async fn release_all(&self, ids: &[PermitId]) -> Result<Vec<PermitRelease>, Error> {
-        let mut answers = Vec::with_capacity(ids.len());
         // Late copies are rare; each such id is sent by itself.
-        for ids in ids.chunk_by(|one, next| one.void().is_none() && next.void().is_none()) {
+        let together = ids.chunk_by(|one, next| one.void().is_none() && next.void().is_none());
+        let calls = together.flat_map(|ids| ids.chunks(CHUNK)).map(|ids| {
             let holds: Vec<_> = ids.iter().map(|id| id.hold.clone()).collect();
-            let verdicts = self.0.end(&holds, ids[0].void()).await?;
+            let void = ids[0].void();
+            async move { self.0.end(&holds, void).await }
+        });
+        // At the same time: one after another, each may take the client's patience.
+        let mut answers = Vec::with_capacity(ids.len());
+        for ended in join_all(calls).await {
             let answer = |(verdict, resent)| PermitRelease::of(verdict, resent);
-            answers.extend(verdicts.into_iter().map(answer));
+            answers.extend(ended?.into_iter().map(answer));
         }
         Ok(answers)
     }

@@ -7,7 +7,7 @@ mod scripts;
 mod set;
 
 pub use pool::{
-    AT_ONCE, AcquirePermits, Flavour, PermitHolder, Pool, Totals, TryAcquirePermits,
+    AT_ONCE, AcquirePermits, CHUNK, Flavour, PermitHolder, Pool, Totals, TryAcquirePermits,
     TryAcquirePermitsFor,
 };
 pub use set::{SetPermits, TrySetPermits};

@@ -99,7 +99,7 @@ pub struct PermitHolder {
 }
 
 /// Largest number of holds per call.
-const CHUNK: usize = 256;
+pub const CHUNK: usize = 256;
 
 /// Largest number of permits with ids per call.
 pub const AT_ONCE: u32 = 1_000;
@@ -269,9 +269,9 @@ impl Pool {
         Ok(all)
     }
 
-    /// Ends holds by name. Returns an outcome for each, and whether an earlier copy of the request
-    /// may have been executed. `void` names the acquire that this undoes, and the time until which
-    /// its copies may act.
+    /// Ends at most [`CHUNK`] holds by name. Returns an outcome for each, and whether an earlier
+    /// copy of the request may have been executed. `void` names the acquire that this undoes, and
+    /// the time until which its copies may act.
     ///
     /// # Cancel safety
     ///
@@ -305,15 +305,12 @@ impl Pool {
             left: 0,
             forgotten: 0,
         };
-        let mut all = Vec::with_capacity(holds.len());
-        for holds in holds.chunks(CHUNK) {
-            let holds: Vec<_> = holds.iter().map(|hold| script.hold(hold)).collect();
-            let call = script.call(&holds);
-            let answered = self.client().query_counted(&call, ReleaseScript::decode);
-            let (verdicts, resent) = self.handle.about(answered.await)?;
-            all.extend(verdicts.into_iter().map(|verdict| (verdict, resent)));
-        }
-        Ok(all)
+        let holds: Vec<_> = holds.iter().map(|hold| script.hold(hold)).collect();
+        let call = script.call(&holds);
+        let answered = self.client().query_counted(&call, ReleaseScript::decode);
+        let (verdicts, resent) = self.handle.about(answered.await)?;
+        let about = |verdict| (verdict, resent);
+        Ok(verdicts.into_iter().map(about).collect())
     }
 
     /// Extends one hold to at least `lease` from now, as its holder counts it.

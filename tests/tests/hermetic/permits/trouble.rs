@@ -25,6 +25,28 @@ async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
     }
 }
 
+// One after another, each would take the client's patience of a server that is slow.
+#[tokio::test(start_paused = true)]
+async fn permits_with_late_copies_are_returned_at_the_same_time() {
+    let (backend, [client]) = preloaded().await;
+    let server = backend.embedded_server();
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+    server.drop_reply(calls::of_script(POOL.acquire.text), LostReply::Hangs);
+    let ids = permits.acquire_many(3).await.unwrap();
+    for id in &ids {
+        assert_eq!(id.to_string().matches(':').count(), 3, "{id}");
+    }
+    server.stop();
+    let (semaphore, returned) = (permits.clone(), ids.clone());
+    let release = tokio::spawn(async move { semaphore.release_all(&returned).await });
+    backend.pass(50 * MS).await;
+    release.abort();
+    server.resume();
+    for id in &ids {
+        assert_eq!(permits.remaining(id).await.unwrap(), None, "{id}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn deletion_ends_all_waits_for_permits_with_an_id_at_once() {
     let (backend, [client, other]) = embedded().await;

@@ -72,7 +72,7 @@ maven)
 documentation)
     pages=${CARGO_TARGET_DIR:-target}/doc
     rm -rf "$pages"
-    RUSTDOCFLAGS='--deny warnings' nice -n 10 "$cargo" doc --workspace --no-deps --all-features
+    RUSTDOCFLAGS='--deny warnings' nice -n 4 "$cargo" doc --workspace --no-deps --all-features
     cd "$pages/redlatch"
     [ -f index.html ]
     found=0
@@ -130,9 +130,9 @@ sim | build-sim)
     case $1 in
     sim)
         shift
-        nice -n 10 "$cargo" run $simulator -- "$@"
+        nice -n 4 "$cargo" run $simulator -- "$@"
         ;;
-    *) nice -n 10 "$cargo" build $simulator ;;
+    *) nice -n 4 "$cargo" build $simulator ;;
     esac
     ;;
 # Runs the soak, or builds it. The build is not optimised: the soak mostly waits for servers, and an unoptimised build
@@ -157,7 +157,7 @@ vectors)
 # Runs code that threads share under many schedules. A failure prints its schedule. To replay the failure, run the printed
 # command with the schedule in `REDLATCH_SCHEDULE` and the name of the test. Optimising takes longer than it saves.
 threads)
-    RUSTFLAGS="${RUSTFLAGS-} --cfg shuttle" nice -n 10 "$cargo" test --package redlatch-core --lib \
+    RUSTFLAGS="${RUSTFLAGS-} --cfg shuttle" nice -n 4 "$cargo" test --package redlatch-core --lib \
         --target-dir target/threads threads:: --config profile.dev.package.redlatch-core.opt-level=0
     ;;
 # Checks the format and the lints of a package that is a workspace of its own, as the gate does for members. The laws of

@@ -62,7 +62,7 @@ pub(crate) fn yielding(command: Command) -> Command {
         return command;
     };
     let mut nicer = Command::new(nice);
-    nicer.args(["-n", "10"]);
+    nicer.args(["-n", "4"]);
     nicer.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {

@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -30,9 +31,13 @@ def server_binary():
 @contextlib.contextmanager
 def running(folder, *options):
     """Runs a server in this folder. Gives its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    # On Linux, a bound socket keeps the port from other sockets, even from one that connects to it.
+    placeholder = socket.socket()
+    placeholder.bind(("127.0.0.1", 0))
+    placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port = placeholder.getsockname()[1]
+    if not sys.platform.startswith("linux"):
+        placeholder.close()
     args = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     server = subprocess.Popen(
         [server_binary(), *args, "--dir", str(folder), *options], stdout=subprocess.DEVNULL
@@ -51,6 +56,7 @@ def running(folder, *options):
     finally:
         server.kill()
         server.wait()
+        placeholder.close()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,7 +10,7 @@ use crate::{TROUBLES, client::Client, commands, compare, lua, server::Server};
 pub(crate) struct Pair {
     pub(crate) model: Model,
     pub(crate) differences: Vec<String>,
-    exact_texts: bool,
+    pub(crate) exact_texts: bool,
     engine: Engine,
     session: SessionId,
     client: Client,

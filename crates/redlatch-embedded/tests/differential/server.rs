@@ -2,7 +2,7 @@
 
 use std::{
     env, fmt,
-    net::TcpListener,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -10,6 +10,7 @@ use std::{
 };
 
 use redlatch_embedded::engine::Model;
+use tokio::net::TcpSocket;
 
 use crate::client::Client;
 
@@ -30,7 +31,9 @@ pub(crate) fn paths() -> Vec<PathBuf> {
 /// A server on a free port of the loopback, which ends with this value.
 pub(crate) struct Server {
     child: Child,
-    pub(crate) port: u16,
+    port: u16,
+    /// Reserves the port on Linux. Otherwise a connection may get the port, even one to the port.
+    _placeholder: Option<TcpSocket>,
     version: String,
 }
 
@@ -38,9 +41,13 @@ impl Server {
     pub(crate) fn start(path: &Path) -> Self {
         let version = Command::new(path).arg("--version").output().unwrap();
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
-        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let placeholder = TcpSocket::new_v4().unwrap();
+        placeholder
+            .bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .unwrap();
+        placeholder.set_reuseaddr(true).unwrap();
+        let port = placeholder.local_addr().unwrap().port();
+        let placeholder = Some(placeholder).filter(|_| cfg!(target_os = "linux"));
         let child = Command::new(path)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
@@ -57,6 +64,7 @@ impl Server {
         let server = Self {
             child,
             port,
+            _placeholder: placeholder,
             version,
         };
         server.client();

@@ -79,12 +79,12 @@ public final class Peer {
             case "count" -> say(client.getLock(words[1]).getHoldCount());
             case "locked" -> say(client.getLock(words[1]).isLocked());
             case "force" -> say(client.getLock(words[1]).forceUnlock());
-            case "work" -> work(words[1], words[2]);
+            case "work" -> work(words[1], words[2], Long.parseLong(words[3]));
             default -> say("error unknown command " + words[0]);
         }
     }
 
-    private void work(String name, String witness) throws Exception {
+    private void work(String name, String witness, long lease) throws Exception {
         AtomicBoolean ended = new AtomicBoolean();
         Thread listener = new Thread(() -> {
             try {
@@ -102,7 +102,7 @@ public final class Peer {
         RAtomicLong holders = client.getAtomicLong(witness);
         RAtomicLong rounds = client.getAtomicLong(witness + ":rounds");
         while (!ended.get()) {
-            if (!lock.tryLock(500, -1, TimeUnit.MILLISECONDS)) {
+            if (!lock.tryLock(500, lease, TimeUnit.MILLISECONDS)) {
                 continue;
             }
             if (holders.incrementAndGet() != 1) {

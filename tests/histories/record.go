@@ -23,6 +23,7 @@ type Hold struct {
 	Until   int64  // the guard passed its check for the last time
 	// The end that the guard knew at that time; 0 if unknown.
 	Deadline int64
+	Lost     int64 // the guard failed its check for the first time; 0 if it never did
 	Gone     int64 // the release was answered; 0 if its outcome is unknown
 	Durable  bool  // all replicas had to confirm
 }

@@ -64,6 +64,8 @@ pub struct Hold {
     pub until: u64,
     /// The deadline that the guard had when it last passed its check.
     pub deadline: u64,
+    /// The time at which the guard first failed its check; 0 if there was none.
+    pub lost: u64,
     /// The time of the reply to the release that freed the name; 0 if there was none.
     pub gone: u64,
     /// Whether all replicas had to confirm the grant.

@@ -61,9 +61,9 @@ fn read(text: &str) -> Vec<Value> {
             lines.extend(soak.filter(|soak: &Value| !soak["violations"].is_null()));
             soak = Some(json!({"record": "soak", "place": place, "seconds": seconds, "costs": {}}));
         } else if let (Some(soak), [fault, rest @ ..]) = (&mut soak, &*words)
-            && rest.ends_with(&["at", "most"])
+            && rest.ends_with(&["holds", "lost"])
         {
-            // Times, ms without a grant, the most of them.
+            // Times, ms without a grant, the most of them, lost holds and all holds.
             let numbers = rest.iter().filter_map(|word| word.parse::<u64>().ok());
             soak["costs"][fault.trim_end_matches(':')] = numbers.collect();
         } else if let (Some(soak), [what, count, ..]) = (&mut soak, &*words)
@@ -195,11 +195,15 @@ fn page(data: &str) -> Result<String, String> {
         page += &table(heading, &columns, &rows);
     }
     let row = |((place, fault), cost): (&(String, String), &Value)| {
-        let [times, half, most] = [0, 1, 2].map(|at| &cost[at]);
-        format!("| {place} | {fault} | {times} | {half} | {most} |\n")
+        let known = |at: usize| {
+            cost.get(at)
+                .map_or_else(|| "?".to_owned(), Value::to_string)
+        };
+        let [times, half, most, lost, holds] = [0, 1, 2, 3, 4].map(known);
+        format!("| {place} | {fault} | {times} | {half} | {most} | {holds} | {lost} |\n")
     };
     let rows: String = evidence.costs.iter().map(row).collect();
-    let columns = "servers | fault | times | ms without a grant | at most";
+    let columns = "servers | fault | times | ms without a grant | at most | holds | lost";
     page += &table("Cost of faults in the last soak", columns, &rows);
     let (planted, count) = evidence.planted_rows();
     let heading = format!("{count} planted faults");
@@ -235,7 +239,7 @@ simulator are virtual. `judge` is the judge of histories. Violations stay in the
 faults are mended.
 
 The cost of faults counts the names whose server was hit: the median and the maximum of the longest
-time between two grants.
+time between two grants, the holds at the beginning, and how many of these were lost.
 ";
 
 #[cfg(test)]
@@ -258,7 +262,7 @@ mod tests {
              lock      early-grant   found at seed   3 by P1   c0 and c1\n\
              lock early-grant found by judge\n\
              cluster on Redis 7, seed 7, 7200 s, faults kill\ngrants: 11: 11 lock\n\
-             \x20 kill: 3 times, 70 ms without a grant, 90 ms at most\nviolations: 0\n"
+             \x20 kill: 3 times, 70 ms without a grant, 90 ms at most, 5 of 6 holds lost\nviolations: 0\n"
         );
         let found = read(&text);
         let lines: String = found.iter().map(|line| format!("{line}\n")).collect();
@@ -267,7 +271,7 @@ mod tests {
             "| lock | 4 | 2.0 | 10 | 14 | 0 |",
             "| drawn faults | 4 | 2.0 | 10 | 14 | 0 |",
             "| cluster | 2 | 4.0 | 0 | 22 | 0 |",
-            "| cluster | kill | 3 | 70 | 90 |",
+            "| cluster | kill | 3 | 70 | 90 | 6 | 5 |",
             "## 1 planted faults",
             "| lock | judge | `early-grant` |",
         ] {

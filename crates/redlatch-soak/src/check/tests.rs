@@ -16,6 +16,7 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
         from,
         until,
         deadline: until,
+        lost: 0,
         gone: until + 1,
         durable: false,
     }

@@ -74,6 +74,8 @@ impl AtWork {
         let lasts = term.check().is_ok();
         if lasts {
             self.hold.believed(before, term.remaining());
+        } else if self.hold.lost == 0 {
+            self.hold.lost = before;
         }
         lasts
     }

@@ -83,6 +83,8 @@ impl Hold {
         let believed = guard.believed();
         if believed {
             self.believed(before, guard.left().unwrap_or_default());
+        } else if self.lost == 0 {
+            self.lost = now();
         }
         believed
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
-use tokio::task::yield_now;
+use tokio::task::{unconstrained, yield_now};
 
 use super::{PendingRelease, context::ReleaseTicket, pending_release::send_before};
 use crate::{
@@ -34,8 +34,8 @@ pub enum Released {
     /// The server has no record of the hold: it lost its data, it has dropped the name's token
     /// since, or another program has overwritten the key.
     Forgotten,
-    /// The release had to be repeated, and the server no longer knows whether the first request
-    /// found the hold.
+    /// The release had to be repeated, or a late message made the client withdraw the hold before
+    /// it. The server no longer knows whether the first request found the hold.
     Unconfirmed,
 }
 
@@ -127,7 +127,8 @@ pub(super) fn run<'a>(
             };
             let sending = pin!(client.net().insist(repeated));
             let prompt = || pending.prompt_next_waiter(client.local_queues());
-            let answered = send_before(sending, prompt).await;
+            // With an exhausted cooperative budget, the first poll would send nothing.
+            let answered = send_before(unconstrained(sending), prompt).await;
             handover.answered(primitive.as_ref(), call.script(), answered)
         };
         if told {
@@ -167,8 +168,9 @@ impl Handover<'_> {
             Err(error) => return (self.failed(error), false),
         };
         let client = self.ticket.client();
-        let mut told = false;
+        let (mut told, mut resent) = (false, resent);
         if let Some(pending) = &self.pending {
+            resent |= client.0.withdrawals.has_struck(pending.attempt.number());
             let strays = &client.net().world.strays;
             told = pending.answered(client.local_queues(), strays, &reply);
             client.0.releaser.heed(primitive, &reply);

@@ -47,6 +47,8 @@ pub(crate) struct Withdrawals {
     limiter: Mutex<RateLimiter>,
     /// One object of each kind for which this client has ever waited.
     kinds: Mutex<BTreeMap<&'static str, Arc<dyn Primitive>>>,
+    /// The last attempts that were withdrawn.
+    struck: Mutex<BTreeSet<u64>>,
 }
 
 /// An object whose entries have to be checked, and the cause of the check.
@@ -81,7 +83,14 @@ impl Withdrawals {
             patience,
             limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             kinds: Mutex::default(),
+            struck: Mutex::default(),
         }
+    }
+
+    /// Tells whether `attempt` was withdrawn lately. A grant under release belongs to no waiter and
+    /// to no hold, so a withdrawal may come before the release.
+    pub(super) fn has_struck(&self, attempt: u64) -> bool {
+        lock(&self.struck).contains(&attempt)
     }
 
     /// Records that this client waits for objects of this kind.
@@ -284,11 +293,20 @@ impl Withdrawals {
                 target: "redlatch", name = stray.key.name(), entries = gone.len(),
                 "withdraws queue entries that no waiter stands behind"
             );
+            self.remember_struck(&gone);
             let strike = Withdraw::Strike(&gone);
             let struck = self.ask(net, stray, primitive, strike).await?;
             if struck.is_none() || many < FULL || gone.is_empty() {
                 return Ok(true);
             }
+        }
+    }
+
+    fn remember_struck(&self, gone: &[u64]) {
+        let mut struck = lock(&self.struck);
+        struck.extend(gone);
+        while struck.len() > FULL {
+            struck.pop_first();
         }
     }
 

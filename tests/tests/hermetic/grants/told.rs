@@ -92,6 +92,41 @@ async fn message_without_the_nonce_makes_no_holder() {
     }
 }
 
+/// A late message about the grant comes while the release waits for a server that refuses it.
+#[tokio::test(start_paused = true)]
+async fn withdrawal_of_a_hold_under_release_is_no_loss() {
+    for kind in KINDS {
+        let (backend, clients, guard) = held(kind, 3).await;
+        let waiter = queued(&backend, &clients[1], kind).await;
+        let entry = first_entry(&backend);
+        let last = queued(&backend, &clients[2], kind).await;
+        guard.release().await.unwrap();
+        let next = waiter.await.unwrap();
+        let message = kind.message(&backend, &entry);
+        let client = entry[1].rsplit(':').next().unwrap();
+        for _ in 0..3 {
+            let loading = ServerError::parse("LOADING the server is loading its data");
+            let (client, release) = (client.to_owned(), calls::of_script(kind.release_script()));
+            let own = move |command: &Command| {
+                let mut args = command.args();
+                release(command) && args.any(|arg| arg.starts_with(client.as_bytes()))
+            };
+            backend.embedded_server().fail_next(own, loading);
+        }
+        let releasing = tokio::spawn(next.release());
+        backend.pass(2 * MS).await;
+        backend.command(&["PUBLISH", &entry[1], &message]);
+        // Later holds, of which the server knows only the last.
+        assert_eq!(last.await.unwrap().release().await.unwrap(), Released::Free);
+        let latest = kind.acquire(&clients[0]).await.unwrap();
+        assert!(!releasing.is_finished(), "{kind:?}");
+        let released = releasing.await.unwrap().unwrap();
+        let unsure = matches!(released, Released::Free | Released::Unconfirmed);
+        assert!(unsure, "{kind:?}: {released:?}");
+        assert_eq!(latest.release().await.unwrap(), Released::Free);
+    }
+}
+
 /// The message about a grant that has lapsed comes when another holds. In some rounds the server's
 /// clock is set back before, and the waiter knows of the other.
 #[tokio::test(start_paused = true)]

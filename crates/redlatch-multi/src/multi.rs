@@ -217,8 +217,18 @@ impl Members {
         let owners = Owners::resolve(self, &options.owner)?;
         let deadline = Deadline::of(self, options.wait);
         loop {
-            match self.take_in_turn(&options, &owners, &deadline).await? {
-                Taken::All(bundle) => return Ok(Some(MultiGuard { bundle })),
+            let taking = self.take_in_turn(&options, &owners, &deadline);
+            let taken = match self.get(0).filter(|_| options.wait == Wait::Never) {
+                Some(first) => first.client().within_patience(false, taking).await?,
+                None => taking.await?,
+            };
+            match taken {
+                Taken::All(bundle) => {
+                    if let Some(note) = &options.note {
+                        bundle.put_note(note).await;
+                    }
+                    return Ok(Some(MultiGuard { bundle }));
+                }
                 Taken::Busy => return Ok(None),
                 Taken::Lost if options.wait == Wait::Never || deadline.is_over() => {
                     return Ok(None);
@@ -254,6 +264,8 @@ impl Members {
                 wait: deadline.left(options.wait),
                 whole_lease: true,
                 answered: busy || at > 0,
+                // All notes are written together at the end.
+                note: None,
                 ..options.clone()
             };
             let run = self.run(at);

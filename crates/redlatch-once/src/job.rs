@@ -6,7 +6,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redlatch_core::{Client, Error, ErrorKind, family::Handle};
+use redlatch_core::{
+    Client, Error, ErrorKind,
+    family::{Handle, Internals},
+};
 
 use crate::{
     JobHolder, JobRecord, JobRun, Once, Slot,
@@ -643,6 +646,11 @@ impl Job {
     /// After a drop, the records may be forgotten or not. A request that was sent acts within 5 s
     /// or never, and forgets nothing of a run that begins after it was sent.
     pub async fn reset(&self) -> Result<bool, Error> {
+        let resetting = self.handle.client().within_patience(true, self.try_reset());
+        self.handle.about(resetting.await)
+    }
+
+    async fn try_reset(&self) -> Result<bool, Error> {
         let key = self.handle.key()?;
         for _ in 0..LOOKS {
             let view = self.look(None).await?;

@@ -238,7 +238,11 @@ where
     E: fmt::Display,
 {
     let plan = job.plan()?;
-    let (next, view) = next(&job, &plan, 0).await?;
+    let looking = job
+        .handle
+        .client()
+        .within_patience(true, next(&job, &plan, 0));
+    let (next, view) = job.handle.about(looking.await)?;
     Ok(match next {
         Ok(run) => return run.execute(plan.max_run, work).await,
         Err(Standing::Done(record, _)) => Once::Done(record),

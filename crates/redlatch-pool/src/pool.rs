@@ -229,6 +229,11 @@ impl Pool {
     ///
     /// The method only reads.
     pub async fn totals(&self) -> Result<Totals, Error> {
+        let counting = self.client().within_patience(false, self.count());
+        self.handle.about(counting.await)
+    }
+
+    async fn count(&self) -> Result<Totals, Error> {
         let (key, kind) = (self.handle.key()?, self.flavour.stored);
         loop {
             let call = scripts::inspect(key, kind, self.size);
@@ -367,6 +372,13 @@ impl Pool {
     }
 
     async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
+        let changing = self
+            .client()
+            .within_patience(true, self.try_change(change, ttl));
+        self.handle.about(changing.await)
+    }
+
+    async fn try_change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
         let (key, kind) = (self.handle.key()?, self.flavour.stored);
         // One id for all calls, so that a late copy of an unanswered one changes nothing again.
         let mut first: Option<AttemptId> = None;

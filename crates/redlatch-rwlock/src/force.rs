@@ -76,6 +76,11 @@ impl ForceEnd {
     }
 
     async fn run(self) -> Result<usize, Error> {
+        let (lock, ending) = (self.lock.0.clone(), self.end_all());
+        lock.about(lock.client().within_patience(true, ending).await)
+    }
+
+    async fn end_all(self) -> Result<usize, Error> {
         let holders = match &self.holder {
             Some(holder) => vec![holder.clone()],
             None => inspect::list(&self.lock.0).await?,

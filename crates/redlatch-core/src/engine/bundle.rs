@@ -278,6 +278,16 @@ impl<H: Borrow<Held>> Bundle<H> {
         }
     }
 
+    /// Writes a note about each hold, all at once, within a second. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, each hold has its note or not.
+    #[doc(hidden)]
+    pub async fn put_note(&self, note: &str) {
+        join_all(self.iter().map(|hold| Box::pin(hold.put_note(note)))).await;
+    }
+
     fn iter(&self) -> impl Iterator<Item = &Held> {
         self.holds.iter().map(Borrow::borrow)
     }

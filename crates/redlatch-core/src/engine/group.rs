@@ -62,15 +62,10 @@ impl Client {
         }
         let asking = pin!(ask(&asked, primitives));
         let together = self.unless_closing(asking).await?;
-        if let Together::Granted(holds) = &together {
+        if let Together::Granted(_) = &together {
             // If the client began to close just before the grant, `close` may not have seen the
             // holds.
             self.check_closing()?;
-            if let Some(note) = &options.note {
-                for held in holds {
-                    Box::pin(held.put_note(note)).await;
-                }
-            }
         }
         Ok(together)
     }

@@ -44,15 +44,16 @@ pub enum Forgotten {
 /// If the future is dropped, the record is removed or not, at most 5 s later.
 pub async fn forget(client: &Client, name: &Name) -> Result<Forgotten, Error> {
     let key = client.key(name);
+    let mut waited = false;
     loop {
         let Some(Stored { kind, .. }) = stored(client, name).await? else {
             return Ok(Forgotten::Unset);
         };
         let build = |_: &_| call(&key, &kind);
         match client.change(build, decode).await? {
-            Ok(Forgotten::Early(rest)) if rest <= SOON => {
-                let until = client.now() + rest;
-                client.runtime().sleep_until(until).await;
+            Ok(Forgotten::Early(rest)) if rest <= SOON && !waited => {
+                waited = true;
+                client.alarm(client.now() + rest).await;
             }
             Ok(forgotten) => return Ok(forgotten),
             // The kind has changed since the look, so the next look sees another one.

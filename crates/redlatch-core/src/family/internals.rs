@@ -25,6 +25,7 @@ use crate::{
     protocol::{
         lease::Lease,
         name::{Key, Name, NameError},
+        time::Moment,
     },
     runtime::BoxFuture,
 };
@@ -165,6 +166,28 @@ pub trait Internals {
         let answered = client.net().insist(repeated(client, call)).await?;
         let items = Items::new(call.script(), &answered.reply)?;
         Ok((read(&items)?, answered.resent))
+    }
+
+    /// Runs a call of several requests, and ends the call after twice the client's `patience`
+    /// (P11). `changes` tells whether a request without an answer may have changed something.
+    ///
+    /// If the future is dropped, the same as with `call`.
+    async fn within_patience<R: Send>(
+        &self,
+        changes: bool,
+        call: impl Future<Output = Result<R, Error>> + Send,
+    ) -> Result<R, Error> {
+        let client = self.client();
+        let late = client.alarm(client.now() + client.0.patience * 2);
+        select! {
+            biased;
+            ended = call => ended,
+            () = late => {
+                let why = "the answers to its requests took twice the client's patience";
+                let error = Error::unavailable(why);
+                Err(if changes { error.in_doubt() } else { error })
+            }
+        }
     }
 
     /// Returns the time for which the server that owns `slot` has certainly been running. Costs one
@@ -412,7 +435,14 @@ fn repeated<'a>(client: &Client, call: &'a ScriptCall) -> Repeated<'a> {
 #[derive(Debug)]
 pub struct Records {
     client: Client,
-    known: Mutex<HashMap<String, Option<Metadata>>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    records: HashMap<String, Option<Metadata>>,
+    /// Until when no server is asked, since one did not answer.
+    silent: Moment,
 }
 
 impl Records {
@@ -424,25 +454,40 @@ impl Records {
     }
 
     /// Returns the record of the client of `owner`, if there is one. Costs a command for a client
-    /// that is not known yet.
+    /// that is not known yet, and none for 5 s after a server did not answer within a second.
     ///
     /// # Cancel safety
     ///
     /// The method only reads.
     pub async fn of(&self, owner: &str) -> Result<Option<Metadata>, Error> {
         let id = owner.split(':').next().unwrap_or_default();
-        if let Some(record) = lock(&self.known).get(id) {
-            return Ok(record.clone());
+        let began = self.client.now();
+        {
+            let known = lock(&self.known);
+            if let Some(record) = known.records.get(id) {
+                return Ok(record.clone());
+            }
+            if began < known.silent {
+                return Ok(None);
+            }
         }
         let record = Internals::metadata(&self.client, owner).await?;
         let mut known = lock(&self.known);
-        if known.len() >= MOST {
-            known.clear();
+        let now = self.client.now();
+        if record.is_none() && now.since(began) >= timeouts::RECORD_WRITE {
+            known.silent = now + SILENT;
+            return Ok(None);
         }
-        known.insert(id.to_owned(), record.clone());
+        if known.records.len() >= MOST {
+            known.records.clear();
+        }
+        known.records.insert(id.to_owned(), record.clone());
         Ok(record)
     }
 }
+
+/// How long no server is asked for a record after one did not answer.
+const SILENT: Duration = Duration::from_secs(5);
 
 /// The most records that are kept.
 const MOST: usize = 1024;

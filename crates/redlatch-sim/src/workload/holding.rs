@@ -322,7 +322,7 @@ async fn acquire<G: Guard>(
     let future = grown.unwrap_or_else(|| G::acquire(worker, names, owner, terms));
     let future = worker.call(future);
     let calls = worker.asks(names, G::waits(terms));
-    let limit = terms.limit(worker, names.len());
+    let limit = terms.limit(worker);
     let result = worker.calls(names, "acquire", limit, future).await;
     let hold = match result {
         Some(Ok(Some(guard))) => Some(Hold::new(worker, &calls, guard, terms.renewed)),

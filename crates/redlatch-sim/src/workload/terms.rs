@@ -81,14 +81,12 @@ impl Terms {
         }
     }
 
-    /// Returns the time limit in µs of an acquisition of so many names. Without a wait, each of
-    /// several may take as long as one alone, and so may the extension of their leases.
-    pub(super) fn limit(&self, worker: &Worker, names: usize) -> u64 {
+    /// Returns the time limit in µs of an acquisition.
+    pub(super) fn limit(&self, worker: &Worker) -> u64 {
         match self.how {
             How::For(wait) if !wait.is_zero() => {
                 u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
             }
-            How::Once if names > 1 => worker.patience() * (names as u64 + 1),
             How::Once | How::For(_) => worker.patience(),
             How::Patiently => u64::MAX,
         }

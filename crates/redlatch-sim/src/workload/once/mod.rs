@@ -118,7 +118,7 @@ async fn get_on(worker: &mut Worker, name: usize) -> bool {
 async fn reset(worker: &mut Worker, name: usize) {
     let job = job(worker, name);
     let resetting = async move { job.reset().await };
-    let limit = worker.patience() * 4;
+    let limit = worker.patience();
     let reset = worker.timed("reset", limit, resetting).await;
     worker.inject(Fault::Force, || {
         format!("resets {}: {reset:?}", label(name))
@@ -131,8 +131,8 @@ async fn called(
     name: usize,
     calling: Calling,
 ) -> Option<Result<Once<Slot, &'static str>, Error>> {
-    // A look, a claim, the work, and a release.
-    let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
+    // The claim of a slot, the work, and a release.
+    let limit = worker.patience() * 2 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
     let ran = worker.calls(&[name], "run", limit, calling).await;
     if let Some(Ok(Once::Ran(slot))) = &ran {
         worker.did(name, &Deed::Ran(slot.clone()));

@@ -83,7 +83,7 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u6
     if worker.rng.chance(300) {
         let span = ms(worker.rng.between(50, worker.plan.lease));
         let extending = semaphore.extend(&ids[0], span);
-        let limit = worker.patience() * 2;
+        let limit = worker.patience();
         let extended = worker.timed("extend", limit, extending).await;
         worker.say(|| {
             format!(

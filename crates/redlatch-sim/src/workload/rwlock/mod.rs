@@ -124,9 +124,7 @@ impl Guard for Either {
 
     fn force(worker: &mut Worker, name: usize) -> Work<'_> {
         let force = ReadWriteLock::new(&worker.client, label(name)).force_release();
-        // The call looks, and then ends each hold that it has found. Each of these steps may take
-        // the client's patience.
-        let limit = worker.patience() * 4;
+        let limit = worker.patience();
         worker.forces(name, limit, force, |force| force.after_lease())
     }
 

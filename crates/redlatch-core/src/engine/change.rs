@@ -12,8 +12,8 @@ use crate::{
         script::{CallOutcome, Failure, ScriptCall},
         timeouts,
     },
-    net::{Dispatch, Limit, LinkClass, Request},
-    protocol::time::Moment,
+    net::{Dispatch, Limit, LinkClass, Request, Response},
+    protocol::{remains::Effect, time::Moment},
 };
 
 /// How long a script has to remember the id of a change, whatever it replied, so that no copy acts
@@ -44,7 +44,9 @@ impl Client {
         let mut failures = 0;
         loop {
             self.net().world.life.check_all()?;
-            let failure = match self.change_once(&call, deadline).await {
+            let (outcome, before) = self.change_once(&call, deadline).await;
+            unknown |= before != Effect::Nothing;
+            let failure = match outcome {
                 CallOutcome::Replied(reply) | CallOutcome::Bare(reply) => {
                     let items = Items::new(call.script(), &reply)?;
                     if items.text(1)? != "late" {
@@ -72,16 +74,20 @@ impl Client {
         }
     }
 
-    async fn change_once(&self, call: &ScriptCall, deadline: Moment) -> CallOutcome {
+    /// Sends a change once. Returns its outcome, and the effect of a list that was refused before.
+    async fn change_once(&self, call: &ScriptCall, deadline: Moment) -> (CallOutcome, Effect) {
         let up_by = deadline.min(self.now() + timeouts::REQUEST);
         if let Err(error) = self.net().check_away(call.slot()) {
-            return CallOutcome::Failed(Failure::Fatal(error));
+            return (CallOutcome::Failed(Failure::Fatal(error)), Effect::Nothing);
         }
         // No order is kept between changes, so those whose script serves lists may go together.
         let sent = self.send_once(call, up_by, deadline, Dispatch::Together);
         match sent.await {
-            Ok((outcome, _)) => outcome,
-            Err(failure) => CallOutcome::Failed(failure),
+            Ok((response, _)) => {
+                let before = response.before;
+                (response.into_single().0, before)
+            }
+            Err(failure) => (CallOutcome::Failed(failure), Effect::Nothing),
         }
     }
 
@@ -92,7 +98,7 @@ impl Client {
         up_by: Moment,
         deadline: Moment,
         dispatch: Dispatch,
-    ) -> Result<(CallOutcome, Moment), Failure> {
+    ) -> Result<(Response, Moment), Failure> {
         let net = self.net();
         let session = net.router.session(call.slot(), LinkClass::Command, up_by);
         let session = session.await.map_err(Failure::of_session)?;
@@ -108,7 +114,6 @@ impl Client {
             dispatch,
             checked: None,
         };
-        let (outcome, _) = net.send(&session, &request).await.into_single();
-        Ok((outcome, sent))
+        Ok((net.send(&session, &request).await, sent))
     }
 }

@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
             .client
             .send_once(&call, up_by, deadline, Dispatch::AtOnce);
         let (outcome, sent) = match sending.await {
-            Ok(sent) => sent,
+            Ok((response, sent)) => (response.into_single().0, sent),
             Err(failure) => return (0, settle(looking, failure.into_error(false))),
         };
         let trouble = match outcome {

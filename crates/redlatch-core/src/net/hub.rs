@@ -326,7 +326,9 @@ impl Hub {
                 tracing::debug!(target: "redlatch", %error, "no right to stop listening; messages nobody waits for go on coming");
                 return Ok(());
             }
-            tracing::warn!(target: "redlatch", %error, "no right to listen; waiters look by the clock");
+            if channels.len() == 1 {
+                tracing::warn!(target: "redlatch", %error, "no right to listen; waiters look by the clock");
+            }
             self.table().refused(channels, error);
             return Ok(());
         }

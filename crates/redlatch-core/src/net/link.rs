@@ -93,7 +93,7 @@ enum LinkState {
     Connecting,
     Up(Arc<Session>),
     Down(Error),
-    /// The server serves no slots any more. Requests under way continue.
+    /// The server serves no slots any more. Requests under way continue, except those in lists.
     Retired,
     Closed,
 }

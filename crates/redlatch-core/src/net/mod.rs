@@ -38,7 +38,7 @@ pub(crate) use hub::{Hub, Listener, MessageFilter, Reach};
 pub(crate) use link::{Link, LinkClass};
 pub(crate) use network::{Answered, Net, Repeated, is_settled};
 pub(crate) use router::Router;
-pub(crate) use sender::{Acknowledged, Dispatch, Replication, Request};
+pub(crate) use sender::{Acknowledged, Dispatch, Replication, Request, Response};
 pub(crate) use servers::{HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use session::{Checked, Limit, Session};
 pub(crate) use topology::start_router;

@@ -271,14 +271,13 @@ impl Session {
     }
 
     /// Sends the calls of tasks that have joined, until dropped.
-    pub(super) async fn send_joined(&self) -> Infallible {
+    pub(super) fn send_joined(&self) -> impl Future<Output = Infallible> + '_ {
         let observe = |now, millis| {
             let mut progress = lock(&self.progress);
             progress.heard_at(now);
             progress.clock.observe(now, millis);
         };
-        let sending = self.batcher.run(self.conn.as_ref(), &self.world, observe);
-        sending.await
+        self.batcher.run(self.conn.as_ref(), &self.world, observe)
     }
 
     /// Waits for the outcome of a call that has joined others. The error is the effect of the

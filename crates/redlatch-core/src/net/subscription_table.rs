@@ -110,6 +110,8 @@ pub(crate) struct SubscriptionTable {
     /// The number of messages so far.
     messages: u64,
     started: bool,
+    /// Whether channels are requested one by one, since one of several was refused.
+    one_by_one: bool,
     rules: Rules,
     phase: Phase,
     /// Why the last connection ended, or could not be made.
@@ -293,6 +295,7 @@ impl SubscriptionTable {
             self.restored();
             return None;
         }
+        let chunk = if self.one_by_one { 1 } else { chunk };
         let channels: Vec<_> = self.wanted.iter().take(chunk).cloned().collect();
         for channel in &channels {
             self.wanted.remove(channel);
@@ -309,10 +312,21 @@ impl SubscriptionTable {
         self.asked == 0
     }
 
-    /// Records that the server refused these channels.
+    /// Records that the server refused these channels. It may be that it refuses only some of them,
+    /// so they are then requested one by one.
     pub(super) fn refused(&mut self, channels: &[Arc<str>], why: &Error) {
+        if let [channel] = channels {
+            return self.settle(channel, Stage::Refused(why.clone()));
+        }
+        self.one_by_one = true;
         for channel in channels {
-            self.settle(channel, Stage::Refused(why.clone()));
+            if let Some(entry) = self.channels.get_mut(channel)
+                && let Stage::Asked = entry.stage
+            {
+                entry.stage = Stage::Wanted;
+                self.asked -= 1;
+                self.wanted.insert(Arc::clone(channel));
+            }
         }
     }
 

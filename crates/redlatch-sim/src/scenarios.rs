@@ -163,14 +163,13 @@ const ALL: &[Scenario] = &[
     },
     // Slots of the names move between the masters of a cluster, key by key, and no other fault
     // occurs. While the keys of a name are split, waiters are not served, so no hand-off is prompt
-    // and a bounded wait may end without an answer. A release of a read-write lock meanwhile does
-    // not note whose turn is next.
+    // and a bounded wait may end without an answer.
     Scenario {
         name: "moving-slots",
         faults: &[Fault::SlotMove],
         alone: true,
         masters: 3,
-        excused: &["P8", "answered", "sides"],
+        excused: &["P8", "answered"],
         ..PLAIN
     },
     // A replica that lags takes over, and the former master goes on answering. Two holders are

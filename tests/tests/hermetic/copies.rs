@@ -164,7 +164,9 @@ async fn copies_of_requests_with_a_lost_reply_take_nothing() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         doubled("a lock of a client that closes", async |backend| {
             let (client, other) = lost(backend, &REENTRANT.acquire, how).await;
+            let before = backend.script_calls();
             let guard = client.lock("x").lock().await.unwrap();
+            assert!(backend.script_calls() - before >= 2, "no reply was lost");
             client.close_now().await;
             assert!(!other.lock("x").is_locked().await.unwrap());
             drop(guard);
@@ -173,7 +175,9 @@ async fn copies_of_requests_with_a_lost_reply_take_nothing() {
         doubled("permits that are given back elsewhere", async |backend| {
             let (client, other) = lost(backend, &POOL.acquire, how).await;
             let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+            let before = backend.script_calls();
             let ids = permits.acquire_many(3).await.unwrap();
+            assert!(backend.script_calls() - before >= 2, "no reply was lost");
             assert_eq!(permits.totals().await.unwrap().acquired, 3);
             let ids: Vec<_> = ids
                 .iter()
@@ -188,7 +192,9 @@ async fn copies_of_requests_with_a_lost_reply_take_nothing() {
         doubled("permits that are left to their lease", async |backend| {
             let (client, _) = lost(backend, &POOL.acquire, how).await;
             let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+            let before = backend.script_calls();
             let ids = permits.acquire_many(3).lease(100 * MS).await.unwrap();
+            assert!(backend.script_calls() - before >= 2, "no reply was lost");
             client.settled().await;
             let held = permits.totals().await.unwrap().acquired;
             assert_eq!(held, 3, "stopping copies takes nothing back of {ids:?}");

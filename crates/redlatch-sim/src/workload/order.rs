@@ -49,6 +49,7 @@ impl Line {
     /// Handles a script. Returns an attempt that got the name, and a waiter that was passed over.
     fn ran(&mut self, ran: &Ran<'_>, now: u64) -> Option<(String, String)> {
         let lease = now + ran.arg(3).parse().unwrap_or(0);
+        self.queue.taken_until = self.until;
         match (ran.source.name, ran.verdict()) {
             ("fair/acquire", "busy") => self.queue.waits(now, ran, 1, ran.number(7) == Some(1)),
             ("fair/acquire", "granted") => {

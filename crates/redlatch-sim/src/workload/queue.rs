@@ -10,6 +10,8 @@ use crate::scripts::{Given, Ran};
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiters: Vec<Waiter>,
+    /// Until when no waiter could be notified, since all was taken; in ms of the server.
+    pub(super) taken_until: u64,
 }
 
 #[derive(Debug)]
@@ -130,7 +132,8 @@ impl Queue {
     /// that inspects the queue may remove them. They register again at the end.
     fn forget(&mut self, now: u64) {
         for waiter in &mut self.waiters {
-            waiter.claims &= waiter.alive > now && waiter.asked + GRACE > now;
+            let since = waiter.asked.max(self.taken_until);
+            waiter.claims &= waiter.alive > now && since + GRACE > now;
         }
     }
 }
@@ -148,7 +151,7 @@ fn client(member: &str) -> &str {
 }
 
 /// The time in ms within which a notified waiter must respond. No waiter is notified before its
-/// last request.
+/// last request, or before something is free.
 const GRACE: u64 = 5_000;
 
 /// The time in ms for which the server does not record again that a client is alive.

@@ -34,6 +34,9 @@ pub(super) struct Lines {
     write: Option<(String, u64)>,
     /// The attempt to which a script has given the lock, until its client answers.
     given: Option<String>,
+    /// Whether a call went without the keys of the queue, since the slot was on the move. It does
+    /// not note whose turn is next, which counts until nobody waits or holds.
+    split: bool,
     /// The token of the last write.
     token: u64,
     /// The time at which a write last ended.
@@ -74,7 +77,9 @@ impl Checker for Sides {
             }
         };
         lines.settle(now);
-        if let Some(what) = broken {
+        lines.split |= ran.is_bare();
+        lines.split &= !lines.is_idle();
+        if let Some(what) = broken.filter(|_| !lines.split) {
             record.violate("sides", format!("{}: {what}", label(name)));
         }
     }
@@ -220,6 +225,10 @@ impl Lines {
             }
             _ => {}
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.readers.is_empty() && self.write.is_none()
     }
 
     fn ends(&mut self, now: u64) {

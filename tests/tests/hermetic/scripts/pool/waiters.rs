@@ -46,6 +46,19 @@ fn verdicts(lines: &[String]) -> Vec<&str> {
 }
 
 #[test]
+fn refused_try_counts_for_later_entries_of_its_list() {
+    let mut bed = full(3);
+    assert_eq!(wait(&mut bed, 7, "a", 1)[0], "busy");
+    let calls = [
+        Acquire::new(&bed, "a:10", 1).call(),
+        waiting(&bed, "a", 7, 1),
+        waiting(&bed, "a", 8, 1),
+    ];
+    let lines = bed.lines(&list(&calls));
+    assert_eq!(verdicts(&lines), ["busy", "busy", "void"]);
+}
+
+#[test]
 fn each_waiter_is_notified_once_however_many_permits_come_back() {
     let mut bed = full(3);
     for n in 1..=5 {

@@ -223,6 +223,23 @@ fn full_server_takes_no_entry_of_a_list() {
     }
 }
 
+/// The first entry is not plain, and the second one would be.
+#[test]
+fn entries_about_one_lock_act_in_their_order() {
+    let mut bed = Bed::new(Model::default());
+    let reads = [1, 2].map(|n| ask(&bed, &format!("a:{n}"), n, true).read("r"));
+    let granted = bed.lines(&calls::list(&reads, &["u", "u"]));
+    let id = |n: usize| granted[n].rsplit(' ').next().unwrap().parse().ok();
+    let by = bed.millis() + 5_000;
+    let ends = [
+        calls::release("a:1", "a:1", Some(by), "", "r", id(0)),
+        calls::release("a:2", "a:2", None, "", "r", id(1)),
+    ];
+    let ended = bed.lines(&calls::list(&ends, &["u", "u"]));
+    assert!(ended[0].ends_with(" released 0 0"), "{ended:?}");
+    assert!(ended[1].ends_with(" released 0 1"), "{ended:?}");
+}
+
 #[test]
 fn waiting_readers_are_told_on_the_channel_that_clients_derive_from_the_name() {
     for name in [

@@ -223,10 +223,19 @@ const SETTLING: u64 = 30_000;
 /// P6 and P10: no request acts seconds after it was sent, and no attempt acts once it has been
 /// ended.
 ///
-/// Records the attempts that were ended on the server.
+/// Records the attempts that were ended on the server, with the time if the server has refused a
+/// try. A client that does not hear of the refusal may ask again.
 #[derive(Debug, Default)]
 struct Lateness {
-    ended: BTreeSet<String>,
+    ended: BTreeMap<String, Option<u64>>,
+}
+
+impl Lateness {
+    /// Tells whether a request that was sent then is about an attempt that had ended.
+    fn is_over(&self, id: &str, sent: u64) -> bool {
+        let ended = self.ended.get(id);
+        ended.is_some_and(|refused| refused.is_none_or(|refused| sent <= refused))
+    }
 }
 
 impl Checker for Lateness {
@@ -257,13 +266,14 @@ impl Checker for Lateness {
                 record.violate("P6", what);
             }
             match act {
-                Act::Granted | Act::Given if self.ended.contains(id) && !view.conditions.forks => {
+                Act::Granted | Act::Given if self.is_over(id, sent) && !view.conditions.forks => {
                     let what = format!("attempt {id} took {name} after it had been ended");
                     record.violate("P10", what);
                 }
                 // Without the keys of the queue, the entry stays until the call is repeated.
                 Act::Ended { .. } if !id.is_empty() && !ran.is_bare() => {
-                    self.ended.insert(id.clone());
+                    let refused = (ran.verdict() == "busy").then_some(view.now);
+                    self.ended.insert(id.clone(), refused);
                 }
                 _ => {}
             }

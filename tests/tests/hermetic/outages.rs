@@ -6,7 +6,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redlatch::runtime::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transport};
+use redlatch::runtime::{
+    Command, Dial, DialError, DialErrorKind, Dialed, Purpose, ServerError, Transport,
+};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::EmbeddedTransport;
 use tokio::time::sleep;
@@ -43,6 +45,34 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     assert_eq!(again.len(), 2, "{again:#?}");
     assert_eq!(told.lines("WARN").len(), 6);
     drop(client);
+}
+
+/// A user may listen to some channels only. After a reconnection, the client asks for all at once.
+#[tokio::test(start_paused = true)]
+async fn refused_channel_makes_the_client_deaf_to_no_other() {
+    let (backend, [client]) = embedded().await;
+    let server = backend.embedded_server();
+    let latch = client.count_down_latch("latch");
+    assert!(latch.try_set_count(1).await.unwrap());
+    for _ in 0..9 {
+        let refused = |command: &Command| {
+            let mut args = command.args();
+            args.next() == Some(b"SUBSCRIBE") && args.any(|arg| arg == b"redlatch:{latch}:b")
+        };
+        let denial = ServerError::parse("NOPERM No permissions to access a channel");
+        server.fail_next(refused, denial);
+    }
+    let waiting = tokio::spawn(latch.wait().into_future());
+    backend.pass(SECOND).await;
+    let owner = client.owner().to_string();
+    let own = format!("redlatch:w:{}", owner.split(':').next().unwrap());
+    assert_eq!(backend.subscribers(&own), 1);
+    server.cut_connections();
+    backend.pass(2 * SECOND).await;
+    assert_eq!(backend.subscribers(&own), 1);
+    assert_eq!(backend.subscribers("redlatch:{latch}:b"), 0);
+    latch.count_down(1).await.unwrap();
+    waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,14 @@
 //! A limiter and a server that stops, forgets, and has its clock set.
 
-use redlatch::{ErrorKind, limit::Admission};
+use futures_util::future::join_all;
+use redlatch::{
+    ErrorKind,
+    limit::Admission,
+    runtime::{Command, ServerError},
+};
 use redlatch_behaviours::prelude::*;
+use redlatch_embedded::calls;
+use redlatch_lua::LIMIT;
 
 use super::{HOUR, hourly};
 
@@ -50,6 +57,29 @@ async fn try_is_answered_while_others_wait() {
     waiter.abort();
 }
 
+/// A list fails in a way that leaves open whether it has acted. Its calls then go one by one, and a
+/// full server refuses them.
+#[tokio::test(start_paused = true)]
+async fn change_of_a_failed_list_stays_in_doubt() {
+    let (backend, [client]) = preloaded().await;
+    let limiters = (0..12).map(|n| client.rate_limiter(format!("n{n}")).rate(1, HOUR).burst(3));
+    let limiters: Vec<_> = limiters.collect();
+    let server = backend.embedded_server();
+    let of_many = |command: &Command| command.args().nth(2).is_some_and(|keys| keys != b"1");
+    server.fail_next(
+        of_many,
+        ServerError::parse("ERR the proxy has lost the server"),
+    );
+    for _ in 0..12 {
+        let full = ServerError::parse("OOM command not allowed when used memory > 'maxmemory'.");
+        server.fail_next(calls::of_script(LIMIT.acquire.text), full);
+    }
+    let passes = limiters.iter().map(|limiter| limiter.try_acquire(1));
+    let errors = join_all(passes).await.into_iter().filter_map(Result::err);
+    let doubted = errors.filter(|error| !error.is_not_executed()).count();
+    assert!(doubted >= 2, "{doubted} are in doubt");
+}
+
 // L1
 #[tokio::test(start_paused = true)]
 async fn server_that_forgets_lets_one_more_burst_pass() {
@@ -95,7 +125,7 @@ async fn other_kind_is_a_typed_error_and_other_keys_of_the_call_pass() {
     let guard = client.lock("x:7").lock().await.unwrap();
     let ids = (0..20).map(|id| limiter.key(id)).collect::<Vec<_>>();
     let answers = ids.iter().map(|limiter| limiter.try_acquire(1));
-    let answers = futures_util::future::join_all(answers).await;
+    let answers = join_all(answers).await;
     for (id, answer) in answers.into_iter().enumerate() {
         match answer {
             Ok(answer) => assert!(answer.pass().is_some() && id != 7),

@@ -62,7 +62,7 @@ impl Client {
         }
         let asking = pin!(ask(&asked, primitives));
         let together = self.unless_closing(asking).await?;
-        if let Together::Granted(_) = &together {
+        if matches!(together, Together::Granted(_)) {
             // If the client began to close just before the grant, `close` may not have seen the
             // holds.
             self.check_closing()?;

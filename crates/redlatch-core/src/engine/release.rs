@@ -168,9 +168,9 @@ impl Handover<'_> {
             Err(error) => return (self.failed(error), false),
         };
         let client = self.ticket.client();
-        let (mut told, mut resent) = (false, resent);
+        let (mut told, mut attempt) = (false, 0);
         if let Some(pending) = &self.pending {
-            resent |= client.0.withdrawals.has_struck(pending.attempt.number());
+            attempt = pending.attempt.number();
             let strays = &client.net().world.strays;
             told = pending.answered(client.local_queues(), strays, &reply);
             client.0.releaser.heed(primitive, &reply);
@@ -181,7 +181,11 @@ impl Handover<'_> {
             pending.next_waiter = None;
         }
         let released = primitive.released(script, &reply);
-        let released = released.map(|reply| Released::of(reply, resent));
+        let released = released.map(|reply| {
+            let unknown = matches!(reply, ReleaseReply::Taken | ReleaseReply::Gone);
+            let struck = unknown && client.0.withdrawals.has_struck(attempt);
+            Released::of(reply, resent || struck)
+        });
         (released.or_else(overwritten), told)
     }
 

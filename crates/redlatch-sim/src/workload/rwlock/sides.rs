@@ -35,7 +35,7 @@ pub(super) struct Lines {
     /// The attempt to which a script has given the lock, until its client answers.
     given: Option<String>,
     /// Whether a call went without the keys of the queue, since the slot was on the move. It does
-    /// not note whose turn is next, which counts until nobody waits or holds.
+    /// not note whose turn is next, which counts until the lock has no waiter and no writer.
     split: bool,
     /// The token of the last write.
     token: u64,

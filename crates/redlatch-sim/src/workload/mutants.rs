@@ -335,10 +335,6 @@ pub(super) const SEMAPHORE: &[Mutant] = pooled![
         "grants.out = grants.out + need" => ""),
     script!("semaphore-granted-ahead-not-indexed", POOL.release,
         "redis.call('ZADD', d, unpack(grants.index))" => ""),
-    script!("semaphore-unheard-grant-not-told", POOL.acquire,
-        "if who == '' and e.entered ~= 1 then" => "if false then")
-    .under(Fault::PubSubCut)
-    .slow(),
     client("semaphore-grant-dated-by-reception", Rule::DateBySending).slow(),
     client("semaphore-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
     client("semaphore-abandoned-not-undone", Rule::UndoAbandoned).slow(),

@@ -76,8 +76,8 @@ async fn lease_of_a_dead_java_process_ends(backend: &Backend) {
 async fn hold_is_renewed_and_a_forced_end_is_told(backend: &Backend) {
     let client = backend.client().await;
     let lock = Redisson::new(&client, "x");
-    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
-    backend.pass(3 * SECOND).await;
+    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    backend.pass(4 * SECOND).await;
     assert!(lock.try_lock().await.unwrap().is_none(), "it is renewed");
     java_releases(backend);
     assert_eq!(guard.lost().await, LossCause::Forgotten);

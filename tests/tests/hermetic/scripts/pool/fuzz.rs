@@ -32,11 +32,16 @@ fn pool_follows_the_model_under_lost_replies_and_late_copies() {
     }
 }
 
+/// Faults that are planted in the script: copies count twice, and an unheard grant is not named.
 #[test]
-fn copies_that_count_twice_are_noticed() {
-    let fault = (&POOL.acquire, "            holds = true\n", "");
+fn faults_in_the_script_are_noticed() {
     let world = |seed| World::new(Bed::new(Model::default()), seed, Counted::default());
-    assert_noticed(fault, world, World::run);
+    for (right, wrong) in [
+        ("            holds = true\n", ""),
+        ("if who == '' and e.entered ~= 1 then", "if false then"),
+    ] {
+        assert_noticed((&POOL.acquire, right, wrong), world, World::run);
+    }
 }
 
 /// What an acquisition is for. The client knows to hold so many of the permits.

@@ -1,5 +1,5 @@
 //! `cargo xtask check load`: runs all tests several times, then a service with many connections,
-//! the command under a stopped server, and the soak on each topology, while other threads keep the
+//! the command under a stopped server, and the soak on all topologies, while other threads keep the
 //! processors busy. It prints the failed tests and the number of their failures.
 
 use std::{
@@ -65,12 +65,7 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
             for long in &LONG {
                 steps.run(long.name, || long.run(&programs, &first));
             }
-            for topology in TOPOLOGIES {
-                let args = ["soak", "--topology", topology, "--minutes", &minutes];
-                let mut soak = tool(args);
-                soak.env("REDLATCH_TEST_SERVERS", &servers);
-                steps.run(topology, || command::run(&mut soak));
-            }
+            steps.run("soaks", || soaks(&servers, &minutes));
         });
     }
     println!("\n{failures}");
@@ -84,6 +79,27 @@ fn round(programs: &[Program], found: &[Server], failures: &mut Failures) -> Res
     let outcome = programs::run_lanes(lanes, &mut tally);
     failures.add_round(&tally);
     outcome
+}
+
+/// Runs the soak on all topologies at the same time.
+fn soaks(servers: &str, minutes: &str) -> Result<(), String> {
+    let run = |topology| {
+        let mut soak = tool(["soak", "--topology", topology, "--minutes", minutes]);
+        command::run(soak.env("REDLATCH_TEST_SERVERS", servers))
+            .map_err(|error| format!("{topology}: {error}"))
+    };
+    let failed = thread::scope(|scope| {
+        let started = TOPOLOGIES.map(|topology| scope.spawn(move || run(topology)));
+        let ended = started.map(|soak| soak.join().unwrap_or_else(|_| Err("a panic".to_owned())));
+        ended
+            .into_iter()
+            .filter_map(Result::err)
+            .collect::<Vec<_>>()
+    });
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(failed.join("; "))
 }
 
 impl Long {
@@ -118,10 +134,10 @@ fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Reads how often all tests run, how many loops are busy beside them, and the minutes of soak per
-/// topology, in the soak's syntax.
+/// Reads how often all tests run, how many loops are busy beside them, and the minutes of soaks,
+/// in the soak's syntax.
 fn options(args: &[String]) -> Result<(u32, usize, String), String> {
-    let (mut rounds, mut busy, mut minutes) = (3, cores(), "10".to_owned());
+    let (mut rounds, mut busy, mut minutes) = (1, cores(), "10".to_owned());
     for arg in args {
         let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
         match arg.split_once('=').unwrap_or((arg, "")) {
@@ -169,9 +185,9 @@ const TOPOLOGIES: [&str; 4] = ["standalone", "replicated", "sentinel", "cluster"
 const USAGE: &str = "\
 usage: cargo xtask check load [--rounds=N] [--busy=N] [--minutes=M]
 
-  --rounds=N   how often all tests run (3)
+  --rounds=N   how often all tests run (1)
   --busy=N     how many loops compute beside them (one per processor)
-  --minutes=M  how long the soak runs on each of its four topologies (10)";
+  --minutes=M  how long the soak runs on its four topologies, at the same time (10)";
 
 #[cfg(test)]
 mod tests {

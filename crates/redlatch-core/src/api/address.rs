@@ -382,6 +382,8 @@ mod tests {
             "redis+sentinel://a",
             "redis+sentinel://:secret@a/main/x",
             "redis://a:b@c/secret@h",
+            "redis://a:b@c/secret?d@h",
+            "redis://a:b@c/secret#d@h",
             "redis:?secret=://h",
             "unix:a?secret=://b",
             "redis+sentinel://a/main/1/2",

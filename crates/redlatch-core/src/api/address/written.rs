@@ -194,7 +194,10 @@ impl Parts {
         topology: Topology,
     ) -> Result<(Servers, Settings), Error> {
         if let Some(database) = self.database.filter(|database| !database.is_empty()) {
-            self.login.database = database.parse().map_err(|_| match database.contains('@') {
+            // What stands before an `@` may be a part of a password.
+            let parts = [Some(url.path()), url.query(), url.fragment()];
+            let split = parts.into_iter().flatten().any(|part| part.contains('@'));
+            self.login.database = database.parse().map_err(|_| match split {
                 true => unescaped_password(),
                 false => wrong(format!("{database:?} is no database number")),
             })?;

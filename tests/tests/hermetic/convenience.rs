@@ -2,14 +2,16 @@
 //! of work.
 
 use std::{
+    future::pending,
+    mem,
     pin::pin,
     sync::{LazyLock, Mutex},
 };
 
 use futures_util::poll;
 use redlatch::{
-    AnyGuard, Client, Connection, ErrorKind, Lockable, LossCause, SemaphorePermit, Token,
-    compat::SetNx,
+    AnyGuard, Client, Connection, ErrorKind, HoldState, Lasting, Lockable, LossCause,
+    SemaphorePermit, Token, compat::SetNx,
 };
 use redlatch_behaviours::prelude::*;
 use tokio::task::yield_now;
@@ -186,7 +188,7 @@ async fn work_with_a_lock_that_is_lost_is_dropped() {
     let error = client
         .with_lock("x", async |_| {
             assert!(lock.force_release().await.unwrap());
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         })
         .await
         .unwrap_err();
@@ -275,6 +277,9 @@ async fn guards_of_all_kinds_are_kept_in_one_list() {
     assert_eq!(tokens, [true, true, true, false, false, false]);
     for guard in &held {
         guard.check().unwrap();
+        assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
+        assert!(!guard.is_after_abandonment(), "{guard:?}");
+        assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
         guard.extend(Duration::from_secs(3600)).await.unwrap();
         assert!(guard.remaining() > Duration::from_secs(3000), "{guard:?}");
     }
@@ -290,6 +295,39 @@ async fn guards_of_all_kinds_are_kept_in_one_list() {
     assert!(multi.try_lock().await.unwrap().is_some());
     assert_eq!(permits(&client).await.num_permits(), 2);
     drop(lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_of_all_kinds_end_work_at_their_loss() {
+    let (backend, [dead, client]) = embedded().await;
+    mem::forget(dead.lock("{m}b").lock().lease(50 * MS).await.unwrap());
+    backend.pass(60 * MS).await;
+    let members = (client.lock("{m}a"), client.lock("{m}b"));
+    let multi = client.multi_lock(&[&members.0, &members.1]);
+    let permits = client.semaphore("s").permits_if_unset(2);
+    let held: Vec<Box<dyn AnyGuard>> = vec![
+        client.lock("a").lock().lease(SECOND).await.unwrap().into(),
+        multi.lock().lease(SECOND).await.unwrap().into(),
+        permits.acquire().lease(SECOND).await.unwrap().into(),
+    ];
+    let start = Instant::now();
+    let after: Vec<_> = held
+        .iter()
+        .map(|guard| guard.is_after_abandonment())
+        .collect();
+    assert_eq!(after, [false, true, false]);
+    for guard in &held {
+        let error = guard.run(pending::<()>()).await.unwrap_err();
+        assert_eq!(error.loss(), Some(LossCause::Expired), "{error}");
+        assert_eq!(error.to_string(), guard.check().unwrap_err().to_string());
+        assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
+        assert!(is_over(guard), "a box lasts as long as its guard");
+    }
+    assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
+}
+
+fn is_over(guard: &impl Lasting) -> bool {
+    guard.remaining().is_zero()
 }
 
 /// A read guard has the token of the last write before its own grant, also in a list of all kinds.

@@ -118,6 +118,9 @@ fn a_client_in_a_forked_process_refuses_and_sends_nothing() {
         "info Forked",
         "extend Forked",
         "release Forked",
+        "return of a permit Forked",
+        "forgetting of a permit Forked",
+        "all are still counted true",
         "waiting Forked",
         "state Lost(Forked)",
         "check Lost(Forked)",
@@ -158,6 +161,10 @@ fn uses_after_fork(url: &str) {
             .unwrap()
     };
     let (held, dropped, released) = (hold("held"), hold("dropped"), hold("released"));
+    let semaphore = client.semaphore("permits").permits_if_unset(2);
+    let permit = || runtime.block_on(semaphore.acquire().into_future()).unwrap();
+    let (returned, forgotten) = (permit(), permit());
+    let holds = client.tables().holds;
     let lock = client.lock("held");
     let mut waiting = Box::pin(lock.lock().into_future());
     // It waits at the server, and goes on waiting.
@@ -183,6 +190,11 @@ fn uses_after_fork(url: &str) {
             println!("said lost {:?}", held.lost().await);
             println!("said closed {}", client.is_closed());
             say("release", released.release().await.err());
+            say("return of a permit", returned.release().await.err());
+            say("forgetting of a permit", forgotten.forget().await.err());
+            // Another thread of the parent may have held the lock of the table.
+            let still = client.tables().holds == holds;
+            println!("said all are still counted {still}");
             drop(dropped);
             say("waiting", waiting.await.err());
             client.close_now().await;

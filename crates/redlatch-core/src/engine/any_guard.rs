@@ -1,9 +1,15 @@
 //! What all guards have in common: the traits over them, and the type of a guard of one hold.
 
-use std::{fmt, future::Future, ops::Deref, pin::Pin, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    ops::Deref,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
-use super::{Held, Released};
-use crate::{Error, LossCause, Token, runtime::BoxFuture};
+use super::{Held, Released, guard::while_lasting};
+use crate::{Error, HoldState, LossCause, Token, runtime::BoxFuture};
 
 /// A guard, a run of a job, or a term of a leader, which can be lost while work is under way.
 pub trait Lasting: Send + Sync {
@@ -28,13 +34,13 @@ impl Lasting for Held {
     }
 }
 
-impl<G: Deref<Target = Held> + Send + Sync> Lasting for G {
+impl<G: Deref<Target: Lasting> + Send + Sync> Lasting for G {
     fn check(&self) -> Result<(), Error> {
-        Held::check(self)
+        <G::Target as Lasting>::check(self)
     }
 
     fn remaining(&self) -> Duration {
-        Held::remaining(self)
+        <G::Target as Lasting>::remaining(self)
     }
 }
 
@@ -65,6 +71,13 @@ pub trait AnyGuard: Lasting + fmt::Debug + 'static {
     /// several holds.
     fn token(&self) -> Option<Token>;
 
+    /// Returns true if the previous hold ended without a release; see
+    /// [`Held::is_after_abandonment`]. Of several holds, one that followed such a hold is enough.
+    fn is_after_abandonment(&self) -> bool;
+
+    /// Returns the state at this instant; see [`Held::state`]. Sends no request.
+    fn state(&self) -> HoldState;
+
     /// Resolves when the hold is lost; see [`Held::lost`].
     fn lost(&self) -> BoxFuture<LossCause>;
 
@@ -79,12 +92,53 @@ pub trait AnyGuard: Lasting + fmt::Debug + 'static {
     fn release(self: Box<Self>) -> BoxFuture<Result<Released, Error>>;
 }
 
+impl dyn AnyGuard {
+    /// Runs `future` while the hold lasts. If the hold is lost, `future` is dropped at its next
+    /// await. Each poll reads the clock first. Sends no request.
+    ///
+    /// ```
+    /// # use redlatch_core as redlatch;
+    /// use redlatch::{AnyGuard, Error};
+    ///
+    /// async fn import() -> u64 {
+    ///     4711 // rows
+    /// }
+    ///
+    /// /// For example under a lock, or under permits of a semaphore.
+    /// async fn import_under(guard: Box<dyn AnyGuard>) -> Result<u64, Error> {
+    ///     let rows = guard.run(import()).await?;
+    ///     guard.release().await?;
+    ///     Ok(rows)
+    /// }
+    /// # let _ = import_under;
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the cause.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as that of `future`. The guard is unchanged.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+        while_lasting(pin!(future), || self.check(), pin!(self.lost())).await
+    }
+}
+
 /// The future of [`AnyGuard::extend`].
 pub type Extending<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
 
 impl AnyGuard for Held {
     fn token(&self) -> Option<Token> {
         Some(self.granted_token()).filter(|&token| token != Token::NONE)
+    }
+
+    fn is_after_abandonment(&self) -> bool {
+        Self::is_after_abandonment(self)
+    }
+
+    fn state(&self) -> HoldState {
+        Self::state(self)
     }
 
     fn lost(&self) -> BoxFuture<LossCause> {

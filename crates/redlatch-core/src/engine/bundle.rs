@@ -1,16 +1,10 @@
 //! Holds of which a number has to last.
 
-use std::{
-    borrow::Borrow,
-    future::{Future, poll_fn},
-    pin::pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{borrow::Borrow, future::Future, pin::pin, time::Duration};
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
-use super::{Held, Lasting, Released, linger::together};
+use super::{Held, Lasting, Released, guard::while_lasting, linger::together};
 use crate::{Error, HoldState, LossCause, Moment};
 
 /// The knowledge that a guard of several holds has of them. The guards of multi-locks, red-locks
@@ -99,6 +93,22 @@ impl<H: Borrow<Held>> Bundle<H> {
         } else {
             HoldState::Lost(cause)
         }
+    }
+
+    /// Returns true if one of the holds followed one that had ended without a release; see
+    /// [`Held::is_after_abandonment`].
+    ///
+    /// ```no_run
+    /// # use redlatch_core as redlatch;
+    /// # async fn repair() {}
+    /// # async fn example(guard: &redlatch::Bundle) {
+    /// if guard.is_after_abandonment() {
+    ///     repair().await; // a previous holder died in the middle of its work
+    /// }
+    /// # }
+    /// ```
+    pub fn is_after_abandonment(&self) -> bool {
+        self.iter().any(Held::is_after_abandonment)
     }
 
     /// Fails with the cause if the whole is lost. Call it before each step that relies on the hold.
@@ -234,17 +244,7 @@ impl<H: Borrow<Held>> Bundle<H> {
     ///
     /// The same as that of `future`. The guard is unchanged.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
-        let mut future = pin!(future);
-        let mut lost = pin!(self.lost());
-        poll_fn(|context: &mut Context<'_>| {
-            // The check reads the clock, so it detects a loss that no timer has reported yet.
-            self.check()?;
-            if let Poll::Ready(cause) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(self.lost_by(cause)));
-            }
-            future.as_mut().poll(context).map(Ok)
-        })
-        .await
+        while_lasting(pin!(future), || self.check(), pin!(self.lost())).await
     }
 
     /// Extends each hold to at least `span` from now, once: 50 ms to 365 days. Never shortens a
@@ -378,19 +378,17 @@ macro_rules! guards_of_several {
 
         impl $crate::Renewed for $guard {}
 
-        impl $crate::Lasting for $guard {
-            fn check(&self) -> Result<(), $crate::Error> {
-                self.bundle.check()
-            }
-
-            fn remaining(&self) -> std::time::Duration {
-                self.bundle.remaining()
-            }
-        }
-
         impl $crate::AnyGuard for $guard {
             fn token(&self) -> Option<$crate::Token> {
                 None
+            }
+
+            fn is_after_abandonment(&self) -> bool {
+                self.bundle.is_after_abandonment()
+            }
+
+            fn state(&self) -> $crate::HoldState {
+                self.bundle.state()
             }
 
             fn lost(&self) -> $crate::runtime::BoxFuture<$crate::LossCause> {

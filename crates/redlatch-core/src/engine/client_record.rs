@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -109,13 +110,18 @@ pub(crate) struct ClientRecord {
     sent: AtomicBool,
     /// Whether the server has ever confirmed it.
     written: AtomicBool,
-    /// Whether this client has written notes.
+    /// Whether the record says that this client writes notes.
     has_notes: AtomicBool,
+    /// Whether the server has ever confirmed a record that says so.
+    notes_announced: AtomicBool,
     notes: Mutex<Vec<Kept>>,
 }
 
 /// The largest number of bytes of a note.
 pub(crate) const LONGEST_NOTE: usize = 256;
+
+/// The largest number of notes that are renewed at the same time. Other requests wait behind them.
+const NOTES_AT_A_TIME: usize = 100;
 
 /// A note that the server has, or may have.
 #[derive(Debug)]
@@ -147,6 +153,7 @@ impl ClientRecord {
             sent: AtomicBool::new(false),
             written: AtomicBool::new(false),
             has_notes: AtomicBool::new(false),
+            notes_announced: AtomicBool::new(false),
             notes: Mutex::default(),
         }
     }
@@ -166,9 +173,10 @@ impl ClientRecord {
         let session = net.router.session(self.slot, LinkClass::Command, deadline);
         let session = session.await?;
         let connected_at = || session.millis(net.world.now());
+        let has_notes = self.has_notes.load(Ordering::Relaxed);
         let text = Metadata {
             connected_at: *self.connected_at.get_or_init(connected_at),
-            has_notes: self.has_notes.load(Ordering::Relaxed),
+            has_notes,
             ..self.metadata.clone()
         }
         .to_json();
@@ -176,6 +184,7 @@ impl ClientRecord {
         net.ask(self.slot, set(&self.record, &text, span), deadline)
             .await?;
         self.written.store(true, Ordering::Relaxed);
+        self.notes_announced.fetch_or(has_notes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -191,7 +200,8 @@ impl ClientRecord {
         deadline: Moment,
     ) {
         let written = async {
-            if !self.has_notes.swap(true, Ordering::Relaxed) {
+            self.has_notes.store(true, Ordering::Relaxed);
+            if !self.notes_announced.load(Ordering::Relaxed) {
                 self.announce(net, deadline, timeouts::RECORD_TTL).await?;
             }
             self.put(net, name, text, hold, deadline).await
@@ -232,8 +242,9 @@ impl ClientRecord {
         remove(net, slot, gone, deadline).await
     }
 
-    /// Writes the notes anew, so that they do not expire.
-    async fn renew_notes(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
+    /// Writes the notes again, so that they do not expire: some at the same time, and all of them
+    /// whatever the answers are. Returns the first error.
+    async fn renew_notes(&self, net: &Net) -> Result<(), Error> {
         let (gone, left) = {
             let mut kept = lock(&self.notes);
             let gone = over(&mut kept, net.world.now());
@@ -241,10 +252,18 @@ impl ClientRecord {
             let left = left.map(|kept| set(&kept.key, &kept.text, timeouts::RECORD_TTL));
             (gone, left.collect::<Vec<_>>())
         };
-        for command in left {
-            net.ask(self.slot, command, deadline).await?;
+        let deadline = || net.world.now() + timeouts::RECORD_WRITE;
+        let (mut left, mut renewed) = (left.into_iter(), Ok(()));
+        while left.len() > 0 {
+            let some: Vec<_> = left.by_ref().take(NOTES_AT_A_TIME).collect();
+            let until = deadline();
+            let some = some.into_iter();
+            let answers = join_all(some.map(|command| net.ask(self.slot, command, until))).await;
+            let answers = answers.into_iter().map(|answer| answer.map(drop));
+            let answered: Result<(), _> = answers.collect();
+            renewed = renewed.and(answered);
         }
-        remove(net, self.slot, gone, deadline).await
+        renewed.and(remove(net, self.slot, gone, deadline()).await)
     }
 
     /// Reads a note of a hold. With a token, a note of another hold of the same owner is none.
@@ -340,7 +359,7 @@ impl ClientRecord {
             let deadline = net.world.now() + timeouts::RECORD_WRITE;
             let renewed = async {
                 self.announce(&net, deadline, timeouts::RECORD_TTL).await?;
-                self.renew_notes(&net, deadline).await
+                self.renew_notes(&net).await
             };
             pause = match renewed.await {
                 Ok(()) => timeouts::RECORD_TTL / 3,

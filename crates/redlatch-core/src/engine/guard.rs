@@ -3,9 +3,9 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Weak, atomic::Ordering},
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -350,17 +350,7 @@ impl Held {
     ///
     /// The same as that of `future`. The guard is unchanged.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
-        let mut future = pin!(future);
-        let mut lost = pin!(self.hold.lost());
-        poll_fn(|context| {
-            // The check reads the clock, so it detects a loss that no timer has reported yet.
-            self.check()?;
-            if let Poll::Ready(cause) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(self.about(Error::lost(cause))));
-            }
-            future.as_mut().poll(context).map(Ok)
-        })
-        .await
+        while_lasting(pin!(future), || self.check(), pin!(self.lost())).await
     }
 
     /// Extends the lease of all guards of the hold, once, to at least `span` from now: 50 ms to 365
@@ -668,6 +658,23 @@ impl fmt::Debug for Held {
             .field("state", &self.state())
             .finish()
     }
+}
+
+/// Runs `future` while `check` succeeds and `lost` has not resolved. Each poll checks first.
+pub(super) fn while_lasting<F: Future>(
+    mut future: Pin<&mut F>,
+    check: impl Fn() -> Result<(), Error>,
+    mut lost: Pin<&mut impl Future<Output = LossCause>>,
+) -> impl Future<Output = Result<F::Output, Error>> {
+    poll_fn(move |context: &mut Context<'_>| {
+        // The check reads the clock, so it detects a loss that no timer has reported yet.
+        check()?;
+        if let Poll::Ready(cause) = lost.as_mut().poll(context) {
+            // The check names the object.
+            return Poll::Ready(Err(check().err().unwrap_or_else(|| Error::lost(cause))));
+        }
+        future.as_mut().poll(context).map(Ok)
+    })
 }
 
 pub(crate) fn invalid_lease(error: LeaseError) -> Error {

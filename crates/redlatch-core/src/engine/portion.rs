@@ -82,6 +82,7 @@ impl Portion {
 
     async fn end(mut self, forgets: bool) -> Result<Released, Error> {
         let client = self.client().clone();
+        client.check_process()?;
         let ticket = ReleaseTicket::new(&client);
         match self.take_release(forgets) {
             Some(pending) => release::run(ticket, pending, None).await,

@@ -13,6 +13,7 @@ mod local_queue;
 mod loss;
 mod many_threads;
 mod mixed_leases;
+mod notes;
 pub(crate) mod observability;
 mod quiet;
 mod renewals;

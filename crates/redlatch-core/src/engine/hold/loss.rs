@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::select;
+use tokio::{select, sync::Notify};
 
 use super::Hold;
 use crate::{
@@ -110,15 +110,18 @@ impl Hold {
     where
         F: Fn(&Self, Moment) -> Look + Send + 'static,
     {
-        let changed = Arc::clone(self.inner().changed.get_or_insert_default());
         let hold = Arc::downgrade(self);
         let alarms = Arc::clone(&self.client.net().world.alarms);
         let life = Arc::clone(&self.client.net().world.life);
         async move {
+            // In a fork, another thread of the parent may have held the lock of the hold.
+            if life.is_forked() {
+                return LossCause::Forked;
+            }
+            let Some(changed) = hold.upgrade().map(|hold| hold.changes()) else {
+                return std::future::pending().await;
+            };
             loop {
-                if life.is_forked() {
-                    return LossCause::Forked;
-                }
                 let mut changed = pin!(changed.notified());
                 // From here on, no notification is missed.
                 changed.as_mut().enable();
@@ -132,8 +135,16 @@ impl Hold {
                     () = changed => {}
                     () = alarms.at(look_at) => {}
                 }
+                if life.is_forked() {
+                    return LossCause::Forked;
+                }
             }
         }
+    }
+
+    /// Returns what notifies the tasks that wait for a loss.
+    fn changes(&self) -> Arc<Notify> {
+        Arc::clone(self.inner().changed.get_or_insert_default())
     }
 
     fn look(hold: &Weak<Self>, now: Moment, look: &impl Fn(&Self, Moment) -> Look) -> Look {

@@ -15,8 +15,8 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// Returns the members' guards, in the order of acquisition: by kind, in a cluster by hash
-    /// slot, then by name.
+    /// Returns the members' guards, in the order of acquisition: by kind, then by name. A hash tag
+    /// counts before the rest of its name.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

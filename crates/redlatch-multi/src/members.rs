@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redlatch_core::{
     Error, ErrorKind, Lockable, Member,
-    family::{Internals, Primitive, Rule, Side, invalid},
+    family::{Internals, Primitive, Rule, Side, hash_tag, invalid},
 };
 
 /// Members without duplicates, in order.
@@ -48,6 +48,11 @@ impl Members {
         Ok(())
     }
 
+    /// Returns the first member. A multi-lock without members is refused.
+    pub(crate) fn first(&self) -> &Member {
+        &self.0[0]
+    }
+
     /// Returns the member at a position of the order.
     pub(crate) fn get(&self, at: usize) -> Option<&Member> {
         self.0.get(at)
@@ -76,19 +81,16 @@ impl Members {
     }
 }
 
-/// The position of a member in the order. Kind, slot and key come first, since they are the same in
-/// every process, whatever address it uses for the server.
+/// The position of a member in the order. Kind, tag and key come first, since they are the same in
+/// every process, whatever address it uses for the server, and whether it knows of a cluster.
 ///
-/// Kinds and slots come before keys, so that members which one script can take are adjacent. Slots
-/// are ignored where all of them are on one server.
-fn place(member: &Member) -> (&str, u16, &str, (&str, u32)) {
+/// Kinds and tags come before keys, so that members which one script can take are adjacent. The
+/// name of an object is the tag of its key, unless it contains another one.
+fn place(member: &Member) -> (&str, &[u8], &str, (&str, u32)) {
     let (key, address) = home(member);
-    (
-        member.object(),
-        member.client().place(member.primitive().key()),
-        key,
-        address,
-    )
+    let bytes = key.as_bytes();
+    let tag = hash_tag(bytes).unwrap_or(bytes);
+    (member.object(), tag, key, address)
 }
 
 /// The identity of a name: the key, and its database.

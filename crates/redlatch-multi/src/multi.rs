@@ -4,9 +4,9 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
-    Acquire, Bundle, Client, Error, ErrorKind, HoldState, Lockable, Member, Moment, Owner,
-    TryAcquire, TryAcquireFor,
-    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Together, Wait},
+    Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, HoldState, Lockable, LossCause,
+    Member, Moment, Owner, TryAcquire, TryAcquireFor,
+    family::{AcquireMany, AcquireOptions, Internals, Lease, OwnerChoice, Rule, Together, Wait},
     runtime::BoxFuture,
 };
 
@@ -15,16 +15,16 @@ use crate::{MultiGuard, members::Members};
 /// Several locks held as one: all of them or none.
 ///
 /// Members may be of any kind that is [`Lockable`], of one client or of several. The lock acquires
-/// them in one order (by kind, then by key), whatever the order of the arguments, so overlapping
+/// them in one order (by kind, then by name), whatever the order of the arguments, so overlapping
 /// multi-locks cannot deadlock. A repeated member (same name, kind and address) counts once. Of the
 /// two sides of a read-write lock, the lock acquires the write side, which includes the read side.
 /// One name as two kinds is `WrongKind`, before any request is sent.
 ///
 /// * **Plain locks and fair locks** of one client are acquired by one script if all are free. In a
-///   cluster, one script acquires those that share a hash slot, for example by a `{tag}`. A busy
-///   member is awaited alone, in its turn.
-/// * **During the wait** for one member, the members before it are held and renewed. If one of them
-///   is lost, all are released, and the acquisition begins again.
+///   cluster, one script acquires those that share a `{tag}`. A busy member is awaited alone, in
+///   its turn.
+/// * **During the wait** for one member, the members before it are held and renewed, also with a
+///   fixed lease. If one of them is lost, all are released, and the acquisition begins again.
 /// * **Mixed orders**: code that acquires some of the same names one by one, in another order, can
 ///   deadlock with a multi-lock. Give such waits a deadline.
 /// * **Two addresses of one server** are two members, and the acquisition would wait for itself.
@@ -33,6 +33,8 @@ use crate::{MultiGuard, members::Members};
 ///   addresses in the same way in all processes.
 /// * **A fixed lease** counts for all members from the last grant. The members before it are then
 ///   extended.
+/// * **`max_hold`** counts for each member from its own grant. A member whose time ends during the
+///   wait for another one is held until the last grant, and then for the rest of its lease.
 ///
 /// # Examples
 ///
@@ -87,18 +89,22 @@ impl MultiLock {
     /// # Cost
     ///
     /// One command for all plain locks of one client, if all are free, and one for all fair locks;
-    /// in a cluster one for those of each hash slot. One for each side of a read-write lock.
+    /// in a cluster one for those of each hash tag. One for each side of a read-write lock.
     /// Members of other clients may come in between, which costs one command more each time.
     ///
     /// A busy member, and those of its kind before it, cost as much as each alone. With a fixed
-    /// lease, one command more for each member that the last command did not acquire. The release
-    /// costs one command for each member, all at once.
+    /// lease, one command more for each member that the last command did not acquire, and during a
+    /// wait one for each member that is held, every third of the lease.
+    ///
+    /// The release costs one command for each member, all at once.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` without members, and the errors of a member's own acquisition. The lock
-    /// holds no member then. An owner applies to the members of its own client; the others get a
-    /// fresh one. `ForeignOwner` if the owner belongs to none of the members' clients.
+    /// `InvalidOption` without members, and the errors of a member's own acquisition. `Unavailable`
+    /// if leases ended before all members had answered, for twice the `patience` of a member's
+    /// client. The lock holds no member then. An owner applies to the members of its own client;
+    /// the others get a fresh one. `ForeignOwner` if the owner belongs to none of the members'
+    /// clients.
     ///
     /// # Cancel safety
     ///
@@ -209,18 +215,21 @@ enum Taken {
     All(Bundle),
     Busy,
     /// A member was lost during the wait for another.
-    Lost,
+    Lost(LossCause),
 }
 
 impl Members {
     async fn take(&self, options: AcquireOptions) -> Result<Option<MultiGuard>, Error> {
         let owners = Owners::resolve(self, &options.owner)?;
         let deadline = Deadline::of(self, options.wait);
+        let client = self.first().client();
+        let mut losses = Losses::new(client);
         loop {
             let taking = self.take_in_turn(&options, &owners, &deadline);
-            let taken = match self.get(0).filter(|_| options.wait == Wait::Never) {
-                Some(first) => first.client().within_patience(false, taking).await?,
-                None => taking.await?,
+            let taken = if options.wait == Wait::Never {
+                client.within_patience(false, taking).await?
+            } else {
+                taking.await?
             };
             match taken {
                 Taken::All(bundle) => {
@@ -230,10 +239,14 @@ impl Members {
                     return Ok(Some(MultiGuard { bundle }));
                 }
                 Taken::Busy => return Ok(None),
-                Taken::Lost if options.wait == Wait::Never || deadline.is_over() => {
-                    return Ok(None);
+                Taken::Lost(_) if options.wait == Wait::Never => return Ok(None),
+                Taken::Lost(cause) => {
+                    let pause = losses.pause(cause)?;
+                    deadline.pause(client, pause).await;
+                    if deadline.is_over() {
+                        return Ok(None);
+                    }
                 }
-                Taken::Lost => {}
             }
         }
     }
@@ -271,10 +284,11 @@ impl Members {
             let run = self.run(at);
             if run.len() > 1 && at >= alone {
                 let asked = member.client().acquire_together(&run, &options);
-                let Some(asked) = self.unless_lost(&bundle, asked).await else {
-                    return Ok(Taken::Lost);
+                let asked = match self.unless_lost(&bundle, &options, asked).await {
+                    Ok(asked) => asked?,
+                    Err(cause) => return Ok(Taken::Lost(cause)),
                 };
-                match asked? {
+                match asked {
                     Together::Granted(holds) => {
                         last = holds.len();
                         bundle = holds.into_iter().fold(bundle, Bundle::and);
@@ -289,36 +303,70 @@ impl Members {
                 continue;
             }
             let next = member.client().acquire(member.primitive(), &options);
-            let Some(held) = self.unless_lost(&bundle, next).await else {
-                return Ok(Taken::Lost);
-            };
-            let Some(held) = held? else {
-                return Ok(Taken::Busy);
-            };
-            bundle = bundle.and(held);
-            last = 1;
+            match self.unless_lost(&bundle, &options, next).await {
+                Ok(held) => match held? {
+                    Some(held) => (bundle, last) = (bundle.and(held), 1),
+                    None => return Ok(Taken::Busy),
+                },
+                Err(cause) => return Ok(Taken::Lost(cause)),
+            }
         }
         deadline.bound(even_out(&bundle, last, options)).await?;
         match bundle.state() {
-            HoldState::Lost(_) if self.watches() => Ok(Taken::Lost),
+            HoldState::Lost(cause) if self.watches() => Ok(Taken::Lost(cause)),
             _ => Ok(Taken::All(bundle)),
         }
     }
 
-    /// Returns `None` if a member that is held is lost before the end of `future`.
-    async fn unless_lost<T>(&self, bundle: &Bundle, future: impl Future<Output = T>) -> Option<T> {
+    /// Fails with the cause if a member that is held is lost before the end of `future`.
+    async fn unless_lost<T>(
+        &self,
+        bundle: &Bundle,
+        options: &AcquireOptions,
+        future: impl Future<Output = T>,
+    ) -> Result<T, LossCause> {
         if !self.watches() {
-            return Some(future.await);
+            return Ok(future.await);
         }
-        match select(pin!(bundle.lost()), pin!(future)).await {
-            Either::Left(_) => None,
-            Either::Right((done, _)) => Some(done),
+        match select(pin!(loss(bundle, options)), pin!(future)).await {
+            Either::Left((cause, _)) => Err(cause),
+            Either::Right((done, _)) => Ok(done),
         }
     }
 
     fn watches(&self) -> bool {
         let mut members = self.iter();
         members.all(|member| member.client().keeps(Rule::WatchTaken))
+    }
+}
+
+/// Resolves when a member is lost. Until then, extends the members that nothing renews: those with
+/// a fixed lease every third of it, and those whose `max_hold` is over when half of it is left.
+async fn loss(bundle: &Bundle, options: &AcquireOptions) -> LossCause {
+    let mut lost = pin!(bundle.lost());
+    let ends = |held: &&Held| options.max_hold.is_some() || !held.lease().is_renewed();
+    let kept: Vec<_> = bundle.holds().iter().filter(ends).collect();
+    let Some(first) = kept.first() else {
+        return lost.await;
+    };
+    loop {
+        let due = |lease: Lease| match lease.is_renewed() {
+            true => lease.span() / 2,
+            false => lease.span() * 2 / 3,
+        };
+        let left = |held: &&Held| held.remaining().saturating_sub(due(held.lease()));
+        let left = kept.iter().map(left).min().unwrap_or_default();
+        let extended = async {
+            if left.is_zero() {
+                join_all(kept.iter().map(|held| held.extend(held.lease().span()))).await;
+            }
+            // An extension that has failed is tried again. A lost member shows in its state.
+            let pause = left.max(first.lease().span() / 10);
+            first.client().pause(pause).await;
+        };
+        if let Either::Left((cause, _)) = select(lost.as_mut(), pin!(extended)).await {
+            return cause;
+        }
     }
 }
 
@@ -335,6 +383,48 @@ async fn even_out(bundle: &Bundle, last: usize, options: &AcquireOptions) -> Res
     }
     Ok(())
 }
+
+/// The tries in a row at which a lease ended before all members were held.
+struct Losses<'a> {
+    client: &'a Client,
+    /// When the first of them began, and when the last one began.
+    since: Moment,
+    began: Moment,
+    tries: u32,
+}
+
+impl<'a> Losses<'a> {
+    fn new(client: &'a Client) -> Self {
+        let now = client.now();
+        Self {
+            client,
+            since: now,
+            began: now,
+            tries: 0,
+        }
+    }
+
+    /// Returns the pause after a try that ended with a loss. Fails if answers have come too late
+    /// for the lease for twice the client's patience.
+    fn pause(&mut self, cause: LossCause) -> Result<Duration, Error> {
+        let (client, now) = (self.client, self.client.now());
+        // A try that is as long as the patience was a wait for another owner.
+        if cause != LossCause::Expired || now - self.began >= client.patience() {
+            (self.since, self.tries) = (now, 0);
+        }
+        if now - self.since >= client.patience() * 2 {
+            let message = "leases ended before all members had answered; set a longer lease";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        self.tries += 1;
+        let pause = AGAIN.delay(self.tries, client.random());
+        self.began = now + pause;
+        Ok(pause)
+    }
+}
+
+/// The pause before the members are acquired again, after the loss of one.
+const AGAIN: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
 fn unanswered() -> Error {
     Error::new(
@@ -409,6 +499,15 @@ impl Deadline {
             Either::Left((result, _)) => result,
             Either::Right(_) => Err(unanswered()),
         }
+    }
+
+    /// Pauses for `span`, or until the time ends.
+    async fn pause(&self, client: &Client, span: Duration) {
+        let span = match &self.0 {
+            Some((client, until)) => span.min(*until - client.now()),
+            None => span,
+        };
+        client.pause(span).await;
     }
 
     fn left(&self, wait: Wait) -> Wait {

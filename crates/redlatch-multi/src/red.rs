@@ -10,7 +10,7 @@ use futures_util::{
 use redlatch_core::{
     Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, Jitter, Lockable, Member, Moment,
     TryAcquire, TryAcquireFor, WaitStrategy,
-    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Wait, invalid},
+    family::{AcquireMany, AcquireOptions, Internals, Lease, OwnerChoice, Rule, Wait, invalid},
     runtime::BoxFuture,
 };
 
@@ -88,7 +88,7 @@ impl RedLock {
     }
 
     /// Acquires on a quorum of nodes, and waits until a quorum grants the lock. Await the returned
-    /// builder.
+    /// builder. Unless you set a lease, all nodes get the default lease of the first node's client.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), redlatch::Error> {
@@ -451,11 +451,10 @@ impl Red {
         if let OwnerChoice::Given(_) = options.owner {
             return Err(invalid("a red-lock has no re-entry, and so no owner"));
         }
-        let client = self.clock();
-        if let Some(longest) = self
-            .longest
-            .filter(|&longest| self.lease(options) > longest)
-        {
+        // Its clock is read to the end, also if the client is closed.
+        let client = self.open_client();
+        let lease = self.lease(options).span();
+        if let Some(longest) = self.longest.filter(|&longest| lease > longest) {
             let message = format!("the red-lock is set up for leases of {longest:?} at most");
             return Err(Error::new(ErrorKind::InvalidLease, message));
         }
@@ -471,7 +470,7 @@ impl Red {
         let (mut served, mut busy) = (started, false);
         for attempts in 1.. {
             let began = client.now();
-            let attempt = self.attempt(options, deadline).await?;
+            let attempt = self.attempt(options, client, deadline).await;
             let now = client.now();
             let hurried =
                 deadline.is_some_and(|deadline| deadline - began < self.time_per_node(options));
@@ -479,7 +478,12 @@ impl Red {
                 || deadline.is_some_and(|deadline| now >= deadline)
                 || backoff.is_exhausted(attempts);
             match attempt {
-                Attempt::Granted(guard) => return Ok(Some(guard)),
+                Attempt::Granted(guard) => {
+                    if let Some(note) = &options.note {
+                        guard.bundle.put_note(note).await;
+                    }
+                    return Ok(Some(guard));
+                }
                 Attempt::Busy if over => return Ok(None),
                 Attempt::Busy => (served, busy) = (now, true),
                 // The wait ended first, which says nothing about the nodes.
@@ -495,18 +499,18 @@ impl Red {
             }
             let pause = backoff.delay(attempts, client.random());
             let left = deadline.map_or(pause, |deadline| deadline - now);
-            client.pause(pause.min(left)).await;
+            self.open_client().pause(pause.min(left)).await;
         }
         Ok(None)
     }
 
-    /// Asks all nodes at once.
+    /// Asks all nodes at once. The `deadline` is by the clock of `client`.
     async fn attempt(
         &self,
         options: &AcquireOptions,
+        client: &Client,
         deadline: Option<Moment>,
-    ) -> Result<Attempt, Error> {
-        let client = self.clock();
+    ) -> Attempt {
         let started = client.now();
         let mut time = self.time_per_node(options);
         if let Some(deadline) = deadline {
@@ -523,8 +527,10 @@ impl Red {
         // Without a possible majority, a wait is pointless.
         while refused <= self.nodes.len() - self.quorum {
             // An answer that has arrived counts, even after the time.
-            let over = pin!(client.pause(until - client.now()));
+            let over = pin!(self.open_client().pause(until - client.now()));
             let answer = match select(asked.next(), over).await {
+                // The client of the pause was closed.
+                Either::Right(_) if client.now() < until => continue,
                 Either::Right(_) => {
                     late(&mut outcomes);
                     break;
@@ -549,7 +555,7 @@ impl Red {
         }
         // Unanswered requests are undone from here on.
         drop(asked);
-        Ok(self.judge(granted, outcomes, options))
+        self.judge(granted, outcomes, options)
     }
 
     fn judge(
@@ -596,7 +602,10 @@ impl Red {
     async fn ask(&self, node: &Member, options: &AcquireOptions) -> Result<Held, NodeOutcome> {
         let options = AcquireOptions {
             owner: OwnerChoice::Fresh,
+            lease: Some(self.lease(options)),
             wait: Wait::Never,
+            // The time of the node is for the grant. Notes are written after that.
+            note: None,
             ..options.clone()
         };
         let client = node.client();
@@ -630,16 +639,15 @@ impl Red {
         Error::with_reason(kind.unwrap_or(ErrorKind::Unavailable), message, outcomes)
     }
 
-    /// Returns an open client, whose clock and alarms are used. The alarms of a closed client fire
-    /// at once.
-    fn clock(&self) -> &Client {
+    /// Returns an open client, whose alarms are used. The alarms of a closed client fire at once.
+    fn open_client(&self) -> &Client {
         let mut clients = self.nodes.iter().map(|node| node.client());
         let open = clients.find(|client| !client.is_closed());
         open.unwrap_or_else(|| self.nodes[0].client())
     }
 
     fn time_per_node(&self, options: &AcquireOptions) -> Duration {
-        let share = self.lease(options) / 50;
+        let share = self.lease(options).span() / 50;
         let default = share.clamp(Duration::from_millis(50), Duration::from_millis(500));
         self.node_timeout.unwrap_or(default)
     }
@@ -652,12 +660,13 @@ impl Red {
     fn longest_lease(&self, options: &AcquireOptions) -> Duration {
         let default = || self.nodes[0].client().default_lease().span();
         let longest = self.longest.unwrap_or_else(default);
-        longest.max(self.lease(options))
+        longest.max(self.lease(options).span())
     }
 
-    fn lease(&self, options: &AcquireOptions) -> Duration {
+    /// Returns the lease on every node. The default leases of their clients may differ.
+    fn lease(&self, options: &AcquireOptions) -> Lease {
         let default = || self.nodes[0].client().default_lease();
-        options.lease.unwrap_or_else(default).span()
+        options.lease.unwrap_or_else(default)
     }
 }
 

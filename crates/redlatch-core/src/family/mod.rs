@@ -47,7 +47,7 @@ pub use crate::{
         lease::{Lease, LeaseError},
         name::{Key, Name, NameError, PUBLISH, Prefix},
         phase_watch::{PhaseState, Snapshot},
-        slot::{SLOTS, slot_of},
+        slot::{SLOTS, hash_tag, slot_of},
         waiter::Discipline,
     },
 };

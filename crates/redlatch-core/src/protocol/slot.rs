@@ -13,7 +13,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
 
 /// Returns the text between the first `{` and the first `}` after it, unless it is missing or
 /// empty.
-pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+pub fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
     let tag = &key[open + 1..];
     let close = tag.iter().position(|&byte| byte == b'}')?;

@@ -3,9 +3,11 @@
 mod cancel;
 mod red_lock;
 
-use redlatch::Lockable;
+use redlatch::{Client, ErrorKind, Lockable};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{LostReply, calls};
+use redlatch_tests::slow::far_client;
+use tokio::time::timeout;
 
 /// The server answers no write of a note. Each write ends after a second.
 #[tokio::test(start_paused = true)]
@@ -22,4 +24,89 @@ async fn notes_of_several_holds_are_written_at_the_same_time() {
     let held = all.try_lock_for(SECOND).note("inventory").await.unwrap();
     assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
     assert!(held.is_some());
+}
+
+/// Four others hold the second member in turn. The wait for it is longer than the lease.
+#[tokio::test(start_paused = true)]
+async fn fixed_lease_is_kept_during_a_longer_wait() {
+    let (backend, [client, other]) = preloaded().await;
+    let others: Vec<_> = (0..4)
+        .map(|_| {
+            let busy = other.fair_lock("b");
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    let held = busy.lock().await.unwrap();
+                    tokio::time::sleep(400 * MS).await;
+                    held.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    backend.pass(SECOND).await;
+    let both = client.multi_lock(&[&client.fair_lock("a"), &client.fair_lock("b")]);
+    let start = Instant::now();
+    let guard = both.try_lock_for(30 * SECOND).lease(SECOND).await.unwrap();
+    let guard = guard.expect("its turn comes");
+    assert!(start.elapsed() > SECOND, "{:?}", start.elapsed());
+    assert!(guard.remaining() > 900 * MS, "{:?}", guard.remaining());
+    guard.release().await.unwrap();
+    others.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_outlasts_its_longest_time_during_the_wait_for_another() {
+    let (backend, [client, other]) = preloaded().await;
+    let busy = other.lock("b").lock().await.unwrap();
+    let (a, b) = (client.lock("a"), client.lock("b"));
+    let all = client.multi_lock(&[&a, &b]);
+    let waiting = all.lock().renewed_lease(SECOND).max_hold(SECOND);
+    let waiting = tokio::spawn(waiting.into_future());
+    backend.pass(100 * MS).await;
+    let first = a.info().await.unwrap().unwrap().token;
+    backend.pass(10 * SECOND).await;
+    busy.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.token("a"), Some(first), "it was never lost");
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Two members of two kinds cost two round trips, and the first one ends before the second answer.
+#[tokio::test(start_paused = true)]
+async fn leases_that_end_before_the_answers_fail_after_twice_the_patience() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = far_client(&backend, 60 * MS).await;
+    let both = client.multi_lock(&[&client.lock("a"), &client.fair_lock("b")]);
+    let start = Instant::now();
+    let ended = timeout(60 * SECOND, both.lock().lease(200 * MS).into_future());
+    let ended = ended.await.expect("it ends by itself");
+    assert_fails(ended, ErrorKind::Unavailable);
+    let took = start.elapsed();
+    assert!(took >= 20 * SECOND && took < 25 * SECOND, "{took:?}");
+    assert_tables_empty(&client).await;
+}
+
+/// One process names a server, and the other one the cluster to which it belongs.
+#[tokio::test]
+async fn order_of_members_does_not_depend_on_the_form_of_the_address() {
+    let order = |url: &str| -> Vec<String> {
+        let client = Client::builder(url).connect_lazy().unwrap();
+        let names = (0..10).flat_map(|n| [format!("n{n}"), format!("{n}{{t{}}}", n % 2)]);
+        let locks: Vec<_> = names.map(|name| client.lock(name)).collect();
+        let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+        let shown = format!("{:?}", client.multi_lock(&members));
+        let names = shown.split("name: \"").skip(1);
+        let names = names.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+        names.collect()
+    };
+    let [one, other] = ["redis://a:7000", "redis+cluster://a:7000"].map(order);
+    assert_eq!(one.len(), 20);
+    assert_eq!(one, other);
+    // One script can take those that share a tag.
+    let tag = |name: &String| name.split_once('{').map(|(_, tag)| tag.to_owned());
+    let mut tags: Vec<_> = one.iter().map(tag).collect();
+    tags.dedup();
+    let tagged = tags.iter().flatten();
+    assert_eq!(tagged.collect::<Vec<_>>(), ["t0}", "t1}"]);
 }

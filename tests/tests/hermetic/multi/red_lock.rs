@@ -1,6 +1,6 @@
 //! A lock over a quorum of servers that know nothing of each other.
 
-use redlatch::{ErrorKind, HoldState};
+use redlatch::{Backoff, ErrorKind, HoldState, WaitStrategy};
 use redlatch_behaviours::{
     multi::{
         Fleet,
@@ -8,6 +8,8 @@ use redlatch_behaviours::{
     },
     prelude::*,
 };
+use redlatch_embedded::{LostReply, calls};
+use tokio::task::yield_now;
 
 #[tokio::test(start_paused = true)]
 async fn quorum_of_closed_clients_fails_at_once() {
@@ -114,4 +116,98 @@ async fn a_wiped_node_does_not_make_two_holders() {
     guard.lost().await;
     let next = second.lock().lease(lease).await.unwrap();
     next.release().await.unwrap();
+}
+
+/// Others hold all nodes. The waiter has begun with the clock of the client that is closed.
+#[tokio::test(start_paused = true)]
+async fn waiter_still_pauses_after_the_close_of_a_client() {
+    let fleet = Fleet::embedded(3);
+    fleet.0.iter().for_each(Backend::preload);
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let held = red(&others).lock().await.unwrap();
+    let strategy = WaitStrategy::Poll(Backoff::constant(100 * MS));
+    let waiting = red(&clients).lock().strategy(strategy);
+    let waiting = tokio::spawn(waiting.into_future());
+    fleet.pass(SECOND).await;
+    clients[0].close_now().await;
+    let before = fleet.0[1].script_calls();
+    // An attempt may undo what it has not awaited.
+    let attempts = || (fleet.0[1].script_calls() - before).div_ceil(2);
+    for _ in 0..1_000 {
+        yield_now().await;
+    }
+    assert!(attempts() <= 2, "{} at one time", attempts());
+    fleet.pass(SECOND).await;
+    assert!((5..=13).contains(&attempts()), "{} in 1 s", attempts());
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.nodes_held(), 2);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_of_a_client_leaves_the_other_nodes_their_time() {
+    let fleet = Fleet::embedded(3);
+    let clients = fleet.clients().await;
+    for node in &fleet.0[1..] {
+        node.embedded_server().stop();
+    }
+    let waiting = tokio::spawn(red(&clients).try_lock().into_future());
+    fleet.pass(100 * MS).await;
+    clients[0].close_now().await;
+    fleet.pass(100 * MS).await;
+    assert!(!waiting.is_finished());
+    for node in &fleet.0[1..] {
+        node.embedded_server().resume();
+    }
+    let guard = waiting.await.unwrap().unwrap().unwrap();
+    assert_eq!(guard.nodes_held(), 2);
+    guard.release().await.unwrap();
+}
+
+/// A lease of ten minutes on one node would outlast the time after which a wiped node counts.
+#[tokio::test(start_paused = true)]
+async fn all_nodes_get_the_default_lease_of_the_first_client() {
+    let fleet = Fleet::embedded(3);
+    let mut clients = fleet.clients().await;
+    let builder = fleet.0[2].builder().default_lease(600 * SECOND);
+    clients[2] = builder.connect().await.unwrap();
+    let guard = red(&clients).lock().await.unwrap();
+    assert_eq!(guard.nodes_held(), 3);
+    for client in &clients {
+        let left = client.lock("x").remaining().await.unwrap().unwrap();
+        assert!(left > 25 * SECOND && left <= 30 * SECOND, "{left:?}");
+    }
+    guard.release().await.unwrap();
+}
+
+/// The servers answer no write of a note, which takes longer than the time per node.
+#[tokio::test(start_paused = true)]
+async fn note_takes_no_time_of_the_nodes() {
+    let fleet = Fleet::embedded(3);
+    let clients = fleet.clients().await;
+    fleet.pass(60 * SECOND).await;
+    for node in &fleet.0 {
+        for _ in 0..20 {
+            let server = node.embedded_server();
+            server.drop_reply(calls::named("SET"), LostReply::Hangs);
+        }
+    }
+    let start = Instant::now();
+    let lock = clients[0].red_lock("x", &clients[1..]);
+    let guard = lock.try_lock().note("import").await.unwrap();
+    assert_eq!(guard.expect("all are free").nodes_held(), 3);
+    assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn note_is_shown_by_each_node() {
+    let fleet = Fleet::embedded(3);
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let guard = red(&clients).lock().note("import").await.unwrap();
+    for other in &others {
+        let holder = other.lock("x").holders().await.unwrap().remove(0);
+        assert_eq!(holder.note.as_deref(), Some("import"));
+    }
+    guard.release().await.unwrap();
 }

@@ -207,16 +207,28 @@ impl SemaphorePermit {
     ///
     /// # Errors
     ///
-    /// `Lost` if the permits had already come back because their lease had ended. The total is
-    /// unchanged then. Otherwise as [`release`](Self::release). Unanswered requests continue in the
-    /// background.
+    /// `Lost` if permits had already come back because their lease had ended. The total falls by
+    /// the number of the others, which are merged permits of other acquisitions. The message says
+    /// how many permits were forgotten and how many were lost. Otherwise as
+    /// [`release`](Self::release). Unanswered requests continue in the background.
     ///
     /// # Cancel safety
     ///
     /// After its first poll, a dropped future continues in the background.
     pub async fn forget(mut self) -> Result<(), Error> {
-        let all = join_all(self.bundle.take().into_iter().map(Portion::forget)).await;
-        match combined(all)? {
+        let portions = self.bundle.take();
+        let permits: Vec<_> = portions.iter().map(Portion::units).collect();
+        let all = join_all(portions.into_iter().map(Portion::forget)).await;
+        let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (mut forgotten, mut lost) = (0, 0);
+        for (permits, released) in permits.into_iter().zip(&all) {
+            match released {
+                Released::Free | Released::StillHeld(_) => forgotten += permits,
+                Released::Unconfirmed => {}
+                _ => lost += permits,
+            }
+        }
+        match Released::together(all) {
             Released::Free | Released::StillHeld(_) => Ok(()),
             Released::Unconfirmed => Err(Error::new(
                 ErrorKind::OutcomeUnknown,
@@ -224,7 +236,7 @@ impl SemaphorePermit {
             )),
             other => Err(Error::new(
                 ErrorKind::Lost(LossCause::Expired),
-                format!("the permits were lost before they could be forgotten: {other}"),
+                format!("permits forgotten: {forgotten}, lost before that: {lost} ({other})"),
             )),
         }
     }

@@ -11,6 +11,7 @@ behaviours! {
     Single:
         a_guard_is_split_and_merged,
         forgotten_permits_are_gone_exactly_once,
+        forgetting_counts_merged_permits_that_were_lost,
         unset_semaphore_is_a_typed_error,
         number_of_permits_can_be_changed,
         expired_semaphore_takes_its_permits_along,
@@ -100,6 +101,20 @@ async fn forgotten_permits_are_gone_exactly_once(backend: &Backend) {
     let error = late.forget().await.unwrap_err();
     assert_eq!(error.loss(), Some(LossCause::Expired), "{error}");
     assert_eq!(semaphore.permits().await.unwrap(), 5, "it had come back");
+}
+
+async fn forgetting_counts_merged_permits_that_were_lost(backend: &Backend) {
+    let (client, semaphore) = set_pool(backend, 9).await;
+    let mut merged = semaphore.acquire_many(3).lease(60 * SECOND).await.unwrap();
+    let short = semaphore.acquire_many(2).lease(SECOND).await.unwrap();
+    merged.merge(short).unwrap();
+    backend.pass_lease(SECOND).await;
+    let error = merged.forget().await.unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Expired), "{error}");
+    let counts = "permits forgotten: 3, lost before that: 2 ";
+    assert!(error.to_string().contains(counts), "{error}");
+    assert_eq!(semaphore.permits().await.unwrap(), 6);
+    assert_all_back(backend, &client, &semaphore).await;
 }
 
 // L35

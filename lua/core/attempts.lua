@@ -42,7 +42,7 @@ local function spend(v, attempt, limit, now)
     v = from == 14 and string.sub(v, to + 2) or string.sub(v, 1, from - 15) .. string.sub(v, to + 1)
   end
   for _ = 1, 2 do
-    local oldest = string.match(string.sub(v, -80), '%d+ [^ ]+$')
+    local oldest = string.match(string.sub(v, -96), '%d+ [^ ]+$')
     if not oldest or string.sub(oldest, 1, 13) >= now then
       break
     end

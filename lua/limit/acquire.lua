@@ -18,68 +18,72 @@
 --         wait    µs, 365 days at most. If none may pass now, one is taken ahead that counts
 --                 within this time
 -- Reply a text of one line per entry
---       <now> passed <n> <wait> <debt> <at> <mark> <born>
+--       <now> passed <n> <wait> <debt> <at> <mark> <born> <turn>
 --                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
 --                debt = µs until all tokens are paid; at = server time in µs at which they count;
---                mark and born are for a settlement, and '' in the answer to a copy
+--                mark, born and turn are for a settlement, and '' in the answer to a copy. No pass
+--                that was taken ahead before counts later than turn
 --       <now> void           this attempt has ended
 --       <now> kind <kind>    the name is of another kind
 --       -<code> <text>       the error of an entry, if there are others
 --       {now, 'late'}        `act_before` has passed, for all entries
--- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HSET, PEXPIRE.
+-- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HSET, and now and then
+--       PEXPIRE.
 --
 -- A refused attempt is recorded as well: a late copy must not take a pass that its caller does not
 -- use. The first write of a pass is one that a full server refuses. A refusal needs no write.
-local micros, now = began, sub(began, 1, 13)
-local keep = ARGV[3] + 0
-local limit = (now + keep) .. ''
 
 -- Serves entry i. Returns its line.
 local function serve(i)
   local own = 7 * i - 3
-  local key, attempt = KEYS[i], ARGV[2] .. ARGV[own]
-  local line, d, spent, copy, at, ahead = begin(key, attempt, limit, now)
+  local key = KEYS[i]
+  local line, old, spent, others, copy, at, ahead = begin(key, ARGV[own])
   if line then
     return line
   end
   local count, period, burst, cost = ARGV[own + 1], ARGV[own + 2], ARGV[own + 3] + 0, ARGV[own + 4] + 0
-  local clock, debt, part, _, _, back, turn, since, shift, born = read(d, micros, count, period)
-  local passes, wait, mark = copy, due(debt, part, burst - cost, count, period), ''
+  local clock, debt, part, _, _, born, ends, back, turn, since, shift, long = read(old, count, period)
+  local before = turn
+  local room, parts = span(burst - cost, count, period)
+  local wait = max(debt - room + (part > parts and 1 or 0), 0)
   if since > clock then
     wait = max(wait, since - clock)
   end
-  if not copy then
-    passes, at = 0, clock
-    if wait == 0 then
-      passes = 1
-      local most = min(ARGV[own + 5] + 0, math.floor(burst / cost))
-      while passes < most and due(debt, part, burst - (passes + 1) * cost, count, period) == 0 do
-        passes = passes + 1
-      end
-    elseif wait <= min(ARGV[own + 6] + 0, LONGEST) then
-      passes, at = 1, format('%.0f', clock + wait)
-      turn = at > turn and at or turn
-    end
-    debt, part = charge(debt, part, passes * cost, count + 0, period)
-    mark = format('%.0f', clock + debt + shift)
-    d = state(clock, debt, part, count, period, back, turn, since, shift, born)
-    if passes > 0 then
-      spent = with_passes(spent, attempt, passes, wait > 0 and '+' or '/', at)
-      call('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
-    else
-      redis.pcall('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
-    end
-    call('PEXPIRE', key, life(debt, keep))
-  else
-    born = ''
+  local passes, owed, mark = copy or 0, nil, '  '
+  if copy then
+    owed = whole(debt, part)
     if copy > 0 then
       wait = ahead and max(at - clock, 0) or 0
     else
       at = clock
     end
+  else
+    at = clock
+    if wait <= min(ARGV[own + 6] + 0, LONGEST) and not long then
+      local price, price_part = span(cost, count, period)
+      local most = wait == 0 and ARGV[own + 5] + 0 or 1
+      repeat
+        debt, part = add(debt, part, price, price_part, count + 0)
+        passes = passes + 1
+      until passes >= most or debt > room or debt == room and part > parts
+      if wait > 0 then
+        at = format('%.0f', clock + wait)
+        turn = at > turn and at or turn
+      end
+      spent = spent .. '/' .. (TEXT[passes] or passes) .. (wait > 0 and '+' or '/') .. at
+    end
+    if long then
+      write(true, key, old, spent .. others, read(old))
+    else
+      owed = write(passes == 0, key, old, spent .. others,
+        clock, debt, part, count, period, born, ends, back, turn, since, shift)
+    end
+    owed = part == 0 and owed or whole(debt, part)
+    mark = format('%.0f', clock + debt + shift) .. ' ' .. born .. ' ' .. before
   end
   at = back == '0' and at or format('%.0f', at - back)
-  return now .. ' passed ' .. passes .. ' ' .. wait .. ' ' .. whole(debt, part) .. ' ' .. at .. ' ' .. mark .. ' ' .. born
+  return now .. ' passed ' .. (TEXT[passes] or passes) .. ' ' .. (TEXT[wait] or wait) .. ' ' .. owed .. ' ' .. at
+    .. ' ' .. mark
 end
 
 return entries_serve(#KEYS, serve)

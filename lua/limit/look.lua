@@ -13,11 +13,12 @@ local kind, d = unpack(redis.call('HMGET', KEYS[1], 'k', 'd'))
 if kind ~= 'limit:1' and kind then
   return {now, 'kind', kind}
 end
-local t, debt, part, count, period, back = string.match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ')
+local t, debt, part, count, period, back =
+  string.match(d or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) %d+ %d+ ?(%d*)')
 if not t then
   return {now, 'free'}
 end
-local owed = debt - math.max(time[1] * 1000000 + time[2] + back - t, 0) + (part ~= '0' and 1 or 0)
+local owed = debt - math.max(time[1] * 1000000 + time[2] + (back == '' and 0 or back) - t, 0) + (part ~= '0' and 1 or 0)
 if owed <= 0 then
   return {now, 'free'}
 end

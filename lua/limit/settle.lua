@@ -1,5 +1,5 @@
 -- uses core/begin, limit/shared, core/entries
--- entries 16 of 1 key, 7 arguments, behind 3
+-- entries 16 of 1 key, 8 arguments, behind 3
 -- Adds tokens to the cost of a pass, or gives some of them back, each entry by itself. This script
 -- follows limit/shared.lua and core/entries.lua.
 --
@@ -12,15 +12,16 @@
 --         period  the rate of the pass, which applies if K has none
 --         cost    of the pass in tokens, 1 or more
 --         tokens  to add, or below 0 to give back. The debt stays within two years
---         mark    of the pass, and
---         born    of the pass, or both '', which gives nothing back
+--         mark, born and turn
+--                 of the pass, or all '', which gives nothing back
 -- Reply a text of one line per entry
 --       <now> settled <debt>  debt = µs until all tokens are paid
 --       <now> void           this attempt has ended
 --       <now> kind <kind>    the name is of another kind
 --       -<code> <text>       the error of an entry, if there are others
 --       {now, 'late'}        `act_before` has passed, for all entries
--- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HDEL, HSET, PEXPIRE.
+-- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HDEL, HSET, and now
+--       and then PEXPIRE.
 --
 -- Tokens that have been paid are not given back: later passes may have used the time in which they
 -- were. The mark says how much of the pass is still to be paid, whatever others have got back.
@@ -29,36 +30,40 @@
 -- While passes are taken ahead, only the last of them is given back, and whole: the others count at
 -- their times.
 -- Begins with HDEL, which a full server accepts.
-local micros, now = began, sub(began, 1, 13)
-local keep = ARGV[3] + 0
-local limit = (now + keep) .. ''
 
 -- Serves entry i. Returns its line.
 local function serve(i)
-  local own = 7 * i - 3
-  local key, attempt = KEYS[i], ARGV[2] .. ARGV[own]
+  local own = 8 * i - 4
+  local key = KEYS[i]
   local cost, tokens, mark = ARGV[own + 3] + 0, ARGV[own + 4] + 0, ARGV[own + 5]
-  local line, d, spent, copy = begin(key, attempt, limit, now)
+  local line, old, spent, others, copy = begin(key, ARGV[own])
   if line then
     return line
   end
-  local clock, debt, part, count, period, back, turn, since, shift, born = read(d, micros)
+  local clock, debt, part, count, period, born, ends, back, turn, since, shift = read(old)
   count, period = count or ARGV[own + 1], period or ARGV[own + 2]
   if not copy then
     if tokens > 0 then
-      debt, part = charge(debt, part, tokens, count + 0, period)
+      local more, parts = span(tokens, count, period)
+      debt, part = add(debt, part, more, parts, count + 0)
       debt = min(debt, 2 * LONGEST)
-    elseif born == ARGV[own + 6] and (turn == '0' or tokens == -cost and mark + 0 == clock + debt + shift) then
-      -- A part of a µs is not given back.
-      local less = max(min(span(-tokens, count, period), mark - shift - clock, debt), 0)
-      debt, shift = debt - less, shift + less
-      local ends = format('%.0f', clock + debt)
-      turn = ends < turn and ends or turn
+    elseif born == ARGV[own + 6] then
+      local last = tokens == -cost and mark + 0 == clock + debt + shift
+      if last or turn == '0' then
+        -- A part of a µs is not given back.
+        local less = max(min(span(-tokens, count, period), mark - shift - clock, debt), 0)
+        debt = debt - less
+        -- Without the last pass, all is as before.
+        shift = last and shift or shift + less
+      end
+      if last then
+        local before = ARGV[own + 7]
+        turn = before < turn and before or turn
+      end
     end
     call('HDEL', key, '')
-    d = state(clock, debt, part, count, period, back, turn, since, shift, born)
-    call('HSET', key, 'k', 'limit:1', 'd', d, 'v', spent)
-    call('PEXPIRE', key, life(debt, keep))
+    write(false, key, old, spent .. others,
+      clock, debt, part, count, period, born, ends, back, turn, since, shift)
   end
   return now .. ' settled ' .. whole(debt, part)
 end

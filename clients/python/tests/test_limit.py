@@ -87,6 +87,15 @@ def test_changed_rate_forgives_no_debt(limiter):
     assert HOUR / 2 - 10 < other.try_acquire().retry_after <= HOUR / 2
 
 
+def test_new_rate_that_begins_later_lets_nothing_pass(limiter):
+    api = limiter()
+    assert api.acquire() and api.reserve()
+    # It begins when the reserved pass counts. The debt alone would leave much of the burst.
+    refused = limiter(rate=1000, burst=9000).try_acquire()
+    assert not refused and HOUR - 10 < refused.retry_after <= HOUR
+    assert refused.remaining == 0
+
+
 def test_rate_holds_over_time(limiter):
     api = limiter(rate=50, per=1, burst=3)
     began = time.monotonic()
@@ -125,6 +134,34 @@ def test_wait_that_is_too_short_is_refused_at_once(limiter):
     assert time.monotonic() - began < 60
     # It took nothing.
     assert api.peek().reset_after <= HOUR
+
+
+def test_pass_that_counts_too_late_for_its_caller_is_given_back(limiter, monkeypatch):
+    api, late = limiter(rate=3, per=7, burst=3), [0]
+    run = api._client._link.run
+
+    def slow(call, timeout):
+        # As after 3 s without an answer.
+        late[0] = 3000
+        return run(call, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api._client._link, "run", slow)
+        for half in (redlatch._limit, redlatch._aio_limit):
+            patch.setattr(half, "now", lambda: redlatch._time.now() + late[0])
+        # It counts at once.
+        refused = api.acquire(3, wait=1)
+        assert not refused and (refused.remaining, refused.retry_after) == (3, 0)
+        eventually(lambda: not api._client._limits._lines)
+        late[0] = 0
+        assert api.try_acquire(2)
+        late[0] = 0
+        # It would count 5.3 s after the call.
+        refused = api.acquire(2, wait=4)
+    assert not refused and refused.remaining == 1
+    assert 1 < refused.retry_after <= 7 / 3 and 3 < refused.reset_after < 14 / 3
+    eventually(lambda: not api._client._limits._lines)
+    assert api.try_acquire()
 
 
 def test_wait_that_is_long_enough_passes(limiter):

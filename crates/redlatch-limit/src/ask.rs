@@ -1,12 +1,12 @@
 //! The requests of a line, and their answers.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, Moment,
     family::{About, Internals, Lease},
 };
-use tokio::sync::oneshot;
+use tokio::{select, sync::oneshot};
 
 use crate::{
     Admission, Pass, Refused,
@@ -30,11 +30,23 @@ pub(crate) struct Taken {
     pass: Option<Pass>,
     /// The time until the pass counts.
     pub(crate) wait: Duration,
-    /// The turn of a waiter, who keeps it until its pass counts.
-    _turn: Option<Turn>,
+    /// Dropping it passes the turn of a waiter on, before its pass counts.
+    _turn: Option<oneshot::Sender<Infallible>>,
 }
 
 impl Taken {
+    /// Gives the pass back, which counts too late for its caller.
+    pub(crate) fn refuse(self) -> Result<Admission, Error> {
+        let (wait, pass) = (self.wait, self.pass.as_ref().ok_or_else(gone)?);
+        // Nothing is given back without a mark.
+        let back = pass.mark.map_or(0, |_| pass.rate.span(pass.cost));
+        let debt = pass
+            .debt
+            .saturating_sub(u64::try_from(back).unwrap_or(u64::MAX));
+        let refused = Refused::new(pass.rate, pass.cost, debt, wait);
+        Ok(Admission::Refused(refused))
+    }
+
     /// Hands the pass to the caller.
     pub(crate) fn keep(mut self) -> Result<Pass, Error> {
         // Only this function takes it away.
@@ -51,7 +63,7 @@ impl Drop for Taken {
 }
 
 /// The error of a call whose task has ended with the client.
-fn gone() -> Error {
+pub(crate) fn gone() -> Error {
     let why = "the client is closed, or the tokio runtime in which this client was made has ended";
     Error::new(ErrorKind::Closed, why)
 }
@@ -168,11 +180,30 @@ impl Asking {
             call.answer(Ok(Answer::Taken(Taken {
                 pass: Some(pass),
                 wait: passed.wait,
-                _turn: turn.take_if(|_| !passed.wait.is_zero()),
+                _turn: turn
+                    .take_if(|_| !passed.wait.is_zero())
+                    .map(|turn| self.keep(turn, passed.wait)),
             })));
         }
         self.refuse(rest, rate, cost, passed, waited);
         drop(turn);
+    }
+
+    /// Keeps the turn of a waiter until its pass counts, whether the caller polls meanwhile or not,
+    /// or until the returned value is dropped.
+    fn keep(&self, turn: Turn, wait: Duration) -> oneshot::Sender<Infallible> {
+        let (taken, gone) = oneshot::channel();
+        let client = self.limiter.client.clone();
+        let kept = async move {
+            select! {
+                biased;
+                _ = gone => {}
+                () = client.pause(wait) => {}
+            }
+            drop(turn);
+        };
+        self.limiter.client.spawn("limit", Box::pin(kept));
+        taken
     }
 
     /// Refuses calls that ask at once, the first waiter if no call has passed, and waiters whose
@@ -191,7 +222,8 @@ impl Asking {
             refused.extend(self.put_back(rest));
         }
         for (_, call) in refused {
-            call.answer(Ok(Answer::Refused(Refused::new(rate, cost, passed))));
+            let refused = Refused::new(rate, cost, passed.debt, passed.wait);
+            call.answer(Ok(Answer::Refused(refused)));
         }
     }
 

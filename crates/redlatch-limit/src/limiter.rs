@@ -10,7 +10,7 @@ use tokio::{select, sync::oneshot};
 
 use crate::{
     Admission, Level, LimitInfo, Pass,
-    ask::{Answer, call, received},
+    ask::{Answer, call, gone, received},
     lines::{Lines, Request, Until},
     rate::{Options, Rate},
     scripts::{self, Debt},
@@ -30,13 +30,15 @@ pub(crate) const KIND: &str = "limit";
 /// * **Clock**: only the server's clock counts. A clock that is set back delays nothing.
 /// * **Rate and burst** are not stored: each call brings its own. A rate that has changed takes
 ///   effect with the first call that brings it, or when all passes count that were taken ahead: no
-///   other pass counts before. No debt is forgiven: as many tokens are owed as before. If processes
-///   use different rates and bursts for one name, the highest of them bound the passes.
+///   other pass counts before. No debt is forgiven: as many tokens are owed as before. A rate by
+///   which they take longer than 365 days passes nothing. If processes use different rates and
+///   bursts for one name, the highest of them bound the passes.
 /// * **Order**: calls that wait pass in order of arrival within one client, and take turns with
 ///   those of other clients. So calls that do not wait get what waiting ones leave.
 /// * **Failover**: a server that forgets the limiter, in a failover or a restart without
 ///   persistence, lets one more burst pass, besides the passes that were taken ahead.
-/// * **Life**: the limiter uses no memory once its debt is paid, and 30 s after the last call.
+/// * **Life**: the limiter uses no memory a second after its debt is paid, and 31 s after the last
+///   call.
 ///
 /// The algorithm is the generic cell rate algorithm of [ITU-T I.371], as [throttled] uses it for
 /// requests.
@@ -213,13 +215,17 @@ impl RateLimiter {
         ids: impl IntoIterator<Item = I, IntoIter: Send> + Send,
         cost: u64,
     ) -> Result<Vec<Admission>, Error> {
-        let mut asked = Vec::new();
         let (family, _) = self.checked(cost)?;
-        for id in ids {
-            let (limiter, rate) = self.key(id).checked(cost)?;
-            asked.push(limiter.ask(rate, cost, Until::Now));
-        }
+        let keys: Result<Vec<_>, _> = ids
+            .into_iter()
+            .map(|id| self.key(id).checked(cost))
+            .collect();
+        let keys = keys?;
         let all = async {
+            let asked = keys
+                .iter()
+                .map(|(limiter, rate)| limiter.ask(*rate, cost, Until::Now));
+            let asked: Vec<_> = asked.collect();
             let mut answers = Vec::with_capacity(asked.len());
             for answer in asked {
                 answers.push(received(answer.await)?);
@@ -412,6 +418,9 @@ impl RateLimiter {
     }
 }
 
+/// How much later than its caller's time a pass may count: the time of an answer.
+const LATE: Duration = Duration::from_secs(1);
+
 /// The error of a call that would pass in more than a year.
 fn too_far() -> Error {
     let why = "more than 365 days of the rate are taken ahead";
@@ -463,15 +472,23 @@ impl Limiter {
                 answer.await
             }
         };
-        match received(answered)? {
-            Answer::Taken(taken) => {
-                if !taken.wait.is_zero() && self.client.keeps(Rule::WaitUntilItCounts) {
-                    self.client.pause(taken.wait).await;
-                }
-                taken.keep().map(Admission::Pass)
-            }
-            other => other.admission(),
+        let taken = match received(answered)? {
+            Answer::Taken(taken) => taken,
+            other => return other.admission(),
+        };
+        let due = self.client.now() + taken.wait;
+        // The server counts the time of a request that it gets late from then on.
+        if matches!(until, Until::At(at) if due > at + LATE) {
+            return taken.refuse();
         }
+        if !taken.wait.is_zero() && self.client.keeps(Rule::WaitUntilItCounts) {
+            self.client.pause(taken.wait).await;
+            // The alarms of a client fire at once when its runtime ends.
+            if self.client.now() < due {
+                return Err(gone());
+            }
+        }
+        taken.keep().map(Admission::Pass)
     }
 
     /// Runs a call, and reports its outcome.

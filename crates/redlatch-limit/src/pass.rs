@@ -12,7 +12,7 @@ use crate::{
     limiter::Limiter,
     lines::{Request, Settlement},
     rate::Rate,
-    scripts::{Mark, Passed},
+    scripts::Mark,
 };
 
 /// The answer of a rate limiter to a call that does not wait for ever.
@@ -160,13 +160,14 @@ pub struct Refused {
 }
 
 impl Refused {
-    pub(crate) fn new(rate: Rate, cost: u64, passed: &Passed) -> Self {
-        let debt = passed.debt;
+    pub(crate) fn new(rate: Rate, cost: u64, debt: u64, wait: Duration) -> Self {
+        let retry_after = rate.retry_after(debt, cost);
+        // A new rate may begin later than the debt says, and passes nothing before.
+        let begins = wait <= retry_after;
         Self {
-            // A new rate may begin later than the debt says.
-            retry_after: rate.retry_after(debt, cost).max(passed.wait),
+            retry_after: retry_after.max(wait),
             reset_after: Duration::from_micros(debt),
-            remaining: rate.left(debt),
+            remaining: if begins { rate.left(debt) } else { 0 },
         }
     }
 }

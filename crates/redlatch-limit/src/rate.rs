@@ -70,7 +70,7 @@ impl Rate {
     }
 
     /// Returns the µs in which `tokens` are paid, rounded down.
-    const fn span(&self, tokens: u64) -> u128 {
+    pub(crate) const fn span(&self, tokens: u64) -> u128 {
         tokens as u128 * self.period as u128 / self.count as u128
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Mark {
     pub(crate) ends: u64,
     /// When the limiter, or its rate, was new.
     pub(crate) born: u64,
+    /// When the last of the passes counts that were taken ahead before, or 0.
+    pub(crate) turn: u64,
 }
 
 /// Calls `limit/acquire.lua` for up to [`MOST_PASSES`] passes of `cost` tokens each.
@@ -59,9 +61,13 @@ pub(crate) fn acquired(items: &Items<'_>) -> Result<Passed, Error> {
             wait: Duration::from_micros(items.number(3)?),
             debt: items.number(4)?,
             at: items.number(5)?,
-            mark: match (items.maybe(6)?, items.maybe(7)?) {
-                (Some(ends), Some(born)) => Some(Mark { ends, born }),
-                _ => None,
+            mark: match items.maybe(6)? {
+                Some(ends) => Some(Mark {
+                    ends,
+                    born: items.number(7)?,
+                    turn: items.number(8)?,
+                }),
+                None => None,
             },
         },
         _ => return items.other(STORED),
@@ -75,6 +81,7 @@ pub(crate) fn settle(key: &Key, attempt: &AttemptId, settlement: &Settlement) ->
         .arg(settlement.tokens)
         .maybe(settlement.mark.map(|mark| mark.ends))
         .maybe(settlement.mark.map(|mark| mark.born))
+        .maybe(settlement.mark.map(|mark| mark.turn))
 }
 
 /// Returns the debt in µs.

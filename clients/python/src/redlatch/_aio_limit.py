@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     # sync: from ._sync import Client
     from .aio import Client
 
+# How much later than its caller's time a pass may count, in ms: the time of an answer.
+_LATE = 1000.0
+
 _NEVER = "more than 365 days of the rate are taken ahead; try again later"
 
 
@@ -91,6 +94,7 @@ class RateLimiter:
         """Waits until `cost` tokens have passed, at most for `wait` seconds.
 
         Returns a `Refusal`, which is false, at once if the server says that the time is too short.
+        A pass that would count more than 1 s later, since the server was silent, is given back.
         Calls of one client for one name pass in order of arrival, and only the first of them asks:
         its pass is taken ahead, and the call returns when the pass counts. So a wait costs one
         request. A call behind others asks once more at the end of its wait.
@@ -155,8 +159,13 @@ class RateLimiter:
             return await self._ask(replace(take, until=None), asked)
         if isinstance(call.answer, Passed):
             own = call.answer
+            counts_at = now() + own.wait / 1000
+            if waits and take.until is not None and counts_at > take.until + _LATE:
+                # The server counts the wait from when a request reaches it.
+                lines.abandon(call)
+                return Refusal.of(take, own.without(take))
             if waits and own.wait > 0:
-                await lines.sleep(call, now() + own.wait / 1000)
+                await lines.sleep(call, counts_at)
             return Pass(self, take, own)
         if isinstance(call.answer, Refusal):
             return call.answer

@@ -5,7 +5,7 @@ The scripts serve lists of names. A call of this client is a list of one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Optional, Union
 
 from ._calls import Call, Kind, Other, Place, items, other_kind
@@ -26,10 +26,15 @@ _REMEMBERED = 30_000
 
 @dataclass(frozen=True)
 class Mark:
-    """What a settlement has to know of a pass: where its debt ends, and when the rate was new."""
+    """What a settlement has to know of a pass. All times are µs.
+
+    `ends` is the end of its debt, and `born` when the rate was new. No pass that was taken ahead
+    before counts later than `turn`.
+    """
 
     ends: int
     born: int
+    turn: int
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Settle:
 
     def call(self, place: Place, client: str, attempt: int, _: int) -> Call:
         """Makes the undated call of an attempt."""
-        mark: tuple[Any, Any] = ("", "") if self.mark is None else (self.mark.ends, self.mark.born)
+        mark = ("", "", "") if self.mark is None else astuple(self.mark)
         args = (self.rate.count, self.rate.period, self.cost, self.tokens, *mark)
         return place.call("settle", client, _REMEMBERED, f":{attempt}", *args)
 
@@ -92,6 +97,14 @@ class Passed:
     at: int
     mark: Optional[Mark]
 
+    def without(self, request: Take) -> "Passed":
+        """Returns the answer without one of its passes, which is given back."""
+        if self.mark is None:
+            # Nothing can be given back.
+            return self
+        time = request.cost * request.rate.period // request.rate.count
+        return replace(self, passes=0, debt=max(self.debt - time, 0))
+
     def each(self, request: Take) -> list["Passed"]:
         """Returns the passes one by one. The debt of each ends before that of the later ones."""
         mark = self.mark
@@ -116,7 +129,9 @@ def changed(reply: Any) -> tuple[int, Union[Passed, Other]]:
             return millis, Other(word)
         if word == "passed":
             passes, wait, debt, at = map(int, found[2:6])
-            mark = Mark(int(found[6]), int(found[7])) if found[6] else None
+            mark = None
+            if found[6]:
+                mark = Mark(int(found[6]), int(found[7]), int(found[8]))
             return millis, Passed(passes, wait, debt, at, mark)
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"a rate limiter answered {reply!r}") from error

@@ -26,8 +26,9 @@ class Refusal:
         """Says when a request would pass. A new rate may begin later than the debt says."""
         rate = request.rate
         level = Level(rate, passed.debt)
-        retry_after = max(rate.retry_after(passed.debt, request.cost), passed.wait / 1_000_000)
-        return cls(retry_after, level.reset_after, level.remaining)
+        wait, by_debt = passed.wait / 1_000_000, rate.retry_after(passed.debt, request.cost)
+        remaining = 0 if wait > by_debt else level.remaining
+        return cls(max(wait, by_debt), level.reset_after, remaining)
 
     def __bool__(self) -> Literal[False]:
         return False

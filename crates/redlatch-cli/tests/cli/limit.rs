@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{World, finished, has, json, pid_of, sh, signal};
+use crate::{
+    support::{World, finished, has, json, pid_of, sh, signal},
+    world::{TAKES, calls},
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -49,6 +52,31 @@ async fn a_wait_ends_when_the_pass_counts_or_at_once_if_it_is_too_short() {
     let began = Instant::now();
     world.ends(75, slow).await.says("may pass in 59m");
     assert!(began.elapsed() < HOUR / 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_that_counts_too_late_is_given_back_however_long_the_answer_takes() {
+    let world = World::new().await;
+    let (way, client) = (world.way(), world.client().await);
+    // The look is answered at once. The client repeats the request for the tokens, with pauses that
+    // add up to half a second at least.
+    let (takes, loading) = (|| calls("a", TAKES), "-LOADING wait");
+    let refused: Vec<_> = (0..8).map(|_| way.answer(takes(), loading)).collect();
+    way.always_answer(takes(), loading);
+    let mut refused = refused.into_iter();
+    let line = "limit a --rate 10/s --burst 301 --cost 301 -w 30s -- touch ran";
+    let child = world.command_at(&way.url(), line).spawn().unwrap();
+    refused.next().unwrap().answered().await;
+    // They count a tenth of a second after the caller's time from now on.
+    let limiter = client.rate_limiter("a");
+    let others = limiter.clone().rate(10, Duration::from_secs(1)).burst(301);
+    others.reserve(301).await.unwrap();
+    refused.next_back().unwrap().answered().await;
+    way.withdraw_orders();
+    let late = finished(child).await;
+    late.ends(75).says("the rate of a is used up");
+    assert!(limiter.info().await.unwrap().owed <= 301);
+    assert!(!world.file("ran").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,5 +144,5 @@ async fn a_limiter_is_shown_until_its_debt_is_paid_and_is_forgotten_then() {
     let broken = world.ends(64, "break a --owner x").await;
     broken.says("a: nobody holds a rate limiter");
     let early = world.ends(75, "forget a").await;
-    early.says("a: it was used a moment ago; try again in 44m");
+    early.says("a: it was used a moment ago; try again in 45m0");
 }

@@ -1,9 +1,14 @@
 //! Helpers of the tests on the embedded server.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    ops::{RangeBounds, RangeFrom, RangeTo},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
 
 use redlatch::{ObjectHolder, once::JobRecord};
-use redlatch_tests::proxy::Proxy;
+use redlatch_tests::proxy::{Answered, Pick, Proxy, Request, Then};
 use serde_json::Value;
 use tokio::{
     process::Command,
@@ -112,6 +117,34 @@ impl World {
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// The number of words of a call of a script that takes something.
+pub(crate) const TAKES: RangeFrom<usize> = 12..;
+
+/// The number of words of a call of a script that only looks.
+pub(crate) const LOOKS: RangeTo<usize> = ..12;
+
+/// Picks the calls of scripts about `name` with so many words.
+pub(crate) fn calls(name: &str, words: impl RangeBounds<usize> + Send + 'static) -> Pick {
+    let key = format!("redlatch:{{{name}}}");
+    Pick::matching(move |request: &Request| {
+        let args = request.args();
+        let is_about = args.contains(&key.as_bytes()) && words.contains(&args.len());
+        is_about && request.command().starts_with("EVAL")
+    })
+}
+
+/// Loses the replies over `way` to the calls of scripts about `name` with so many words. The server
+/// has to know the scripts, since it would run none of them otherwise. Returns the first one.
+pub(crate) fn lose_replies(
+    way: &Proxy,
+    name: &str,
+    words: impl RangeBounds<usize> + Clone + Send + 'static,
+) -> Answered {
+    // The client asks again about every two seconds.
+    let lost = (0..100).map(|_| way.drop_reply(calls(name, words.clone()), Then::Stall));
+    lost.collect::<Vec<_>>().remove(0)
 }
 
 /// Waits until `is_so` returns true.

@@ -30,7 +30,7 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
         5 | 6 => {
             own.push(pick(rng, "1|4"));
             own.push(pick(rng, "-1|-4|2|100"));
-            own.push(mark(pair, rng));
+            own.extend(mark(pair, rng));
             dated(rng, time, &LIMIT.settle, own)
         }
         _ => (&LIMIT.look, vec!["key0".to_owned()], Vec::new()),
@@ -45,14 +45,16 @@ fn dated(rng: &mut Rng, time: Time, script: &'static Source, own: Vec<String>) -
     (script, vec!["key0".to_owned()], args)
 }
 
-/// The mark of the last pass, or one near it, or none.
-fn mark(pair: &mut Pair, rng: &mut Rng) -> String {
+/// The mark of the last pass, or one near it, when the rate was new, and a turn. Or none of these.
+fn mark(pair: &mut Pair, rng: &mut Rng) -> [String; 3] {
     let state = pair.field("key0", "d").unwrap_or_default();
     let numbers = state.split(' ').filter_map(|number| number.parse().ok());
     let numbers: Vec<u64> = numbers.collect();
-    match (&numbers[..], rng.u8(..3)) {
-        ([t, debt, _, _, _, shift, _], 0) => (t + debt + shift).to_string(),
-        ([t, debt, _, _, _, shift, _], 1) => (t + debt / 2 + shift).to_string(),
-        _ => String::new(),
-    }
+    let [t, debt, _, _, _, born, ..] = numbers[..] else {
+        return Default::default();
+    };
+    let shift = numbers.get(10).copied().unwrap_or(0);
+    let ends = [t + debt + shift, t + debt / 2 + shift];
+    let turn = if rng.bool() { t } else { 0 };
+    [ends[rng.usize(..2)], born, turn].map(|number| number.to_string())
 }

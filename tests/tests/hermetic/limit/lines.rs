@@ -69,9 +69,46 @@ async fn a_refusal_names_the_time_at_which_a_new_rate_begins() {
     let (_, ahead) = fast.reserve(1).await.unwrap();
     assert!(ahead > 800 * MS, "{ahead:?}");
     match slow.try_acquire(1).await.unwrap() {
-        Admission::Refused(refused) => assert!(refused.retry_after > 800 * MS, "{refused:?}"),
+        Admission::Refused(refused) => {
+            assert!(refused.retry_after > 800 * MS, "{refused:?}");
+            assert_eq!(refused.remaining, 0);
+        }
         Admission::Pass(pass) => panic!("{pass:?}"),
     }
+}
+
+/// A waiter whose pass is taken ahead, and whose future is not polled.
+#[tokio::test(start_paused = true)]
+async fn an_unpolled_waiter_keeps_its_turn_until_its_pass_counts() {
+    let (backend, [client]) = preloaded().await;
+    let limiter = client.rate_limiter("x").rate(1, SECOND).burst(1);
+    limiter.acquire(1).await.unwrap();
+    let mut unpolled = Box::pin(limiter.acquire(1));
+    assert!(futures_util::poll!(unpolled.as_mut()).is_pending());
+    backend.pass(20 * MS).await;
+    let next = tokio::time::timeout(3 * SECOND, limiter.acquire(1));
+    next.await.expect("its turn comes").unwrap();
+    unpolled.await.unwrap();
+}
+
+/// A pass that was taken ahead and given back, which a cancelled wait does.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_was_given_back_delays_nothing() {
+    let limiter = far().await;
+    let slow = limiter.key("a").rate(1, HOUR).burst(1);
+    slow.acquire(1).await.unwrap();
+    let (ahead, _) = slow.reserve(1).await.unwrap();
+    ahead.settle(0).await.unwrap();
+    let fast = limiter.key("a").rate(20, SECOND);
+    assert!(fast.try_acquire(1).await.unwrap().pass().is_some());
+
+    let limiter = limiter.key("b").rate(100, HOUR);
+    let estimated = limiter.acquire(60).await.unwrap();
+    limiter.acquire(40).await.unwrap();
+    let (ahead, _) = limiter.reserve(40).await.unwrap();
+    ahead.settle(0).await.unwrap();
+    estimated.settle(10).await.unwrap();
+    assert!(limiter.try_acquire(50).await.unwrap().pass().is_some());
 }
 
 /// A served waiter has its place until its task runs, and the next waiter comes into a new line.

@@ -41,6 +41,28 @@ async fn silent_server_bounds_every_call() {
     assert!(limiter.try_acquire(1).await.is_ok());
 }
 
+/// The server gets a request late, and counts its time from then on.
+#[tokio::test(start_paused = true)]
+async fn wait_that_an_outage_delays_ends_in_time() {
+    let (backend, [client]) = preloaded().await;
+    let limiter = client.rate_limiter("x").rate(1, 17 * SECOND).burst(2);
+    limiter.acquire(2).await.unwrap();
+    let server = backend.embedded_server();
+    server.stop();
+    let start = Instant::now();
+    let waiting = limiter.clone();
+    let waiter = tokio::spawn(async move { waiting.acquire_for(2, 30 * SECOND).await });
+    backend.pass(9 * SECOND).await;
+    server.resume();
+    let admission = waiter.await.unwrap().unwrap();
+    assert!(admission.pass().is_none() && start.elapsed() <= 31 * SECOND);
+    backend.pass(SECOND).await;
+    assert!(
+        limiter.peek().await.unwrap().reset_after() <= 34 * SECOND,
+        "it is given back"
+    );
+}
+
 /// Those who ask later do not wait behind those who wait.
 #[tokio::test(start_paused = true)]
 async fn try_is_answered_while_others_wait() {
@@ -113,7 +135,7 @@ async fn idle_limiter_uses_no_memory() {
         assert!(short.key(id).try_acquire(1).await.unwrap().pass().is_some());
     }
     assert_eq!(backend.keys().len(), 101);
-    backend.pass(31 * SECOND).await;
+    backend.pass(32 * SECOND).await;
     assert_eq!(backend.keys(), ["redlatch:{x}"], "its debt is not paid");
     backend.pass(HOUR).await;
     assert_eq!(backend.keys(), [""; 0]);

@@ -21,18 +21,15 @@ use crate::app::{
 /// Runs the verb. Returns only if the command cannot be started.
 pub(crate) async fn run(server: &ServerArgs, args: &LimitArgs) -> Result<u8, Failure> {
     check(args)?;
-    let end = args.wait.map(|wait| Instant::now() + wait);
+    let wait = args.now.then_some(Duration::ZERO).or(args.wait);
+    let end = wait.map(|wait| Instant::now() + wait);
     let builder = session::builder(server, &application(&args.command))?;
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let connected = session::connect_within(builder, args.wait);
+    let connected = session::connect_within(builder, wait);
     let client = signals.during(connected).await??;
-    let most = match args.now {
-        true => Some(Duration::ZERO),
-        false => end.map(session::left),
-    };
     let quiet = server.quiet.then_some(Duration::MAX);
-    let passed = pass(&client, args, most, quiet, &mut signals).await;
+    let passed = pass(&client, args, end, quiet, &mut signals).await;
     session::close(&client).await;
     passed?;
     // The command must not run after a signal that came in the meantime.
@@ -44,12 +41,12 @@ pub(crate) async fn run(server: &ServerArgs, args: &LimitArgs) -> Result<u8, Fai
 async fn pass(
     client: &Client,
     args: &LimitArgs,
-    most: Option<Duration>,
+    end: Option<Instant>,
     quiet: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let limiter = limiter(client, args);
-    let mut taking = pin!(take(&limiter, args.cost, most));
+    let mut taking = pin!(take(&limiter, args.cost, end));
     let taken = match signals.during(&mut taking).await {
         Ok(taken) => taken?,
         Err(ended) => {
@@ -69,29 +66,31 @@ async fn pass(
     waited
 }
 
-/// Takes tokens, now or ahead by `most`. Returns the pass and the time until it counts, or the time
+/// Takes tokens that count by `end`. Returns the pass and the time until it counts, or the time
 /// after which another try may pass.
 async fn take(
     limiter: &RateLimiter,
     cost: u64,
-    most: Option<Duration>,
+    end: Option<Instant>,
 ) -> Result<Result<(Pass, Duration), Duration>, redlatch::Error> {
-    let Some(most) = most else {
+    let Some(end) = end else {
         return limiter.reserve(cost).await.map(Ok);
     };
-    if most.is_zero() {
+    if session::left(end).is_zero() {
         return Ok(match limiter.try_acquire(cost).await? {
             Admission::Pass(pass) => Ok((pass, Duration::ZERO)),
             Admission::Refused(refused) => Err(refused.retry_after),
         });
     }
+    // An answer may take a part of the time.
+    let is_late = |due: Duration| Instant::now() + due > end;
     // A look takes nothing from others if the time is too short.
     let due = limiter.peek().await?.retry_after(cost).unwrap_or_default();
-    if due > most {
+    if is_late(due) {
         return Ok(Err(due));
     }
     let (pass, due) = limiter.reserve(cost).await?;
-    if due > most {
+    if is_late(due) {
         pass.settle(0).await?;
         return Ok(Err(due));
     }

@@ -10,8 +10,10 @@
 --       or an answer of fence/shared.lua
 -- Cost  that of fence/shared.lua, and of the body.
 --
--- An error must be an answer: an error reply of an unknown kind would be sent again. A status line
--- must be ASCII: a client may close a connection whose status lines it cannot read.
+-- An error must be an answer: an error reply of an unknown kind would be sent again. A body that
+-- fails has run, so the operation is remembered before. A status line must be ASCII: a client may
+-- close a connection whose status lines it cannot read.
+remember(ops, op, micros, keep, micros)
 local ran, reply = pcall(body, {KEYS[1], unpack(KEYS, 4)}, {unpack(ARGV, 6)})
 if type(reply) == 'table' and reply.err then
   ran, reply = false, reply.err

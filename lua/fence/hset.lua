@@ -5,4 +5,5 @@
 -- Reply {now, 'written'}, or an answer of fence/shared.lua
 -- Cost  that of fence/shared.lua, and HSET, O(fields).
 call('HSET', KEYS[1], unpack(ARGV, 6))
+remember(ops, op, micros, keep, micros)
 return {now, 'written'}

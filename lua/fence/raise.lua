@@ -3,4 +3,5 @@
 --
 -- Reply {now, 'written'}, or an answer of fence/shared.lua
 -- Cost  that of fence/shared.lua.
+remember(ops, op, micros, keep, micros)
 return {now, 'written'}

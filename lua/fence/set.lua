@@ -10,4 +10,5 @@ if ARGV[7] ~= '' then
 else
   call('SET', KEYS[1], ARGV[6])
 end
+remember(ops, op, micros, keep, micros)
 return {now, 'written'}

@@ -21,9 +21,11 @@
 -- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, HSET, PEXPIRE or PERSIST,
 --       PEXPIRE, ZADD; with old operations + ZRANGEBYSCORE, ZREM of 32 at most.
 --
--- The mark advances together with the write and never falls. A refusal is remembered too: after a
--- reset, a late copy must not write what its caller was told is refused. Begins with HSET, which a
--- full server refuses; a refusal begins with PEXPIRE, which it accepts.
+-- The mark advances together with the write and never falls. A script remembers its operation after
+-- the command for D. If the server stops it there, for the type of D or for a missing right, then
+-- nothing is remembered, and a copy fails as well. A refusal is remembered: after a reset, a late
+-- copy must not write what its caller was told is refused. Begins with HSET, which a full server
+-- refuses; a refusal begins with PEXPIRE, which it accepts.
 local call = redis.call
 local mark_key, ops, op, token, keep = KEYS[2], KEYS[3], ARGV[2], ARGV[3], ARGV[4]
 local mark = call('HMGET', mark_key, 'k', 't')
@@ -43,5 +45,4 @@ if ARGV[5] ~= '' then
 else
   call('PERSIST', mark_key)
 end
-remember(ops, op, micros, keep, micros)
 

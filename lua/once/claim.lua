@@ -14,7 +14,7 @@
 --       9 before  ms from which on another slot is the present one, or ''
 --       10 limit  the attempts that the slot may have
 --       11 who    the process that will run it, one word
---       12 keep   ms for which a keyed slot is remembered, or ''
+--       12 keep   ms for which a keyed slot is remembered after its run, or ''
 -- Reply {now, 'granted', attempts, token, abandoned}
 --                abandoned = 1 if the run before it lost its claim
 --       {now, 'busy', remaining ms, owner}  another run is under way
@@ -24,8 +24,9 @@
 --       {now, 'void'}           this attempt was undone, or a later one of its client
 --       {now, 'kind', kind}     the name is of another kind
 -- Cost  O(open slots, at most 64): TIME, HMGET × 2, HSET × 2, PTTL, PEXPIRE, HGET; a keyed slot
---       HGET × 4, HSET, and HGET × 2 and HDEL for each of 16 slots that are over. Another
---       answer than granted: HMGET × 2, HGET.
+--       without the second HMGET, and a new one + HGET × 2, HSET; at times + HGETALL, HDEL, HSET,
+--       O(remembered slots, at most 1,000). Another answer than granted: HMGET × 2, HGET; `full`
+--       HMGET, HGET × 2, HGETALL.
 --
 -- Begins with HSET, which a full server refuses.
 local key, owner, attempt, lease, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -50,9 +51,9 @@ if ARGV[7] ~= (last or '') .. ' ' .. (holder and '1' or '0') or from > now or be
   return {now, 'moved'}
 end
 
-local attempts, open, out, over, y
+local attempts, open, out, over, left, y
 if is_keyed(slot) then
-  local ends, record = string.match(call('HGET', key, 'd:' .. slot) or '', '^(%d+) %d+ (.*)$')
+  local ends, record = string.match(call('HGET', key, 'd:' .. slot) or '', '^(%d+) (.*)$')
   if ends and ends > now then
     if string.sub(record, 1, 5) == 'done ' then
       return {now, 'moved'}
@@ -61,9 +62,11 @@ if is_keyed(slot) then
   else
     attempts = 1
   end
-  over, y = keyed_over(key, call('HGET', key, 'y'), now)
-  if not ends and string.match(y, '%d+$') + 0 >= KEYED then
-    return {now, 'full'}
+  if not ends then
+    over, left, y = keyed_over(key, now)
+    if over and left >= KEYED then
+      return {now, 'full'}
+    end
   end
 else
   local g = call('HMGET', key, 'w', 'p', 'f')
@@ -95,11 +98,14 @@ if open then
     call('HSET', key, 'f', out)
   end
 else
-  if over[1] then
-    call('HDEL', key, unpack(over))
+  if over then
+    if over[1] then
+      call('HDEL', key, unpack(over))
+    end
     call('HSET', key, 'y', y)
   end
-  keyed_put(key, slot, 'run ' .. attempts .. ' ' .. token .. ' ' .. now .. ' 0 ' .. ARGV[11] .. ' ' .. slot, (now + keep) .. '')
+  local record = 'run ' .. attempts .. ' ' .. token .. ' ' .. now .. ' 0 ' .. ARGV[11] .. ' ' .. slot
+  keyed_put(key, slot, record, now + lease + keep)
 end
 live(key, ttl)
 return {now, 'granted', attempts, token, string.sub(ended or '', 1, 5) == 'lost ' and 1 or 0}

@@ -19,7 +19,7 @@ for i = 2, 14 do
 end
 local record
 if ARGV[1] ~= '' then
-  local ends, known = string.match(call('HGET', KEYS[1], 'd:' .. ARGV[1]) or '', '^(%d+) %d+ (.*)$')
+  local ends, known = string.match(call('HGET', KEYS[1], 'd:' .. ARGV[1]) or '', '^(%d+) (.*)$')
   record = ends and ends > now and known
 end
 reply[#reply + 1] = record or ''

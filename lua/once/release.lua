@@ -17,12 +17,12 @@
 -- Reply {now, verdict}
 --       released  this call ended the claim and recorded the outcome
 --       expired   the same, but the lease had already ended
---       already   the outcome is on record
+--       already   this outcome is on record
 --       taken     a later claim has been made
---       gone      the claim is unknown
+--       gone      the claim is unknown, or another outcome is on record
 --       kind      the name is of another kind
--- Cost  O(open slots, at most 64): TIME, HMGET, HDEL × 3, HSET × 2, PTTL; a keyed slot HGET × 2,
---       HSET; with `void` + HGET, HDEL, HSET.
+-- Cost  O(open slots, at most 64): TIME, HMGET, HDEL × 3, HSET × 2, PTTL; a keyed slot HSET, and
+--       HGET, HSET if it was forgotten; with `void` + HGET, HDEL, HSET.
 --
 -- Needs no `act_before`: an attempt's id is never used again. Begins with HDEL, which a full server
 -- accepts.
@@ -50,7 +50,7 @@ if holder and holder == ARGV[1] and claimed == attempt then
     end
   else
     local record = outcome .. ' ' .. attempts .. ' ' .. last .. ' ' .. begun .. ' ' .. now .. ' ' .. runner .. ' ' .. slot
-    call('HSET', key, 'l', record, 'x', last)
+    call('HSET', key, 'l', record, 'x', last .. ' ' .. outcome)
     if ARGV[8] == '' then
       call('HDEL', key, 'e')
     else
@@ -64,7 +64,7 @@ if holder and holder == ARGV[1] and claimed == attempt then
     end
   end
   live(key, ARGV[4])
-elseif token ~= '' and recorded == token then
+elseif token ~= '' and recorded == token .. ' ' .. outcome then
   verdict = 'already'
 elseif token ~= '' and last and token < last then
   verdict = 'taken'

@@ -7,13 +7,14 @@
 --       3 lease   ms from now
 --       4 ttl     ms for which the key lives at least
 --       5 token   of the claim
+--       6 keep    ms for which a keyed slot is remembered after its run, or ''
 -- Reply {now, verdict}      renewed, expired, taken, gone, kind
 --       {now, 'late'}       `act_before` has passed
--- Cost  O(1): TIME, HMGET, HDEL, HSET, PTTL.
+-- Cost  O(1): TIME, HMGET, HDEL, HSET, PTTL; a keyed slot + HGET, HSET.
 --
 -- Never creates a key and never shortens a lease. Begins with HDEL, which a full server accepts.
 local key, token = KEYS[1], ARGV[5]
-local kind, holder, last, until_ms = unpack(call('HMGET', key, 'k', 'o', 't', 'u'))
+local kind, holder, last, until_ms, slot = unpack(call('HMGET', key, 'k', 'o', 't', 'u', 's'))
 if kind and kind ~= KIND then
   return {now, 'kind'}
 elseif last and last > token then
@@ -27,6 +28,11 @@ local ends = (now + ARGV[3]) .. ''
 call('HDEL', key, '')
 if ends > until_ms then
   call('HSET', key, 'u', ends)
+  -- A reset may have removed the record.
+  local record = is_keyed(slot) and string.match(call('HGET', key, 'd:' .. slot) or '', ' (.*)$')
+  if record then
+    call('HSET', key, 'd:' .. slot, ends + ARGV[6] .. ' ' .. record)
+  end
 end
 live(key, ARGV[4])
 return {now, 'renewed'}

@@ -32,8 +32,7 @@ call('HDEL', key, 'l', 'e', 'w', 'p', 'f', 'y')
 local fields = call('HGETALL', key)
 local gone = {}
 for i = 1, #fields, 2 do
-  local first = string.sub(fields[i], 1, 1)
-  if first == 'd' or first == 'y' then
+  if string.sub(fields[i], 1, 2) == 'd:' then
     gone[#gone + 1] = fields[i]
   end
   if #gone == 64 or i > #fields - 2 and gone[1] then

@@ -10,11 +10,11 @@
 --    w record of the last success in a time slot
 --    p ` <slot>:<attempts> …`, the time slots after that success that were attempted, at most 64
 --    f all time slots up to this one are closed, since they fell out of p
---    x token of the last claim whose end is on record
+--    x `<token> <outcome>` of the last claim whose end is on record
 --    z id of the last reset
---    y `<first> <last> <count>`: the keyed slots that are remembered, `y<n>` is one, in order of
---      age; count is the number of fields `d:…`
---    d:<slot>  `<until> <n> <record>`: the last run of a keyed slot, and its place y<n>
+--    y `<count> <due>`: the number of fields `d:…`, and the number at which a claim of a new slot
+--      looks for those that are over
+--    d:<slot>  `<until> <record>`: the last run of a keyed slot; during the run, `until` follows u
 --    v undone attempts, see core/attempts.lua
 --
 -- A slot is the ms at which it starts, or `=<key>`. A record is `<outcome> <attempt> <token>
@@ -87,43 +87,42 @@ local function put_open(key, open)
   end
 end
 
--- Returns the fields of remembered slots that are over, 16 slots at most, and the field y without
--- them. O(16). Writes nothing.
-local function keyed_over(key, y, now)
-  local first, last, count = string.match(y or '1 0 0', '^(%d+) (%d+) (%d+)$')
-  local gone = {}
-  local stop = math.min(last + 0, first + 15)
-  for n = first + 0, stop do
-    local slot = call('HGET', key, 'y' .. n) or ''
-    local ends, place = string.match(call('HGET', key, 'd:' .. slot) or '', '^(%d+) (%d+) ')
-    if place == n .. '' then
-      if ends > now then
-        break
-      end
-      gone[#gone + 1] = 'd:' .. slot
-      count = count - 1
+-- Looks for keyed slots that are over, if a look is due. Returns their fields, the number of the
+-- other slots, and the field y without those that are over. The next look is due when the number of
+-- slots has doubled, so claims share the cost. O(1): HGET; a look also HGETALL, O(slots, at most
+-- 1,000). Writes nothing.
+local function keyed_over(key, now)
+  local count, due = string.match(call('HGET', key, 'y') or '0 16', '^(%d+) (%d+)$')
+  if count + 0 < due + 0 then
+    return nil
+  end
+  local over, fields = {}, call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 2) == 'd:' and string.sub(fields[i + 1], 1, 13) <= now then
+      over[#over + 1] = fields[i]
     end
-    gone[#gone + 1] = 'y' .. n
-    first = n + 1
   end
-  return gone, first .. ' ' .. last .. ' ' .. count
+  local left = count - #over
+  return over, left, left .. ' ' .. math.min(2 * left + 16, KEYED)
 end
 
--- Remembers the record of a keyed slot until `ends`. O(1): HGET × 2, HSET.
+-- Counts `by` more keyed slots. O(1): HGET, HSET.
+local function keyed_count(key, by)
+  local count, due = string.match(call('HGET', key, 'y') or '0 16', '^(%d+) (%d+)$')
+  call('HSET', key, 'y', count + by .. ' ' .. due)
+end
+
+-- Remembers the record of a keyed slot until `ends`. O(1): HSET; of a new slot also HGET, HSET.
 local function keyed_put(key, slot, record, ends)
-  local first, last, count = string.match(call('HGET', key, 'y') or '1 0 0', '^(%d+) (%d+) (%d+)$')
-  if not call('HGET', key, 'd:' .. slot) then
-    count = count + 1
+  if call('HSET', key, 'd:' .. slot, ends .. ' ' .. record) == 1 then
+    keyed_count(key, 1)
   end
-  last = last + 1
-  call('HSET', key, 'y', first .. ' ' .. last .. ' ' .. count, 'y' .. last, slot, 'd:' .. slot, ends .. ' ' .. last .. ' ' .. record)
 end
 
--- Forgets a keyed slot. Its place stays until it is the first. O(1).
+-- Forgets a keyed slot. O(1): HDEL, HGET, HSET.
 local function keyed_drop(key, slot)
-  local first, last, count = string.match(call('HGET', key, 'y') or '1 0 0', '^(%d+) (%d+) (%d+)$')
   if call('HDEL', key, 'd:' .. slot) == 1 then
-    call('HSET', key, 'y', first .. ' ' .. last .. ' ' .. count - 1)
+    keyed_count(key, -1)
   end
 end
 

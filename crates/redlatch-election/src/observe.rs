@@ -127,7 +127,7 @@ impl Watch {
             }
             let looked = look(&self.client, observed.key()).await?;
             let before = self.shown.replace(looked.clone());
-            if before.is_none_or(|before| phase(&before) != phase(&looked)) {
+            if before.is_none_or(|before| is_change(&before, &looked)) {
                 return Ok(leader(looked));
             }
         }
@@ -168,6 +168,13 @@ const fn phase(looked: &Looked) -> u64 {
         Looked::Vacant(Some(token)) => 4 * token.as_u64() + 2,
         Looked::Vacant(None) => 0,
     }
+}
+
+/// Tells whether observers are to see a new state. If the server forgets the last term, nothing has
+/// changed for them.
+const fn is_change(before: &Looked, now: &Looked) -> bool {
+    let forgotten = matches!((before, now), (Looked::Vacant(_), Looked::Vacant(None)));
+    phase(before) != phase(now) && !forgotten
 }
 
 impl Watched for Observed {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind, WaitStrategy, awaited,
+    Error, WaitStrategy, awaited,
     family::{Handle, Internals, Lease, Wait as HowLong, WatchOptions, Watched, invalid},
 };
 
@@ -72,7 +72,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Returns true if the latch is open.
-    async fn run(self) -> Result<bool, Error> {
+    async fn run(&self) -> Result<bool, Error> {
         let mut generation = None;
         if self.n > 0 {
             generation = match self.latch.counted(self.n).await? {
@@ -91,12 +91,11 @@ impl Request {
         self.latch.client().watch(&latch, &options).await
     }
 
-    async fn forever(self) -> Result<(), Error> {
+    async fn forever(&self) -> Result<(), Error> {
         if self.run().await? {
             return Ok(());
         }
-        let message = "a wait without a deadline ended before the latch opened";
-        Err(Error::new(ErrorKind::Protocol, message))
+        Err(self.latch.latch()?.too_many_looks())
     }
 }
 

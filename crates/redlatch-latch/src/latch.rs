@@ -231,6 +231,7 @@ impl CountDownLatch {
     ///
     /// [`NotSet`](ErrorKind::NotSet) if no party has set the latch. [`Deleted`](ErrorKind::Deleted)
     /// if the latch is deleted during the wait, expires, or is lost by the server.
+    /// `TooManyAttempts` if the [strategy](Wait::strategy) allows no further look.
     /// `TooManyWaiters`. Otherwise those of [every call](Error#errors-of-every-call).
     ///
     /// # Cancel safety
@@ -246,7 +247,8 @@ impl CountDownLatch {
     /// at each check.
     ///
     /// Ends after `wait` in any case. Without an answer of the server by then, the result is an
-    /// error and not `false`. A `wait` of zero is one request, and takes until its answer.
+    /// error and not `false`. A `wait` of zero is one request, and takes until its answer. A
+    /// [strategy](WaitFor::strategy) that allows no further look ends the wait early, with `false`.
     /// Otherwise as [`wait`](Self::wait).
     ///
     /// ```
@@ -443,6 +445,15 @@ impl LatchInfo {
     /// ```
     pub const fn is_open(&self) -> bool {
         self.count == 0
+    }
+}
+
+impl Latch {
+    /// Returns the error of a wait without a deadline that has looked as often as it may.
+    pub(crate) fn too_many_looks(&self) -> Error {
+        let message =
+            "it was closed at each look that the wait strategy allows; allow more, or use wait_for";
+        Error::new(ErrorKind::TooManyAttempts, message).about(self.kind(), self.name())
     }
 }
 

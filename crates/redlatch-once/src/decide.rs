@@ -302,9 +302,10 @@ impl View {
     }
 
     /// Returns the time at which a slot may be attempted again after this run of it, if that is to
-    /// come. A lost run has cost its lease already.
+    /// come. A lost run has cost its lease already. Without a pause, a run that has ended ahead of
+    /// the server's time, as after a step back, is no obstacle.
     fn paused(&self, last: Option<&JobRecord>, rules: &Rules) -> Option<u64> {
-        let failed = last.filter(|last| last.outcome != JobOutcome::Lost)?;
+        let failed = last.filter(|last| rules.pause > 0 && last.outcome != JobOutcome::Lost)?;
         let due = failed.ended_millis().saturating_add(rules.pause);
         Some(due).filter(|&due| due > self.now)
     }

@@ -300,9 +300,9 @@ impl Job {
     }
 
     /// Lets [`serve`](Self::serve) wait for `pause` after a failed attempt. Default: 10 s, or less
-    /// if the slots of `every` are too short for all attempts. The next attempt may be that of any
-    /// replica. After a lost one it waits for the end of the lease only. [`run`](Self::run) does
-    /// not wait.
+    /// if the slots of `every` are too short for all attempts, but at least a hundredth of the
+    /// period. The next attempt may be that of any replica. After a lost one it waits for the end
+    /// of the lease only. [`run`](Self::run) does not wait.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<(), std::io::Error> { Ok(()) }

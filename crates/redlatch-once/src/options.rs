@@ -25,6 +25,9 @@ const RETRIES: u32 = 3;
 /// The pause after a failed attempt, unless the slots are short.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
+/// The most attempts for whose sake that pause is shorter.
+const FITTING: u32 = 100;
+
 /// How long records live at least.
 const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -117,11 +120,13 @@ impl Options {
         })
     }
 
-    /// Returns the pause after a failed attempt. All attempts at a slot have to fit into it.
+    /// Returns the pause after a failed attempt. All attempts at a slot have to fit into it, up to
+    /// [`FITTING`].
     fn pause(&self) -> Duration {
         self.retry_pause.unwrap_or_else(|| match self.schedule {
             Some((_, Given::Every(period))) => {
-                RETRY_PAUSE.min(period / self.retries().saturating_add(1))
+                let attempts = self.retries().saturating_add(1).min(FITTING);
+                RETRY_PAUSE.min(period / attempts)
             }
             _ => RETRY_PAUSE,
         })
@@ -228,12 +233,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_attempts_fit_into_a_slot() {
+    fn all_attempts_fit_into_a_slot_up_to_a_hundred() {
         let seconds = Duration::from_secs;
         for (schedule, retries, pause) in [
             (Given::Every(seconds(3600)), 3, seconds(10)),
             (Given::Every(seconds(6)), 2, seconds(2)),
             (Given::Every(seconds(6)), 0, seconds(6)),
+            (Given::Every(seconds(300)), 99, seconds(3)),
+            (Given::Every(seconds(300)), u32::MAX, seconds(3)),
+            (Given::Every(seconds(3600)), u32::MAX, seconds(10)),
             (Given::Gap(seconds(1)), 3, seconds(10)),
         ] {
             let options = Options {

@@ -92,6 +92,12 @@ impl SlotClaim {
         (state.outcome.as_str(), state.why.clone())
     }
 
+    /// Returns how long the key lives at least after a claim or a renewal for `lease`.
+    fn life(&self, lease: Duration, retention: Duration) -> Duration {
+        let after = retention.max(self.keep.unwrap_or_default());
+        self.ttl.max(lease + after)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is locked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -123,7 +129,7 @@ impl Primitive for SlotClaim {
             .arg(request.owner)
             .arg(request.attempt)
             .arg(millis(request.lease))
-            .arg(millis(self.ttl.max(request.lease + request.retention)))
+            .arg(millis(self.life(request.lease, request.retention)))
             .arg(self.intent.slot.stored())
             .arg(&self.intent.seen)
             .maybe(self.intent.from.map(time))
@@ -155,8 +161,9 @@ impl Primitive for SlotClaim {
             .dated()
             .arg(request.owner)
             .arg(millis(request.lease))
-            .arg(millis(self.ttl.max(request.lease + request.retention)))
+            .arg(millis(self.life(request.lease, request.retention)))
             .arg(request.token)
+            .maybe(self.keep.map(millis))
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {

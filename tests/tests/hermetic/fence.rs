@@ -42,6 +42,31 @@ async fn write_whose_reply_is_lost_is_made_once() {
     assert_eq!(backend.string("data").as_deref(), Some("ab"));
 }
 
+/// The key holds a string, so the copy fails like the first request.
+#[tokio::test(start_paused = true)]
+async fn failed_write_whose_reply_is_lost_has_failed() {
+    let (backend, [client]) = preloaded().await;
+    let fence = client.fence("data");
+    assert!(fence.set(token(1), "s").await.unwrap().is_written());
+    backend.embedded_server().drop_next_reply();
+    assert_fails(
+        fence.hset(token(1), &[("a", "1")]).await,
+        ErrorKind::WrongKind,
+    );
+    assert_eq!(backend.string("data").as_deref(), Some("s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_write_has_advanced_the_mark_and_says_so() {
+    let (_backend, [client]) = preloaded().await;
+    let fence = client.fence("data");
+    assert!(fence.set(token(1), "s").await.unwrap().is_written());
+    let error = fence.hset(token(2), &[("a", "1")]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongKind, "{error}");
+    assert_eq!(fence.mark().await.unwrap(), Some(token(2)));
+    assert!(!error.is_not_executed(), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn unanswered_write_is_an_error_that_says_so() {
     let (backend, [client]) = embedded().await;

@@ -133,8 +133,8 @@ pub enum ErrorKind {
     UnsupportedServer,
     /// The client has too many concurrent acquisitions.
     TooManyWaiters,
-    /// Another owner held the object in every attempt that the wait strategy allows. Only
-    /// operations that cannot return `None` use this kind.
+    /// Another owner held the object, or the latch was closed, in every attempt that the wait
+    /// strategy allows. Only operations that cannot return `None` or `false` use this kind.
     TooManyAttempts,
     /// The client is closed or closing, the tokio runtime that created it has ended, or one of its
     /// background tasks has panicked. The message names the cause.
@@ -160,16 +160,20 @@ impl Error {
         }))
     }
 
-    /// Creates an error whose text includes that of `reason`. For the crates of this family.
+    /// Creates an error whose text includes that of `reason`, and that is in doubt if `reason` is
+    /// such an error. For the crates of this family.
     #[doc(hidden)]
     pub fn with_reason(
         kind: ErrorKind,
         message: impl Into<String>,
         reason: impl error::Error + Send + Sync + 'static,
     ) -> Self {
+        let cause: &(dyn error::Error + 'static) = &reason;
+        let cause = cause.downcast_ref::<Self>();
+        let in_doubt = cause.is_some_and(|cause| cause.0.in_doubt);
         let mut error = Self::new(kind, message);
         Arc::make_mut(&mut error.0).reason = Some(Arc::new(reason));
-        error
+        if in_doubt { error.in_doubt() } else { error }
     }
 
     /// Names the object at the beginning of the text, unless the text begins with an object

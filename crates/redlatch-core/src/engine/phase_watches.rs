@@ -6,7 +6,10 @@ use tokio::sync::Notify;
 
 use crate::{
     Error,
-    base::sync::{Mutex, MutexGuard, lock},
+    base::{
+        primitive::Watched,
+        sync::{Mutex, MutexGuard, lock},
+    },
     protocol::{
         name::Key,
         phase_watch::{PhaseWatch, Seen, Snapshot, WatchResult},
@@ -17,8 +20,11 @@ use crate::{
 /// The objects that this client watches.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseWatches {
-    objects: Mutex<BTreeMap<Key, Object>>,
+    objects: Mutex<BTreeMap<Id, Object>>,
 }
+
+/// The kind and the key of an object. Queries of one kind say nothing about another of the name.
+type Id = (&'static str, Key);
 
 #[derive(Debug, Default)]
 struct Object {
@@ -30,7 +36,7 @@ struct Object {
 #[derive(Debug)]
 pub(super) struct WatchSlot {
     watches: Arc<PhaseWatches>,
-    key: Key,
+    object: Id,
     id: u64,
     notify: Arc<Notify>,
 }
@@ -50,22 +56,23 @@ impl PhaseWatches {
         self.objects().len()
     }
 
-    /// Adds a watcher of `key`, and of `phase` if the watcher knows the phase.
-    pub(super) fn join(self: &Arc<Self>, key: &Key, phase: Option<u64>) -> WatchSlot {
+    /// Adds a watcher of `watched`, and of `phase` if the watcher knows the phase.
+    pub(super) fn join(self: &Arc<Self>, watched: &dyn Watched, phase: Option<u64>) -> WatchSlot {
+        let object = (watched.kind(), watched.key().clone());
         let notify = Arc::new(Notify::new());
         let mut objects = self.objects();
-        let object = objects.entry(key.clone()).or_default();
-        let id = object.phase_watch.join(phase);
-        object.notifies.insert(id, Arc::clone(&notify));
+        let watchers = objects.entry(object.clone()).or_default();
+        let id = watchers.phase_watch.join(phase);
+        watchers.notifies.insert(id, Arc::clone(&notify));
         WatchSlot {
             watches: Arc::clone(self),
-            key: key.clone(),
+            object,
             id,
             notify,
         }
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Object>> {
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Id, Object>> {
         lock(&self.objects)
     }
 }
@@ -134,21 +141,21 @@ impl WatchSlot {
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut Object) -> R) -> Option<R> {
-        self.watches.objects().get_mut(&self.key).map(look)
+        self.watches.objects().get_mut(&self.object).map(look)
     }
 }
 
 impl Drop for WatchSlot {
     fn drop(&mut self) {
         let mut objects = self.watches.objects();
-        let Some(object) = objects.get_mut(&self.key) else {
+        let Some(object) = objects.get_mut(&self.object) else {
             return;
         };
         object.notifies.remove(&self.id);
         let next = object.phase_watch.leave(self.id);
         object.ring(next);
         if object.phase_watch.is_empty() {
-            objects.remove(&self.key);
+            objects.remove(&self.object);
         }
     }
 }

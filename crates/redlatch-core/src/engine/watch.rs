@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
             // The phase was in progress a moment ago, so subscribe first and query afterwards.
             waiter.on_busy(now, busy(Duration::MAX, subscription));
         }
-        let slot = client.0.phase_watches.join(watched.key(), options.phase);
+        let slot = client.0.phase_watches.join(watched.as_ref(), options.phase);
         Self {
             client,
             watched,

@@ -40,6 +40,7 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
                 "3000".to_owned(),
                 long,
                 token(pair, rng, 0),
+                pick(rng, "700|600000"),
             ];
             call(&ONCE.renew, args)
         }

@@ -176,6 +176,9 @@ fn failed_slot_is_open_while_retries_remain() {
     check(&EVERY, &rules(0), &view, "exhausted 5000 failed next 6000");
     check(&EVERY, &rules(1).pause(500), &view, "pause 5700");
     check(&EVERY, &rules(1).pause(5000), &view, "pause 6000");
+    // The server's clock was set back since.
+    let earlier = view.now(5100);
+    check(&EVERY, &rules(1), &earlier, "claim 5000 in 5000..6000");
     let crashed = at(5400).claimed(5000, 5300).open([5000]);
     check(&EVERY, &rules(0), &crashed, "exhausted 5000 lost next 6000");
     let floor = Some(5000);

@@ -4,6 +4,7 @@ mod cancel;
 mod ending;
 mod forbidden;
 mod late;
+mod observing;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

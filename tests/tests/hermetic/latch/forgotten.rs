@@ -49,6 +49,39 @@ async fn waiter_of_a_generation_that_was_lost_is_told_that_it_is_deleted() {
     }
 }
 
+/// The latch is gone, and an observer of an election of its name looks.
+#[tokio::test(start_paused = true)]
+async fn waiter_passes_by_no_look_of_an_observer() {
+    let (backend, client, latch) = set_latch(1).await;
+    let waiter = waiting(latch);
+    listening(&client, 1).await;
+    backend.embedded_server().delete_key("redlatch:{x}");
+    let mut observer = client.election("x").observe();
+    assert_eq!(observer.next().await.unwrap().unwrap(), None);
+    let observing = tokio::spawn(async move { observer.next().await });
+    assert_fails(waiter.await.unwrap(), ErrorKind::Deleted);
+    backend.pass(5 * SECOND).await;
+    assert!(!observing.is_finished(), "nobody leads");
+    observing.abort();
+}
+
+/// The name of an election that nobody leads becomes that of a latch.
+#[tokio::test(start_paused = true)]
+async fn observer_learns_nothing_by_a_look_of_a_waiter() {
+    let (backend, [client, other]) = preloaded().await;
+    let mut observer = client.election("x").observe();
+    assert_eq!(observer.next().await.unwrap().unwrap(), None);
+    let observing = tokio::spawn(async move { observer.next().await });
+    listening(&client, 1).await;
+    let latch = other.count_down_latch("x");
+    assert!(latch.try_set_count(1).await.unwrap());
+    let waiter = waiting(client.count_down_latch("x"));
+    backend.pass(20 * MS).await;
+    latch.count_down(1).await.unwrap();
+    waiter.await.unwrap().unwrap();
+    assert_fails(observing.await.unwrap().unwrap(), ErrorKind::WrongKind);
+}
+
 /// Generations that opened are told apart from those that are unknown, as far back as the record
 /// goes.
 #[tokio::test(start_paused = true)]

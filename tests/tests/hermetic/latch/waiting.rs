@@ -1,6 +1,6 @@
 //! Waiting for a latch: what it costs, and what lets it end.
 
-use redlatch::ErrorKind;
+use redlatch::{Backoff, ErrorKind, WaitStrategy};
 use redlatch_behaviours::{
     latch::{listening, passed, waiting},
     prelude::*,
@@ -110,6 +110,20 @@ async fn waiters_without_a_subscription_recheck_by_the_clock() {
     latch.count_down(1).await.unwrap();
     passed(waiters).await;
     assert!(start.elapsed() <= 260 * MS, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_ends_after_the_looks_that_its_strategy_allows() {
+    let (_backend, client, latch) = set_latch(3).await;
+    let poll = WaitStrategy::Poll(Backoff::constant(5 * MS).max_attempts(3));
+    let error = latch.wait().strategy(poll).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyAttempts, "{error}");
+    assert!(error.to_string().starts_with("latch \"x\": "), "{error}");
+    let counted = latch.count_down_and_wait(1).strategy(poll).await;
+    assert_fails(counted, ErrorKind::TooManyAttempts);
+    assert_eq!(latch.count().await.unwrap(), 2);
+    assert!(!latch.wait_for(SECOND).strategy(poll).await.unwrap());
+    assert_tables_empty(&client).await;
 }
 
 /// Whoever comes later counts only what was looked at since: what another has seen may be over.

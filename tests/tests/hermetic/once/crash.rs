@@ -8,16 +8,22 @@ use redlatch::{
     runtime::Command,
 };
 use redlatch_behaviours::{
-    once::{daily, day, succeed},
+    once::{DAY, daily, day, succeed},
     prelude::*,
 };
 use redlatch_lua::ONCE;
 
 /// Claims a slot of `x` for a process that dies at once.
 pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lease: Duration) {
+    let slot = slot.duration_since(day(0)).unwrap().as_millis();
+    claim_and_die(backend, &slot.to_string(), lease, "");
+}
+
+/// Claims a slot of `x`, as the server stores it, for a process that dies at once. A keyed slot is
+/// remembered for `keep` ms.
+fn claim_and_die(backend: &Backend, slot: &str, lease: Duration, keep: &str) {
     let server = backend.embedded_server();
     let token = backend.hash("redlatch:{x}").get("t").cloned();
-    let slot = slot.duration_since(day(0)).unwrap().as_millis();
     let call = Command::new("EVAL")
         .arg(ONCE.claim.text)
         .arg("1")
@@ -27,13 +33,13 @@ pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lea
         .arg("dead:2")
         .arg(lease.as_millis().to_string())
         .arg("600000")
-        .arg(slot.to_string())
+        .arg(slot)
         .arg(format!("{} 0", token.unwrap_or_default()))
         .arg("")
         .arg("")
         .arg("9")
         .arg("dead-host:42")
-        .arg("");
+        .arg(keep);
     let reply = server.execute(&call).unwrap();
     let verdict = reply.as_array().unwrap()[1].as_str().unwrap().to_owned();
     assert_eq!(verdict, "granted");
@@ -62,6 +68,34 @@ async fn dead_process_costs_its_lease_and_an_attempt() {
     let work = async |run: &JobRun| Ok::<_, String>((run.attempt(), run.is_after_loss()));
     let ran = job.clone().retries(1).run(work).await.unwrap();
     assert_eq!(ran.ran(), Some((2, true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_process_costs_an_attempt_at_a_keyed_slot_with_a_short_memory() {
+    let (backend, [client]) = embedded().await;
+    claim_and_die(&backend, "=a", 10 * SECOND, "1000");
+    backend.pass(10 * SECOND + SECOND / 10).await;
+    let job = client.once("x").slot("a").keep(SECOND).retries(0);
+    let Once::Exhausted(record) = succeed(&job).await else {
+        panic!("it has run without a retry");
+    };
+    assert_eq!((record.outcome, record.attempt), (JobOutcome::Lost, 1));
+    backend.pass(SECOND).await;
+    assert!(succeed(&job).await.ran().is_some(), "it is forgotten");
+}
+
+/// The records live as long as a keyed slot is remembered, even if its process dies now.
+#[tokio::test(start_paused = true)]
+async fn records_of_a_keyed_slot_outlive_its_claim() {
+    let (backend, [client]) = embedded().await;
+    let (lease, keep) = (3_600 * SECOND, 30 * DAY);
+    let job = client.once("x").slot("a").lease(lease).keep(keep);
+    let work = async |_: &JobRun| {
+        let ttl = backend.ttl("redlatch:{x}").unwrap();
+        assert!(ttl > keep + lease - SECOND, "{ttl:?}");
+        Ok::<_, String>(())
+    };
+    assert!(job.run(work).await.unwrap().is_done());
 }
 
 #[tokio::test(start_paused = true)]

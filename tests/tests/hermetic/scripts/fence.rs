@@ -38,6 +38,36 @@ fn faulty_scripts_are_noticed() {
     }
 }
 
+/// A server may stop a write at the data, for example without the right to the command. Then the
+/// mark has advanced, and nothing says that the operation has written.
+#[test]
+fn write_that_fails_at_the_data_fails_in_each_copy() {
+    for (script, own) in [
+        (&FENCE.set, &["v", ""][..]),
+        (&FENCE.hset, &["field", "v"][..]),
+        (&FENCE.delete, &[][..]),
+    ] {
+        let mut bed = Bed::new(Model::default());
+        let commands = ["SET", "HSET", "DEL"].into_iter();
+        let refused = commands.fold(script.text.to_owned(), |script, command| {
+            script.replace(&format!("'{command}', KEYS[1]"), "'REFUSED', KEYS[1]")
+        });
+        assert_ne!(refused, script.text);
+        bed.replace(script.name, &refused);
+        let by = (bed.millis() + 1_000).to_string();
+        let args = [&[&*by, "a:1", "5", "30000", ""][..], own].concat();
+        let keys = [DATA, MARK, OPERATIONS].map(str::to_owned).to_vec();
+        let write = Call::new(script, keys, &args);
+        for _ in 0..2 {
+            bed.call(&write).unwrap_err();
+            assert_eq!(bed.hash(MARK)["t"], "5", "{write}");
+        }
+        bed.replace(script.name, script.text);
+        assert_eq!(bed.ask(&write)[1], "written", "{write}");
+        assert_eq!(bed.ask(&write)[1], "already", "{write}");
+    }
+}
+
 /// An operation and its token.
 type What = (Verb, u64);
 

@@ -53,7 +53,8 @@ pub(super) struct Job {
     pub(super) success: Option<Run>,
     pub(super) open: BTreeMap<u64, u32>,
     pub(super) floor: Option<u64>,
-    pub(super) recorded: Option<u64>,
+    /// The token of the last claim whose end is on record, and its outcome.
+    pub(super) recorded: Option<(u64, &'static str)>,
     pub(super) reset: String,
     /// The last run of each keyed slot, and until when it is remembered.
     pub(super) keyed: BTreeMap<String, (Run, u64)>,
@@ -140,7 +141,7 @@ impl Job {
             who: claim.who.clone(),
             slot: claim.slot.clone(),
         };
-        self.count(now, &run, claim.keep);
+        self.count(&run, now + claim.lease + claim.keep);
         self.hold = Some(Hold {
             owner: claim.owner.clone(),
             attempt: claim.attempt.clone(),
@@ -151,10 +152,9 @@ impl Job {
         text(&["granted", &n, &token, &self.after_loss()])
     }
 
-    fn count(&mut self, now: u64, run: &Run, keep: u64) {
+    fn count(&mut self, run: &Run, ends: u64) {
         if run.slot.starts_with('=') {
-            self.keyed
-                .insert(run.slot.clone(), (run.clone(), now + keep));
+            self.keyed.insert(run.slot.clone(), (run.clone(), ends));
             return;
         }
         self.open.insert(run.slot.parse().unwrap(), run.attempts);
@@ -163,8 +163,15 @@ impl Job {
         }
     }
 
-    /// Returns the verdict on a renewal.
-    pub(super) fn renew(&mut self, now: u64, owner: &str, lease: u64, token: u64) -> &'static str {
+    /// Returns the verdict on a renewal. A keyed slot is remembered from the end of its run.
+    pub(super) fn renew(
+        &mut self,
+        now: u64,
+        owner: &str,
+        lease: u64,
+        token: u64,
+        keep: u64,
+    ) -> &'static str {
         if self.token.is_some_and(|last| last > token) {
             return "taken";
         }
@@ -174,6 +181,9 @@ impl Job {
                     return "expired";
                 }
                 hold.until = hold.until.max(now + lease);
+                if let Some((_, ends)) = self.keyed.get_mut(&hold.run.slot) {
+                    *ends = hold.until + keep;
+                }
                 "renewed"
             }
             _ => "gone",
@@ -201,7 +211,7 @@ impl Job {
             } else {
                 "expired"
             }
-        } else if token.is_some() && self.recorded == token {
+        } else if token.is_some_and(|token| self.recorded == Some((token, outcome))) {
             "already"
         } else if token.is_some() && token < self.token {
             "taken"
@@ -244,7 +254,7 @@ impl Job {
         }
         self.last = Some(run.clone());
         self.why = why.to_owned();
-        self.recorded = Some(run.token);
+        self.recorded = Some((run.token, outcome));
         if keyed {
             self.keyed.insert(run.slot.clone(), (run, now + keep));
         } else if outcome == "done" {

@@ -58,6 +58,29 @@ async fn a_signal_ends_the_wait_or_the_command_and_gives_the_name_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_code_after_a_signal_is_that_of_the_command_or_of_the_loss() {
+    let world = World::new().await;
+    let script = "trap 'exit 5' TERM; echo $$ >> started; while :; do sleep 0.05; done";
+    let child = world.start(&sh("elect boss", script));
+    world.lines("started", 1).await;
+    signal(pid_of(&child), "TERM");
+    finished(child).await.ends(5);
+
+    let script = format!("trap 'echo told >> told' TERM; {LEADS}");
+    let args = sh("elect boss --lease 12s --kill-after 5s", &script);
+    let child = world.start(&args);
+    world.lines("started", 2).await;
+    signal(pid_of(&child), "TERM");
+    world.lines("told", 1).await;
+    let token = world.token("boss").await;
+    world.ends(0, &["break", "boss", "--token", &token]).await;
+    world.lines("told", 2).await;
+    world.stop();
+    let lost = finished(child).await;
+    lost.ends(76).says("the term was lost").says("exit code 0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_does_not_end_is_dead_before_the_next_one() {
     let world = World::new().await;
     let stubborn = "trap '' TERM; while :; do echo $$ $(date +%s%N) >> beats; done";

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::support::{World, finished, has, read_lines, sh};
+use crate::{
+    support::{World, finished, has, pid_of, read_lines, sh, signal},
+    world::{TAKES, lose_replies},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_runs_once_and_the_command_is_told_about_it() {
@@ -43,6 +46,29 @@ async fn another_run_is_not_waited_for_and_the_report_tells_it() {
     has(&world.report(), json!({"outcome": "under_way", "code": 0}));
     std::fs::write(world.file("gate"), "done\n").unwrap();
     finished(child).await.ends(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_before_the_claim_is_answered_uses_up_no_attempt() {
+    let world = World::new().await;
+    let way = world.way();
+    world.ends(0, "once known --slot a -- true").await;
+    let lost = lose_replies(&way, "job", TAKES);
+    let once = "once job --slot a --retries 0 -- touch ran";
+    let url = format!("{}?patience=1h", way.url());
+    let child = world.command_at(&url, once).spawn().unwrap();
+    lost.answered().await;
+    signal(pid_of(&child), "TERM");
+    finished(child).await.ends(128 + 15);
+    let job = world.client().await.once("job");
+    while job.holder().await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.last_run().await.is_none());
+    assert!(!world.file("ran").exists());
+    // The only attempt is left.
+    world.ends(0, once).await;
+    assert!(world.file("ran").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use redlatch::{ErrorKind, HoldState, LossCause};
 use crate::{
     support::{Args, World, finished, json, output, pid_of, sh, signal},
     terminal::Terminal,
+    world::{TAKES, lose_replies},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,6 +61,22 @@ async fn a_hold_whose_handle_cannot_be_shown_is_given_back() {
     finished(child).await.ends(125).says("a was given back");
     let client = world.client().await;
     assert!(client.lock("a").try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_before_the_handle_is_shown_gives_the_name_back() {
+    let world = World::new().await;
+    let (way, client) = (world.way(), world.client().await);
+    let known = client.lock("known").lock().await.unwrap();
+    known.release().await.unwrap();
+    let lost = lose_replies(&way, "a", TAKES);
+    let hold = world.command_at(&way.url(), "hold a --for 1h").spawn();
+    let child = hold.unwrap();
+    lost.answered().await;
+    assert!(client.lock("a").is_locked().await.unwrap());
+    signal(pid_of(&child), "INT");
+    finished(child).await.ends(128 + 2).prints("");
+    world.free("a").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{World, finished, has, output, pid_of, sh, signal};
+use crate::{
+    support::{World, finished, has, output, pid_of, sh, signal},
+    world::{LOOKS, lose_replies},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
@@ -128,6 +131,48 @@ async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
     while waiters().await > 0 {
         tokio::task::yield_now().await;
     }
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_look_at_the_number_of_permits() {
+    let world = World::new().await;
+    let way = world.way();
+    world.ends(0, "run --permits 1 --of 8 known -- true").await;
+    let semaphore = world.client().await.semaphore("s");
+    semaphore.set_permits(5).await.unwrap();
+    let lost = lose_replies(&way, "s", LOOKS);
+    let run = "run --permits 1 --of 8 s -- touch ran";
+    let url = format!("{}?patience=1h", way.url());
+    let child = world.command_at(&url, run).spawn().unwrap();
+    lost.answered().await;
+    signal(pid_of(&child), "TERM");
+    finished(child).await.ends(128 + 15);
+    while semaphore.available_permits().await.unwrap() < 5 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!world.file("ran").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_record_of_a_client_is_left_on_the_server() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let held = client.lock("taken").lock().await.unwrap();
+    let records = || {
+        let keys = world.server.keys().into_iter();
+        keys.filter(|key| key.ends_with(b":m")).collect::<Vec<_>>()
+    };
+    let living = records();
+    assert_eq!(living.len(), 1);
+    world.ends(0, "run a -- true").await;
+    world.ends(75, "run -n taken -- true").await;
+    let child = world.start(&sh("run a", "echo $$ > started; exec sleep 1000"));
+    world.lines("started", 1).await;
+    assert_eq!(records().len(), 2);
+    assert!(client.lock("a").force_release().await.unwrap());
+    finished(child).await.ends(76);
+    assert_eq!(records(), living);
     held.release().await.unwrap();
 }
 

@@ -146,6 +146,21 @@ async fn a_key_press_signal_is_delivered_once_in_a_pipeline() {
     assert_eq!(read_lines(&world.file("got")), ["INT"]);
 }
 
+/// A shell without job control leads the session, so its group is orphaned.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_key_stops_nothing_that_no_shell_can_continue() {
+    let world = World::new().await;
+    let script = "trap 'echo CONT >> got' CONT; echo started; \
+         while [ ! -e stop ]; do sleep 0.05; done; exit 5";
+    let line = format!("{REDLATCH} run a -- sh -c \"$0\" | cat; exit ${{PIPESTATUS[0]}}");
+    let mut terminal = Terminal::start(&world, "bash", &["-c", &line, script], (24, 80));
+    terminal.until("started").await;
+    terminal.press("\x1a").await;
+    world.lines("got", 1).await;
+    world.stop();
+    assert_eq!(terminal.code().await, Some(5));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_press_ends_the_command_and_the_code_tells_it() {
     let world = World::new().await;

@@ -22,7 +22,7 @@ use super::{
     Ended, Job, group,
     guardian::{Guardian, this_program},
     held::Held,
-    signals::Signals,
+    signals::{Signals, is_ignored},
     terminal::Terminal,
 };
 use crate::app::exit::{Failure, NOT_EXECUTABLE, OWN, warn};
@@ -248,7 +248,12 @@ impl Drop for Running {
 const LOOKS: u32 = 400;
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Stops this process until it is continued.
+/// Stops this process until it is continued. In an orphaned process group, which no shell
+/// continues, the system ignores TTOU, and nothing stops.
 pub(super) fn stop_this_process() {
-    let _ = kill_process(getpid(), Signal::STOP);
+    let signal = match is_ignored(Signal::TTOU) {
+        true => Signal::STOP,
+        false => Signal::TTOU,
+    };
+    let _ = kill_process(getpid(), signal);
 }

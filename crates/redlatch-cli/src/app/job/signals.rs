@@ -37,13 +37,12 @@ impl Signals {
     /// Begins to listen. Signals that are ignored, as `nohup` does, stay ignored, here and in
     /// commands.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let ignored = ignored();
         let mut signals = Self {
             streams: Vec::new(),
             asked_to_end: None,
         };
         for signal in FORWARDED {
-            if ignored & bit(signal) == 0 {
+            if !is_ignored(signal) {
                 signals.add(Event::Forward(signal), signal)?;
             }
         }
@@ -54,7 +53,7 @@ impl Signals {
     /// Also listens to the key press that stops a job, which then no longer stops this process.
     pub(super) fn listen_to_stop(&mut self) -> Result<(), Failure> {
         let known = self.streams.iter().any(|(event, _)| *event == Event::Stop);
-        if known || ignored() & bit(Signal::TSTP) != 0 {
+        if known || is_ignored(Signal::TSTP) {
             return Ok(());
         }
         self.add(Event::Stop, Signal::TSTP)
@@ -114,13 +113,12 @@ fn ended_by(signal: Signal) -> Failure {
     Failure::new(Ended::Signaled(signal.as_raw()).code(), "")
 }
 
-/// Returns the signals that were ignored when this process started, one bit each. Zero where the
-/// system does not tell.
-fn ignored() -> u64 {
+/// Tells whether this process ignores `signal`; `false` where the system does not tell.
+pub(super) fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.unwrap_or_default()
+    mask.unwrap_or_default() & bit(signal) != 0
 }
 
 fn bit(signal: Signal) -> u64 {

@@ -131,7 +131,11 @@ impl Candidate<'_> {
         };
         select! {
             led = led => led?,
-            ended = waiting => return ended,
+            // The end of the command counts, unless another campaign would follow it.
+            ended = waiting => return match end {
+                Some(end @ (Ok(End::Over(_)) | Err(_))) => end,
+                _ => ended,
+            },
         }
         // `lead` returns after the work only.
         end.unwrap_or(Ok(End::Again(Duration::ZERO)))
@@ -173,18 +177,19 @@ fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {
 
 /// Decides what follows the end of a command.
 fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
-    if outcome.told_to_end {
-        return End::Over(outcome.ended.code());
-    }
+    let is_over = outcome.told_to_end || outcome.code() == 0;
     match outcome.cut {
         Some(Cut::Lost) => {
             let why = outcome.why(cause);
             warn(&format!("the term was lost: {why}; {}", outcome.ended));
         }
-        _ if outcome.ended.code() == 0 => return End::Over(0),
+        _ if is_over => {}
         _ => warn(&format!("{}; the name is given back", outcome.ended)),
     }
-    End::Again(outcome.ran)
+    match is_over {
+        true => End::Over(outcome.code()),
+        false => End::Again(outcome.ran),
+    }
 }
 
 impl Lease for Term {

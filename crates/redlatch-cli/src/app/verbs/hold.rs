@@ -15,6 +15,7 @@ use super::{
 use crate::app::{
     args::{HoldArgs, ReleaseArgs, ServerArgs},
     exit::{Failure, LOST, NO_HOLD, warn},
+    job::Signals,
     out::{self, clean},
     session,
 };
@@ -29,14 +30,24 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     }
     let end = Instant::now() + args.wait;
     let builder = session::builder(server, &by_user("redlatch hold"))?;
-    let client = session::connect_within(builder, Some(args.wait)).await?;
+    let mut signals = Signals::listen()?;
+    let connected = session::connect_within(builder, Some(args.wait));
+    let client = signals.during(connected).await??;
     let told = server.quiet.then_some(Duration::MAX);
     let names = std::slice::from_ref(&args.name);
-    let taking = take(&client, args, session::left(end));
-    let Some((token, over)) = telling(&client, names, told, taking).await? else {
-        let failure = taken(&args.name, client.object(&args.name).await?.as_ref());
-        session::close(&client).await;
-        return Err(failure);
+    let taking = async {
+        let taking = take(&client, args, session::left(end));
+        match telling(&client, names, told, taking).await? {
+            Some(held) => Ok(held),
+            None => Err(taken(&args.name, client.object(&args.name).await?.as_ref())),
+        }
+    };
+    let (token, over) = match signals.during(taking).await.flatten() {
+        Ok(held) => held,
+        Err(failure) => {
+            session::close(&client).await;
+            return Err(failure);
+        }
     };
     // Nobody could end a hold whose handle was not shown.
     if out::print(&format!("{token}@{}\n", args.name)).is_err() {

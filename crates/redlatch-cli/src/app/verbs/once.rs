@@ -1,10 +1,14 @@
 //! `redlatch once`: a command unless its slot is done.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use redlatch::{
     Client, LossCause,
     once::{Job, JobError, JobRun, Once},
+};
+use tokio::{
+    select,
+    sync::{Mutex, Notify},
 };
 
 use crate::app::{
@@ -33,8 +37,11 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
     let mut signals = Signals::listen()?;
     let client = signals.during(session::connect(builder)).await??;
     let job = job(&client, args, patience.lease);
+    let (signals, claimed) = (Mutex::new(signals), Notify::new());
     let mut failure = None;
     let once = job.run(async |run| {
+        claimed.notify_one();
+        let mut signals = signals.lock().await;
         let environment = environment(run, report);
         let job = job::Job {
             program: &program,
@@ -55,8 +62,20 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
         }
         why(&outcome).map_or(Ok(outcome), Err)
     });
-    let once = once.await;
+    // A signal ends the wait for the claim. Later ones are for the command.
+    let waiting = async {
+        let waited = signals.lock().await.during(claimed.notified()).await;
+        match waited {
+            Ok(()) => pending().await,
+            Err(ended) => ended,
+        }
+    };
+    let once = select! {
+        once = once => Ok(once),
+        ended = waiting => Err(ended),
+    };
     session::close(&client).await;
+    let once = once?;
     if let Some(failure) = failure {
         return Err(failure);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{
     Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, SemaphorePermit, Token,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{held, noted, telling};
 use crate::app::{
@@ -45,41 +45,52 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     let acquired = telling(&client, &args.names, after, acquired);
     let acquired = signals.during(acquired).await;
     report.waited_ms = millis(clock::now() - began);
-    let hold = match acquired.and_then(|acquired| Ok(acquired?)) {
-        Ok(Some(hold)) => hold,
+    let ended = match acquired.and_then(|acquired| Ok(acquired?)) {
+        Ok(Some(hold)) => {
+            let job = Job {
+                program: &program,
+                environment: &[],
+                patience,
+                client: &client,
+                server,
+                holds: &[],
+            };
+            work(hold, job, args.of, &mut signals, report).await
+        }
         Ok(None) => {
             report.outcome = "busy";
-            return Err(busy(&client, args).await);
+            Err(busy(&client, args).await)
         }
-        Err(failure) => {
-            session::close(&client).await;
-            return Err(failure);
-        }
+        Err(failure) => Err(failure),
     };
-    if let (Hold::Permits(..), Some(of)) = (&hold, args.of) {
-        warn_of_another_number(&client, args, of).await;
+    // This also gives back a name without a command, and what is left of a lost hold.
+    session::close(&client).await;
+    ended
+}
+
+/// Runs the command of `job` under `hold`, and gives the names back.
+async fn work(
+    hold: Hold,
+    job: Job<'_>,
+    of: Option<u32>,
+    signals: &mut Signals,
+    report: &mut Report,
+) -> Result<u8, Failure> {
+    if let (Hold::Permits(_, name), Some(of)) = (&hold, of) {
+        let warned = warn_of_another_number(job.client, name, of);
+        signals.during(warned).await?;
     }
-    let environment = hold.environment(report);
+    let (environment, names) = (hold.environment(report), hold.names());
     let job = Job {
-        program: &program,
         environment: &environment,
-        patience,
-        client: &client,
-        server,
-        holds: &hold.names(),
+        holds: &names,
+        ..job
     };
     let outcome = match &hold {
-        Hold::Locks(guard) => supervise(&job, guard, &mut signals).await,
-        Hold::Permits(permit, _) => supervise(&job, permit, &mut signals).await,
+        Hold::Locks(guard) => supervise(&job, guard, signals).await?,
+        Hold::Permits(permit, _) => supervise(&job, permit, signals).await?,
     };
-    match outcome {
-        Ok(outcome) => finish(hold, outcome, report).await,
-        Err(failure) => {
-            // The command has not started, and the name need not stay taken for that.
-            let _ = timeout(LAST_WORD, release(hold)).await;
-            Err(failure)
-        }
-    }
+    finish(hold, outcome, report).await
 }
 
 /// Returns the end of a run whose names other owners hold.
@@ -185,10 +196,7 @@ fn member(client: &Client, args: &RunArgs, name: &str) -> Box<dyn Lockable> {
 }
 
 /// Says that `--of` does not change a semaphore that is there.
-async fn warn_of_another_number(client: &Client, args: &RunArgs, of: u32) {
-    let Some(name) = args.names.first() else {
-        return;
-    };
+async fn warn_of_another_number(client: &Client, name: &str, of: u32) {
     // Without an answer the command runs all the same.
     let number = client.semaphore(name).permits().await;
     if let Some(number) = number.ok().filter(|number| *number != of) {
@@ -226,7 +234,7 @@ impl Lease for MultiGuard {
     }
 }
 
-/// Gives the names back. The command is dead.
+/// Gives the names back, unless the hold is lost. The command is dead.
 async fn finish(hold: Hold, outcome: Outcome, report: &mut Report) -> Result<u8, Failure> {
     report.ended(&outcome);
     if outcome.cut == Some(Cut::Lost) {
@@ -237,8 +245,6 @@ async fn finish(hold: Hold, outcome: Outcome, report: &mut Report) -> Result<u8,
         report.lost = Some(cause.map_or("not_renewed", LossCause::as_str).to_owned());
         report.by.clone_from(&outcome.by);
         let why = outcome.why(cause);
-        // What is left of the hold is given back, if the server still answers.
-        let _ = timeout(LAST_WORD, release(hold)).await;
         let message = format!("lost: {why}; {}", outcome.ended);
         return Err(Failure::new(outcome.code(), message));
     }
@@ -265,6 +271,3 @@ async fn release(hold: Hold) -> Vec<String> {
         )],
     }
 }
-
-/// How long the release after a loss may take.
-const LAST_WORD: Duration = Duration::from_secs(1);

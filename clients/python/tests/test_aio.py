@@ -10,6 +10,7 @@ import warnings
 
 import pytest
 from conftest import eventually
+from test_servers import Refuser
 
 import redlatch
 from redlatch import aio
@@ -242,6 +243,24 @@ async def test_cancelled_request_ends_no_other(url, server):
             tasks[0].cancel()
             assert await tasks[1] is False
         assert server.info("stats")["total_connections_received"] == before
+
+
+class Loading(Refuser):
+    """Answers to the first of two scripts, when both have come."""
+
+    def reply(self, words):
+        reply = super().reply(words)
+        return "" if self.scripts == 1 else reply
+
+
+async def test_answer_that_ends_the_connection_is_that_of_one_request(server):
+    with Loading("LOADING Redis is") as other:
+        async with aio.Client.from_url(other.url, patience=0.2) as client:
+            calls = [client.lock(name).info() for name in "ab"]
+            first, second = await asyncio.gather(*calls, return_exceptions=True)
+    for error in (first, second):
+        assert isinstance(error, redlatch.Unavailable) and "LOADING Redis is" in str(error)
+    assert (first.may_have_run, second.may_have_run) == (False, True)
 
 
 async def test_stopped_loop_takes_no_answer_for_silence(url):

@@ -135,6 +135,44 @@ def test_close_ends_waits(either, server):
     assert holder.info() is None
 
 
+def test_close_releases_behind_the_callbacks(url, server):
+    seen = []
+
+    def callback(hold):
+        time.sleep(0.1)
+        seen.append((hold.lost_cause, server.hget("redlatch:{n}", "o")))
+
+    client = redlatch.Client.from_url(url)
+    hold = client.lock("n").acquire()
+    hold.on_lost(callback)
+    client.close()
+    assert seen == [("closed", hold.owner)] and server.hget("redlatch:{n}", "o") is None
+
+
+def test_close_releases_all_holds_although_a_callback_blocks(url, server):
+    client, ends = redlatch.Client.from_url(url, patience=1), threading.Event()
+    holds = [client.lock(name).acquire() for name in "ab"]
+    holds[0].on_lost(lambda _: ends.wait(20))
+    client.close()
+    assert not ends.is_set()
+    assert [server.hget(f"redlatch:{{{name}}}", "o") for name in "ab"] == [None, None]
+    ends.set()
+
+
+def test_callbacks_are_called_although_no_thread_begins(url, server, monkeypatch):
+    client, told = redlatch.Client.from_url(url), []
+    hold = client.lock("n").acquire()
+    hold.on_lost(told.append)
+
+    def full(name, work):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client._threads, "spawn", full)
+        client.close()
+    assert told == [hold] and hold.lost_cause == "closed"
+
+
 def test_close_ends_the_threads(url, server):
     before = set(threading.enumerate())
     client = redlatch.Client.from_url(url)
@@ -365,6 +403,16 @@ def test_burst_of_threads_leaves_few_connections(url, server):
             thread.join(60)
         eventually(lambda: len(server.client_list()) - before <= 12)
     eventually(lambda: len(server.client_list()) <= before)
+
+
+def test_leases_of_any_length_leave_few_connections(url, server):
+    before = len(server.client_list())
+    with redlatch.Client.from_url(url) as client:
+        for number in range(100):
+            hold = client.lock(f"n{number}", lease=1 + number / 1000).acquire()
+            hold.extend(1 + number / 900)
+            hold.release()
+        assert len(server.client_list()) - before <= 12
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -92,8 +92,21 @@ def test_callback_that_comes_with_the_loss_is_called_once(make):
     hold._callbacks = Callbacks()
     hold.on_lost(told.append)
     notice.join()
+    hold._caller.join()
     hold.on_lost(told.append)
     assert told == [hold, hold]
+
+
+def test_callback_that_blocks_delays_no_other_notice(url, server):
+    with redlatch.Client.from_url(url) as client:
+        options, seen, told = {"lease": 1, "renew": False}, threading.Event(), []
+        first, second = (client.lock(name, **options).acquire() for name in "ab")
+        first.on_lost(lambda _: told.append(seen.wait(20)))
+        second.on_lost(lambda _: seen.set())
+        assert seen.wait(10) and second.lost_cause == "expired"
+        # Those of one hold are called one after the other.
+        first._caller.join(10)
+        assert told == [True]
 
 
 def test_holder_is_told_that_the_server_forgot(make, server):

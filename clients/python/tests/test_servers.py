@@ -1,5 +1,6 @@
 """Servers that are the wrong one, or that answer what no server of this kind should answer."""
 
+import asyncio
 import json
 import os
 import socket
@@ -77,15 +78,18 @@ class Refuser(Listener):
             words = []
             for _ in range(count):
                 words.append(lines.read(int(lines.readline()[1:]) + 2)[:-2].upper())
-            reply = "+OK"
-            if words[0] == b"TIME":
-                reply = self.time
-            elif words[0] == b"SUBSCRIBE":
-                reply = f"*3\r\n$9\r\nsubscribe\r\n${len(words[1])}\r\n{words[1].decode()}\r\n:1"
-            elif words[0].startswith(b"EVAL"):
-                self.scripts += 1
-                reply = f"-{self.line}"
-            request.sendall(f"{reply}\r\n".encode())
+            request.sendall(self.reply(words).encode())
+
+    def reply(self, words):
+        reply = "+OK"
+        if words[0] == b"TIME":
+            reply = self.time
+        elif words[0] == b"SUBSCRIBE":
+            reply = f"*3\r\n$9\r\nsubscribe\r\n${len(words[1])}\r\n{words[1].decode()}\r\n:1"
+        elif words[0].startswith(b"EVAL"):
+            self.scripts += 1
+            reply = f"-{self.line}"
+        return f"{reply}\r\n"
 
 
 @pytest.fixture
@@ -158,6 +162,44 @@ def test_server_that_is_none_is_told(connect, answer):
     with Refuser("ERR", answer) as server, pytest.raises(redlatch.RedlatchError):
         with connect(server.url, patience=0.3) as client:
             client.lock("n").acquire()
+
+
+def test_refused_subscription_is_dialed_less_and_less_often(
+    connect, port, server, monkeypatch, caplog
+):
+    pauses = []
+
+    def sync_sleep(seconds):
+        pauses.append(seconds)
+        time.sleep(0.001)
+
+    async def aio_sleep(seconds):
+        pauses.append(seconds)
+        await asyncio.sleep(0.001)
+
+    monkeypatch.setattr(redlatch._wakes, "sleep", sync_sleep)
+    monkeypatch.setattr(redlatch._aio_wakes, "sleep", aio_sleep)
+    server.execute_command("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "+@all", "resetchannels")
+    try:
+        with connect(f"redis://deaf:pw@127.0.0.1:{port}") as client:
+            assert not client.lock("n").locked()
+            wakes = client._wakes
+            box = wakes.join("key", 1)
+            eventually(lambda: len(pauses) > 8)
+            assert pauses[:8] == [0.05, 0.1, 0.2, 0.4, 0.8, 1, 1, 1]
+            # Nothing has changed for the waiters.
+            assert not box.changed and not box.event.is_set()
+            assert [" NOPERM " in record.getMessage() for record in caplog.records] == [True]
+            server.execute_command("ACL", "SETUSER", "deaf", "allchannels")
+            eventually(lambda: wakes.subscribed)
+            assert box.changed and box.subscribed
+            before = len(pauses)
+            server.client_kill_filter(_type="pubsub")
+            eventually(lambda: len(pauses) > before)
+            assert pauses[before] == 0.05
+            wakes.leave(box)
+    finally:
+        server.execute_command("ACL", "DELUSER", "deaf")
 
 
 def test_command_that_is_missing_in_a_script_is_told(connect, tmp_path):

@@ -96,7 +96,10 @@ class Link:
         return session
 
     async def listen(self, channel: str, read: Callable[[Any], None]) -> None:
-        """Hands each message of a channel to `read`, until the connection fails."""
+        """Hands each message of a channel to `read`, until the connection fails.
+
+        Raises then what `run` raises.
+        """
         connection, timeout = self.connection()
         self._listening = connection
         ping = asyncio.ensure_future(self._ping(connection))
@@ -107,8 +110,8 @@ class Link:
                 push = await connection.read_response()
                 self._heard = now()
                 read(push)
-        except ERRORS:
-            pass
+        except ERRORS as error:
+            raise error_of(error, sent=False) from error
         finally:
             ping.cancel()
             await connection.disconnect(nowait=True)

@@ -11,7 +11,7 @@ import redis
 from . import _calls as calls
 from ._aio_crew import Event, within
 from ._time import ServerClock, now
-from ._wire import NoAnswer, error_of
+from ._wire import ANSWERS, NoAnswer, code_of, error_of
 
 ERRORS = (redis.RedisError, OSError, EOFError, asyncio.TimeoutError)
 
@@ -155,7 +155,7 @@ class Session:
         while self._sent or self.failure is None:
             try:
                 outcome = await self._connection.read_response()
-            except redis.ResponseError as error:
+            except ANSWERS as error:
                 outcome = error
             except ERRORS as error:
                 return self.end(error)
@@ -163,3 +163,7 @@ class Session:
             if not self._sent:
                 return self.end(redis.ConnectionError("a reply without a request"))
             self._sent.popleft().end(outcome)
+            if isinstance(outcome, redis.ConnectionError):
+                # redis-py closes the connection behind such an answer, and the next ones are lost.
+                words = " ".join(code_of(outcome))
+                return self.end(redis.ConnectionError(f"the connection has ended with {words}"))

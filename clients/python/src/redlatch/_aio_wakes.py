@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional
+import logging
+from typing import Any, Callable, Mapping, Optional, Union
 from weakref import WeakValueDictionary
 
 from ._aio_crew import Condition, Event, Mutex, sleep
 from ._aio_link import Link
 from ._time import now
+from ._wire import NoAnswer
+from .errors import RedlatchError
 
+_log = logging.getLogger("redlatch")
 
-# The pause between two connections, in s.
+# The pause between two connections, in s. It doubles until a subscription is confirmed.
 _REDIAL = 0.05
+_LONGEST_REDIAL = 1.0
 
 
 class Mailbox:
@@ -44,6 +49,7 @@ class Wakes:
         self._left = Condition(self._lock)
         self.subscribed = False
         self._settled = Event()
+        self._pause, self._warned = _REDIAL, False
 
     async def settle(self, seconds: float) -> bool:
         """Waits for the first subscription. Returns whether messages reach the client."""
@@ -101,6 +107,8 @@ class Wakes:
 
     def _set(self, subscribed: bool) -> None:
         with self._lock:
+            if self.subscribed == subscribed:
+                return
             self.subscribed = subscribed
             for box in self._all():
                 box.subscribed, box.changed = subscribed, True
@@ -110,6 +118,7 @@ class Wakes:
 
     def _read(self, push: Any) -> None:
         if push[0] == "subscribe":
+            self._pause = _REDIAL
             self._set(True)
         elif push[0] == "message":
             self._receive(push[2])
@@ -120,6 +129,16 @@ class Wakes:
         while True:
             try:
                 await self._link.listen(self._channel, self._read)
+            except (NoAnswer, RedlatchError) as error:
+                self._warn(error)
             finally:
                 self._set(False)
-            await sleep(_REDIAL)
+            pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_REDIAL)
+            await sleep(pause)
+
+    def _warn(self, error: Union[NoAnswer, RedlatchError]) -> None:
+        """Logs the first answer of a server that refuses the subscription."""
+        silent = isinstance(error, NoAnswer) and (error.elsewhere or not error.words)
+        if not silent and not self._warned:
+            self._warned = True
+            _log.warning("the server sends no messages, so that waiters ask more often: %s", error)

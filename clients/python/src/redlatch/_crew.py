@@ -83,7 +83,7 @@ class Threads:
     def check(self) -> None:
         """Does nothing: each thread may use the client."""
 
-    def spawn(self, name: str, work: Callable[[], None]) -> None:
+    def spawn(self, name: str, work: Callable[[], None]) -> threading.Thread:
         """Begins a thread."""
 
         def run() -> None:
@@ -93,4 +93,6 @@ class Threads:
                 _log.exception("a thread of the client has failed, so that the client ends")
                 self._collapse()
 
-        threading.Thread(target=run, name=f"redlatch {name}", daemon=True).start()
+        thread = threading.Thread(target=run, name=f"redlatch {name}", daemon=True)
+        thread.start()
+        return thread

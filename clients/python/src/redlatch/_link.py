@@ -18,8 +18,10 @@ from ._wire import NoAnswer, check_client, connection_kwargs, error_of
 
 ERRORS = (redis.RedisError, OSError)
 
-# How many idle connections are kept. Each thread that waits for a reply has one.
+# How many idle connections are kept for each time-out. Each thread that waits for a reply has one.
 _IDLE = 10
+# A connection has one time-out, so that there are few of them. In ms.
+_TIMEOUTS = (10, 15, 20, 30, 50, 75, 100, 150, 200, 250, 350, 500, 750, 1000)
 
 
 class Link:
@@ -57,7 +59,11 @@ class Link:
             return self.ask(timeout, "EVAL", text, *arguments)
 
     def ask(self, timeout: float, *command: object) -> Any:
-        """Sends a command and returns its reply. `timeout` is in ms. See `run` for the errors."""
+        """Sends a command and returns its reply. See `run` for the errors.
+
+        `timeout` is in ms. It is rounded down to one of the time-outs of connections.
+        """
+        timeout = max((step for step in _TIMEOUTS if step <= timeout), default=_TIMEOUTS[0])
         idle = self._pools.setdefault(timeout, deque())
         try:
             connection = idle.pop()
@@ -118,15 +124,18 @@ class Link:
                 idle.pop().disconnect()
 
     def listen(self, channel: str, read: Callable[[Any], None]) -> None:
-        """Hands each message of a channel to `read`, until the connection fails or `close`."""
+        """Hands each message of a channel to `read`, until `close`.
+
+        Raises what `run` raises if the connection fails.
+        """
         self._moved = False
         connection = self.connection(1.0)
         try:
             connection.connect()
             connection.send_command("SUBSCRIBE", channel, check_health=False)
             self._read_pushes(connection, read)
-        except ERRORS:
-            pass
+        except ERRORS as error:
+            raise error_of(error, sent=False) from error
         finally:
             connection.disconnect()
 

@@ -27,6 +27,8 @@ class Loss(HoldView):
         self._told = threading.Event()
         self._telling = threading.Lock()
         self._callbacks: list[Callable[[Any], object]] = []
+        # Calls them.
+        self._caller: Optional[threading.Thread] = None
 
     def wait_lost(self, seconds: Optional[float] = None) -> bool:
         """Waits until the hold is lost, at most for this time. Returns whether it is.
@@ -43,7 +45,11 @@ class Loss(HoldView):
         return True
 
     def on_lost(self: L, callback: Callable[[L], object]) -> None:
-        """Calls `callback` once with this hold when it is lost, in a thread of the client."""
+        """Calls `callback` once with this hold when it is lost, in a thread for this hold.
+
+        Callbacks of one hold are called one after the other. `Client.close` releases the hold
+        behind them, or after half of the client's patience.
+        """
         with self._telling:
             if not self._told.is_set():
                 self._callbacks.append(callback)
@@ -55,8 +61,21 @@ class Loss(HoldView):
             if self._told.is_set():
                 return
             self._told.set()
+        if self._callbacks:
+            try:
+                self._caller = self._client._threads.spawn("lost", self._call)
+            except RuntimeError:
+                # There are too many threads, or Python ends.
+                self._call()
+
+    def _call(self) -> None:
         for callback in self._callbacks:
             try:
                 callback(self)
             except Exception:
                 _log.exception("a callback for the loss of %r has failed", self.name)
+
+    def _join(self, until: float) -> None:
+        """Waits for the callbacks, until then at most."""
+        if self._caller:
+            self._caller.join(max(until - now(), 0) / 1000)

@@ -105,7 +105,7 @@ _CODES: tuple[tuple[str, str], ...] = (
 )
 
 # Answers which redis-py takes for errors of the connection are among them.
-_ANSWERS = (
+ANSWERS = (
     exceptions.ResponseError,
     exceptions.AuthenticationError,
     exceptions.BusyLoadingError,
@@ -169,7 +169,7 @@ def error_of(error: Exception, *, sent: bool) -> NoAnswer | RedlatchError:
     if isinstance(error, RedlatchError):
         return error
     text = str(error) or type(error).__name__
-    if not isinstance(error, _ANSWERS) and "max number of clients" not in text:
+    if not isinstance(error, ANSWERS) and "max number of clients" not in text:
         if sent:
             return NoAnswer(f"the server did not answer in time: {text}", may_have_run=True)
         return NoAnswer(f"the server cannot be reached: {text}", may_have_run=False)

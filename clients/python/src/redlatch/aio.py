@@ -44,8 +44,8 @@ class Client:
     # sync:
     # sync: Threads may share it. It begins four threads at its first call: for messages, renewals,
     # sync: notices of loss, and releases in the background. Calls for a rate limiter that come
-    # sync: together begin one more. If a thread fails, the client ends: its holds are lost with the
-    # sync: cause `closed`, and calls raise `ClientClosed`.
+    # sync: together begin one more, and so does a lost hold with callbacks. If a thread fails, the
+    # sync: client ends: its holds are lost with the cause `closed`, and calls raise `ClientClosed`.
     # sync:
     # sync: The options are in the README. Spans are in seconds. `application` is shown to others
     # sync: with each hold, beside host and process; the name of the program by default.
@@ -128,11 +128,13 @@ class Client:
         if not self._core.closed:
             # sync: self._core.closed = "a thread of the client has failed"
             self._core.closed = "a task of the client was cancelled or has failed"
-            # sync: for hold in self._keeper.close():
-            # sync:     hold._give_back()
-            self._keeper.close()
             self._wakes.alarm()
             self._limits.alarm()
+            # sync: until = now() + self._core.settings.patience / 2
+            # sync: for hold in self._keeper.close():
+            # sync:     hold._join(until)
+            # sync:     hold._give_back()
+            self._keeper.close()
 
     def _unknown(self, message: str) -> None:
         self._keeper.look(message)
@@ -161,6 +163,8 @@ class Client:
                 await self._wakes.dismiss((until - now()) / 1000)
                 await self._limits.dismiss((until - now()) / 1000)
                 for hold in self._keeper.close():
+                    # sync: hold._join(until - self._core.settings.patience / 2)
+                    # sync: hold._give_back()
                     hold._give_back()
                 await self._releaser.close((until - now()) / 1000)
             # sync: self._link.close()

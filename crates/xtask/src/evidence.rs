@@ -45,7 +45,7 @@ fn place(ending: &str) -> PathBuf {
 /// Returns the lines of data in the output of simulator, soak or judge.
 fn read(text: &str) -> Vec<Value> {
     let (mut lines, mut planted) = (Vec::new(), BTreeMap::<_, BTreeMap<_, _>>::new());
-    let mut soak = None;
+    let mut soak: Option<Value> = None;
     for line in text.lines() {
         let words: Vec<_> = line.split_whitespace().collect();
         if let Ok(totals @ Value::Object(_)) = serde_json::from_str(line) {
@@ -58,21 +58,23 @@ fn read(text: &str) -> Vec<Value> {
             let place = title.split_once(" on ").map_or(title, |(place, _)| place);
             let seconds = title.rsplit(' ').next().and_then(|word| word.parse().ok());
             let seconds = seconds.unwrap_or(0);
-            lines.extend(soak.filter(|soak: &Value| !soak["violations"].is_null()));
             soak = Some(json!({"record": "soak", "place": place, "seconds": seconds, "costs": {}}));
-        } else if let (Some(soak), [fault, rest @ ..]) = (&mut soak, &*words)
+        } else if let (Some(report), [fault, rest @ ..]) = (&mut soak, &*words)
             && rest.ends_with(&["holds", "lost"])
         {
             // Times, ms without a grant, the most of them, lost holds and all holds.
             let numbers = rest.iter().filter_map(|word| word.parse::<u64>().ok());
-            soak["costs"][fault.trim_end_matches(':')] = numbers.collect();
-        } else if let (Some(soak), [what, count, ..]) = (&mut soak, &*words)
+            report["costs"][fault.trim_end_matches(':')] = numbers.collect();
+        } else if let (Some(report), [what, count, ..]) = (&mut soak, &*words)
             && let Ok(count) = count.trim_end_matches(':').parse::<u64>()
         {
-            soak[what.trim_end_matches(':')] = count.into();
+            report[what.trim_end_matches(':')] = count.into();
+            // A report ends with them.
+            if *what == "violations:" {
+                lines.extend(soak.take());
+            }
         }
     }
-    lines.extend(soak.filter(|soak| !soak["violations"].is_null()));
     if !planted.is_empty() {
         lines.push(json!({"record": "planted", "found": planted}));
     }

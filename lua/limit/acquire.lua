@@ -1,5 +1,5 @@
 -- uses core/begin, limit/shared, core/entries
--- entries 16 of 1 key, 7 arguments, behind 3
+-- entries 16 of 1 key, 2 arguments, behind 3
 -- Takes passes of rate limiters, each entry by itself. This script follows limit/shared.lua and
 -- core/entries.lua.
 --
@@ -10,13 +10,15 @@
 --       4..       for each entry:
 --         attempt `:<n>`, to be appended to the client, never used twice. A client has one attempt
 --                 on a key under way at a time
---         count   of tokens, and
---         period  in µs: the rate, without a common divisor
---         burst   tokens, 1 or more
---         cost    of one pass in tokens, 1 to burst
---         passes  1 to 64: so many are asked for, and as many are taken as may pass
---         wait    µs, 365 days at most. If none may pass now, one is taken ahead that counts
---                 within this time
+--         terms   `<count>/<period>/<burst>/<cost>/<passes>/<wait>`, which most entries of a call
+--                 have in common
+--                   count   of tokens, and
+--                   period  in µs: the rate, without a common divisor
+--                   burst   tokens, 1 or more
+--                   cost    of one pass in tokens, 1 to burst
+--                   passes  1 to 64: so many are asked for, and as many are taken as may pass
+--                   wait    µs, 365 days at most. If none may pass now, one is taken ahead that
+--                           counts within this time
 -- Reply a text of one line per entry
 --       <now> passed <n> <wait> <debt> <at> <mark> <born> <turn>
 --                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
@@ -33,18 +35,32 @@
 -- A refused attempt is recorded as well: a late copy must not take a pass that its caller does not
 -- use. The first write of a pass is one that a full server refuses. A refusal needs no write.
 
+-- The terms of the last entry: the rate, the passes, the time to wait, the time to pay one pass,
+-- and the debt under which another one may pass.
+local terms, count, period, asked, within, price, price_part, room, parts
+
+local function read_terms(text)
+  if text == terms then
+    return
+  end
+  local burst, cost
+  terms, count, period, burst, cost, asked, within = text, match(text, '^(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)$')
+  price, price_part = span(cost + 0, count, period)
+  room, parts = span(burst - cost, count, period)
+  asked, within = asked + 0, min(within + 0, LONGEST)
+end
+
 -- Serves entry i. Returns its line.
 local function serve(i)
-  local own = 7 * i - 3
+  local own = 2 * i + 2
   local key = KEYS[i]
+  read_terms(ARGV[own + 1])
   local line, old, spent, others, copy, at, ahead = begin(key, ARGV[own])
   if line then
     return line
   end
-  local count, period, burst, cost = ARGV[own + 1], ARGV[own + 2], ARGV[own + 3] + 0, ARGV[own + 4] + 0
   local clock, debt, part, _, _, born, ends, back, turn, since, shift, long = read(old, count, period)
   local before = turn
-  local room, parts = span(burst - cost, count, period)
   local wait = max(debt - room + (part > parts and 1 or 0), 0)
   if since > clock then
     wait = max(wait, since - clock)
@@ -59,9 +75,8 @@ local function serve(i)
     end
   else
     at = clock
-    if wait <= min(ARGV[own + 6] + 0, LONGEST) and not long then
-      local price, price_part = span(cost, count, period)
-      local most = wait == 0 and ARGV[own + 5] + 0 or 1
+    if wait <= within and not long then
+      local most = wait == 0 and asked or 1
       repeat
         debt, part = add(debt, part, price, price_part, count + 0)
         passes = passes + 1

@@ -47,11 +47,14 @@ pub(crate) fn acquire(
     passes: usize,
     wait: Duration,
 ) -> ScriptCall {
-    change(&LIMIT.acquire, key, attempt, rate)
-        .arg(rate.burst)
-        .arg(cost)
-        .arg(passes)
-        .arg(wait.as_micros())
+    let Rate {
+        count,
+        period,
+        burst,
+    } = rate;
+    let wait = wait.as_micros();
+    let terms = format_args!("{count}/{period}/{burst}/{cost}/{passes}/{wait}");
+    change(&LIMIT.acquire, key, attempt).arg(terms)
 }
 
 pub(crate) fn acquired(items: &Items<'_>) -> Result<Passed, Error> {
@@ -76,7 +79,9 @@ pub(crate) fn acquired(items: &Items<'_>) -> Result<Passed, Error> {
 
 /// Calls `limit/settle.lua`.
 pub(crate) fn settle(key: &Key, attempt: &AttemptId, settlement: &Settlement) -> ScriptCall {
-    change(&LIMIT.settle, key, attempt, settlement.rate)
+    change(&LIMIT.settle, key, attempt)
+        .arg(settlement.rate.count)
+        .arg(settlement.rate.period)
         .arg(settlement.cost)
         .arg(settlement.tokens)
         .maybe(settlement.mark.map(|mark| mark.ends))
@@ -122,14 +127,12 @@ pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Debt>, Error> {
 }
 
 /// Starts a call that changes the limiter at `key`.
-fn change(script: &'static Script, key: &Key, attempt: &AttemptId, rate: Rate) -> ScriptCall {
+fn change(script: &'static Script, key: &Key, attempt: &AttemptId) -> ScriptCall {
     ScriptCall::new(script, key)
         .dated()
         .arg(attempt.client())
         .arg(millis(REMEMBERED))
         .arg(attempt.suffix())
-        .arg(rate.count)
-        .arg(rate.period)
 }
 
 /// The kind of a rate limiter as the server stores it.

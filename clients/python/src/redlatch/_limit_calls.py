@@ -50,8 +50,9 @@ class Take:
         rate, wait = self.rate, 0.0
         if self.until is not None:
             wait = min(max(self.until - now(), 0), YEAR * 1000)
-        args = (rate.count, rate.period, rate.burst, self.cost, passes, int(wait * 1000))
-        return place.call("acquire", client, _REMEMBERED, f":{attempt}", *args)
+        parts = (rate.count, rate.period, rate.burst, self.cost, passes, int(wait * 1000))
+        terms = "/".join(map(str, parts))
+        return place.call("acquire", client, _REMEMBERED, f":{attempt}", terms)
 
     def joins(self, other: "Request") -> bool:
         """Tells whether one attempt can ask for both."""

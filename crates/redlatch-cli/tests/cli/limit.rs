@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     support::{World, finished, has, json, pid_of, sh, signal},
-    world::{TAKES, calls},
+    world::calls,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ async fn a_pass_that_counts_too_late_is_given_back_however_long_the_answer_takes
     let (way, client) = (world.way(), world.client().await);
     // The look is answered at once. The client repeats the request for the tokens, with pauses that
     // add up to half a second at least.
-    let (takes, loading) = (|| calls("a", TAKES), "-LOADING wait");
+    let (takes, loading) = (|| calls("a", 5..), "-LOADING wait");
     let refused: Vec<_> = (0..8).map(|_| way.answer(takes(), loading)).collect();
     way.always_answer(takes(), loading);
     let mut refused = refused.into_iter();

@@ -18,16 +18,16 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
         ["1000000", "1"],
         ["999983", "86400"],
     ];
-    own.extend(rates[rng.usize(..4)].map(str::to_owned));
+    let rate = rates[rng.usize(..4)];
     let parts = match rng.u8(..8) {
         0..5 => {
-            own.push(pick(rng, "5|9|200"));
-            own.push(pick(rng, "1|2|5"));
-            own.push(pick(rng, "1|1|3|64"));
-            own.push(pick(rng, "0|0|5000000|31536000000000"));
+            let bounds = ["5|9|200", "1|2|5", "1|1|3|64", "0|0|5000000|31536000000000"];
+            let bounds = bounds.map(|choice| pick(rng, choice)).join("/");
+            own.push(format!("{}/{bounds}", rate.join("/")));
             dated(rng, time, &LIMIT.acquire, own)
         }
         5 | 6 => {
+            own.extend(rate.map(str::to_owned));
             own.push(pick(rng, "1|4"));
             own.push(pick(rng, "-1|-4|2|100"));
             own.extend(mark(pair, rng));

@@ -86,6 +86,7 @@ fn model_notices_faults() {
         ),
         (&LIMIT.acquire, "wait = ahead and", "wait = false and"),
         (&LIMIT.settle, "mark - shift - clock, debt", "debt"),
+        (&LIMIT.settle, "if not refused then", "if true then"),
         (&LIMIT.settle, "or last + SLACK < ends + 0", ""),
         (&LIMIT.acquire, "last > ends + 0", "false"),
     ] {
@@ -581,35 +582,33 @@ fn passed(numbers: [u64; 4], mark: Mark) -> Vec<String> {
 
 fn acquire(by: u64, (client, number): (&str, u64), rate: Rate, take: Take) -> Call {
     let Take { cost, passes, wait } = take;
-    let own = [rate.burst, cost, passes, wait].map(|number| number.to_string());
-    call(&LIMIT.acquire, by, client, number, rate, own.to_vec())
+    let Rate {
+        count,
+        period,
+        burst,
+    } = rate;
+    let terms = format!("{count}/{period}/{burst}/{cost}/{passes}/{wait}");
+    call(&LIMIT.acquire, by, client, number, &[terms])
 }
 
 fn settle(by: u64, (client, number): (&str, u64), rate: Rate, tokens: i64, mark: &Mark) -> Call {
-    let own = [COST, tokens].map(|number| number.to_string());
-    let own = [&own[..], mark].concat();
-    call(&LIMIT.settle, by, client, number, rate, own)
+    let rate = [rate.count, rate.period].map(|number| number.to_string());
+    let cost = [COST, tokens].map(|number| number.to_string());
+    let own = [&rate[..], &cost, mark].concat();
+    call(&LIMIT.settle, by, client, number, &own)
 }
 
-fn call(
-    script: &'static Source,
-    by: u64,
-    client: &str,
-    number: u64,
-    rate: Rate,
-    own: Vec<String>,
-) -> Call {
+fn call(script: &'static Source, by: u64, client: &str, number: u64, own: &[String]) -> Call {
     let head = [
         by.to_string(),
         client.to_owned(),
         KEEP.to_string(),
         format!(":{number}"),
     ];
-    let rate = [rate.count, rate.period].map(|number| number.to_string());
     Call {
         script,
         keys: vec![KEY.to_owned()],
-        args: head.into_iter().chain(rate).chain(own).collect(),
+        args: [&head[..], own].concat(),
     }
 }
 

@@ -177,8 +177,9 @@ impl Limit {
             let due = self.due.entry((proc, at)).or_insert(earliest);
             *due = earliest.min(*due);
         }
-        let argument = |at| ran.arg(at).parse::<u64>().unwrap_or(1);
-        let (count, period, tokens) = (argument(5), argument(6), argument(8));
+        let terms = ran.arg(5).split('/').map(|term| term.parse().unwrap_or(1));
+        let terms: Vec<u64> = terms.collect();
+        let (count, period, tokens) = (terms[0], terms[1], terms[3]);
         for later in (0..passes).rev() {
             let mark = mark - (later * tokens * period).div_ceil(count);
             self.add(self.elapsed + ahead, What::Pass { tokens, mark });

@@ -406,8 +406,9 @@ fn text(reply: &Value) -> String {
     String::from_utf8_lossy(reply.as_bytes().unwrap()).into_owned()
 }
 
+/// Returns a reply of a real server as clients read it.
 #[cfg(unix)]
-fn value(reply: crate::server::Reply) -> Value {
+pub fn value(reply: crate::server::Reply) -> Value {
     use crate::server::Reply;
     match reply {
         Reply::Nil => Value::Nil,
@@ -415,7 +416,7 @@ fn value(reply: crate::server::Reply) -> Value {
         Reply::Status(text) => Value::Status(text),
         Reply::Bulk(bytes) => Value::Bulk(bytes),
         Reply::Array(items) => Value::Array(items.into_iter().map(value).collect()),
-        Reply::Error(error) => panic!("the server answered {error:?}"),
+        Reply::Error(error) => Value::Error(redlatch::runtime::ServerError::parse(&error)),
     }
 }
 

@@ -9,11 +9,9 @@ use std::{
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use redlatch::{
-    AnyGuard, Error, ErrorKind, LossCause, PermitExpirableSemaphore, PermitId, Released,
-    once::Once, permits::PermitRelease,
+    AnyGuard, Error, LossCause, PermitExpirableSemaphore, PermitId, Released,
+    permits::PermitRelease,
 };
-
-use crate::running::RunningJob;
 
 /// What is held: a guard, permits with ids, or a run of a job.
 #[async_trait]
@@ -118,39 +116,6 @@ impl Hold for Guarded {
 
     async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
         self.guard.release().await.map(ReleaseOutcome::from)
-    }
-}
-
-#[async_trait]
-impl Hold for RunningJob {
-    fn believed(&self) -> bool {
-        self.is_valid()
-    }
-
-    fn left(&self) -> Option<Duration> {
-        Some(Self::left(self))
-    }
-
-    fn fence(&self) -> Option<u64> {
-        Some(self.token())
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LossCause> {
-        Self::lost(self)
-    }
-
-    /// A run lasts for as long as its work.
-    async fn prolong(&self, _: Duration) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
-        match Self::give_back(*self).await {
-            Ok(Once::Ran(())) => Ok(ReleaseOutcome::Ended),
-            Ok(_) => Ok(ReleaseOutcome::WasOver),
-            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Ok(ReleaseOutcome::Unsure),
-            Err(error) => Err(error),
-        }
     }
 }
 

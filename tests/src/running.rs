@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use redlatch::{
-    Client, Error, LossCause, Moment,
+    Client, Error, ErrorKind, LossCause, Moment,
     once::{Job, JobRun, Once},
 };
 use tokio::{
@@ -16,6 +17,8 @@ use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
 };
+
+use crate::hold::{Hold, ReleaseOutcome};
 
 /// How often the work says until when its hold lasts.
 const TOLD: Duration = Duration::from_millis(10);
@@ -55,11 +58,7 @@ impl Deadline {
 
 impl RunningJob {
     /// Runs `job` if its slot is open. Returns `None` if another run is in the way.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Job::run`].
-    pub async fn begin(client: &Client, job: Job) -> Result<Option<Self>, Error> {
+    async fn begin(client: &Client, job: Job) -> Result<Option<Self>, Error> {
         let (begun, began) = oneshot::channel();
         let (end, mut ended) = oneshot::channel();
         let until = Deadline::default();
@@ -114,36 +113,26 @@ impl RunningJob {
             }
         }
     }
+}
 
-    /// Returns the token.
-    pub const fn token(&self) -> u64 {
-        self.token
+#[async_trait]
+impl Hold for RunningJob {
+    fn believed(&self) -> bool {
+        self.left() > Some(Duration::ZERO)
     }
 
-    /// Tells whether the run certainly lasts.
-    pub fn is_valid(&self) -> bool {
-        !self.left().is_zero()
+    /// Returns how long the run certainly lasts.
+    fn left(&self) -> Option<Duration> {
+        let left = |until: Moment| until.since(self.client.now());
+        Some(self.until.get().map_or(Duration::ZERO, left))
     }
 
-    /// Returns how long it certainly lasts.
-    pub fn left(&self) -> Duration {
-        let until = self.until.get();
-        let now = self.client.now();
-        until.map_or(Duration::ZERO, |until| {
-            if until > now {
-                until - now
-            } else {
-                Duration::ZERO
-            }
-        })
+    fn fence(&self) -> Option<u64> {
+        Some(self.token)
     }
 
-    /// Resolves when the run is lost. May be called once.
-    ///
-    /// # Panics
-    ///
-    /// If it is called again.
-    pub fn lost(&self) -> BoxFuture<'static, LossCause> {
+    /// May be called once.
+    fn lost(&self) -> BoxFuture<'static, LossCause> {
         let lost = self.lost.lock().unwrap().take();
         let lost = lost.expect("it is asked for once");
         Box::pin(async move {
@@ -154,19 +143,22 @@ impl RunningJob {
         })
     }
 
-    /// Ends the work with success. Returns what has become of the run.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Job::run`].
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop the run ends all the same.
-    pub async fn give_back(self) -> Result<Once<(), String>, Error> {
+    /// A run lasts for as long as its work.
+    async fn prolong(&self, _: Duration) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Ends the work with success. After a drop of the future the run ends all the same.
+    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
+        let Self { end, outcome, .. } = *self;
         // The work may have been dropped.
-        let _ = self.end.send(());
-        self.outcome.await.unwrap()
+        let _ = end.send(());
+        match outcome.await.unwrap() {
+            Ok(Once::Ran(())) => Ok(ReleaseOutcome::Ended),
+            Ok(_) => Ok(ReleaseOutcome::WasOver),
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Ok(ReleaseOutcome::Unsure),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -122,18 +122,6 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn wait_ends_once_the_condition_holds() {
-        let mut polls = 0;
-        wait_for("the third poll", || {
-            polls += 1;
-            let done = polls == 3;
-            async move { done }
-        })
-        .await;
-        assert_eq!(polls, 3);
-    }
-
-    #[tokio::test]
     #[should_panic(expected = "gave up waiting for a miracle")]
     async fn eventually_panics_at_its_ceiling() {
         eventually("a miracle", Duration::ZERO, || async { false }).await;

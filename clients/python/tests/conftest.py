@@ -198,6 +198,14 @@ class Waiting:
         return self.state == "lost"
 
 
+def in_threads(works):
+    """Starts a thread for each call. Gives the threads."""
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
 def eventually(holds, seconds=20):
     """Waits until `holds()` is true. The limit is generous, and reached only by a failure."""
     until = time.monotonic() + seconds

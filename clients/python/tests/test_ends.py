@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from conftest import eventually
+from conftest import eventually, in_threads
 
 import redlatch
 
@@ -122,9 +122,7 @@ def test_close_ends_waits(either, server):
         except redlatch.ClientClosed as error:
             raised.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
+    threads = in_threads([work] * 3)
     eventually(lambda: holder.info()["waiters"] >= 1)
     waiting._client.close()
     for thread in threads:
@@ -313,8 +311,7 @@ def test_client_ends_with_its_threads(url, server, thread, caplog):
             client.lock("n").acquire()
         waiting.append("told")
 
-    waiter = threading.Thread(target=wait)
-    waiter.start()
+    (waiter,) = in_threads([wait])
     eventually(lambda: client.lock("n").info()["waiters"] == 1)
     if thread == "notices":
         hold._tell = None
@@ -343,8 +340,7 @@ def test_message_of_a_stranger_ends_nothing(make, server):
     channel = lock._client._core.settings.channel
     for message in (b"\xff\xfe", "redlatch:{n} ²", "redlatch:{n} " + "9" * 5000, "", "a b", " 1"):
         eventually(lambda: server.publish(channel, message) == 1)
-    waiter = threading.Thread(target=lambda: lock.acquire().release())
-    waiter.start()
+    (waiter,) = in_threads([lambda: lock.acquire().release()])
     eventually(lambda: other.info()["waiters"] == 1)
     began = time.monotonic()
     assert hold.release() == "free"
@@ -380,8 +376,7 @@ def test_wait_for_a_loss_has_a_timer_of_its_own(url, server, monkeypatch):
 def test_block_may_end_in_another_thread(either, server):
     lock = either()
     lock.__enter__()
-    thread = threading.Thread(target=lock.__exit__, args=(None, None, None))
-    thread.start()
+    (thread,) = in_threads([lambda: lock.__exit__(None, None, None)])
     thread.join(20)
     assert server.hget("redlatch:{n}", "o") is None
 
@@ -396,10 +391,8 @@ def test_burst_of_threads_leaves_few_connections(url, server):
             with client.lock(f"n{number}"):
                 barrier.wait()
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(40)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        works = [lambda number=number: work(number) for number in range(40)]
+        for thread in in_threads(works):
             thread.join(60)
         eventually(lambda: len(server.client_list()) - before <= 12)
     eventually(lambda: len(server.client_list()) <= before)

@@ -2,12 +2,11 @@
 
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import eventually
+from conftest import eventually, in_threads
 from test_servers import Address, Refuser
 
 import redlatch
@@ -19,13 +18,6 @@ def calls(server):
     """Returns how many scripts were run. The first call of a text has another name."""
     stats = server.info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
-
-
-def in_threads(works):
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    return threads
 
 
 def waiting(limiter):

@@ -134,7 +134,7 @@ pub(crate) fn costs(
     wall: Duration,
     cpu: Duration,
     [before, after]: [&Counted; 2],
-    verbs: &[String],
+    verbs: &str,
 ) -> Sample {
     let pairs = pairs as f64;
     let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / pairs;
@@ -170,7 +170,7 @@ fn counted_now(rig: &Rig) -> (u64, Counted) {
 
 impl Middle {
     /// Returns the commands per hold that began between the two moments; `None` if none did.
-    fn commands(&self, done: &Done, verbs: &[String]) -> Option<f64> {
+    fn commands(&self, done: &Done, verbs: &str) -> Option<f64> {
         let [(from, before), (to, after)] = &self.0;
         let holds = done.begun(*from..*to);
         let calls = after.calls_since(before, verbs) as f64;

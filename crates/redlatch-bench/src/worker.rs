@@ -14,7 +14,7 @@ use crate::{
 /// Answers requests until the standard input ends.
 pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
     let session = contender::connect(name, url).await?;
-    say(&format!("ready {}\n", session.verbs.join(",")))?;
+    say(&format!("ready {}\n", session.verbs))?;
     let (mut holder, mut station) = (Holder::default(), None);
     let mut lines = lines();
     while let Some(line) = lines.recv().await {

@@ -291,15 +291,12 @@ impl Faults {
     /// Tells whether no faults but these affect messages, server or processes.
     pub fn is_calm_but_for(&self, some: &[Fault]) -> bool {
         let minor = |fault: &Fault| fault.is_harmless() || some.contains(fault);
-        Fault::ALL
-            .iter()
-            .all(|fault| minor(fault) || !self.has(*fault))
+        self.active().iter().all(minor)
     }
 
     /// Tells whether promises are expected to be broken.
     pub fn expects_trouble(&self) -> bool {
-        let mut active = Fault::ALL.into_iter().filter(|&fault| self.has(fault));
-        active.any(Fault::is_expected)
+        self.active().into_iter().any(Fault::is_expected)
     }
 
     /// Tells whether the server may lose acknowledged writes while other data remain, so that it
@@ -332,9 +329,7 @@ impl Faults {
 
     /// Returns the classes that are on.
     pub fn active(&self) -> Vec<Fault> {
-        Fault::ALL
-            .into_iter()
-            .filter(|&fault| self.has(fault))
-            .collect()
+        let all = Fault::ALL.into_iter();
+        all.filter(|&fault| self.has(fault)).collect()
     }
 }

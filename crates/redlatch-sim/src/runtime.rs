@@ -2,7 +2,6 @@
 //! numbers.
 
 use std::{
-    future::Future,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},

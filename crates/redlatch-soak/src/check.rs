@@ -43,47 +43,59 @@ pub(crate) struct Handoff {
 
 /// Checks a history.
 pub(crate) fn check(records: &[Record]) -> Verdict {
-    let mut verdict = Verdict::default();
-    let mut names: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    let mut stores: BTreeMap<&str, Vec<&Write>> = BTreeMap::new();
-    let mut faults = Vec::new();
-    for record in records {
-        match record {
-            // Only the program in Go judges guards that share a hold, and writes through a fence.
-            Record::Hold(hold) if hold.owner == hold.id => {
-                names.entry(&hold.name).or_default().push(hold);
-            }
-            Record::Write(write) => stores.entry(&write.name).or_default().push(write),
-            Record::Fault(fault) => faults.push(fault),
-            _ => {}
-        }
-    }
     let mut judge = Judge {
-        faults,
-        verdict: &mut verdict,
+        faults: faults(records).collect(),
+        verdict: Verdict::default(),
     };
-    for (name, mut holds) in names {
+    for (name, holds) in holds_by_name(records) {
         judge.exclusion(name, &holds);
         judge.tokens(name, &holds);
-        judge.handoffs(name, &mut holds);
+        judge.handoffs(name, &holds);
     }
-    for (name, writes) in stores {
-        judge.writes(name, &writes);
-    }
+    let mut stores: BTreeMap<&str, Vec<&Write>> = BTreeMap::new();
     for record in records {
         match record {
+            Record::Write(write) => stores.entry(&write.name).or_default().push(write),
             Record::Round(round) => judge.round(round),
             Record::Attempt(wait) if wait.outcome == Outcome::Late => judge.wait(wait, records),
             _ => {}
         }
     }
-    verdict.handoffs.sort();
-    verdict
+    for (name, writes) in stores {
+        judge.writes(name, &writes);
+    }
+    judge.verdict.handoffs.sort();
+    judge.verdict
+}
+
+/// Returns the holds of each name in the order of grants. Only the program in Go judges guards that
+/// share a hold, and writes through a fence.
+pub(crate) fn holds_by_name(records: &[Record]) -> BTreeMap<&str, Vec<&Hold>> {
+    let mut names: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
+    for record in records {
+        if let Record::Hold(hold) = record
+            && hold.owner == hold.id
+        {
+            names.entry(&hold.name).or_default().push(hold);
+        }
+    }
+    for holds in names.values_mut() {
+        holds.sort_by_key(|hold| hold.from);
+    }
+    names
+}
+
+/// Returns the faults of a history.
+pub(crate) fn faults(records: &[Record]) -> impl Iterator<Item = &Fault> {
+    records.iter().filter_map(|record| match record {
+        Record::Fault(fault) => Some(fault),
+        _ => None,
+    })
 }
 
 struct Judge<'a> {
     faults: Vec<&'a Fault>,
-    verdict: &'a mut Verdict,
+    verdict: Verdict,
 }
 
 impl Judge<'_> {
@@ -123,15 +135,13 @@ impl Judge<'_> {
     }
 
     /// Checks P2: a token is greater than all tokens that were known when its acquisition began.
+    /// `holds` are in the order of grants.
     fn tokens(&mut self, name: &str, holds: &[&Hold]) {
         // A reader has the token of the last writer.
         let rises = |hold: &&&Hold| hold.token > 0 && hold.units == hold.limit;
-        let writers: Vec<_> = holds.iter().filter(rises).collect();
-        let mut known = writers.clone();
-        known.sort_by_key(|hold| hold.from);
-        let mut asked = writers;
+        let mut known = holds.iter().filter(rises).peekable();
+        let mut asked: Vec<_> = holds.iter().filter(rises).collect();
         asked.sort_by_key(|hold| hold.asked);
-        let mut known = known.into_iter().peekable();
         let mut greatest: Option<&Hold> = None;
         for hold in asked {
             while let Some(next) = known.next_if(|next| next.from < hold.asked) {
@@ -153,10 +163,9 @@ impl Judge<'_> {
     }
 
     /// Measures P8: the time from the reply to a release to the next grant, if the next holder was
-    /// waiting by then.
-    fn handoffs(&mut self, name: &str, holds: &mut Vec<&Hold>) {
-        holds.retain(|hold| hold.limit == 1);
-        holds.sort_by_key(|hold| hold.from);
+    /// waiting by then. `holds` are in the order of grants.
+    fn handoffs(&mut self, name: &str, holds: &[&Hold]) {
+        let holds: Vec<_> = holds.iter().filter(|hold| hold.limit == 1).collect();
         for pair in holds.windows(2) {
             let (before, next) = (pair[0], pair[1]);
             if before.gone > 0 && next.asked < before.gone {
@@ -358,16 +367,8 @@ impl Write {
 
 impl std::fmt::Display for Hold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            id,
-            kind,
-            units,
-            token,
-            asked,
-            from,
-            until,
-            ..
-        } = self;
+        let (kind, id, units, token) = (&self.kind, self.id, self.units, self.token);
+        let (asked, from, until) = (self.asked, self.from, self.until);
         write!(
             f,
             "{kind} {id} ({units}, token {token}, asked {asked}, {from} to {until})"

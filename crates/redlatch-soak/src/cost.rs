@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use crate::{
+    check::{faults, holds_by_name},
     clock::span,
     record::{Fault, Hold, Record},
 };
@@ -20,22 +21,9 @@ pub(crate) struct Cost {
 
 /// Returns the cost of faults by kind. Leaves out faults that hit no name.
 pub(crate) fn costs(records: &[Record]) -> BTreeMap<String, Cost> {
-    let mut holds: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    let mut faults = Vec::new();
-    for record in records {
-        match record {
-            Record::Hold(hold) if hold.owner == hold.id => {
-                holds.entry(&hold.name).or_default().push(hold);
-            }
-            Record::Fault(fault) if !fault.names.is_empty() => faults.push(fault),
-            _ => {}
-        }
-    }
-    for holds in holds.values_mut() {
-        holds.sort_unstable_by_key(|hold| hold.from);
-    }
+    let holds = holds_by_name(records);
     let mut costs: BTreeMap<_, Cost> = BTreeMap::new();
-    for fault in faults {
+    for fault in faults(records).filter(|fault| !fault.names.is_empty()) {
         let cost = costs.entry(fault.kind.clone()).or_default();
         let hit = fault.names.iter().filter_map(|name| holds.get(&**name));
         let hit: Vec<_> = hit.map(Vec::as_slice).collect();

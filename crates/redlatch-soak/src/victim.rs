@@ -40,36 +40,31 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
         id += 1;
         let asked = now();
         let lease = millis(&mut random, 1_000..3_000);
-        let hold = |kind, name: &str| Hold {
-            id,
-            owner: id,
-            process: process::id(),
-            ..Hold::granted(kind, name, asked)
-        };
-        match random.u8(..3) {
-            0 => {
-                let name = any(&mut random, "lock");
+        let (kind, limit) = [("lock", 1), ("fair", 1), ("semaphore", PERMITS)][random.usize(..3)];
+        let name = any(&mut random, kind);
+        let given = match kind {
+            "lock" => {
                 let lock = client.lock(&name);
-                if let Ok(guard) = lock.lock().renewed_lease(lease).await {
-                    tell(hold("lock-of-a-victim", &name), held(guard)).await;
-                }
+                lock.lock().renewed_lease(lease).await.map(held)
             }
-            1 => {
-                let name = any(&mut random, "fair");
+            "fair" => {
                 let lock = client.fair_lock(&name);
-                if let Ok(guard) = lock.lock().lease(lease).await {
-                    tell(hold("fair-of-a-victim", &name), held(guard)).await;
-                }
+                lock.lock().lease(lease).await.map(held)
             }
             _ => {
-                let name = any(&mut random, "semaphore");
                 let semaphore = client.semaphore(&name).permits_if_unset(PERMITS);
-                if let Ok(guard) = semaphore.acquire().renewed_lease(lease).await {
-                    let limit = PERMITS;
-                    let hold = hold("semaphore-of-a-victim", &name);
-                    tell(Hold { limit, ..hold }, held(guard)).await;
-                }
+                semaphore.acquire().renewed_lease(lease).await.map(held)
             }
+        };
+        if let Ok(guard) = given {
+            let hold = Hold {
+                id,
+                owner: id,
+                process: process::id(),
+                limit,
+                ..Hold::granted(&format!("{kind}-of-a-victim"), &name, asked)
+            };
+            tell(hold, guard).await;
         }
         tokio::time::sleep(millis(&mut random, 10..200)).await;
     }

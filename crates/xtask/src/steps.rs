@@ -23,7 +23,7 @@ impl Default for Steps {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
-    name: &'static str,
+    name: String,
     took: Duration,
     failure: Option<String>,
 }
@@ -37,7 +37,7 @@ impl Steps {
     /// Runs a step, measures it, and returns its value if it succeeds.
     pub(crate) fn run<T>(
         &mut self,
-        name: &'static str,
+        name: &str,
         work: impl FnOnce() -> Result<T, String>,
     ) -> Option<T> {
         println!("\n== {name}");
@@ -49,7 +49,7 @@ impl Steps {
             Err(message) => (None, Some(message)),
         };
         self.done.push(Step {
-            name,
+            name: name.to_owned(),
             took,
             failure,
         });
@@ -59,7 +59,7 @@ impl Steps {
     /// Fails with the names of the failed steps, if there are some. No step at all is a failure.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         let failed = self.done.iter().filter(|step| step.failure.is_some());
-        let failed: Vec<_> = failed.map(|step| step.name).collect();
+        let failed: Vec<_> = failed.map(|step| step.name.as_str()).collect();
         match (&failed[..], self.done.is_empty()) {
             ([], true) => Err("no step ran".to_owned()),
             ([], false) => Ok(()),
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn table_shows_each_time_and_each_failure() {
-        let step = |name, millis, failure: Option<&str>| Step {
-            name,
+        let step = |name: &str, millis, failure: Option<&str>| Step {
+            name: name.to_owned(),
             took: Duration::from_millis(millis),
             failure: failure.map(str::to_owned),
         };

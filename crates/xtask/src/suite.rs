@@ -112,34 +112,20 @@ fn simulate(depth: Depth, steps: &mut Steps) {
         Depth::Day => (0, ["1000", "400", "60", "1"]),
         Depth::Night => (night() * 5_000, ["5000", "2000", "150", "2"]),
     };
-    let first = first.to_string();
-    let runs: [(_, &[&str]); 7] = [
-        ("simulator, seeds", &["--seed", &first, "--seeds", seeds]),
-        (
-            "simulator, doubled requests",
-            &["--fault", "doubled", "--seeds", scenarios],
-        ),
-        (
-            "simulator, planted faults",
-            &["--mutants", "--at-most", faults],
-        ),
-        (
-            "simulator, scenarios",
-            &["--scenarios", "--seeds", scenarios],
-        ),
-        (
-            "simulator, expected violations",
-            &["--expected", "--seeds", scenarios],
-        ),
-        ("small worlds", &["--small", ticks]),
-        (
-            "small worlds, planted faults",
-            &["--small", "2", "--mutants"],
-        ),
-    ];
-    let by_day = runs.len() - usize::from(depth == Depth::Day);
-    for &(name, args) in &runs[..by_day] {
-        steps.run(name, || script([&["sim"][..], args].concat()));
+    let runs = format!(
+        "simulator, seeds: --seed {first} --seeds {seeds}\n\
+         simulator, doubled requests: --fault doubled --seeds {scenarios}\n\
+         simulator, planted faults: --mutants --at-most {faults}\n\
+         simulator, scenarios: --scenarios --seeds {scenarios}\n\
+         simulator, expected violations: --expected --seeds {scenarios}\n\
+         small worlds: --small {ticks}\n\
+         small worlds, planted faults: --small 2 --mutants"
+    );
+    let by_day = runs.lines().count() - usize::from(depth == Depth::Day);
+    for run in runs.lines().take(by_day) {
+        let (name, args) = run.split_once(": ").unwrap_or_default();
+        let args = ["sim"].into_iter().chain(args.split(' '));
+        steps.run(name, || script(args));
     }
 }
 

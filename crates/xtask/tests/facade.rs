@@ -27,27 +27,15 @@ fn page_of_the_builder_has_every_option() {
 
 #[test]
 fn examples_need_no_crate_but_the_facade() {
-    let shown = [
-        "redlatch-core",
-        "redlatch-reentrant",
-        "redlatch-fair",
-        "redlatch-rwlock",
-        "redlatch-semaphore",
-        "redlatch-permits",
-        "redlatch-pool",
-        "redlatch-latch",
-        "redlatch-multi",
-        "redlatch-once",
-        "redlatch-election",
-        "redlatch-fence",
-        "redlatch",
-    ];
+    let shown = "redlatch core reentrant fair rwlock semaphore permits pool latch multi once \
+         election fence";
     let (mut seen, mut wrong) = (0, Vec::new());
     let all = tracked("rs").into_iter().chain(tracked("md"));
     for file in all {
         let path = file.name.strip_prefix("crates/").unwrap_or_default();
         let (name, _) = path.split_once('/').unwrap_or_default();
-        if !shown.contains(&name) {
+        let short = name.trim_start_matches("redlatch-");
+        if !shown.split(' ').any(|one| one == short) {
             continue;
         }
         for line in example_lines(&file.name, &file.text) {

@@ -3,19 +3,8 @@
 use crate::tree::{read, tracked};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-const REFUSED: [&str; 11] = [
-    "whoever",
-    "nobody",
-    "somebody",
-    "is no",
-    "told",
-    "anew",
-    "inside of",
-    "of its own",
-    "goes on",
-    "for good",
-    "in vain",
-];
+const REFUSED: &str = "whoever,nobody,somebody,is no,told,anew,inside of,of its own,goes on,\
+     for good,in vain";
 
 #[test]
 fn documents_use_no_refused_word() {
@@ -30,7 +19,7 @@ fn documents_use_no_refused_word() {
 #[test]
 fn writers_find_the_refused_words() {
     let rules = read("CONTRIBUTING.md");
-    for word in REFUSED {
+    for word in REFUSED.split(',') {
         assert!(rules.contains(&format!("`{word}`")), "{word}");
     }
 }
@@ -62,7 +51,7 @@ fn refused(text: &str) -> Vec<&'static str> {
     let words = prose.replace(marks, " . ");
     let words: Vec<_> = words.split_whitespace().collect();
     let prose = format!(" {} ", words.join(" ")).replace(" is no longer ", " . ");
-    let used = REFUSED.into_iter();
+    let used = REFUSED.split(',');
     used.filter(|word| prose.contains(&format!(" {word} ")))
         .collect()
 }

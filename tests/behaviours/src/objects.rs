@@ -32,8 +32,21 @@ async fn all(client: &Client, pattern: &str) -> BTreeMap<String, Object> {
     found
 }
 
+/// Checks what is shown of the holders of `object`, which is `client` alone.
+fn assert_held_by(client: &Client, object: &Object) {
+    for holder in &object.holders {
+        assert!(holder.owner.starts_with(client.id().as_str()), "{object:?}");
+        let of = holder.metadata.as_ref().unwrap();
+        assert_eq!(of.application, "night-shift", "{object:?}");
+        assert_eq!(of.pid, std::process::id(), "{object:?}");
+        assert!(!of.host.is_empty() && of.connected_at > 1_000_000_000_000);
+        assert!(holder.remaining > 5 * SECOND, "{object:?}");
+    }
+}
+
 async fn walk_finds_objects_of_all_kinds_with_their_holders(backend: &Backend) {
-    let client = backend.client().await;
+    let client = backend.builder().application("night-shift").connect();
+    let client = client.await.unwrap();
     let observer = backend.client().await;
     let base = unique_name("all");
     let name = |kind: &str| format!("{base}/{kind}");
@@ -65,14 +78,8 @@ async fn walk_finds_objects_of_all_kinds_with_their_holders(backend: &Backend) {
             "semaphore"
         ]
     );
-    let me = client.id().to_string();
-    for (kind, object) in &found {
-        for holder in &object.holders {
-            assert!(holder.owner.starts_with(&me), "{kind}: {holder:?}");
-            let of = holder.metadata.as_ref().unwrap();
-            assert_eq!(of.pid, std::process::id(), "{kind}");
-            assert!(holder.remaining > 5 * SECOND, "{kind}: {holder:?}");
-        }
+    for object in found.values() {
+        assert_held_by(&client, object);
     }
     let object = |kind: &str| &found[&name(kind)];
     assert_eq!(object("lock").holders[0].token, Some(lock.token()));
@@ -109,6 +116,7 @@ async fn free_names_are_left_out_and_unknown_kinds_are_not(backend: &Backend) {
     let freed = format!("{base}/freed");
     let held = client.lock(&freed).lock().await.unwrap();
     held.release().await.unwrap();
+    assert_eq!(client.lock(&freed).holders().await.unwrap(), []);
     let unknown = format!("redlatch:{{{base}/unknown}}");
     backend.command(&["HSET", &unknown, "k", "cauldron:7"]);
 

@@ -23,21 +23,29 @@ mod run;
 #[cfg(unix)]
 mod worker;
 
+/// What a part of the program gives, or any error.
+#[cfg(unix)]
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
 #[cfg(unix)]
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let first = args.first().map_or("", String::as_str);
-    let result = match first {
+    let result: Outcome = match first {
         "worker" => {
             let ended = runtime.block_on(worker::work(&args[1..]));
-            Err(format!("the worker has ended: {ended:?}"))
+            Err(format!("the worker has ended: {ended:?}").into())
         }
         "rslock" => runtime.block_on(rslock::serve(&args[1..])),
         "ours" => runtime.block_on(libraries::ours(&args[1..])),
         "libraries" => libraries::Options::parse(&args[1..])
             .and_then(|options| runtime.block_on(libraries::all(&options))),
-        _ => run::Options::parse(&args).and_then(|options| run::all(&options)),
+        _ => {
+            let options = run::Options::parse(&args);
+            let ran = options.and_then(|options| run::all(&options));
+            ran.map_err(Into::into)
+        }
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

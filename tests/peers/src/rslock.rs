@@ -14,10 +14,12 @@ use std::{
 use redis::AsyncCommands as _;
 use rslock::{Lock, LockError, LockManager};
 
+use crate::Outcome;
+
 /// Serves until the input ends. `args`: host and port of the server.
-pub(crate) async fn serve(args: &[String]) -> Result<(), String> {
+pub(crate) async fn serve(args: &[String]) -> Outcome {
     let [host, port] = args else {
-        return Err("rslock HOST PORT".to_owned());
+        return Err("rslock HOST PORT".into());
     };
     let url = format!("redis://{host}:{port}");
     let mut peer = Peer {
@@ -26,11 +28,7 @@ pub(crate) async fn serve(args: &[String]) -> Result<(), String> {
         held: None,
     };
     let mut line = String::new();
-    while stdin()
-        .read_line(&mut line)
-        .map_err(|error| error.to_string())?
-        > 0
-    {
+    while stdin().read_line(&mut line)? > 0 {
         let words: Vec<_> = line.split_whitespace().collect();
         let answer = peer.execute(&words).await;
         println!(
@@ -52,7 +50,7 @@ struct Peer {
 }
 
 impl Peer {
-    async fn execute(&mut self, words: &[&str]) -> Result<String, String> {
+    async fn execute(&mut self, words: &[&str]) -> Outcome<String> {
         match words {
             ["lock", name, lease, wait] => {
                 self.held = self
@@ -72,7 +70,7 @@ impl Peer {
                 Ok("freed".to_owned())
             }
             ["work", name, witness, lease] => self.work(name, witness, millis(lease)?).await,
-            other => Err(format!("unknown command {other:?}")),
+            other => Err(format!("unknown command {other:?}").into()),
         }
     }
 
@@ -94,11 +92,10 @@ impl Peer {
         }
     }
 
-    async fn work(&self, name: &str, witness: &str, lease: Duration) -> Result<String, String> {
+    async fn work(&self, name: &str, witness: &str, lease: Duration) -> Outcome<String> {
         let ended = input_ended();
-        let client = redis::Client::open(self.url.as_str()).map_err(|error| error.to_string())?;
-        let server = client.get_multiplexed_async_connection().await;
-        let mut server = server.map_err(|error| error.to_string())?;
+        let client = redis::Client::open(self.url.as_str())?;
+        let mut server = client.get_multiplexed_async_connection().await?;
         let delay = Duration::from_millis(2);
         while !ended.load(Ordering::Relaxed) {
             let wait = Duration::from_millis(200);
@@ -120,17 +117,16 @@ pub(crate) async fn witnessed(
     server: &mut redis::aio::MultiplexedConnection,
     witness: &str,
     side: &str,
-) -> Result<(), String> {
-    let broken = |error: redis::RedisError| error.to_string();
-    let holders: i64 = server.incr(witness, 1).await.map_err(broken)?;
+) -> Outcome {
+    let holders: i64 = server.incr(witness, 1).await?;
     if holders != 1 {
-        return Err("two holders".to_owned());
+        return Err("two holders".into());
     }
     for counter in ["rounds", side] {
         let counter = format!("{witness}:{counter}");
-        let _: i64 = server.incr(counter, 1).await.map_err(broken)?;
+        let _: i64 = server.incr(counter, 1).await?;
     }
-    let _: i64 = server.decr(witness, 1).await.map_err(broken)?;
+    let _: i64 = server.decr(witness, 1).await?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::{Call, Kind, LONG, Wait, calls, waits};
 
-/// Jobs that run once per slot.
+/// Jobs that run once per slot. No call waits for another run, and `serve` looks again by itself.
 #[derive(Debug)]
 pub(super) struct Jobs;
 
@@ -23,11 +23,6 @@ impl Kind for Jobs {
             "holder": |job| job.holder();
             "reset": |job| job.reset();
         }
-    }
-
-    /// No call waits for another run; `serve` looks again by itself.
-    async fn waits(&self, _: &[Client], _: &[Client]) -> Vec<Wait> {
-        Vec::new()
     }
 }
 
@@ -88,9 +83,5 @@ impl Kind for Fence {
             "mark": |fence| fence.mark();
             "reset": |fence| fence.reset();
         }
-    }
-
-    async fn waits(&self, _: &[Client], _: &[Client]) -> Vec<Wait> {
-        Vec::new()
     }
 }

@@ -16,16 +16,16 @@ use super::{
 /// A copy of a request, which a test can deliver at any time.
 #[derive(Clone, Debug)]
 pub struct RequestCopy {
-    request: Request,
+    pub(super) request: Request,
     /// The earlier requests that set up the connection: user, protocol, database.
-    session: Vec<Request>,
-    upstream: SocketAddr,
+    pub(super) session: Vec<Request>,
+    pub(super) upstream: SocketAddr,
 }
 
 /// An order to observe the reply to a request.
 #[derive(Debug)]
 pub struct Answered {
-    answer: oneshot::Receiver<Exchange>,
+    pub(super) answer: oneshot::Receiver<Exchange>,
 }
 
 /// A request and the server's reply.
@@ -56,19 +56,6 @@ pub(super) struct Told {
 }
 
 impl RequestCopy {
-    pub(super) const fn new(request: Request, session: Vec<Request>, upstream: SocketAddr) -> Self {
-        Self {
-            request,
-            session,
-            upstream,
-        }
-    }
-
-    /// Returns the request.
-    pub const fn request(&self) -> &Request {
-        &self.request
-    }
-
     /// Delivers a copy over a new connection and returns the server's raw reply.
     ///
     /// The requests that set up its first connection (`AUTH`, `HELLO`, `SELECT`) precede the copy,
@@ -84,10 +71,6 @@ impl RequestCopy {
 }
 
 impl Answered {
-    pub(super) const fn new(answer: oneshot::Receiver<Exchange>) -> Self {
-        Self { answer }
-    }
-
     /// Waits until the server has answered. By then it has executed the request.
     ///
     /// # Panics
@@ -109,7 +92,7 @@ impl Answered {
 impl Exchange {
     /// Returns the request.
     pub const fn request(&self) -> &Request {
-        self.copy.request()
+        &self.copy.request
     }
 
     /// Returns the server's raw reply.

@@ -240,7 +240,7 @@ impl Proxy {
         let (answer, answered) = oneshot::channel();
         let action = Action::Tap(Tap { drop, told, answer });
         self.state().rules.push(Rule { pick, action });
-        Answered::new(answered)
+        Answered { answer: answered }
     }
 
     fn set_both(&self, flow: Flow) {

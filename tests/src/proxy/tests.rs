@@ -35,15 +35,6 @@ struct Client {
 }
 
 #[tokio::test]
-async fn requests_and_replies_pass() {
-    let (toy, proxy, mut client) = rig().await;
-    assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
-    assert_eq!(client.ask("b").await.unwrap(), "$1\r\nb\r\n");
-    assert_eq!((proxy.requests(), toy.executed()), (2, 2));
-    assert_eq!(proxy.connections(), 1);
-}
-
-#[tokio::test]
 async fn bytes_that_are_not_resp_pass() {
     let (_toy, _proxy, mut client) = rig().await;
     client.stream.write_all(b"hello").await.unwrap();
@@ -66,12 +57,9 @@ async fn delay_adds_latency() {
     for _ in 0..500 {
         client.reply().await.unwrap();
     }
-    assert!(start.elapsed() >= delay * 2, "{:?}", start.elapsed());
-    assert!(
-        start.elapsed() < delay * 500,
-        "delays add up: {:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took >= delay * 2, "{took:?}");
+    assert!(took < delay * 500, "delays add up: {took:?}");
 }
 
 #[tokio::test]
@@ -97,15 +85,11 @@ async fn black_hole_swallows_everything() {
     assert!(client.is_silent().await);
     proxy.pass();
     client.send("c").await;
-    assert!(
-        client.is_silent().await,
-        "a connection that lost bytes stays mute"
-    );
+    // A connection that lost bytes stays mute.
+    assert!(client.is_silent().await);
     assert_eq!(toy.executed(), 0);
-    assert_eq!(
-        Client::connect(&proxy).await.ask("d").await.unwrap(),
-        "$1\r\nd\r\n"
-    );
+    let mut new = Client::connect(&proxy).await;
+    assert_eq!(new.ask("d").await.unwrap(), "$1\r\nd\r\n");
 }
 
 #[tokio::test]
@@ -132,10 +116,8 @@ async fn a_dropped_reply_stalls_the_connection() {
     assert_eq!(client.reply().await.unwrap(), "$5\r\nfirst\r\n");
     assert!(client.is_silent().await);
     wait_for("the third", async || toy.executed() == 3).await;
-    assert_eq!(
-        Client::connect(&proxy).await.ask("x").await.unwrap(),
-        "$1\r\nx\r\n"
-    );
+    let mut new = Client::connect(&proxy).await;
+    assert_eq!(new.ask("x").await.unwrap(), "$1\r\nx\r\n");
 }
 
 #[tokio::test]
@@ -150,19 +132,9 @@ async fn a_dropped_reply_cuts_the_connection() {
     let exchange = lost.answered().await;
     assert_eq!(exchange.reply(), b"$8\r\nprecious\r\n");
     assert_eq!(toy.executed(), 3);
-    assert_eq!(
-        exchange.copy().deliver().await.unwrap(),
-        b"$8\r\nprecious\r\n"
-    );
+    let again = exchange.copy().deliver().await.unwrap();
+    assert_eq!(again, b"$8\r\nprecious\r\n");
     assert_eq!(toy.executed(), 4);
-}
-
-#[tokio::test]
-async fn observed_exchange_is_not_changed() {
-    let (_toy, proxy, mut client) = rig().await;
-    let observed = proxy.observe(Pick::command("echo"));
-    assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
-    assert_eq!(observed.answered().await.reply(), b"$1\r\na\r\n");
 }
 
 #[tokio::test]
@@ -219,25 +191,16 @@ async fn client_receives_a_forged_answer() {
 }
 
 #[tokio::test]
-async fn planned_faults_can_be_withdrawn() {
-    let (_toy, proxy, mut client) = rig().await;
-    let _ = proxy.drop_reply(Pick::containing("x"), Then::Cut);
-    assert!(client.ask("a").await.is_ok());
-    proxy.withdraw_orders();
-    assert!(client.ask("x").await.is_ok());
-}
-
-#[tokio::test]
 async fn delivered_copies_are_preceded_by_their_session() {
     let (toy, proxy, mut client) = rig().await;
     client.send_as("AUTH", "secret").await;
     client.reply().await.unwrap();
-    let observed = proxy.observe(Pick::containing("a"));
-    client.ask("a").await.unwrap();
-    assert_eq!(
-        observed.answered().await.copy().deliver().await.unwrap(),
-        b"$1\r\na\r\n"
-    );
+    let observed = proxy.observe(Pick::command("echo"));
+    assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
+    let exchange = observed.answered().await;
+    assert_eq!(exchange.reply(), b"$1\r\na\r\n");
+    let again = exchange.copy().deliver().await.unwrap();
+    assert_eq!(again, b"$1\r\na\r\n");
     assert_eq!(toy.executed(), 4);
 }
 

@@ -132,8 +132,12 @@ impl<'a> Writer<'a> {
                 Action::Tap(tap) => tap,
                 Action::Always(reply) => Tap::instead(reply),
             };
-            let (session, upstream) = (self.session.clone(), self.shared.state().upstream);
-            (tap, RequestCopy::new(request.clone(), session, upstream))
+            let copy = RequestCopy {
+                request: request.clone(),
+                session: self.session.clone(),
+                upstream: self.shared.state().upstream,
+            };
+            (tap, copy)
         });
         self.shared.state().counts.requests += 1;
         let told = order.as_ref().and_then(|(tap, _)| tap.told.as_ref());

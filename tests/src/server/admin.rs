@@ -103,10 +103,7 @@ impl Server {
     /// another one: a sentinel that makes a server a replica closes all its connections.
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
-        let info = || {
-            self.connect()
-                .and_then(|mut connection| connection.command(&["INFO", section]))
-        };
+        let info = || self.try_command(&["INFO", section]);
         let closed = |error: &io::Error| {
             use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
             matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)

@@ -88,16 +88,6 @@ impl ServerBinary {
         })
     }
 
-    /// Returns a binary that does not exist.
-    #[cfg(test)]
-    pub(crate) fn made_up(kind: ServerKind, version: Version) -> Self {
-        Self {
-            path: PathBuf::from("/nonexistent"),
-            kind,
-            version,
-        }
-    }
-
     /// Tells whether the server was built with TLS. It asks the server to listen with a certificate
     /// that does not exist.
     pub fn supports_tls(&self) -> bool {

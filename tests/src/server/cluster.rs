@@ -291,8 +291,7 @@ fn view(node: &Server) -> Option<View> {
 }
 
 fn slots_of(node: &Server) -> Option<Vec<Range>> {
-    let mut connection = node.connect().ok()?;
-    let Ok(Reply::Array(ranges)) = connection.command(&["CLUSTER", "SLOTS"]) else {
+    let Ok(Reply::Array(ranges)) = node.try_command(&["CLUSTER", "SLOTS"]) else {
         return None;
     };
     let number = |reply: &Reply| u16::try_from(reply.clone().int()).expect("a slot or port");

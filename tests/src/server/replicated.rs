@@ -41,9 +41,7 @@ impl Replicated {
     #[track_caller]
     pub fn master(&self) -> &Server {
         let mut masters = self.servers.iter().filter(|server| {
-            let role = server
-                .connect()
-                .and_then(|mut connection| connection.command(&["ROLE"]));
+            let role = server.try_command(&["ROLE"]);
             role.is_ok_and(|role| role.array()[0].clone().text() == "master")
         });
         masters.next().expect("one of them is the master")

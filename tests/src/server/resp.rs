@@ -177,24 +177,6 @@ fn not_resp(line: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    fn parsed(mut bytes: &[u8]) -> Reply {
-        read_reply(&mut bytes).unwrap()
-    }
-
-    #[test]
-    fn replies_are_read() {
-        assert_eq!(parsed(b"+OK\r\n"), Reply::Status("OK".into()));
-        assert_eq!(parsed(b":-3\r\n"), Reply::Int(-3));
-        assert_eq!(parsed(b"$-1\r\n"), Reply::Nil);
-        assert_eq!(parsed(b"-ERR no\r\n").error(), Some("ERR no"));
-        let nested = parsed(b"*2\r\n$3\r\na\r\n\r\n*1\r\n:1\r\n");
-        let expected = [
-            Reply::Bulk(b"a\r\n".to_vec()),
-            Reply::Array(vec![Reply::Int(1)]),
-        ];
-        assert_eq!(nested, Reply::Array(expected.to_vec()));
-    }
-
     #[test]
     fn broken_replies_are_errors() {
         assert!(read_reply(&mut &b""[..]).is_err());

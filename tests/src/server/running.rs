@@ -125,10 +125,13 @@ impl Server {
     #[track_caller]
     pub fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Reply {
         let command = || String::from_utf8_lossy(args[0].as_ref()).into_owned();
-        let reply = self
-            .connect()
-            .and_then(|mut connection| connection.command(args));
+        let reply = self.try_command(args);
         reply.unwrap_or_else(|error| panic!("{} failed: {error}", command()))
+    }
+
+    /// Sends one command as [`command`](Self::command) does, to a server that may be away.
+    pub(super) fn try_command<A: AsRef<[u8]>>(&self, args: &[A]) -> io::Result<Reply> {
+        self.connect()?.command(args)
     }
 
     /// Opens a connection for administration, logged in if there is access control.
@@ -283,10 +286,7 @@ impl Server {
     /// Tells whether the server answers without an error. A server that loads its data answers with
     /// an error.
     fn answers(&self) -> bool {
-        let reply = self
-            .connect()
-            .and_then(|mut connection| connection.command(&["PING"]));
-        matches!(reply, Ok(Reply::Status(pong)) if pong == "PONG")
+        matches!(self.try_command(&["PING"]), Ok(Reply::Status(pong)) if pong == "PONG")
     }
 
     fn log_file(&self) -> PathBuf {

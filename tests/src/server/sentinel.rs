@@ -132,12 +132,11 @@ impl SentinelGroup {
 }
 
 fn told_master(sentinel: &Server) -> Option<u16> {
-    let mut connection = sentinel.connect().ok()?;
     let command = [
         "SENTINEL",
         "GET-MASTER-ADDR-BY-NAME",
         SentinelGroup::SERVICE,
     ];
-    let address = connection.command(&command).ok()?.array();
+    let address = sentinel.try_command(&command).ok()?.array();
     address[1].clone().text().parse().ok()
 }

@@ -18,6 +18,7 @@ use redlatch::{
     once::{JobOutcome, JobRun, Once},
     runtime::{Address, Login},
 };
+use redlatch_tests::wait::{GENEROUS, eventually_blocking};
 
 fn client(server: &Server) -> Client {
     Client::connect_with(server.builder()).unwrap()
@@ -168,12 +169,8 @@ fn guard_of_a_multi_lock_keeps_the_threads_of_all_its_clients() {
     assert_eq!(guard.state(), HoldState::Held);
     assert!(engine.connection_count() > 0);
     drop(guard);
-    // The threads end, and their connections with them.
-    let limit = Instant::now() + Duration::from_secs(60);
-    while engine.connection_count() > 0 {
-        assert!(Instant::now() < limit, "the thread goes on");
-        thread::yield_now();
-    }
+    let ended = || (engine.connection_count() == 0).then_some(());
+    eventually_blocking("the threads and their connections to end", GENEROUS, ended);
 }
 
 #[test]
@@ -203,17 +200,13 @@ fn leader_works_on_the_calling_thread_and_steps_down() {
     let client = embedded();
     let election = client.election("e").value("10.0.0.7:9000");
     let terms = AtomicU32::new(0);
-    let limit = Instant::now() + Duration::from_secs(60);
     let led = election.lead(async |term| {
         work(term, |stop| {
             assert!(!stop.is_stopped() && stop.remaining() > Duration::ZERO);
             let leader = || election.leader().wait().unwrap().unwrap();
             assert_eq!(leader().token, term.token());
             // The value is shown while the work blocks.
-            while leader().value.is_none() {
-                assert!(Instant::now() < limit, "the value is not shown");
-                thread::yield_now();
-            }
+            eventually_blocking("the value", GENEROUS, || leader().value);
             if terms.fetch_add(1, Ordering::Relaxed) == 0 {
                 term.step_down();
             }
@@ -268,10 +261,8 @@ fn calls_in_async_code_panic_and_name_the_remedies() {
         });
         drop(runtime);
     }
-    assert!(
-        lock.try_lock().wait().unwrap().is_some(),
-        "nothing was acquired"
-    );
+    let taken = lock.try_lock().wait().unwrap();
+    assert!(taken.is_some(), "nothing was acquired");
 }
 
 #[test]
@@ -295,13 +286,8 @@ fn guard_and_client_may_be_dropped_in_async_code() {
     let server = Server::start();
     let (ada, bob) = (client(&server), client(&server));
     let guard = ada.lock("a").lock().wait().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(async move {
-        drop(guard);
-        drop(ada);
-    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async move { drop((guard, ada)) });
     // The release goes on in the background.
     let wait = Duration::from_secs(20);
     assert!(bob.lock("a").try_lock_for(wait).wait().unwrap().is_some());
@@ -377,8 +363,6 @@ fn close_tells_the_guards_of_other_threads() {
     client.close(Duration::ZERO).wait();
     assert_eq!(lost.join().unwrap(), LossCause::Closed);
     checked.join().unwrap();
-    assert_eq!(
-        client.lock("a").lock().wait().unwrap_err().kind(),
-        ErrorKind::Closed
-    );
+    let error = client.lock("a").lock().wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
 }

@@ -37,9 +37,8 @@ async fn changed_certificates_reach_each_kind_of_connection() {
             let of_sentinels = if apart { "apart" } else { certificates };
             if certificates != "old" {
                 client.set_tls(trusting(certificates));
-                recorder.group.servers[0]
-                    .embedded_server()
-                    .cut_connections();
+                let server = recorder.group.servers[0].embedded_server();
+                server.cut_connections();
             }
             // The clocks are compared every 300 s.
             sleep(310 * SECOND).await;

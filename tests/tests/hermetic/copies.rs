@@ -9,7 +9,7 @@ use redlatch::{
 };
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{
-    LostReply, calls,
+    LostReply,
     engine::{Contents, KeyDump},
 };
 use redlatch_lua::{POOL, REENTRANT, Source};
@@ -18,6 +18,7 @@ use redlatch_tests::copies::Copies;
 use crate::{
     cancel::{SUBJECTS, Subject, Task, held_by_another, polled},
     locks::LOCKS,
+    trouble::lose_reply,
 };
 
 /// Returns all keys, without the record of attempts that may not act, and without ends.
@@ -137,11 +138,8 @@ async fn copies_of_an_ended_entry_do_not_join_the_hold() {
         let outer = lock.lock().owner(&owner).await.unwrap();
         for _ in 0..3 {
             let inner = lock.lock().owner(&owner).await.unwrap();
-            assert_eq!(
-                inner.release().await.unwrap(),
-                Released::StillHeld(1),
-                "{what}"
-            );
+            let released = inner.release().await.unwrap();
+            assert_eq!(released, Released::StillHeld(1), "{what}");
             copies.repeat();
         }
         assert_eq!(outer.release().await.unwrap(), Released::Free, "{what}");
@@ -157,8 +155,7 @@ async fn copies_of_an_ended_entry_do_not_join_the_hold() {
 async fn copies_of_requests_with_a_lost_reply_take_nothing() {
     let lost = async |backend: &Backend, script: &Source, how| {
         backend.preload();
-        let is_it = calls::of_script(script.text);
-        backend.embedded_server().drop_reply(is_it, how);
+        lose_reply(backend, script.text, how);
         (backend.client().await, backend.client().await)
     };
     for how in [LostReply::Hangs, LostReply::Cuts] {
@@ -179,10 +176,8 @@ async fn copies_of_requests_with_a_lost_reply_take_nothing() {
             let ids = permits.acquire_many(3).await.unwrap();
             assert!(backend.script_calls() - before >= 2, "no reply was lost");
             assert_eq!(permits.totals().await.unwrap().acquired, 3);
-            let ids: Vec<_> = ids
-                .iter()
-                .map(|id| id.to_string().parse().unwrap())
-                .collect();
+            let ids = ids.iter().map(|id| id.to_string().parse().unwrap());
+            let ids: Vec<_> = ids.collect();
             let other = other.permit_expirable_semaphore("x");
             let released = other.release_all(&ids).await.unwrap();
             assert_eq!(released, [PermitRelease::Released; 3]);

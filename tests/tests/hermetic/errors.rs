@@ -21,6 +21,8 @@ fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
 
 #[tokio::test]
 async fn wrong_addresses_say_what_is_wrong_and_show_no_secret() {
+    let no_scheme = "has no scheme; it is like redis://host:6379/0";
+    let encoded = "user and password they are written as %2F, %3F and %23";
     for (url, words) in [
         (
             "redis://:secret@h:99999",
@@ -31,20 +33,11 @@ async fn wrong_addresses_say_what_is_wrong_and_show_no_secret() {
             "the port 99999 of the address is out of range",
         ),
         ("redis://h:x", "is not a URL such as redis://host:6379/0"),
-        (
-            "redis://app:sec/ret@h:6379",
-            "user and password they are written as %2F, %3F and %23",
-        ),
-        (
-            "redis://app:12345/secret@h",
-            "user and password they are written as %2F, %3F and %23",
-        ),
-        (
-            "localhost:6379",
-            "has no scheme; it is like redis://host:6379/0",
-        ),
-        ("localhost", "has no scheme; it is like redis://host:6379/0"),
-        ("", "has no scheme; it is like redis://host:6379/0"),
+        ("redis://app:sec/ret@h:6379", encoded),
+        ("redis://app:12345/secret@h", encoded),
+        ("localhost:6379", no_scheme),
+        ("localhost", no_scheme),
+        ("", no_scheme),
         ("redis://localhost?lease=1", "no span of time"),
         ("http://h", "the scheme http:// is unknown; use redis"),
         ("redis://h/x", "\"x\" is no database number"),
@@ -195,12 +188,8 @@ async fn every_other_error_names_its_object_and_is_short() {
     assert_says(&error, ErrorKind::InvalidLease, &["50ms to 365 days"]);
     let rw = client.read_write_lock("rw");
     let reader = rw.read().await.unwrap();
-    let error = rw
-        .write()
-        .owner(reader.owner())
-        .await
-        .map(drop)
-        .unwrap_err();
+    let error = rw.write().owner(reader.owner()).await;
+    let error = error.map(drop).unwrap_err();
     let words = [
         "write lock \"rw\": ",
         "wait for itself",
@@ -217,16 +206,10 @@ async fn every_other_error_names_its_object_and_is_short() {
     lock.force_release().await.unwrap();
     let cause = guard.lost().await;
     let error = guard.check().unwrap_err();
-    assert_says(
-        &error,
-        ErrorKind::Lost(cause),
-        &["lock \"orders:", "the hold was lost"],
-    );
+    let words = ["lock \"orders:", "the hold was lost"];
+    assert_says(&error, ErrorKind::Lost(cause), &words);
     client.close_now().await;
     let error = client.lock("z").lock().await.map(drop).unwrap_err();
-    assert_says(
-        &error,
-        ErrorKind::Closed,
-        &["lock \"z\": the client is closed"],
-    );
+    let words = ["lock \"z\": the client is closed"];
+    assert_says(&error, ErrorKind::Closed, &words);
 }

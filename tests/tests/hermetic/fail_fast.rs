@@ -3,19 +3,15 @@
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
-    sync::Arc,
 };
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
-use redlatch::{
-    Client, ClientBuilder, Error, ErrorKind,
-    permits::PermitRelease,
-    runtime::{Dial, DialError, DialErrorKind, Dialed, Transport},
-};
+use redlatch::{Client, ClientBuilder, Error, ErrorKind, permits::PermitRelease};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, LostReply, calls};
 use tokio::time::sleep;
+
+use crate::outages::Refusing;
 
 const AFTER: Duration = Duration::from_secs(2);
 
@@ -50,11 +46,8 @@ fn call<'a, R>(call: impl IntoFuture<Output = Result<R, Error>, IntoFuture: 'a>)
 /// One call of each sort that keeps no hold and gives nothing back.
 async fn refused_calls(client: &Client, n: usize) -> Vec<Result<(), Error>> {
     let name = format!("n{}", n % 5);
-    let (lock, fair, latch) = (
-        client.lock(&name),
-        client.fair_lock(format!("fair-{name}")),
-        client.count_down_latch("latch"),
-    );
+    let (lock, latch) = (client.lock(&name), client.count_down_latch("latch"));
+    let fair = client.fair_lock(format!("fair-{name}"));
     let semaphore = client.semaphore("semaphore").permits_if_unset(1);
     let both = client.multi_lock(&[&lock, &client.lock("b")]);
     join_all([
@@ -86,11 +79,8 @@ fn assert_refused(result: &Result<(), Error>) {
 async fn calls_are_refused_at_once_until_the_server_answers() {
     let backend = Backend::embedded();
     let (client, server) = (client(&backend).await, backend.embedded_server());
-    client
-        .count_down_latch("latch")
-        .try_set_count(9)
-        .await
-        .unwrap();
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(9).await.unwrap();
     go_away(server);
     sleep(AFTER - MS).await;
     // The server has not been away for long enough.
@@ -106,7 +96,7 @@ async fn calls_are_refused_at_once_until_the_server_answers() {
     let start = Instant::now();
     assert!(client.lock("n1").try_lock().await.unwrap().is_some());
     client.ping().await.unwrap();
-    assert_eq!(client.count_down_latch("latch").count().await.unwrap(), 9);
+    assert_eq!(latch.count().await.unwrap(), 9);
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_tables_empty(&client).await;
 }
@@ -118,13 +108,10 @@ async fn calls_that_wait_already_are_refused_soon() {
     let other = backend.client().await;
     let _held = other.lock("x").lock().await.unwrap();
     let _fair = other.fair_lock("fair").lock().await.unwrap();
-    client
-        .count_down_latch("latch")
-        .try_set_count(9)
-        .await
-        .unwrap();
+    let latch = client.count_down_latch("latch");
+    latch.try_set_count(9).await.unwrap();
     let locks = [client.lock("x"), client.lock("x"), client.lock("free")];
-    let (fair, latch) = (client.fair_lock("fair"), client.count_down_latch("latch"));
+    let fair = client.fair_lock("fair");
     let waiting = async {
         join_all([
             call(locks[0].lock()),
@@ -160,9 +147,8 @@ async fn holds_are_kept_and_given_back_during_an_outage() {
     let extended = client.lock("extended").lock().await.unwrap();
     let released = client.lock("released").lock().await.unwrap();
     let dropped = client.lock("dropped").lock().await.unwrap();
-    let permits = client
-        .permit_expirable_semaphore("permits")
-        .permits_if_unset(2);
+    let permits = client.permit_expirable_semaphore("permits");
+    let permits = permits.permits_if_unset(2);
     let [given, longer] = [(); 2].map(|()| permits.acquire());
     let (given, longer) = (given.await.unwrap(), longer.await.unwrap());
     go_away(server);
@@ -242,20 +228,6 @@ async fn silent_server_counts_as_away_when_its_connection_is_closed() {
     guard.release().await.unwrap();
 }
 
-/// A transport that reaches no server.
-#[derive(Debug)]
-struct Nowhere;
-
-#[async_trait]
-impl Transport for Nowhere {
-    async fn dial(&self, _: &Dial) -> Result<Dialed, DialError> {
-        Err(DialError {
-            kind: DialErrorKind::Unreachable,
-            message: "Connection refused (os error 111)".to_owned(),
-        })
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn client_that_has_never_reached_a_server_refuses_calls() {
     let backend = Backend::embedded();
@@ -265,15 +237,14 @@ async fn client_that_has_never_reached_a_server_refuses_calls() {
     let found = ClientBuilder::cluster(["a:1", "b:1"]);
     for builder in [backend.builder(), found] {
         let builder = builder.runtime(runtime.clone()).patience(3 * SECOND);
-        let builder = builder.transport(Arc::new(Nowhere));
+        let (nowhere, _) = Refusing::of(&backend, |_| true);
+        let builder = builder.transport(nowhere);
         let client = builder.fail_fast(AFTER).connect_lazy().unwrap();
         let start = Instant::now();
         assert!(client.ping().await.is_err());
         assert_eq!(start.elapsed(), 3 * SECOND);
-        refused_calls(&client, 1)
-            .await
-            .iter()
-            .for_each(assert_refused);
+        let results = refused_calls(&client, 1).await;
+        results.iter().for_each(assert_refused);
         assert_eq!(start.elapsed(), 3 * SECOND);
     }
 }

@@ -5,6 +5,7 @@ use std::{
     env,
     future::IntoFuture,
     io::{BufRead, BufReader, Write, stdin},
+    pin::Pin,
     process::{Child, Command, Stdio},
     sync::Arc,
     time::Duration,
@@ -120,11 +121,14 @@ fn a_client_in_a_forked_process_refuses_and_sends_nothing() {
         "release Forked",
         "return of a permit Forked",
         "forgetting of a permit Forked",
+        "settlement Forked",
+        "waiting for a pass Forked",
         "all are still counted true",
         "waiting Forked",
         "state Lost(Forked)",
         "check Lost(Forked)",
         "lost Forked",
+        "lost before Forked",
         "closed true",
         "parent still holds true",
         "before",
@@ -165,22 +169,20 @@ fn uses_after_fork(url: &str) {
     let permit = || runtime.block_on(semaphore.acquire().into_future()).unwrap();
     let (returned, forgotten) = (permit(), permit());
     let holds = client.tables().holds;
+    let limiter = client
+        .rate_limiter("passes")
+        .rate(1, Duration::from_secs(3600));
+    let pass = runtime.block_on(limiter.acquire(1)).unwrap();
     let lock = client.lock("held");
     let mut waiting = Box::pin(lock.lock().into_future());
-    // It waits at the server, and goes on waiting.
-    for _ in 0..20 {
-        let polled = runtime.block_on(async {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            waiting.as_mut().now_or_never()
-        });
-        assert!(polled.is_none());
-    }
+    let mut passing = Box::pin(limiter.acquire(1));
+    let mut lost = Box::pin(held.lost());
+    keeps_waiting(&runtime, &mut lost);
+    keeps_waiting(&runtime, &mut waiting);
+    keeps_waiting(&runtime, &mut passing);
     pause("before");
     let Fork::Parent(child) = fork::fork().unwrap() else {
         self::runtime().block_on(async {
-            let say = |what: &str, error: Option<Error>| {
-                println!("said {what} {:?}", error.unwrap().kind());
-            };
             say("lock", lock.lock().await.err());
             say("try_lock", client.lock("y").try_lock().await.err());
             say("info", lock.info().await.err());
@@ -188,6 +190,7 @@ fn uses_after_fork(url: &str) {
             println!("said state {:?}", held.state());
             say("check", held.check().err());
             println!("said lost {:?}", held.lost().await);
+            println!("said lost before {:?}", lost.await);
             println!("said closed {}", client.is_closed());
             say("release", released.release().await.err());
             say("return of a permit", returned.release().await.err());
@@ -197,12 +200,12 @@ fn uses_after_fork(url: &str) {
             println!("said all are still counted {still}");
             drop(dropped);
             say("waiting", waiting.await.err());
+            say("settlement", pass.settle(0).await.err());
+            say("waiting for a pass", passing.await.err());
             client.close_now().await;
             let message = client.lock("y").try_lock().await.unwrap_err().to_string();
-            assert!(
-                message.contains(&format!("process {}", std::process::id())),
-                "{message}"
-            );
+            let own = format!("process {}", std::process::id());
+            assert!(message.contains(&own), "{message}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         });
         std::process::exit(0);
@@ -215,6 +218,17 @@ fn uses_after_fork(url: &str) {
         extended &= runtime.block_on(extending).is_ok();
     }
     println!("said parent still holds {extended}");
+}
+
+/// Polls a future that waits at the server, and goes on waiting.
+fn keeps_waiting<F: Future>(runtime: &Runtime, waiting: &mut Pin<Box<F>>) {
+    for _ in 0..20 {
+        let polled = runtime.block_on(async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            waiting.as_mut().now_or_never()
+        });
+        assert!(polled.is_none());
+    }
 }
 
 #[test]
@@ -245,19 +259,12 @@ fn blocks_after_fork(url: &str) {
     let (held, dropped, released) = (hold("held"), hold("dropped"), hold("released"));
     pause("before");
     let Fork::Parent(child) = fork::fork().unwrap() else {
-        let say = |what: &str, error: Option<Error>| {
-            println!("said {what} {:?}", error.unwrap().kind());
-        };
         let lock = client.lock("held");
         say("lock", lock.lock().wait().err());
-        say(
-            "try_lock_for",
-            lock.try_lock_for(Duration::from_secs(9)).wait().err(),
-        );
-        say(
-            "with_lock",
-            client.with_lock("y", async |_| ()).wait().err(),
-        );
+        let tried = lock.try_lock_for(Duration::from_secs(9));
+        say("try_lock_for", tried.wait().err());
+        let worked = client.with_lock("y", async |_| ());
+        say("with_lock", worked.wait().err());
         say("info", lock.info().wait().err());
         say("extend", held.extend(Duration::from_secs(9)).wait().err());
         say("release", released.release().wait().err());
@@ -279,10 +286,13 @@ fn blocks_after_fork(url: &str) {
     assert_eq!(fork::waitpid(child).unwrap(), 0);
     pause("after");
     let extended = |guard: &LockGuard| guard.extend(Duration::from_secs(60)).wait().is_ok();
-    println!(
-        "said parent still holds {}",
-        extended(&held) && extended(&dropped)
-    );
+    let holds = extended(&held) && extended(&dropped);
+    println!("said parent still holds {holds}");
+}
+
+/// Says how a call has failed.
+fn say(what: &str, error: Option<Error>) {
+    println!("said {what} {:?}", error.unwrap().kind());
 }
 
 /// Says something, and goes on when the test has taken note of it.
@@ -297,11 +307,8 @@ fn one_holds(said: &[String], processes: usize) {
         .filter_map(|line| line.split(' ').next())
         .collect();
     let holders = said.iter().filter(|line| line.ends_with(" true")).count();
-    assert_eq!(
-        (said.len(), ids.len(), holders),
-        (processes, processes, 1),
-        "{said:?}"
-    );
+    let counts = (said.len(), ids.len(), holders);
+    assert_eq!(counts, (processes, processes, 1), "{said:?}");
 }
 
 /// An embedded server that other processes reach.

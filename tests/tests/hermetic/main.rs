@@ -44,5 +44,6 @@ mod semaphore;
 mod spawning;
 mod spent;
 mod timed;
+mod trouble;
 mod withdrawals;
 mod wrong_input;

@@ -63,10 +63,8 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn dashboard_and_rules_name_metrics_that_an_exporter_has() {
-    let builder = PrometheusBuilder::new()
-        .set_buckets(&[0.1, 1.0, 10.0])
-        .unwrap();
-    let exporter = builder.build_recorder();
+    let builder = PrometheusBuilder::new().set_buckets(&[0.1, 1.0, 10.0]);
+    let exporter = builder.unwrap().build_recorder();
     let handle = exporter.handle();
     let guard = metrics::set_default_local_recorder(&exporter);
     trouble(&Backend::embedded()).await;
@@ -81,18 +79,14 @@ async fn dashboard_and_rules_name_metrics_that_an_exporter_has() {
         let wanted = names(text);
         assert!(wanted.len() > 5, "{file} names {wanted:?}");
         for name in wanted {
-            assert!(
-                there.contains(name),
-                "{file} names {name}, there are {there:#?}"
-            );
+            let is_there = there.contains(name);
+            assert!(is_there, "{file} names {name}, there are {there:#?}");
         }
     }
     for name in names(RULES) {
         let base = name.trim_end_matches("_bucket");
-        assert!(
-            exported.contains(&format!("# HELP {base} ")),
-            "{base} is described"
-        );
+        let is_described = exported.contains(&format!("# HELP {base} "));
+        assert!(is_described, "{base}");
     }
 }
 
@@ -124,11 +118,8 @@ fn dashboard_is_whole() {
         for target in targets {
             let query = target["expr"].as_str().unwrap();
             let count = |c| query.chars().filter(|&other| other == c).count();
-            assert_eq!(
-                (count('('), count('{')),
-                (count(')'), count('}')),
-                "{query}"
-            );
+            assert_eq!(count('('), count(')'), "{query}");
+            assert_eq!(count('{'), count('}'), "{query}");
         }
     }
 }

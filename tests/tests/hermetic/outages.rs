@@ -34,9 +34,8 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     assert!(warned[2].contains("not connected for 1"), "{warned:#?}");
     assert!(warned[2].contains(" tries"), "{warned:#?}");
     for connection in ["commands", "messages"] {
-        let of = warned
-            .iter()
-            .filter(|line| line.contains(&format!("connection=\"{connection}\"")));
+        let words = format!("connection=\"{connection}\"");
+        let of = warned.iter().filter(|line| line.contains(&words));
         assert_eq!(of.count(), 3, "{warned:#?}");
     }
     server.refuse_connections(false);
@@ -81,13 +80,9 @@ async fn failed_connect_dials_no_more() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     server.refuse_connections(true);
-    let (counting, dials) = Refusing::of(&backend, None);
-    let error = backend
-        .builder()
-        .transport(counting)
-        .connect()
-        .await
-        .unwrap_err();
+    let (counting, dials) = Refusing::of(&backend, |_| false);
+    let connecting = backend.builder().transport(counting).connect();
+    let error = connecting.await.unwrap_err();
     let (dialled, warned) = (*dials.lock().unwrap(), told.lines("WARN").len());
     assert!(dialled > 1, "{error}");
     sleep(Duration::from_secs(60)).await;
@@ -98,36 +93,33 @@ async fn failed_connect_dials_no_more() {
 #[tokio::test(start_paused = true)]
 async fn connect_without_a_subscription_reports_the_reason() {
     let backend = Backend::embedded();
-    let (refusing, _) = Refusing::of(&backend, Some(Purpose::PubSub));
-    let error = backend
-        .builder()
-        .transport(refusing)
-        .connect()
-        .await
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("no subscription in time"),
-        "{error}"
-    );
-    assert!(error.to_string().contains("Too many open files"), "{error}");
+    let (refusing, _) = Refusing::of(&backend, |purpose| purpose == Purpose::PubSub);
+    let connecting = backend.builder().transport(refusing).connect();
+    let error = connecting.await.unwrap_err();
+    for words in ["no subscription in time", "Too many open files"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }
 
 /// A transport that counts what it dials, and refuses some of it.
 #[derive(Debug)]
-struct Refusing {
+pub(crate) struct Refusing {
     inner: EmbeddedTransport,
     dials: Arc<Mutex<u32>>,
-    refused: Option<Purpose>,
+    refuses: fn(Purpose) -> bool,
 }
 
 impl Refusing {
     /// Returns the transport, and how often it has dialled.
-    fn of(backend: &Backend, refused: Option<Purpose>) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
+    pub(crate) fn of(
+        backend: &Backend,
+        refuses: fn(Purpose) -> bool,
+    ) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
         let dials = Arc::default();
         let transport = Self {
             inner: backend.embedded_transport(),
             dials: Arc::clone(&dials),
-            refused,
+            refuses,
         };
         (Arc::new(transport), dials)
     }
@@ -137,7 +129,7 @@ impl Refusing {
 impl Transport for Refusing {
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
         *self.dials.lock().unwrap() += 1;
-        if self.refused == Some(dial.purpose) {
+        if (self.refuses)(dial.purpose) {
             return Err(DialError {
                 kind: DialErrorKind::Unreachable,
                 message: "Too many open files (os error 24)".to_owned(),

@@ -78,10 +78,8 @@ async fn polling_waiters_of_every_kind_never_subscribe() {
 fn assert_nobody_listened(backend: &Backend, kind: &dyn Kind) {
     let server = backend.embedded_server();
     let connections = server.connection_count();
-    assert!(
-        connections <= 4,
-        "{kind:?}: commands and renewals of two clients: {connections}"
-    );
+    // For commands and renewals of two clients.
+    assert!(connections <= 4, "{kind:?}: {connections}");
     for command in LISTENING {
         assert_eq!(server.command_count(command), 0, "{kind:?}: {command}");
     }

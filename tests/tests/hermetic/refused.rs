@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::{FutureExt, future::join_all};
 use redlatch::{
-    Client, Error, ErrorKind, Released,
+    AnyGuard, Client, Error, ErrorKind, Released,
     compat::{Redisson, SetNx},
     once::JobRun,
     runtime::{Command, ServerError},
@@ -173,9 +173,8 @@ async fn acquisition_with_a_lost_reply_is_undone_until_the_server_takes_it() {
         lost.fetch_or(first, Relaxed);
         first
     };
-    backend
-        .embedded_server()
-        .drop_reply(is_first, LostReply::Cuts);
+    let server = backend.embedded_server();
+    server.drop_reply(is_first, LostReply::Cuts);
     let error = client.lock("x").lock().await.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongKind);
     assert!(!error.is_not_executed());
@@ -189,13 +188,12 @@ async fn acquisition_with_a_lost_reply_is_undone_until_the_server_takes_it() {
 #[tokio::test(start_paused = true)]
 async fn hold_under_a_key_that_was_overwritten_needs_one_release() {
     let (backend, [client]) = embedded().await;
-    let guards = async || {
-        let lock = client.read_write_lock("z");
-        (
-            client.lock("x").lock().await.unwrap(),
-            client.fair_lock("y").lock().await.unwrap(),
-            lock.write().await.unwrap(),
-        )
+    let guards = async || -> [Box<dyn AnyGuard>; 3] {
+        [
+            client.lock("x").lock().await.unwrap().into(),
+            client.fair_lock("y").lock().await.unwrap().into(),
+            client.read_write_lock("z").write().await.unwrap().into(),
+        ]
     };
     for overwritten in [&["SET", "mine"][..], &["HSET", "mine", "theirs"]] {
         for released in [false, true] {
@@ -206,9 +204,9 @@ async fn hold_under_a_key_that_was_overwritten_needs_one_release() {
                 backend.command(&[&[overwritten[0], &key], &overwritten[1..]].concat());
             }
             if released {
-                assert_eq!(held.0.release().await.unwrap(), Released::Forgotten);
-                assert_eq!(held.1.release().await.unwrap(), Released::Forgotten);
-                assert_eq!(held.2.release().await.unwrap(), Released::Forgotten);
+                for guard in held {
+                    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+                }
                 assert_eq!(undo_calls(&backend, &client, "released").await, 0);
             } else {
                 drop(held);
@@ -237,10 +235,8 @@ async fn foreign_value_among_many_names_costs_nobody_else_a_call() {
     assert_eq!(error.kind(), ErrorKind::WrongKind);
     assert_eq!(undo_calls(&backend, &client, "among many").await, 1);
     for guard in tried {
-        assert_eq!(
-            guard.unwrap().unwrap().release().await.unwrap(),
-            Released::Free
-        );
+        let released = guard.unwrap().unwrap().release().await;
+        assert_eq!(released.unwrap(), Released::Free);
     }
     assert_tables_empty(&client).await;
     backend.command(&["DEL", "redlatch:{n5}"]);

@@ -95,8 +95,7 @@ async fn refused_release_is_an_error_and_goes_on_in_the_background() {
     let (backend, [client]) = embedded().await;
     let guard = client.lock("x").lock().await.unwrap();
     refuse(&backend);
-    let refused = guard.release().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Permission);
+    assert_fails(guard.release().await, ErrorKind::Permission);
     assert!(client.lock("x").try_lock().await.is_err());
     backend.embedded_server().clear_trouble();
     backend.pass(Duration::from_secs(3)).await;
@@ -146,12 +145,8 @@ async fn release_of_a_red_lock_fails_if_no_quorum_is_free() {
     fleet.0[..3].iter().for_each(refuse);
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Permission);
-    assert!(
-        error
-            .to_string()
-            .starts_with("red lock \"x\": it may be held on 3 of 5 nodes"),
-        "{error}"
-    );
+    let expected = "red lock \"x\": it may be held on 3 of 5 nodes";
+    assert!(error.to_string().starts_with(expected), "{error}");
     let nodes = error.reason().unwrap().downcast_ref::<NodeOutcomes>();
     assert_eq!(nodes.unwrap().iter().count(), 3);
 }
@@ -160,12 +155,7 @@ async fn release_of_a_red_lock_fails_if_no_quorum_is_free() {
 #[tokio::test(start_paused = true)]
 async fn release_refused_for_good_ends_with_its_lease() {
     let (backend, [client]) = embedded().await;
-    let guard = client
-        .lock("x")
-        .lock()
-        .lease(Duration::from_secs(10))
-        .await
-        .unwrap();
+    let guard = client.lock("x").lock().lease(10 * SECOND).await.unwrap();
     refuse(&backend);
     drop(guard);
     backend.pass(Duration::from_secs(9)).await;

@@ -73,6 +73,12 @@ async fn ends<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
     ended.unwrap_or_else(|_| panic!("{what} hangs"))
 }
 
+/// Fails if `future` ends within a tenth of a second.
+async fn waits(future: impl Future) {
+    let early = timeout(100 * MS, future).await;
+    assert!(early.is_err(), "it does not wait");
+}
+
 #[test]
 fn every_call_of_a_client_of_an_ended_runtime_is_refused() {
     for made_in in [current_thread, multi_thread] {
@@ -146,11 +152,7 @@ fn calls_under_way_end_with_the_runtime_of_their_client() {
                 tried.into_future()
             )
         });
-        assert!(
-            timeout(Duration::from_millis(100), &mut waiting)
-                .await
-                .is_err()
-        );
+        waits(&mut waiting).await;
         made_in.shutdown_background();
         let (locked, passed, lost, tried) = ends("what was under way", waiting).await;
         for error in [locked.err(), passed.err(), tried.err()] {
@@ -167,18 +169,11 @@ fn sleep_that_outlives_its_runtime_does_not_panic() {
         let runtime = TokioRuntime::new(inner.handle().clone());
         let mut before = runtime.sleep_until(runtime.now() + Duration::from_secs(600));
         current_thread().block_on(async {
-            assert!(
-                timeout(Duration::from_millis(20), &mut before)
-                    .await
-                    .is_err()
-            );
+            waits(&mut before).await;
             inner.shutdown_background();
             ends("a sleep under way", before).await;
-            ends(
-                "a sleep begun later",
-                runtime.sleep_until(Moment::FAR_FUTURE),
-            )
-            .await;
+            let later = runtime.sleep_until(Moment::FAR_FUTURE);
+            ends("a sleep begun later", later).await;
         });
         runtime.spawn("nothing", Box::pin(async {}));
     }
@@ -208,19 +203,14 @@ async fn a_background_task_that_panics_closes_the_client() {
         let client = backend.builder().runtime(runtime).connect().await.unwrap();
         let (held, lock) = (client.lock("x").lock().await.unwrap(), client.lock("x"));
         let mut waiting = Box::pin(lock.lock().into_future());
-        assert!(
-            timeout(Duration::from_millis(100), &mut waiting)
-                .await
-                .is_err()
-        );
+        waits(&mut waiting).await;
         armed.store(true, Ordering::Relaxed);
         // Makes each of them run.
         drop(client.lock("y").try_lock().await);
         backend.embedded_server().cut_connections();
-        let error = timeout(Duration::from_secs(7200), waiting).await;
-        let error = error
-            .unwrap_or_else(|_| panic!("{task}: the waiter hangs"))
-            .unwrap_err();
+        let ended = timeout(Duration::from_secs(7200), waiting).await;
+        let ended = ended.unwrap_or_else(|_| panic!("{task}: the waiter hangs"));
+        let error = ended.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed, "{task}");
         assert!(error.to_string().contains(task), "{task}: {error}");
         assert!(client.is_closed(), "{task}");

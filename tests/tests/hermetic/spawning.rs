@@ -23,10 +23,8 @@ pub(crate) async fn client_with(
         panic!("this needs the embedded server");
     };
     let inner = Arc::clone(runtime);
-    let builder = backend
-        .builder()
-        .runtime(Arc::new(Spawning { inner, spawn }));
-    builder.connect().await.unwrap()
+    let runtime = Arc::new(Spawning { inner, spawn });
+    backend.builder().runtime(runtime).connect().await.unwrap()
 }
 
 impl<F> Runtime for Spawning<F>

@@ -55,28 +55,20 @@ fn entries(backend: &Backend) -> u64 {
 type Waiter = JoinHandle<<Acquiring as Future>::Output>;
 
 async fn waiters(kind: Kind, client: &Client, n: usize) -> Vec<Waiter> {
-    let tasks: Vec<_> = (0..n)
-        .map(|_| tokio::spawn((kind.acquire)(client, "x")))
-        .collect();
-    eventually("waiters to wait", GENEROUS, async || {
-        client.tables().waiters == n
-    })
-    .await;
+    let acquires = (0..n).map(|_| tokio::spawn((kind.acquire)(client, "x")));
+    let tasks: Vec<_> = acquires.collect();
+    let wait = async || client.tables().waiters == n;
+    eventually("waiters to wait", GENEROUS, wait).await;
     tokio::time::sleep(20 * MS).await;
     tasks
 }
 
 /// Makes a client wait for objects of every kind, each of another name.
 async fn wait_for_every_kind(holder: &Client, client: &Client) {
-    for Kind {
-        what,
-        acquire,
-        hold,
-    } in kinds()
-    {
-        let held = hold(holder, what).await.unwrap();
-        let waited = timeout(10 * MS, acquire(client, what)).await;
-        assert!(waited.is_err(), "{what}");
+    for kind in kinds() {
+        let held = (kind.hold)(holder, kind.what).await.unwrap();
+        let waited = timeout(10 * MS, (kind.acquire)(client, kind.what)).await;
+        assert!(waited.is_err(), "{}", kind.what);
         drop(held);
     }
     holder.settled().await;
@@ -215,18 +207,16 @@ async fn forced(what: &str, client: &Client, now: bool) -> Result<bool, Error> {
         "fair" => client.fair_lock("x").force_release(),
         _ => {
             let force = client.read_write_lock("x").force_release();
-            let ended = if now {
-                force.await
-            } else {
-                force.after_lease().await
+            let ended = match now {
+                true => force.await,
+                false => force.after_lease().await,
             };
             return Ok(ended? == 1);
         }
     };
-    if now {
-        force.await
-    } else {
-        force.after_lease().await
+    match now {
+        true => force.await,
+        false => force.after_lease().await,
     }
 }
 

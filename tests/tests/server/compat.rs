@@ -1,22 +1,24 @@
 //! Locks in the layouts of other libraries: rights.
 
 use redlatch::{
-    Client, ErrorKind,
+    ErrorKind,
     compat::{Redisson, SetNx},
 };
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, documented_rights},
-    server::{Server, ServerBinary, ServerOptions, Version},
+    server::{ServerBinary, Version},
 };
+
+use crate::rights::{as_app, server_with};
 
 redlatch_tests::on_every_server!(
     documented_rights_are_enough,
     name_without_rights_is_an_error,
 );
 
-/// The rights in the book, and those in the README of the crate.
-fn documented(binary: &ServerBinary) -> String {
+/// A server with a user that has the rights in the book, and those in the README of the crate.
+fn server(binary: &ServerBinary) -> Backend {
     let compat = include_str!("../../../crates/redlatch-compat/README.md");
     let (_, text) = compat.split_once("ACL SETUSER app ").unwrap();
     let (rights, _) = text.split_once("```").unwrap();
@@ -25,17 +27,13 @@ fn documented(binary: &ServerBinary) -> String {
         more = more.replace("+spublish", "");
     }
     let project = documented_rights();
-    format!("app on >secret {project} +hello {more}")
+    server_with(binary, &format!("{project} +hello {more}"))
 }
 
 async fn documented_rights_are_enough(binary: ServerBinary) {
-    let options = ServerOptions::new().user(documented(&binary));
-    let backend = Backend::Real(Server::start(&binary, options));
-    let url = format!("redis://app:secret@{}", backend.server().address());
-    let (ada, bob) = (
-        Client::connect(&url).await.unwrap(),
-        Client::connect(&url).await.unwrap(),
-    );
+    let backend = server(&binary);
+    let connect = || as_app(&backend).connect();
+    let (ada, bob) = (connect().await.unwrap(), connect().await.unwrap());
     // Connecting tries what is optional.
     backend.server().command(&["ACL", "LOG", "RESET"]);
     let guard = SetNx::new(&ada, "x").lock().await.unwrap();
@@ -59,10 +57,8 @@ async fn documented_rights_are_enough(binary: ServerBinary) {
 }
 
 async fn name_without_rights_is_an_error(binary: ServerBinary) {
-    let options = ServerOptions::new().user(documented(&binary));
-    let backend = Backend::Real(Server::start(&binary, options));
-    let url = format!("redis://app:secret@{}", backend.server().address());
-    let client = Client::connect(&url).await.unwrap();
+    let backend = server(&binary);
+    let client = as_app(&backend).connect().await.unwrap();
     for error in [
         SetNx::new(&client, "other").lock().await.unwrap_err(),
         Redisson::new(&client, "other").lock().await.unwrap_err(),

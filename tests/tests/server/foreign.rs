@@ -1,14 +1,16 @@
 //! What others write into the keys of the family does no harm beyond those keys.
 
-use std::{any::Any, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use redlatch::{Client, ErrorKind, LossCause};
+use redlatch::{Client, Error, ErrorKind, LossCause};
+use redlatch_behaviours::releases::{Guard, WAYS, Way};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     server::{ClientType, Server, ServerBinary, ServerOptions},
     wait::wait_for,
 };
+use tokio::task::JoinHandle;
 
 redlatch_tests::on_every_server!(
     commands_in_place_of_addresses_are_not_executed,
@@ -16,52 +18,39 @@ redlatch_tests::on_every_server!(
     holder_learns_within_a_round_trip_that_its_key_is_gone,
 );
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Lock,
-    Fair,
-    Writer,
-    Upgradable,
-    Semaphore,
-    Permits,
+/// The right to upgrade, which one holds at a time.
+const UPGRADABLE: Way = Way {
+    kind: "upgradable",
+    lock: |client, name| {
+        let taking = client.read_write_lock(name).upgradable_read();
+        Box::pin(async move { taking.await.map(|guard| Some(Box::new(guard) as Guard)) })
+    },
+    try_lock: |client, name| {
+        let taking = client.read_write_lock(name).try_upgradable_read();
+        Box::pin(async move { Ok(taking.await?.map(|guard| Box::new(guard) as Guard)) })
+    },
+};
+
+/// Returns the key of a part of the name that is called as its kind.
+fn key(way: Way, part: &str) -> String {
+    format!("redlatch:{{{}}}:{part}", way.kind)
 }
 
-impl Kind {
-    const ALL: [Self; 6] = [
-        Self::Lock,
-        Self::Fair,
-        Self::Writer,
-        Self::Upgradable,
-        Self::Semaphore,
-        Self::Permits,
-    ];
-
-    fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-
-    fn key(self, part: &str) -> String {
-        format!("redlatch:{{{}}}:{part}", self.name())
-    }
-
-    async fn take(self, client: &Client) -> Result<Box<dyn Any + Send>, redlatch::Error> {
-        let name = &self.name();
-        Ok(match self {
-            Self::Lock => Box::new(client.lock(name).lock().await?),
-            Self::Fair => Box::new(client.fair_lock(name).lock().await?),
-            Self::Writer => Box::new(client.read_write_lock(name).write().await?),
-            Self::Upgradable => Box::new(client.read_write_lock(name).upgradable_read().await?),
-            Self::Semaphore => {
-                let semaphore = client.semaphore(name).permits_if_unset(1);
-                Box::new(semaphore.acquire().await?)
-            }
-            Self::Permits => {
-                let permits = client.permit_expirable_semaphore(name).permits_if_unset(1);
-                let lease = Duration::from_secs(3);
-                Box::new(permits.acquire().lease(lease).await?)
-            }
-        })
-    }
+/// Lets `a` hold a name of the kind, and `b` wait for it.
+async fn contended(
+    server: &Server,
+    way: Way,
+    [a, b]: [&Client; 2],
+) -> (Option<Guard>, JoinHandle<Result<(), Error>>) {
+    let held = (way.lock)(a, way.kind).await.unwrap();
+    let waiting = (way.lock)(b, way.kind);
+    let waiter = tokio::spawn(async move { waiting.await.map(drop) });
+    let queue = key(way, "q");
+    wait_for("the waiter to queue", async || {
+        server.command(&["ZCARD", &queue]).int() == 1
+    })
+    .await;
+    (held, waiter)
 }
 
 /// A user who may only write sorted sets enters a command where a waiter's address belongs. The
@@ -69,38 +58,30 @@ impl Kind {
 async fn commands_in_place_of_addresses_are_not_executed(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
-    let kinds = Kind::ALL.map(|kind| release_past_a_command(&backend, kind, &a, &b));
-    join_all(kinds).await;
+    let ways = WAYS.into_iter().filter(|way| way.kind != "multi");
+    let ways = ways.chain([UPGRADABLE]);
+    join_all(ways.map(|way| release_past_a_command(&backend, way, [&a, &b]))).await;
 }
 
-async fn release_past_a_command(backend: &Backend, kind: Kind, a: &Client, b: &Client) {
+async fn release_past_a_command(backend: &Backend, way: Way, clients: [&Client; 2]) {
     let server = backend.server();
-    let victim = format!("victim-{}", kind.name());
+    let victim = format!("victim-{}", way.kind);
     server.command(&["SET", &victim, "1"]).unwrap();
-    let held = kind.take(a).await.unwrap();
-    let waiter = tokio::spawn({
-        let b = b.clone();
-        async move { kind.take(&b).await.map(drop) }
-    });
-    let queue = kind.key("q");
-    wait_for("the waiter to queue", async || {
-        server.command(&["ZCARD", &queue]).int() == 1
-    })
-    .await;
+    let (held, waiter) = contended(server, way, clients).await;
+    let queue = key(way, "q");
     let range = ["ZRANGE", &queue, "0", "0", "WITHSCORES"];
     let first = server.command(&range).array();
     let score: u64 = first[1].clone().text().parse().unwrap();
     let before = (score - 1).to_string();
     let forged = format!("DEL {victim} 1 1");
     server.command(&["ZADD", &queue, &before, &forged]).unwrap();
-    let clients = kind.key("l");
-    let alive = ["ZADD", &clients, "9999999999999", &victim];
+    let known = key(way, "l");
+    let alive = ["ZADD", &known, "9999999999999", &victim];
     server.command(&alive).unwrap();
-    // Permits with an id end with their lease.
     drop(held);
     waiter.await.unwrap().unwrap();
     let there = server.command(&["EXISTS", &victim]).int();
-    assert_eq!(there, 1, "{kind:?}");
+    assert_eq!(there, 1, "{}", way.kind);
 }
 
 /// The grant is written before the script comes across the index that is no sorted set.
@@ -112,17 +93,13 @@ async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary)
         backend.client().await,
     );
     let server = backend.server();
-    for kind in [Kind::Lock, Kind::Fair, Kind::Writer, Kind::Semaphore] {
-        let held = kind.take(&a).await.unwrap();
-        let waiter = tokio::spawn({
-            let b = b.clone();
-            async move { kind.take(&b).await.map(drop) }
-        });
-        let queue = kind.key("q");
-        wait_for("the waiter to queue", async || {
-            server.command(&["ZCARD", &queue]).int() == 1
-        })
-        .await;
+    for way in WAYS {
+        let kind = way.kind;
+        if ["multi", "permits"].contains(&kind) {
+            continue;
+        }
+        let (held, waiter) = contended(server, way, [&a, &b]).await;
+        let queue = key(way, "q");
         // It is struck out, and who comes finds a name that somebody waits for.
         server.command(&["DEL", &queue]).unwrap();
         drop(held);
@@ -130,25 +107,25 @@ async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary)
         for client in [&a, &b] {
             assert_tables_empty(client).await;
         }
-        flag(server, kind);
+        flag(server, way);
         server.command(&["SET", &queue, "not ours"]).unwrap();
-        let taken = kind.take(&c).await;
-        let error = taken.err().unwrap_or_else(|| panic!("{kind:?} is taken"));
-        assert_eq!(error.kind(), ErrorKind::WrongKind, "{kind:?}: {error}");
-        assert!(!error.is_not_executed(), "{kind:?}");
+        let taken = (way.lock)(&c, kind).await;
+        let error = taken.err().unwrap_or_else(|| panic!("{kind} is taken"));
+        assert_eq!(error.kind(), ErrorKind::WrongKind, "{kind}: {error}");
+        assert!(!error.is_not_executed(), "{kind}");
         server.command(&["DEL", &queue]).unwrap();
-        let free = tokio::time::timeout(Duration::from_secs(1), kind.take(&a)).await;
-        drop(free.unwrap_or_else(|_| panic!("{kind:?} is held")).unwrap());
+        let free = tokio::time::timeout(Duration::from_secs(1), (way.lock)(&a, kind)).await;
+        drop(free.unwrap_or_else(|_| panic!("{kind} is held")).unwrap());
     }
 }
 
 /// Lets it look as if somebody waited for a while.
-fn flag(server: &Server, kind: Kind) {
-    let key = format!("redlatch:{{{}}}", kind.name());
+fn flag(server: &Server, way: Way) {
+    let name = format!("redlatch:{{{}}}", way.kind);
     let alive = "9999999999999";
-    server.command(&["HSET", &key, "n", alive]).unwrap();
+    server.command(&["HSET", &name, "n", alive]).unwrap();
     server
-        .command(&["ZADD", &kind.key("l"), alive, "nobody"])
+        .command(&["ZADD", &key(way, "l"), alive, "nobody"])
         .unwrap();
 }
 

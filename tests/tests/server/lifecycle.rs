@@ -23,24 +23,6 @@ fn a_server_that_is_dropped_is_gone() {
 }
 
 #[test]
-fn crash_loses_what_was_not_persisted() {
-    for binary in ServerBinary::all() {
-        let forgetful = Server::start(&binary, ServerOptions::new());
-        let keeping = Server::start(&binary, ServerOptions::new().append_only());
-        for server in [&forgetful, &keeping] {
-            let port = server.port();
-            server.command(&["SET", "key", "value"]).unwrap();
-            server.kill();
-            assert!(TcpStream::connect(server.address()).is_err(), "{binary}");
-            server.restart();
-            assert_eq!(server.port(), port);
-        }
-        assert!(forgetful.keys().is_empty(), "{binary}");
-        assert_eq!(keeping.keys(), ["key"], "{binary}");
-    }
-}
-
-#[test]
 fn a_server_that_does_not_start_says_why() {
     let options = ServerOptions::new().config("no-such-option yes");
     let message = Server::try_start(&ServerBinary::any(), &options).unwrap_err();

@@ -14,11 +14,12 @@ use redlatch_tests::{
     wait::wait_for,
 };
 
+use crate::rights::{as_app, server_with};
+
 redlatch_tests::on_every_server!(
     full_server_refuses_acquisitions_that_are_ready_with_releases,
     name_without_rights_fails_alone,
     node_of_a_cluster_that_is_used_as_a_single_server_serves_single_calls,
-    common_call_whose_connection_ends_counts_once,
     common_call_whose_answer_is_lost_counts_once,
 );
 
@@ -73,11 +74,9 @@ async fn full_server_refuses_acquisitions_that_are_ready_with_releases(binary: S
 }
 
 async fn name_without_rights_fails_alone(binary: ServerBinary) {
-    let user = "app on >secret ~redlatch:{ok* &* +@all";
-    let backend = Backend::Real(Server::start(&binary, ServerOptions::new().user(user)));
+    let backend = server_with(&binary, "~redlatch:{ok* &* +@all");
     preload(backend.server());
-    let url = format!("redis://app:secret@{}", backend.server().address());
-    let builder = Client::builder(&url).self_check(false);
+    let builder = as_app(&backend).self_check(false);
     let client = builder.connect().await.unwrap();
     let mut names = names("ok");
     names[7] = "secret".to_owned();
@@ -129,16 +128,14 @@ async fn node_of_a_cluster_that_is_used_as_a_single_server_serves_single_calls(
     assert!(ran < 2 * tagged.len() as u64, "{ran} scripts");
 }
 
-async fn common_call_whose_connection_ends_counts_once(binary: ServerBinary) {
-    counts_once(binary, Then::Cut).await;
-}
-
 async fn common_call_whose_answer_is_lost_counts_once(binary: ServerBinary) {
-    counts_once(binary, Then::Stall).await;
+    for then in [Then::Cut, Then::Stall] {
+        counts_once(&binary, then).await;
+    }
 }
 
-async fn counts_once(binary: ServerBinary, then: Then) {
-    let backend = Backend::real(&binary);
+async fn counts_once(binary: &ServerBinary, then: Then) {
+    let backend = Backend::real(binary);
     let server = backend.server();
     preload(server);
     let proxy = Proxy::start(server.address());

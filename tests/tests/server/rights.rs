@@ -37,12 +37,12 @@ fn minimal() -> String {
 }
 
 /// A server with a user `app`.
-fn server_with(binary: &ServerBinary, rights: &str) -> Backend {
+pub(crate) fn server_with(binary: &ServerBinary, rights: &str) -> Backend {
     let options = ServerOptions::new().user(format!("app on >secret {rights}"));
     Backend::Real(Server::start(binary, options))
 }
 
-fn as_app(backend: &Backend) -> ClientBuilder {
+pub(crate) fn as_app(backend: &Backend) -> ClientBuilder {
     Client::builder(&format!(
         "redis://app:secret@{}",
         backend.server().address()

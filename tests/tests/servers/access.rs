@@ -6,14 +6,12 @@ use redlatch::{Client, ErrorKind, runtime::TlsOptions};
 use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND, documented_rights, key, waiting},
-    server::{
-        Certificates, ClientType, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions,
-    },
+    server::{Certificates, ClientType, Cluster, Server, ServerBinary, ServerOptions},
     wait::{unique_name, wait_for},
 };
 
 use super::support::{
-    contended, first_waiter, hand_over, has_shards, name_on, registered, take_and_free,
+    contended, first_waiter, hand_over, has_shards, name_on, registered, take_and_free, three,
 };
 
 redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
@@ -30,11 +28,7 @@ async fn locks_work_in_a_cluster_with_tls(binary: ServerBinary) {
     let node = ServerOptions::new()
         .tls_with(&certificates)
         .config("tls-cluster yes");
-    let options = ClusterOptions {
-        node,
-        ..ClusterOptions::default()
-    };
-    let cluster = Cluster::start(&binary, &options);
+    let cluster = three(&binary, node);
     let address = cluster.nodes()[0].tls().unwrap().0;
     let url = format!("rediss+cluster://{address}");
     let connect = || Client::builder(&url).tls(trusting(&certificates)).connect();
@@ -125,11 +119,7 @@ async fn rights_named_in_the_readme_suffice_in_a_cluster(binary: ServerBinary) {
         ""
     };
     let node = ServerOptions::new().user(user(&format!("+cluster|slots +asking{by_shard}")));
-    let options = ClusterOptions {
-        node,
-        ..ClusterOptions::default()
-    };
-    let cluster = Cluster::start(&binary, &options);
+    let cluster = three(&binary, node);
     let url = cluster.url().replace("://", "://app:secret@");
     // Half of this time they have to find out whether wakes can go by shard.
     let connect = || Client::builder(&url).connect_timeout(60 * SECOND).connect();

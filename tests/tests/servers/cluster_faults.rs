@@ -7,11 +7,11 @@ use redlatch_core::family::{Internals, slot_of};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     fixture::{MS, SECOND, key},
-    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    server::{Cluster, Server, ServerBinary, ServerOptions},
     wait::wait_for,
 };
 
-use super::support::{contended, hand_over, name_on, take_and_free, three_and_three};
+use super::support::{contended, hand_over, name_on, take_and_free, three, three_and_three};
 
 redlatch_tests::on_every_server!(
     one_stopped_shard_holds_up_no_other,
@@ -22,14 +22,6 @@ redlatch_tests::on_every_server!(
     slots_without_a_server_keep_no_new_client_away,
     walk_before_the_first_request_finds_all,
 );
-
-fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
-    let options = ClusterOptions {
-        node,
-        ..ClusterOptions::default()
-    };
-    Cluster::start(binary, &options)
-}
 
 // L11
 async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
@@ -238,8 +230,7 @@ async fn walk_before_the_first_request_finds_all(binary: ServerBinary) {
 
 async fn dead_master_keeps_no_new_client_away(binary: ServerBinary) {
     for stops in [Server::kill, Server::stop] {
-        let node = ServerOptions::new().config("cluster-require-full-coverage no");
-        let cluster = three(&binary, node);
+        let cluster = three(&binary, ServerOptions::new());
         let (names, _guards) = taken(&cluster).await;
         let masters = cluster.masters();
         let dead = masters[0];
@@ -267,8 +258,7 @@ async fn dead_master_keeps_no_new_client_away(binary: ServerBinary) {
 }
 
 async fn slots_without_a_server_keep_no_new_client_away(binary: ServerBinary) {
-    let node = ServerOptions::new().config("cluster-require-full-coverage no");
-    let cluster = three(&binary, node);
+    let cluster = three(&binary, ServerOptions::new());
     let (_, _guards) = taken(&cluster).await;
     for node in cluster.nodes() {
         node.command(&["CLUSTER", "DELSLOTS", "5", "6"]).unwrap();

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use redlatch::{Client, Released};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    server::{Server, ServerBinary, ServerOptions},
     wait::wait_for,
 };
+
+use super::support::three;
 
 redlatch_tests::on_every_server!(
     names_of_all_slots_are_held_through_any_node,
@@ -71,14 +73,11 @@ async fn topology_is_asked_on_change_only(binary: ServerBinary) {
 
 /// The servers call themselves by a name that nobody resolves.
 async fn announced_addresses_are_mapped(binary: ServerBinary) {
-    let options = ClusterOptions {
-        node: ServerOptions::new().config("cluster-preferred-endpoint-type hostname"),
-        ..ClusterOptions::default()
-    };
     if binary.version < redlatch_tests::server::Version(7, 0, 0) {
         return refuses_names_of_nodes(&binary);
     }
-    let cluster = Cluster::start(&binary, &options);
+    let node = ServerOptions::new().config("cluster-preferred-endpoint-type hostname");
+    let cluster = three(&binary, node);
     let mut builder = Client::builder(&cluster.url());
     for node in cluster.nodes() {
         node.config_set("cluster-announce-hostname", "nowhere.invalid");

@@ -11,6 +11,15 @@ use redlatch_tests::{
 };
 use tokio::task::JoinHandle;
 
+/// Starts a cluster of three masters.
+pub(super) fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
+    let options = ClusterOptions {
+        node,
+        ..ClusterOptions::default()
+    };
+    Cluster::start(binary, &options)
+}
+
 /// Starts a cluster of three masters with a replica each, which takes over soon.
 pub(crate) fn three_and_three(binary: &ServerBinary) -> Cluster {
     let options = ClusterOptions {

@@ -275,7 +275,7 @@ impl Bed {
         let head = Command::new("EVAL").arg(text).arg(keys.len().to_string());
         let command = keys.iter().chain(args).fold(head, Command::arg);
         let reply = match self.execute(&command) {
-            Ok(reply) => without_texts(json(&reply)),
+            Ok(reply) => without_texts(as_json(&reply)),
             Err(refusal) => error(&refusal.code),
         };
         let deliveries = self.engine.take_deliveries().into_iter();
@@ -416,13 +416,18 @@ fn score(score: f64) -> u64 {
     score as u64
 }
 
-fn json(reply: &Raw) -> Value {
+/// Returns a reply as vectors hold it.
+///
+/// # Panics
+///
+/// Panics if a string is no text.
+pub fn as_json(reply: &Raw) -> Value {
     match reply {
         Raw::Nil => Value::Null,
         Raw::Int(number) => (*number).into(),
         Raw::Bulk(text) => own(text).into(),
         Raw::Status(text) => text.as_str().into(),
-        Raw::Array(items) => items.iter().map(json).collect(),
+        Raw::Array(items) => items.iter().map(as_json).collect(),
         Raw::Error(refusal) => error(&refusal.code),
     }
 }

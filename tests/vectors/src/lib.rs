@@ -25,7 +25,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use bed::{Bed, commands};
+pub use bed::{Bed, as_json, commands};
 pub use headers::{answers, declared};
 
 /// The version of the vectors, which is that of `docs/contributing/protocol.md`.

@@ -13,10 +13,11 @@ use std::{
 };
 
 use redlatch_tests::{
+    backend::value,
     on_every_server,
     server::{Connection, Reply, Server, ServerBinary, ServerOptions},
 };
-use redlatch_vectors::{Content, Key, State, Vector, commands, error, stored, without_texts};
+use redlatch_vectors::{Content, Key, State, Vector, as_json, commands, stored, without_texts};
 use serde_json::Value;
 
 async fn vectors_are_the_same_on_a_real_server(binary: ServerBinary) {
@@ -82,7 +83,7 @@ impl Replayer {
         let mut call = vec!["EVAL".to_owned(), vector.text()];
         call.push(vector.keys.len().to_string());
         call.extend(vector.keys.iter().chain(&vector.args).cloned());
-        let reply = without_texts(json(&self.command(&call)));
+        let reply = without_texts(as_json(&value(self.command(&call))));
         let reply = if LIVES.iter().any(|kind| vector.script.starts_with(kind)) {
             let took = u64::try_from(begun.elapsed().as_millis()).unwrap() + 1;
             as_recorded(reply, &vector.reply, took)
@@ -173,16 +174,5 @@ fn compare(found: &State, expected: &State, took: u64, title: &str) {
             }
             (found, expected) => assert_eq!(found, expected, "{title}: the TTL of {name}"),
         }
-    }
-}
-
-fn json(reply: &Reply) -> Value {
-    match reply {
-        Reply::Nil => Value::Null,
-        Reply::Int(number) => (*number).into(),
-        Reply::Status(text) => text.as_str().into(),
-        Reply::Bulk(text) => String::from_utf8_lossy(text).into(),
-        Reply::Array(items) => items.iter().map(json).collect(),
-        Reply::Error(text) => error(text.split(' ').next().unwrap_or_default()),
     }
 }

@@ -35,7 +35,7 @@ use crate::{
 /// A running program. Dropping this value kills it.
 pub(crate) struct External {
     name: String,
-    pub(super) verbs: Vec<String>,
+    pub(super) verbs: String,
     child: Child,
     asks: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
@@ -57,7 +57,7 @@ impl External {
         let answers = child.stdout.take().ok_or("no standard output")?;
         let mut external = Self {
             name: name.to_owned(),
-            verbs: Vec::new(),
+            verbs: String::new(),
             child,
             asks,
             answers: BufReader::new(answers).lines(),
@@ -65,7 +65,7 @@ impl External {
         let line = external.answer().await?;
         let verbs = line.strip_prefix("ready ");
         let verbs = verbs.ok_or_else(|| format!("{name} says {line:?} and not `ready`"))?;
-        external.verbs = verbs.split(',').map(str::to_owned).collect();
+        verbs.clone_into(&mut external.verbs);
         Ok(external)
     }
 

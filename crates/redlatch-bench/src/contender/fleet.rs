@@ -16,9 +16,9 @@ use crate::{
 /// A library or program that can run a round.
 pub(crate) struct Contender {
     pub(crate) name: String,
-    /// The commands that it sends itself, in lower case. Scripts call all other commands that the
-    /// server counts.
-    pub(crate) verbs: Vec<String>,
+    /// The commands that it sends itself, in lower case, separated by commas. Scripts call all other
+    /// commands that the server counts.
+    pub(crate) verbs: String,
     members: Members,
 }
 
@@ -39,7 +39,7 @@ impl Contender {
         let starts = (0..size).map(|_| External::start(name, words, url));
         let processes = try_join_all(starts).await?;
         let verbs = match name {
-            FLOOR => VERBS.map(str::to_owned).to_vec(),
+            FLOOR => VERBS.to_owned(),
             _ => processes[0].verbs.clone(),
         };
         Ok(Self {
@@ -54,7 +54,7 @@ impl Contender {
         let stations = Station::connect(url, 2).await?;
         Ok(Self {
             name: FLOOR.to_owned(),
-            verbs: VERBS.map(str::to_owned).to_vec(),
+            verbs: VERBS.to_owned(),
             members: Members::Stations(stations),
         })
     }

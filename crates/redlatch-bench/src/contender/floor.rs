@@ -157,4 +157,4 @@ async fn pass(
 }
 
 /// The commands that it sends itself.
-pub(super) const VERBS: [&str; 2] = ["publish", "evalsha"];
+pub(super) const VERBS: &str = "publish,evalsha";

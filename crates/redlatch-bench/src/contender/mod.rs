@@ -29,7 +29,7 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 /// A lock library in this process, connected to a server.
 pub(crate) struct Session {
     /// The commands that it sends itself; see [`Contender`].
-    pub(crate) verbs: &'static [&'static str],
+    pub(crate) verbs: &'static str,
     lock: Named,
 }
 
@@ -39,7 +39,7 @@ type Named = Box<dyn Fn(&str) -> Box<dyn Lock> + Send + Sync>;
 impl Session {
     /// Returns a library that makes the handle of a name by `lock`.
     fn new<L: Lock + 'static>(
-        verbs: &'static [&'static str],
+        verbs: &'static str,
         lock: impl Fn(&str) -> L + Send + Sync + 'static,
     ) -> Self {
         let lock = Box::new(move |name: &str| Box::new(lock(name)) as _);
@@ -53,7 +53,10 @@ impl Session {
 }
 
 /// The commands of a library that only calls scripts.
-const SCRIPTED: &[&str] = &["evalsha", "eval", "script|load"];
+const SCRIPTED: &str = "evalsha,eval,script|load";
+
+/// The commands of a library that acquires by `SET` and releases by a script.
+const SETTING: &str = "set,evalsha,eval,script|load";
 
 /// A handle of a name for one task.
 #[async_trait]

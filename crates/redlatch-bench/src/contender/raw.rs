@@ -12,7 +12,7 @@ use redis::{
 };
 use tokio::time::sleep;
 
-use super::{Failure, LEASE, Lock, SCRIPTED, Session};
+use super::{Failure, LEASE, Lock, SCRIPTED, SETTING, Session};
 
 /// Acquires a name unless another owner holds it.
 pub(crate) const ACQUIRE: &str = "\
@@ -61,13 +61,12 @@ pub(super) async fn session(url: &str) -> Result<Session, Failure> {
 /// short as users dare to set it, and a script that deletes the key if it still has the own value.
 pub(super) async fn polling(url: &str) -> Result<Session, Failure> {
     let connection = connection(&Client::open(url)?).await?;
-    let verbs = &["set", "evalsha", "eval", "script|load"];
-    Ok(asking(connection, verbs, (None, Script::new(UNLOCK))))
+    Ok(asking(connection, SETTING, (None, Script::new(UNLOCK))))
 }
 
 fn asking<C: ConnectionLike + Clone + Send + Sync + 'static>(
     connection: C,
-    verbs: &'static [&'static str],
+    verbs: &'static str,
     scripts: Scripts,
 ) -> Session {
     let scripts = Arc::new(scripts);

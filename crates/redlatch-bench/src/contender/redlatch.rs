@@ -132,15 +132,6 @@ fn of_round(name: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(round, _)| round)
 }
 
-const VERBS: &[&str] = &[
-    "evalsha",
-    "eval",
-    "asking",
-    "ping",
-    "set",
-    "hello",
-    "subscribe",
-    "ssubscribe",
-];
+const VERBS: &str = "evalsha,eval,asking,ping,set,hello,subscribe,ssubscribe";
 
 const ROOM: u32 = 100_000;

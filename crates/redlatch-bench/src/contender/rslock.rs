@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rslock::{LockGuard, LockManager};
 
-use super::{Failure, LEASE, Lock, Session};
+use super::{Failure, LEASE, Lock, SETTING, Session};
 
 struct RslockLock {
     manager: LockManager,
@@ -18,8 +18,7 @@ struct RslockLock {
 pub(super) fn session(url: &str) -> Session {
     let mut manager = LockManager::new(vec![url]);
     manager.set_retry(u32::MAX, Duration::from_millis(20));
-    let verbs = &["set", "evalsha", "eval", "script|load"];
-    Session::new(verbs, move |name| RslockLock {
+    Session::new(SETTING, move |name| RslockLock {
         manager: manager.clone(),
         name: name.to_owned(),
         guard: None,

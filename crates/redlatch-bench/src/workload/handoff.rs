@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Reported, contenders, own, own_worker, wanted, wants};
+use super::{Reported, contenders, own_worker, owns, wanted, wants};
 use crate::{
     cli::Plan,
     contender::{Contender, FLOOR, KINDS, RAW},
@@ -19,9 +19,8 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
     let mut others = contenders(plan, rig).await?;
     others.retain(|contender| contender.name != RAW);
     all.append(&mut others);
-    for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
-        all.push(own(kind, rig).await?);
-    }
+    let kinds = KINDS.into_iter().filter(|kind| wants(plan, kind));
+    all.append(&mut owns(kinds, rig).await?);
     let holds = if plan.latency.is_zero() {
         &HOLDS[..]
     } else {
@@ -51,16 +50,13 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
 /// Adds the project's targets for a hand-off.
 fn targets(report: &mut Report, case: &str) {
     let ratio = report.ratio(case, "redlatch", FLOOR, "p50 µs");
-    let commands = commands(report, case);
-    report.targets(
-        case,
-        [
-            ("p50, of the floor's", Bound::AtMost(1.3), ratio),
-            // The limit is three commands, plus commands that were on the way when counting began
-            // and ended.
-            ("commands", Bound::AtMost(3.05), commands),
-        ],
-    );
+    let found = [
+        ("p50, of the floor's", Bound::AtMost(1.3), ratio),
+        // The limit is three commands, plus commands that were on the way when counting began and
+        // ended.
+        ("commands", Bound::AtMost(3.05), commands(report, case)),
+    ];
+    report.targets(case, found);
 }
 
 /// Compares the commands of cases that differ only in the number of waiters.

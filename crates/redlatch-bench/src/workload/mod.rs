@@ -132,22 +132,17 @@ fn wants(plan: &Plan, name: &str) -> bool {
     plan.only.is_empty() || plan.only.iter().any(|one| one == name)
 }
 
-/// Starts several built-in contenders.
+/// Starts built-in contenders, each in its own process, so that the heap and the runtime of others
+/// do not affect it.
 async fn owns(
     names: impl IntoIterator<Item = &'static str>,
     rig: &Rig,
 ) -> Result<Vec<Contender>, Failure> {
     let mut all = Vec::new();
     for name in names {
-        all.push(own(name, rig).await?);
+        all.push(Contender::start(name, &own_worker(name)?, 1, &rig.url()).await?);
     }
     Ok(all)
-}
-
-/// Starts a built-in contender in its own process, so that the heap and the runtime of others do
-/// not affect it.
-async fn own(name: &str, rig: &Rig) -> Result<Contender, Failure> {
-    Contender::start(name, &own_worker(name)?, 1, &rig.url()).await
 }
 
 async fn worker(name: &str, rig: &Rig) -> Result<External, Failure> {

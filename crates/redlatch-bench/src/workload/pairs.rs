@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Reported, contenders, own, owns, wants};
+use super::{Reported, contenders, owns, wants};
 use crate::{
     cli::Plan,
     contender::{ACQUIRE, EVERY_KIND, Failure, RAW, RELEASE, SCRIPTS},
@@ -30,19 +30,14 @@ pub(super) async fn many_tasks(mut report: Report, plan: &Plan, rig: &Rig) -> Re
         let own = |measure| report.median(&case, "redlatch", measure);
         let (server, rate) = (ratio(RAW, "server µs"), ratio("rslock", "pairs/s"));
         let (client, commands) = (own("client µs"), own("commands"));
-        report.targets(
-            &case,
-            [
-                (
-                    "server CPU per pair, of the raw pair's",
-                    AtMost(of_raw),
-                    server,
-                ),
-                ("client CPU per pair, µs", AtMost(9.0), client),
-                ("pairs/s, of rslock's", AtLeast(1.0), rate),
-                ("commands per pair", AtMost(2.01), commands),
-            ],
-        );
+        let of_pair = "server CPU per pair, of the raw pair's";
+        let found = [
+            (of_pair, AtMost(of_raw), server),
+            ("client CPU per pair, µs", AtMost(9.0), client),
+            ("pairs/s, of rslock's", AtLeast(1.0), rate),
+            ("commands per pair", AtMost(2.01), commands),
+        ];
+        report.targets(&case, found);
     }
     Ok(report)
 }
@@ -92,9 +87,8 @@ async fn measure(
     sizes: &[usize],
 ) -> Result<(), Failure> {
     let mut contenders = contenders(plan, rig).await?;
-    if wants(plan, SCRIPTS) {
-        contenders.push(own(SCRIPTS, rig).await?);
-    }
+    let scripts = Some(SCRIPTS).filter(|name| wants(plan, name));
+    contenders.append(&mut owns(scripts, rig).await?);
     let rounds = plan.effort.rounds;
     for &tasks in sizes {
         let case = plan.case(label(tasks), Names::Own, tasks);

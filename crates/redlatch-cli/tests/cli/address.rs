@@ -69,7 +69,7 @@ async fn the_address_counts_unless_an_option_is_given() {
     .into_iter()
     .enumerate()
     {
-        let child = world.command_at(&url, &sh(verb, script)).spawn().unwrap();
+        let child = world.start_at(&url, &sh(verb, script));
         world.lines("up", number + 1).await;
         let held = client.object(verb.args()[1]).await.unwrap().unwrap();
         let holder = &held.holders[0];
@@ -133,13 +133,6 @@ async fn wrong_usage_is_64() {
     }
     let unnamed = world.ends(64, &["run", "", "--", "true"]).await;
     assert_ne!(unnamed.stderr, "");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_name_of_another_kind_is_a_usage_error_that_says_so() {
-    let world = World::new().await;
-    let _held = world.client().await.fair_lock("a").lock().await.unwrap();
-    world.ends(64, "run a -- true").await.says("fair");
 }
 
 #[tokio::test(flavor = "multi_thread")]

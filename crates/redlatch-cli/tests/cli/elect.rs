@@ -9,7 +9,7 @@ use tokio::{
 use crate::{
     support::{World, finished, pid_of, read_lines, sh, signal},
     verbs::LEADS,
-    world::is_alive,
+    world::{ended_by, is_alive},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,10 +48,8 @@ async fn a_signal_ends_the_wait_or_the_command_and_gives_the_name_back() {
     let candidate = world.start(&args);
     let client = world.client().await;
     world.awaited("boss").await;
-    signal(pid_of(&candidate), "TERM");
-    finished(candidate).await.ends(128 + 15);
-    signal(pid_of(&leader), "TERM");
-    finished(leader).await.ends(128 + 15);
+    ended_by("TERM", candidate).await.ends(128 + 15);
+    ended_by("TERM", leader).await.ends(128 + 15);
     assert!(!is_alive(&group));
     assert_eq!(client.election("boss").leader().await.unwrap(), None);
     assert_eq!(read_lines(&world.file("started")).len(), 1);
@@ -63,8 +61,7 @@ async fn the_code_after_a_signal_is_that_of_the_command_or_of_the_loss() {
     let script = "trap 'exit 5' TERM; echo $$ >> started; while :; do sleep 0.05; done";
     let child = world.start(&sh("elect boss", script));
     world.lines("started", 1).await;
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(5);
+    ended_by("TERM", child).await.ends(5);
 
     let script = format!("trap 'echo told >> told' TERM; {LEADS}");
     let args = sh("elect boss --lease 12s --kill-after 5s", &script);
@@ -163,8 +160,7 @@ async fn http_tells_who_leads_and_that_both_are_ready() {
         }
     };
     assert!(now["token"].as_u64().unwrap() > token);
-    signal(pid_of(&candidate), "TERM");
-    finished(candidate).await.ends(128 + 15);
+    ended_by("TERM", candidate).await.ends(128 + 15);
     assert_eq!(election.leader().await.unwrap(), None);
 
     let wrong = world.ends(64, "elect boss --http nowhere").await;

@@ -1,13 +1,11 @@
 //! The kill rule: the command is dead before anybody else can have the name.
 
-use std::time::Duration;
-
+use redlatch_tests::wait::eventually;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
 use crate::{
     support::{GENEROUS, World, finished, has, pid_of, read_lines, sh, signal},
-    world::{is_alive, suspend, until},
+    world::{ended_by, is_alive, suspend, until},
 };
 
 /// Ignores TERM, and writes the time, in ns, all the time. `date` is a process of its own, so it is
@@ -35,8 +33,7 @@ async fn is_killed_by_silence(verb: &str, of_next: &str, code: i32) {
     let world = World::new().await;
     let way = world.way();
     let first = format!("{verb} --lease 6s --kill-after 1s");
-    let child = world.command_at(&way.url(), &sh(&first, STUBBORN)).spawn();
-    let child = child.unwrap();
+    let child = world.start_at(&way.url(), &sh(&first, STUBBORN));
     world.lines("beats", 3).await;
     way.black_hole();
     let next = format!("{verb} {of_next} -- date +%s%N");
@@ -99,8 +96,7 @@ async fn a_silent_server_gives_command_and_job_time_to_end() {
     let is_told = async |line: &str| {
         let world = World::new().await;
         let way = world.way();
-        let child = world.command_at(&way.url(), &sh(line, POLITE)).spawn();
-        let child = child.unwrap();
+        let child = world.start_at(&way.url(), &sh(line, POLITE));
         world.lines("started", 1).await;
         way.black_hole();
         finished(child).await.ends(76);
@@ -165,13 +161,6 @@ async fn a_forbidden_renewal_kills_a_command_that_does_not_end_before_anybody_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewed_hold_outlives_its_lease() {
-    let world = World::new().await;
-    let run = sh("run --lease 3s a", "sleep 4; echo done");
-    assert_eq!(world.ends(0, &run).await.stdout, "done\n");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_the_group_is_alive_after_the_wrapper_was_killed() {
     let world = World::new().await;
     let child = world.start(&["run", "a", "--", "sh", "-c", FAMILY]);
@@ -200,15 +189,11 @@ async fn the_guardian_gives_the_names_of_a_killed_wrapper_back_when_its_command_
         world.lines("beats", 3).await;
         signal(pid_of(&child), "KILL");
         let first = names.split(' ').next().unwrap();
-        let free = async || {
+        let is_free = async || {
             let object = client.object(first).await.unwrap();
             object.is_none_or(|object| object.holders.is_empty())
         };
-        let end = Instant::now() + GENEROUS;
-        while !free().await {
-            assert!(Instant::now() < end, "{verb} is still held");
-            sleep(Duration::from_millis(10)).await;
-        }
+        eventually(verb, GENEROUS, is_free).await;
         let beats = read_lines(&world.file("beats")).len();
         finished(child).await;
         assert_eq!(read_lines(&world.file("beats")).len(), beats, "{verb}");
@@ -237,8 +222,7 @@ async fn nothing_of_the_group_is_alive_after_the_wrapper_was_stopped_for_a_lease
     let next = world.start("run a -- echo mine");
     all_dead(&pids).await;
     assert_eq!(finished(next).await.stdout, "mine\n");
-    signal(pid_of(&child), "CONT");
-    finished(child).await.ends(76);
+    ended_by("CONT", child).await.ends(76);
 }
 
 /// As after a suspension of the machine: all processes stand still, and somebody else has the name.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::{
-    support::{World, finished, has, json, pid_of, sh, signal},
-    world::calls,
+    support::{World, finished, has, json, sh},
+    world::{calls, ended_by},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -65,7 +65,7 @@ async fn a_pass_that_counts_too_late_is_given_back_however_long_the_answer_takes
     way.always_answer(takes(), loading);
     let mut refused = refused.into_iter();
     let line = "limit a --rate 10/s --burst 301 --cost 301 -w 30s -- touch ran";
-    let child = world.command_at(&way.url(), line).spawn().unwrap();
+    let child = world.start_at(&way.url(), line);
     refused.next().unwrap().answered().await;
     // They count a tenth of a second after the caller's time from now on.
     let limiter = client.rate_limiter("a");
@@ -88,8 +88,7 @@ async fn a_signal_ends_the_wait_and_gives_the_tokens_back() {
     owes(&world, "a", 2).await;
     let child = world.start(call);
     owes(&world, "a", 5).await;
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(128 + 15);
+    ended_by("TERM", child).await.ends(128 + 15);
     owes(&world, "a", 2).await;
     assert!(!world.file("ran").exists());
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::{
-    support::{World, finished, has, pid_of, read_lines, sh, signal},
-    world::{TAKES, lose_replies},
+    support::{World, finished, has, read_lines, sh},
+    world::{TAKES, ended_by, lose_replies},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,10 +56,9 @@ async fn a_signal_before_the_claim_is_answered_uses_up_no_attempt() {
     let lost = lose_replies(&way, "job", TAKES);
     let once = "once job --slot a --retries 0 -- touch ran";
     let url = format!("{}?patience=1h", way.url());
-    let child = world.command_at(&url, once).spawn().unwrap();
+    let child = world.start_at(&url, once);
     lost.answered().await;
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(128 + 15);
+    ended_by("TERM", child).await.ends(128 + 15);
     let job = world.client().await.once("job");
     while job.holder().await.unwrap().is_some() {
         tokio::task::yield_now().await;

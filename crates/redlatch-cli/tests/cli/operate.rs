@@ -5,9 +5,9 @@ use std::time::Duration;
 use redlatch::{ErrorKind, HoldState, LossCause};
 
 use crate::{
-    support::{Args, World, finished, json, output, pid_of, sh, signal},
+    support::{Args, World, finished, json, output, sh},
     terminal::Terminal,
-    world::{TAKES, lose_replies},
+    world::{TAKES, ended_by, lose_replies},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,12 +70,10 @@ async fn a_signal_before_the_handle_is_shown_gives_the_name_back() {
     let known = client.lock("known").lock().await.unwrap();
     known.release().await.unwrap();
     let lost = lose_replies(&way, "a", TAKES);
-    let hold = world.command_at(&way.url(), "hold a --for 1h").spawn();
-    let child = hold.unwrap();
+    let child = world.start_at(&way.url(), "hold a --for 1h");
     lost.answered().await;
     assert!(client.lock("a").is_locked().await.unwrap());
-    signal(pid_of(&child), "INT");
-    finished(child).await.ends(128 + 2).prints("");
+    ended_by("INT", child).await.ends(128 + 2).prints("");
     world.free("a").await;
 }
 
@@ -211,8 +209,7 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
         if verb == "elect" {
             // The command would campaign for ever.
             world.lines(&name, 2).await;
-            signal(pid_of(&child), "TERM");
-            finished(child).await.says(why);
+            ended_by("TERM", child).await.says(why);
             continue;
         }
         let ended = finished(child).await;

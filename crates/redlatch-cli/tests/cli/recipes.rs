@@ -4,8 +4,8 @@
 use std::fs;
 
 use crate::{
-    support::{Output, World, finished, output, pid_of, read_lines, signal},
-    world::until,
+    support::{Output, World, finished, output, read_lines},
+    world::{ended_by, until},
 };
 
 const PAGE: &str = include_str!("../../../../docs/book/src/operate/recipes.md");
@@ -113,11 +113,9 @@ async fn unit_of_systemd_passes_the_signal_on_and_frees_the_name() {
     let first = world.shell(&start).spawn().unwrap();
     world.lines("log", 1).await;
     let second = world.shell(&start).spawn().unwrap();
-    signal(pid_of(&first), "TERM");
-    finished(first).await;
+    ended_by("TERM", first).await;
     assert_eq!(world.lines("log", 3).await, ["started", "told", "started"]);
-    signal(pid_of(&second), "TERM");
-    finished(second).await;
+    ended_by("TERM", second).await;
     world.free("indexer").await;
 }
 
@@ -197,8 +195,7 @@ async fn recording_of_a_test_becomes_a_page() {
     let token = held.token().to_string();
     let text = || fs::read_to_string(world.file("holds.jsonl")).unwrap_or_default();
     until("a record of the hold", || text().contains(&token)).await;
-    signal(pid_of(&watch), "INT");
-    finished(watch).await;
+    ended_by("INT", watch).await;
     succeeds(&world, draw).await;
     let page = fs::read_to_string(world.file("holds.html")).unwrap();
     assert!(page.contains(&format!("\"token\":\"{token}\"")) && page.contains("orders:42"));

@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::json;
 
 use crate::{
-    support::{World, finished, has, output, pid_of, sh, signal},
-    world::{LOOKS, lose_replies},
+    support::{World, finished, has, output, pid_of, sh},
+    world::{LOOKS, ended_by, lose_replies},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,8 +126,7 @@ async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
     let child = world.start("run --fair a -- true");
     let waiters = async || client.fair_lock("a").info().await.unwrap().unwrap().waiters;
     world.awaited("a").await;
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(128 + 15);
+    ended_by("TERM", child).await.ends(128 + 15);
     while waiters().await > 0 {
         tokio::task::yield_now().await;
     }
@@ -144,10 +143,9 @@ async fn a_signal_ends_the_look_at_the_number_of_permits() {
     let lost = lose_replies(&way, "s", LOOKS);
     let run = "run --permits 1 --of 8 s -- touch ran";
     let url = format!("{}?patience=1h", way.url());
-    let child = world.command_at(&url, run).spawn().unwrap();
+    let child = world.start_at(&url, run);
     lost.answered().await;
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(128 + 15);
+    ended_by("TERM", child).await.ends(128 + 15);
     while semaphore.available_permits().await.unwrap() < 5 {
         tokio::task::yield_now().await;
     }

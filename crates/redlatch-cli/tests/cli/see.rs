@@ -39,8 +39,7 @@ async fn what_watches_ends_when_its_reader_goes_away() {
     let world = World::new().await;
     let _held = world.client().await.lock("a").lock().await.unwrap();
     for line in ["elect boss --observe", "ls --watch --json --every 1h"] {
-        let mut child = world.start(line);
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (child, mut lines) = world.watch(&world.url(), line);
         event(&mut lines).await;
         drop(lines);
         finished(child).await.ends(0).is_silent();
@@ -53,9 +52,7 @@ async fn watching_goes_on_when_the_server_was_away() {
     let client = world.client().await;
     let way = world.way();
     let _first = client.lock("a").lock().await.unwrap();
-    let args = ["ls", "--watch", "--json", "--every", "100ms"];
-    let mut child = world.command_at(&way.url(), &args).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut child, mut lines) = world.watch(&way.url(), "ls --watch --json --every 100ms");
     let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
     assert_eq!(event(&mut lines).await["event"], "held");
     way.black_hole();

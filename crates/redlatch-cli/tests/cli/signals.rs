@@ -2,7 +2,7 @@
 
 use crate::{
     support::{World, finished, output, pid_of, read_lines, sh, signal},
-    world::{is_alive, suspend},
+    world::{ended_by, suspend},
 };
 
 /// Writes the signals that it gets. `wait` returns for each.
@@ -57,19 +57,19 @@ async fn term_ends_a_stopped_command() {
     let child = world.start(&sh("run a", script));
     let command = world.lines("started", 1).await.remove(0);
     signal(&command, "STOP");
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(128 + 15);
+    ended_by("TERM", child).await.ends(128 + 15);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forwarded_signal_reaches_grandchildren() {
     let world = World::new().await;
-    let family = "sleep 1000 & echo $! >> pids; sleep 1000 & echo $! >> pids; wait";
-    let child = world.start(&["run", "a", "--", "sh", "-c", family]);
-    let pids = world.lines("pids", 2).await;
-    signal(pid_of(&child), "TERM");
-    finished(child).await.ends(128 + 15);
-    assert!(!pids.iter().any(|pid| is_alive(pid)));
+    // The command outlives the signal, and waits for its child.
+    let family = "trap : TERM; sh -c 'trap \"echo told >> told; exit\" TERM; echo up >> up; \
+         while :; do sleep 0.05; done' & wait; wait";
+    let child = world.start(&sh("run a", family));
+    world.lines("up", 1).await;
+    ended_by("TERM", child).await.ends(0);
+    assert_eq!(read_lines(&world.file("told")), ["told"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

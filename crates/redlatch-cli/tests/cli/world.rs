@@ -11,30 +11,18 @@ use redlatch::{ObjectHolder, once::JobRecord};
 use redlatch_tests::proxy::{Answered, Pick, Proxy, Request, Then};
 use serde_json::Value;
 use tokio::{
-    process::Command,
+    process::{Child, Command},
     time::{Duration, Instant, sleep},
 };
 
 use crate::{
     server::Server,
-    support::{Args, GENEROUS, Output, REDLATCH, World, eventually, json, output, signal},
+    support::{GENEROUS, Output, REDLATCH, World, eventually, finished, json, pid_of, signal},
 };
 
 impl World {
     pub(crate) async fn new() -> Self {
         Self::on(Server::start().await)
-    }
-
-    /// Runs the command to its end with the server at `url`, and asserts its exit code.
-    pub(crate) async fn ends_at(
-        &self,
-        url: &str,
-        code: i32,
-        args: &(impl Args + ?Sized),
-    ) -> Output {
-        let ended = output(&mut self.command_at(url, args)).await;
-        assert_eq!(ended.code, code, "{url} {:?}: {ended:?}", args.args());
-        ended
     }
 
     /// Starts a way to the server that can turn silent.
@@ -110,12 +98,9 @@ impl World {
 
     /// Waits until the plain lock `name` is free.
     pub(crate) async fn free(&self, name: &str) {
-        let client = self.client().await;
-        let end = Instant::now() + GENEROUS;
-        while client.lock(name).is_locked().await.unwrap() {
-            assert!(Instant::now() < end, "{name} is still held");
-            sleep(Duration::from_millis(20)).await;
-        }
+        let lock = self.client().await.lock(name);
+        let is_free = async || !lock.is_locked().await.unwrap();
+        redlatch_tests::wait::eventually(name, GENEROUS, is_free).await;
     }
 }
 
@@ -150,6 +135,12 @@ pub(crate) fn lose_replies(
 /// Waits until `is_so` returns true.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     eventually(what, || is_so().then_some(())).await;
+}
+
+/// Sends a signal to a process, and waits for its end.
+pub(crate) async fn ended_by(name: &str, child: Child) -> Output {
+    signal(pid_of(&child), name);
+    finished(child).await
 }
 
 /// Stops a process, and waits until it stands still.

@@ -6,11 +6,10 @@ use redlatch_tests::{
     fixture::key,
     server::{Cluster, ClusterOptions, ServerBinary, ServerOptions},
 };
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::{
     server::Server,
-    support::{World, event, finished, output},
+    support::{World, event, finished},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,10 +32,8 @@ async fn scene(world: &World, cluster: &Cluster) {
     dead.kill();
     held_when_told(world, &url, &here[..8]).await;
     let hold = ["hold", here[8], "--for", "1h"];
-    assert_eq!(output(&mut world.command_at(&url, &hold)).await.code, 0);
-    let args = ["ls", "--watch", "--json", "--every", "100ms"];
-    let mut child = world.command_at(&url, &args).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    world.ends_at(&url, 0, &hold).await;
+    let (mut child, mut lines) = world.watch(&url, "ls --watch --json --every 100ms");
     let silent = event(&mut lines).await;
     assert_eq!(silent["event"], "unanswered");
     let error = silent["error"].as_str().unwrap();
@@ -45,8 +42,8 @@ async fn scene(world: &World, cluster: &Cluster) {
     child.kill().await.unwrap();
     for (name, code) in [(here[8], 75), (here[9], 0), (there[0], 69)] {
         let began = Instant::now();
-        let ended = output(&mut world.command_at(&url, &["wait", "-w", "2s", name])).await;
-        assert_eq!(ended.code, code, "{name}: {ended:?}");
+        let wait = ["wait", "-w", "2s", name];
+        world.ends_at(&url, code, &wait).await;
         // Shorter than the patience of the library, for a machine that is busy.
         assert!(began.elapsed() < Duration::from_secs(8), "{name}");
     }
@@ -54,7 +51,7 @@ async fn scene(world: &World, cluster: &Cluster) {
 
 /// Some of the clients have the record of who they are on the dead master.
 async fn held_when_told(world: &World, url: &str, names: &[&String]) {
-    let start = |args: &[&str]| world.command_at(url, args).spawn().unwrap();
+    let start = |args: &[&str]| world.start_at(url, args);
     let hold = |name: &&String| start(&["hold", name, "--for", "10s"]);
     let mut releasing = Vec::new();
     for child in names.iter().map(hold).collect::<Vec<_>>() {

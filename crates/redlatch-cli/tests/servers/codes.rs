@@ -2,10 +2,7 @@
 
 use redlatch_tests::server::{ServerBinary, ServerOptions};
 
-use crate::{
-    server::Server,
-    support::{all_end_with, output},
-};
+use crate::{server::Server, support::all_end_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_verbs_end_with_77_for_a_wrong_password_or_missing_rights() {
@@ -46,11 +43,7 @@ async fn a_full_server_is_looked_at_by_a_user_who_may_take_nothing() {
         let reader = client.object("rw").await.unwrap().unwrap();
         let owner = reader.holders[0].owner.as_str();
         let url = world.url().replace("//", "//look:secret@");
-        let as_look = async |code: i32, args: &[&str]| {
-            let ended = output(&mut world.command_at(&url, args)).await;
-            assert_eq!(ended.code, code, "{args:?}: {ended:?}");
-            ended
-        };
+        let as_look = async |code: i32, args: &[&str]| world.ends_at(&url, code, args).await;
         world.server.command(&rights(0));
         as_look(77, &["run", "-n", "b", "--", "true"]).await;
         world.server.command(&["CONFIG", "SET", "maxmemory", "1"]);

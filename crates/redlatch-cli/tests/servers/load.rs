@@ -5,7 +5,6 @@ use std::{env, fs};
 
 use redlatch_tests::server::{ServerBinary, ServerOptions};
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
     process::Child,
     time::{Duration, Instant, sleep},
 };
@@ -54,12 +53,8 @@ async fn some_rounds(world: World, names: Vec<usize>, stopped: Duration) {
         world.lines(&format!("{n}.beats"), 2).await;
     }
     let waiting: Vec<_> = names.iter().map(|&n| run(n, &["date", "+%s%N"])).collect();
-    let client = world.client().await;
     for n in &names {
-        let lock = client.lock(format!("r{n}"));
-        while lock.info().await.unwrap().unwrap().waiters == 0 {
-            sleep(Duration::from_millis(5)).await;
-        }
+        world.awaited(&format!("r{n}")).await;
     }
     world.server.stop();
     sleep(stopped).await;
@@ -111,9 +106,8 @@ async fn objects_are_listed(world: World) {
     world.server.command(&slow);
     world.server.command(&["SLOWLOG", "RESET"]);
     let began = Instant::now();
-    let mut child = world.start("ls --json orders:*");
+    let (child, mut lines) = world.watch(&world.url(), "ls --json orders:*");
     let memory = tokio::spawn(most_memory(pid_of(&child)));
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut first, mut listed) = (None, 0);
     while let Some(line) = lines.next_line().await.unwrap() {
         first.get_or_insert_with(|| began.elapsed());

@@ -10,7 +10,7 @@ use redlatch_tests::{
 };
 use tokio::task::spawn_blocking;
 
-use crate::{doctor::assert_told, server, support::output};
+use crate::{doctor::assert_told, server};
 
 /// A refusal, and the texts that it causes.
 struct Row {
@@ -198,8 +198,7 @@ async fn server_that_publishes_nothing_is_polled() {
         guard.unwrap().release().await.unwrap();
         world.ends(77, "run x -- true").await.says("PUBLISH");
         let url = format!("{}?self_check=false", world.url());
-        let ended = output(&mut world.command_at(&url, "run x -- true")).await;
-        ended.ends(0);
+        world.ends_at(&url, 0, "run x -- true").await;
     }
 }
 

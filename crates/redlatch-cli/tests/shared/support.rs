@@ -12,7 +12,7 @@ use redlatch::Client;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
     time::{Instant, sleep, timeout},
 };
@@ -46,7 +46,7 @@ const CALLS: [&str; 13] = [
 /// The calls run beside each other, since each may take until its time is over.
 pub(crate) async fn all_end_with(code: i32, world: &World, url: &str) -> Vec<Output> {
     let mut all = Vec::new();
-    let call = |line| (line, world.command_at(url, line).spawn().unwrap());
+    let call = |line| (line, world.start_at(url, line));
     for (line, child) in CALLS.map(call) {
         let ended = finished(child).await;
         assert_eq!(ended.code, code, "{url} {line}: {ended:?}");
@@ -197,8 +197,18 @@ impl World {
 
     /// Runs the command to its end, and asserts its exit code.
     pub(crate) async fn ends(&self, code: i32, args: &(impl Args + ?Sized)) -> Output {
-        let ended = self.redlatch(args).await;
-        assert_eq!(ended.code, code, "{:?}: {ended:?}", args.args());
+        self.ends_at(&self.url(), code, args).await
+    }
+
+    /// Runs the command to its end with the server at `url`, and asserts its exit code.
+    pub(crate) async fn ends_at(
+        &self,
+        url: &str,
+        code: i32,
+        args: &(impl Args + ?Sized),
+    ) -> Output {
+        let ended = output(&mut self.command_at(url, args)).await;
+        assert_eq!(ended.code, code, "{url} {:?}: {ended:?}", args.args());
         ended
     }
 
@@ -212,7 +222,18 @@ impl World {
     }
 
     pub(crate) fn start(&self, args: &(impl Args + ?Sized)) -> Child {
-        self.command(args).spawn().unwrap()
+        self.start_at(&self.url(), args)
+    }
+
+    pub(crate) fn start_at(&self, url: &str, args: &(impl Args + ?Sized)) -> Child {
+        self.command_at(url, args).spawn().unwrap()
+    }
+
+    /// Starts a command with the server at `url`, and returns the lines of its output.
+    pub(crate) fn watch(&self, url: &str, line: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
+        let mut child = self.start_at(url, line);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
     }
 
     /// Waits until a file has `lines` lines, and returns them.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use redlatch::Client;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::support::{Args, World, event, finished, has, json, read_lines, sh};
 
@@ -78,8 +77,7 @@ pub(crate) async fn all_schedules_run_their_present_slot_once(world: World) {
 }
 
 pub(crate) async fn observers_see_who_leads(world: World) {
-    let mut child = world.start("elect boss --observe");
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut child, mut lines) = world.watch(&world.url(), "elect boss --observe");
     let vacant = json!({"v": 1, "name": "boss", "leads": false});
     assert_eq!(event(&mut lines).await, vacant);
     let leader = world.start(&sh("elect boss --value h:9", LEADS));
@@ -195,9 +193,7 @@ pub(crate) async fn show_lists_the_queue_of_a_fair_lock(world: World) {
 pub(crate) async fn watching_tells_each_change(world: World) {
     let client = world.client().await;
     let first = client.lock("a").lock().await.unwrap();
-    let args = ["ls", "--watch", "--json", "--every", "100ms"];
-    let mut child = world.start(&args);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut child, mut lines) = world.watch(&world.url(), "ls --watch --json --every 100ms");
     let seen = event(&mut lines).await;
     has(&seen, json!({"event": "held", "name": "a"}));
     let token = first.token().as_u64();

@@ -271,11 +271,6 @@ mod tests {
             assert_eq!(servers.topology, Topology::Single(address), "{url}");
             assert_eq!(servers.login.database, database, "{url}");
         }
-        let login = parse("redis://ann:p%40ss@h").unwrap().login;
-        assert_eq!(
-            (login.username.as_deref(), login.password.as_deref()),
-            (Some("ann"), Some("p@ss"))
-        );
         let login = parse("redis://:secret@h").unwrap().login;
         assert_eq!(
             (login.username, login.password.as_deref()),
@@ -367,19 +362,11 @@ mod tests {
     #[test]
     fn wrong_addresses_say_what_is_allowed_and_keep_secrets() {
         for url in [
-            "",
-            "localhost:6379",
-            "http://h",
-            "redis://h/x",
-            "redis://:secret@h:99999",
-            "redis://a,b",
             "redis://a?node=b",
             "redis://a?service=b",
             "redis+cluster://a,/",
             "redis+cluster://a,b:x",
-            "redis+cluster://:secret@a,b:99999",
             "redis+moon://a",
-            "redis+sentinel://a",
             "redis+sentinel://:secret@a/main/x",
             "redis://a:b@c/secret@h",
             "redis://a:b@c/secret?d@h",

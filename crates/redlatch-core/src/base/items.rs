@@ -263,19 +263,4 @@ mod tests {
             .collect();
         assert_eq!(found, [""]);
     }
-
-    #[test]
-    fn every_word_of_a_text_is_found() {
-        for count in 1..3 * FIRST {
-            let words: Vec<_> = (0..count).map(|number| number.to_string()).collect();
-            for ends in [words.join(" "), format!("{} ", words.join(" "))] {
-                let reply = Value::Bulk(ends.clone().into());
-                let items = Items::new(SCRIPT, &reply).unwrap();
-                let expected: Vec<_> = ends.split(' ').collect();
-                let found: Vec<_> = (0..items.len()).map(|at| items.text(at).unwrap()).collect();
-                assert_eq!(found, expected);
-                assert!(items.text(items.len()).is_err());
-            }
-        }
-    }
 }

@@ -457,17 +457,3 @@ impl SiblingTables {
         Arc::clone(table).downcast().unwrap_or_default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_type_has_one_table() {
-        let tables = SiblingTables::default();
-        *lock(&tables.get::<Mutex<u8>>()) = 7;
-        *lock(&tables.get::<Mutex<u16>>()) = 8;
-        assert_eq!(*lock(&tables.get::<Mutex<u8>>()), 7);
-        assert_eq!(*lock(&SiblingTables::default().get::<Mutex<u8>>()), 0);
-    }
-}

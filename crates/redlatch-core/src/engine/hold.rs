@@ -487,36 +487,3 @@ impl Shares {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn guards_come_and_go() {
-        let share = |attempt| Share::new(attempt, Lease::default(), USUAL.clone());
-        let attempts = |shares: &Shares| {
-            let shares = shares.as_slice().iter();
-            shares.map(|share| share.attempt).collect::<Vec<_>>()
-        };
-        let mut shares = Shares::new();
-        for (push, remove, left) in [
-            (&[1][..], &[2][..], &[1][..]),
-            (&[], &[1], &[]),
-            (&[3, 4, 5], &[4], &[3, 5]),
-            (&[], &[3, 5], &[]),
-            (&[6], &[], &[6]),
-        ] {
-            push.iter().for_each(|&attempt| shares.push(share(attempt)));
-            remove.iter().for_each(|&attempt| shares.remove(attempt));
-            assert_eq!(attempts(&shares), left);
-        }
-        shares.push(share(7));
-        for attempt in [6, 7] {
-            shares.get_mut(attempt).unwrap().forget(2);
-            let terms = shares.get(attempt).map(Share::terms);
-            assert_eq!(terms.map(|terms| terms.forgotten), Some(2));
-        }
-        assert!(shares.get(8).is_none());
-    }
-}

@@ -533,18 +533,6 @@ mod tests {
     }
 
     #[test]
-    fn answer_lets_the_next_call_of_its_class_go() {
-        let mut queue = Queue::default();
-        join(&mut queue, &taking("a", 9));
-        let first = send(&mut queue, 1);
-        join(&mut queue, &taking("x", 9));
-        answer(&mut queue, &first, NEAR);
-        let second = send(&mut queue, 1);
-        answer(&mut queue, &second, NEAR);
-        assert!(queue.classes.is_empty());
-    }
-
-    #[test]
     fn call_of_another_class_waits_for_nobody() {
         let mut queue = Queue::default();
         join(&mut queue, &taking("a", 9));
@@ -610,17 +598,5 @@ mod tests {
             let _full = send(&mut queue, FULL);
             assert_eq!(queue.next().is_some(), goes);
         }
-    }
-
-    #[test]
-    fn ended_queue_returns_what_was_not_sent() {
-        let mut queue = Queue::default();
-        for lease in [7, 8] {
-            join(&mut queue, &call("x", lease));
-        }
-        assert_eq!(queue.end().count(), 2);
-        let one = call("x", 9);
-        let late = Part::of(&one, 9, Slots::Any).unwrap();
-        assert!(queue.join(&late).is_none());
     }
 }

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::{
         net::HostPort,
-        runtime::values::{any_value, damaged, many_cases},
+        runtime::values::{any_value, bulk, damaged, host_and_port, many_cases},
     };
 
     fn at(port: u16) -> Address {
@@ -361,10 +361,6 @@ mod tests {
         assert_eq!(seen(&routes), 2);
         routes.replace(&[with(1, 2)]);
         assert_eq!(seen(&routes), 2, "a failover makes no smaller group");
-    }
-
-    fn bulk(text: &str) -> Value {
-        Value::Bulk(text.into())
     }
 
     fn entry(host: Value, port: i64) -> Value {
@@ -444,10 +440,6 @@ mod tests {
             let shard = |(bounds, nodes): (&[u16], _)| (bounds[0], bounds[1], nodes);
             shards.map(shard).collect()
         })
-    }
-
-    fn host_and_port() -> impl Strategy<Value = HostPort> {
-        ("[a-z0-9.:-]{1,12}|a", prop_oneof![1_u16.., Just(7)])
     }
 
     /// Returns the reply to `CLUSTER SLOTS`, with the last shard first.

@@ -185,19 +185,11 @@ mod tests {
     use super::*;
     use crate::runtime::{
         Login,
-        values::{any_value, damaged, many_cases},
+        values::{any_value, bulk, damaged, host_and_port, many_cases},
     };
-
-    fn bulk(text: &str) -> Value {
-        Value::Bulk(text.into())
-    }
 
     fn list(items: &[&str]) -> Value {
         Value::Array(items.iter().map(|item| bulk(item)).collect())
-    }
-
-    fn host_and_port() -> impl Strategy<Value = HostPort> {
-        ("[a-z0-9.:-]{1,12}|a", prop_oneof![1_u16.., Just(7)])
     }
 
     /// Returns the reply to `SENTINEL MASTER`, or one entry of the reply to `SENTINEL REPLICAS`.

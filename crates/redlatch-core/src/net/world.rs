@@ -430,26 +430,6 @@ mod tests {
     }
 
     #[test]
-    fn other_certificates_of_sentinels_are_not_replaced() {
-        let options = |root: &str| TlsOptions {
-            root_pem: Some(root.into()),
-            ..TlsOptions::default()
-        };
-        let address = |root| Address::Tls {
-            host: "h".to_owned(),
-            port: 1,
-            options: options(root),
-        };
-        let tls = ReplacedTls::default();
-        assert_eq!(tls.apply(&address("old")), address("old"));
-        for new in ["new", "newer"] {
-            tls.replace(options("old"), options(new));
-            assert_eq!(tls.apply(&address("old")), address(new));
-            assert_eq!(tls.apply(&address("of sentinels")), address("of sentinels"));
-        }
-    }
-
-    #[test]
     fn text_without_room_is_refused_until_the_others_are_taken() {
         let strays = Strays::default();
         for number in 0..MOST {

@@ -172,55 +172,18 @@ impl LocalLease {
 
 #[cfg(test)]
 mod tests {
-    use HoldState::{Held, Lost, Unknown};
-    use LossCause::{Expired, Taken, Unreachable};
-
     use super::*;
     use crate::protocol::time::at;
 
-    const MS: Duration = Duration::from_millis(1);
-
-    fn lease() -> LocalLease {
-        // 1,000 ms less 2 % and 4 ms: valid for 976 ms, reported as lost at 974 ms.
-        LocalLease::new(trust(), at(0), 1000 * MS)
-    }
-
-    fn trust() -> Trust {
-        Trust::default()
-    }
-
-    // L12
-    #[test]
-    fn loss_is_reported_before_the_deadline_without_any_reply() {
-        let mut lease = lease();
-        assert_eq!(lease.state(at(973)), Held);
-        assert_eq!(lease.state(at(974)), Lost(Expired));
-    }
-
-    // L13
-    #[test]
-    fn one_failed_renewal_is_not_a_loss() {
-        let mut lease = lease();
-        assert_eq!(lease.troubled(at(333)), Unknown);
-        assert_eq!(lease.extended(trust(), at(400), 1000 * MS, at(410)), Held);
-        assert_eq!(lease.valid_until(), at(1376));
-        assert_eq!(lease.troubled(at(700)), Unknown);
-        assert_eq!(lease.state(at(1374)), Lost(Unreachable));
-    }
-
     #[test]
     fn a_renewal_answered_too_late_revives_nothing() {
-        let mut lease = lease();
-        let state = lease.extended(trust(), at(970), 1000 * MS, at(980));
-        assert_eq!(state, Lost(Expired));
-        assert_eq!(lease.lose(Taken, at(990)), state, "the first cause stays");
-    }
-
-    // L15
-    #[test]
-    fn a_shorter_lease_does_not_shorten() {
-        let mut lease = lease();
-        lease.extended(trust(), at(100), 50 * MS, at(101));
-        assert_eq!(lease.valid_until(), at(976));
+        let (trust, second) = (Trust::default(), Duration::from_secs(1));
+        // 1,000 ms less 2 % and 4 ms: valid for 976 ms, reported as lost at 974 ms.
+        let mut lease = LocalLease::new(trust, at(0), second);
+        assert_eq!(lease.state(at(973)), HoldState::Held);
+        let state = lease.extended(trust, at(970), second, at(974));
+        assert_eq!(state, HoldState::Lost(LossCause::Expired));
+        let later = lease.lose(LossCause::Taken, at(990));
+        assert_eq!(later, state, "the first cause stays");
     }
 }

@@ -144,19 +144,6 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    // L19
-    #[test]
-    fn bounds_of_leases() {
-        assert!(Lease::fixed(49 * MS).is_err());
-        assert!(Lease::fixed(50 * MS).is_ok());
-        assert!(Lease::renewed(999 * MS).is_err());
-        assert!(Lease::renewed(1000 * MS).is_ok());
-        assert!(Lease::fixed(Lease::MAX).is_ok());
-        assert!(Lease::fixed(Lease::MAX + MS).is_err());
-        assert!(Lease::fixed(Duration::ZERO).is_err());
-        assert!(Lease::fixed(Duration::MAX).is_err());
-    }
-
     #[test]
     fn the_margin_covers_both_clocks() {
         let trust = Trust::default();
@@ -171,5 +158,7 @@ mod tests {
         assert_eq!(Lease::fixed(50 * MS).unwrap().attempt_timeout(), 10 * MS);
         assert_eq!(Lease::fixed(3000 * MS).unwrap().attempt_timeout(), 500 * MS);
         assert_eq!(Lease::default().attempt_timeout(), 1000 * MS);
+        let longest = Lease::fixed(Lease::MAX).unwrap();
+        assert_eq!(longest.attempt_timeout(), 1000 * MS);
     }
 }

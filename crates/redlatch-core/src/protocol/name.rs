@@ -485,23 +485,5 @@ mod tests {
                 prop_assert_eq!(Key::decode(&prefix, &key.part(part)), None);
             }
         }
-
-        #[test]
-        fn key_that_is_decoded_is_the_key_of_its_name(
-            pieces in prop::collection::vec(
-                prop::sample::select(vec!["%7B", "%7D", "%25", "%7b", "%", "a", "@", "{", "}", "é"]),
-                0..9,
-            ),
-            braces in any::<bool>(),
-        ) {
-            let prefix = Prefix::default();
-            let rest = pieces.concat();
-            let rest = if braces { format!("{{{rest}}}") } else { rest };
-            let key = format!("{}:{rest}", prefix.as_str());
-            if let Some(name) = Key::decode(&prefix, &key) {
-                let own = Key::new(&prefix, &name);
-                prop_assert_eq!(own.as_str(), key);
-            }
-        }
     }
 }

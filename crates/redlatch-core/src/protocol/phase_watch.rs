@@ -253,7 +253,7 @@ impl<E> Watcher<E> {
 
 #[cfg(test)]
 mod tests {
-    use PhaseState::{Gone, Over, UnderWay};
+    use PhaseState::{Over, UnderWay};
 
     use super::*;
     use crate::protocol::time::at;
@@ -266,49 +266,11 @@ mod tests {
         }
     }
 
-    fn phase_watch() -> (PhaseWatch<&'static str>, u64, u64) {
-        let mut phase_watch = PhaseWatch::default();
-        let (a, b) = (phase_watch.join(None), phase_watch.join(None));
-        phase_watch.want(a, phase_watch.begun());
-        (phase_watch, a, b)
-    }
-
-    #[test]
-    fn one_request_answers_all_waiters_that_came_before() {
-        let (mut it, a, b) = phase_watch();
-        it.want(b, it.begun());
-        let (number, phases) = it.begin(at(0), at(9)).unwrap();
-        assert!(phases.is_empty());
-        assert_eq!(it.begin(at(1), at(9)), None, "one at a time");
-        let woken = it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
-        assert_eq!(woken, [a, b]);
-        assert_eq!(it.take_result(a), Some(Ok(Some(UnderWay))));
-        assert_eq!(it.take_result(a), None);
-        assert_eq!((it.phase(a), it.phase(b)), (Some(7), Some(7)));
-        let (number, phases) = it.begin(at(2), at(9)).unwrap();
-        assert_eq!(phases, [7]);
-        let over = snapshot(&[(7, Over)], Some((8, UnderWay)));
-        assert_eq!(it.saw(number, at(2), over), [a, b], "they need not ask");
-        assert_eq!(it.take_result(b), Some(Ok(Some(Over))));
-    }
-
-    #[test]
-    fn waiter_that_comes_during_a_request_needs_the_next() {
-        let (mut it, a, b) = phase_watch();
-        let (number, _) = it.begin(at(0), at(9)).unwrap();
-        it.want(b, it.begun());
-        let woken = it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
-        assert_eq!(woken, [a, b], "b is to look itself");
-        assert_eq!((it.take_result(b), it.phase(b)), (None, None));
-        let (number, _) = it.begin(at(1), at(9)).unwrap();
-        it.saw(number, at(1), snapshot(&[(7, Gone)], None));
-        assert_eq!(it.take_result(a), Some(Ok(Some(Gone))));
-        assert_eq!(it.take_result(b), Some(Ok(None)));
-    }
-
     #[test]
     fn one_request_answers_all_that_hear_one_message() {
-        let (mut it, a, b) = phase_watch();
+        let mut it = PhaseWatch::<&str>::default();
+        let [a, b] = [(); 2].map(|()| it.join(None));
+        it.want(a, 0);
         it.want(b, 0);
         let (number, _) = it.begin(at(0), at(9)).unwrap();
         it.saw(number, at(0), snapshot(&[], Some((7, UnderWay))));
@@ -330,32 +292,5 @@ mod tests {
         let (number, _) = it.begin(at(3), at(9)).unwrap();
         let over = snapshot(&[(7, Over)], Some((7, Over)));
         assert_eq!(it.saw(number, at(3), over), [a, b]);
-    }
-
-    #[test]
-    fn announced_phase_is_requested() {
-        let mut it = PhaseWatch::<&str>::default();
-        let c = it.join(Some(5));
-        it.want(c, it.begun());
-        let (number, phases) = it.begin(at(0), at(9)).unwrap();
-        assert_eq!(phases, [5]);
-        it.saw(number, at(0), snapshot(&[(5, Over)], Some((6, UnderWay))));
-        assert_eq!(it.take_result(c), Some(Ok(Some(Over))));
-    }
-
-    #[test]
-    fn waiter_that_asks_is_replaced_when_it_leaves_or_stalls() {
-        let (mut it, a, b) = phase_watch();
-        it.want(b, it.begun());
-        let (number, _) = it.begin(at(0), at(9)).unwrap();
-        assert_eq!(it.leave(a), None, "its look is under way");
-        assert_eq!(it.gave_up(number), Some(b));
-        it.begin(at(1), at(9)).unwrap();
-        assert_eq!(it.begin(at(8), at(9)), None);
-        let (late, _) = it.begin(at(9), at(20)).unwrap();
-        assert_eq!(late, 3, "the second was forgotten");
-        assert_eq!(it.gave_up(2), None, "and counts no more");
-        assert_eq!(it.failed(late, &"no right"), [b]);
-        assert_eq!(it.take_result(b), Some(Err("no right")));
     }
 }

@@ -140,17 +140,6 @@ mod tests {
     const DENIED: Effect = Stopped(Refusal::Permission);
     const FOREIGN: Effect = Stopped(Refusal::WrongType);
 
-    /// Returns what is left after requests with these effects, each of which registers a waiter if
-    /// `registers`.
-    fn after(effects: &[Effect], registers: bool) -> Remains {
-        let mut remains = Remains::default();
-        for (&effect, act_before) in effects.iter().zip(7..) {
-            remains.sending(act_before, registers);
-            remains.failed(effect);
-        }
-        remains
-    }
-
     #[test]
     fn effects_decide_about_the_undo() {
         for (effects, undo, copies) in [
@@ -167,7 +156,11 @@ mod tests {
             (&[Nothing, Unknown], true, true),
         ] {
             for registers in [false, true] {
-                let remains = after(effects, registers);
+                let mut remains = Remains::default();
+                for &effect in effects {
+                    remains.sending(7, registers);
+                    remains.failed(effect);
+                }
                 assert_eq!(remains.is_any(), undo, "{effects:?}");
                 assert_eq!(remains.has_copies(), copies, "{effects:?}");
                 // What is not executed registers nobody.
@@ -208,24 +201,6 @@ mod tests {
             remains.failed(Nothing);
             assert_eq!(remains.is_any(), undo, "{effect:?}");
             assert_eq!(remains.has_copies(), copies, "{effect:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_foreign_type_ends_a_release_and_only_without_copies() {
-        for refusal in [
-            Refusal::WrongType,
-            Refusal::Permission,
-            Refusal::Auth,
-            Refusal::Full,
-            Refusal::Other,
-        ] {
-            let foreign = refusal == Refusal::WrongType;
-            assert_eq!(Stopped(refusal).ends_release(false), foreign);
-            assert!(!Stopped(refusal).ends_release(true));
-        }
-        for effect in [Nothing, Unknown] {
-            assert!(!effect.ends_release(false) && !effect.ends_release(true));
         }
     }
 }

@@ -210,40 +210,6 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(30);
 
     #[test]
-    fn a_hold_is_renewed_every_third_and_sooner_after_a_failure() {
-        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
-        table.insert(1, &mut one, "a", (LEASE, None), at(0), u64::MAX);
-        let due = table.next_due().unwrap();
-        assert!(due > at(9_999) && due <= at(10_000));
-        assert!(table.take_due(at(9_000)).is_empty());
-        let taken = table.take_due(at(10_000));
-        assert_eq!((taken[0].id, taken[0].payload, taken.len()), (1, "a", 1));
-        assert!(one.begin(taken[0].at));
-        assert!(table.take_due(at(20_000)).is_empty(), "it is under way");
-        table.answered(1, &mut one, "a", None, at(10_000), 0);
-        assert_eq!(table.next_due(), Some(at(10_500)));
-        let taken = table.take_due(at(10_500));
-        assert!(one.begin(taken[0].at));
-        table.answered(1, &mut one, "a", Some(LEASE), at(10_600), 0);
-        assert_eq!(table.next_due(), Some(at(18_600)));
-    }
-
-    #[test]
-    fn first_renewal_of_an_unconfirmed_hold_is_due_soon() {
-        let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
-        let soon = Some(Duration::from_millis(500));
-        table.insert(1, &mut one, "a", (LEASE, soon), at(0), 0);
-        assert_eq!(table.next_due(), Some(at(250)));
-        table.insert(1, &mut one, "a", (LEASE, soon), at(0), u64::MAX);
-        let due = table.next_due().unwrap();
-        assert!(due > at(499) && due <= at(500));
-        let taken = table.take_due(at(500));
-        assert!(one.begin(taken[0].at));
-        table.answered(1, &mut one, "a", Some(LEASE), at(500), 0);
-        assert_eq!(table.next_due(), Some(at(8_500)), "then as usual");
-    }
-
-    #[test]
     fn a_renewal_in_a_hurry_is_due_sooner_and_never_later() {
         let (mut table, mut one) = (RenewalTable::default(), Renewal::default());
         table.hurry(1, &mut one, at(5));

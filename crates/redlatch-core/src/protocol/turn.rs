@@ -151,26 +151,6 @@ mod tests {
         assert_eq!(queue.challenge(at(60_000), patience), None);
     }
 
-    // L8
-    #[test]
-    fn first_waiter_speaks_first() {
-        let mut queue = queue();
-        assert!(queue.may_speak(1) && !queue.may_speak(2));
-        assert_eq!(queue.leave(2), None, "its turn had not come");
-        assert_eq!(queue.leave(1), Some(3));
-        assert_eq!(queue.leave(3), None);
-        assert!(queue.is_empty() && queue.places.is_empty());
-    }
-
-    #[test]
-    fn waiters_of_a_holder_need_no_turn() {
-        let mut queue = queue();
-        assert_eq!(queue.owner_holds(10), [1, 3]);
-        assert!(queue.may_speak(3) && !queue.may_speak(2));
-        queue.owner_released(10);
-        assert!(!queue.may_speak(3));
-    }
-
     #[test]
     fn unpolled_first_waiter_loses_its_turn() {
         let mut queue = queue();

@@ -16,6 +16,16 @@ pub(crate) fn many_cases() -> ProptestConfig {
     config
 }
 
+/// Returns a string of bytes.
+pub(crate) fn bulk(text: &str) -> Value {
+    Value::Bulk(text.into())
+}
+
+/// Returns hosts and ports as servers announce them. Some of them are alike.
+pub(crate) fn host_and_port() -> impl Strategy<Value = (String, u16)> {
+    ("[a-z0-9.:-]{1,12}|a", prop_oneof![1_u16.., Just(7)])
+}
+
 /// Returns values of all types, with arrays inside of arrays. Many of their texts are `words`.
 pub(crate) fn any_value(words: &'static [&'static str]) -> impl Strategy<Value = Value> {
     flat(words).prop_recursive(4, 64, 6, |inner| vec(inner, 0..6).prop_map(Value::Array))

@@ -84,7 +84,7 @@ pub fn decoded(bytes: &[u8]) -> Vec<Reply> {
 }
 
 /// Returns all items, and whether the bytes behind them are refused.
-fn read<'a>(portions: impl Iterator<Item = &'a [u8]>) -> (Vec<Item>, bool) {
+pub(crate) fn read<'a>(portions: impl Iterator<Item = &'a [u8]>) -> (Vec<Item>, bool) {
     let mut decoder = Decoder::default();
     let mut items = Vec::new();
     for portion in portions {
@@ -323,6 +323,8 @@ pub fn globs(bytes: &[u8]) {
     let escaped: String = pattern.chars().flat_map(|c| ['\\', c]).collect();
     assert!(matches(&escaped, pattern));
     assert_eq!(matches(&escaped, text), pattern == text);
+    let (around, within) = (format!("*{escaped}*"), [text, pattern, text].concat());
+    assert!(matches(&around, &within));
 }
 
 /// Returns a pattern, a text, and whether the text matches.
@@ -340,13 +342,38 @@ fn parts(bytes: &[u8]) -> (&str, &str) {
 mod tests {
     use std::{fs, path::Path};
 
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+    use crate::runtime::values::many_cases;
+
     #[test]
     fn corpus_keeps_the_laws() {
-        for (target, law) in super::LAWS {
+        for (target, law) in LAWS {
             let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
             let files = fs::read_dir(corpus.join(target)).unwrap();
             let checked = files.map(|file| law(&fs::read(file.unwrap().path()).unwrap()));
             assert!(checked.count() > 5, "{target}");
+        }
+    }
+
+    /// Laws, and the texts that they are tried with.
+    const DRAWN: [(Law, &str); 5] = [
+        (globs, r"\PC{0,9}\n\PC{0,9}"),
+        (globs, r"[a-c*?^\\\[\]-]{0,12}\n[a-c*?^\\\[\]-]{0,6}"),
+        (names, r"redlatch:(%7B|%7D|%25|%7b|%|a|@|\{|\}|é){0,8}"),
+        (names, r"redlatch:\{(%7B|%7D|%25|%7b|%|a|@|\{|\}|é){0,8}\}"),
+        (scripts, "([a-z0-9]{0,3} ){0,40}[a-z0-9]{0,3}"),
+    ];
+
+    #[test]
+    fn drawn_texts_keep_the_laws() {
+        for (law, texts) in DRAWN {
+            let outcome = TestRunner::new(many_cases()).run(&texts, |text| {
+                law(text.as_bytes());
+                Ok(())
+            });
+            assert!(outcome.is_ok(), "{texts}: {outcome:?}");
         }
     }
 }

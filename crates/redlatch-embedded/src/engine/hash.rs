@@ -50,21 +50,3 @@ impl Hash {
         self.fields.is_empty()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keeps_the_order_of_first_insertion() {
-        let mut hash = Hash::default();
-        for name in ["c", "a", "b", "a"] {
-            hash.set(name.as_bytes(), name.into());
-        }
-        assert!(hash.remove(b"c"));
-        assert!(!hash.remove(b"c"));
-        assert!(hash.set(b"c", b"1".to_vec()));
-        let names: Vec<_> = hash.iter().map(|(name, _)| name.to_vec()).collect();
-        assert_eq!(names, [b"a", b"b", b"c"]);
-    }
-}

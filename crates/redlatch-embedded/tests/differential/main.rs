@@ -33,6 +33,7 @@
 //!   of servers).
 //! * In a script of 6.2, `redis.call` handed to another C function than `pcall` may name another
 //!   place in its error.
+#![cfg(unix)]
 #![expect(
     clippy::disallowed_methods,
     reason = "real servers run by the real clock"
@@ -57,8 +58,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use redlatch_core::runtime::Command;
+use redlatch_tests::server::ServerBinary;
 
-use crate::{family::Share, pair::Pair, server::Server};
+use crate::{family::Share, pair::Pair};
 
 /// The folders of scripts, each with its share of the calls.
 const FAMILY: &[Share] = &[
@@ -76,19 +78,19 @@ const FAMILY: &[Share] = &[
 fn random_commands_and_scripts_are_answered_as_by_real_servers() {
     let cases = cases();
     let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
-    for path in server::paths() {
-        let server = Server::start(&path);
-        if let (_, false) = server.model() {
-            println!("\n{server}: no model, compared by the scripts of the family only");
+    for binary in ServerBinary::all() {
+        if let (_, false) = server::model(&binary) {
+            println!("\n{binary}: no model, compared by the scripts of the family only");
             continue;
         }
+        let server = server::start(&binary);
         let mut rng = Rng::with_seed(seed);
         let start = Instant::now();
         let mut pair = Pair::new(&server);
         let done = fuzz(&mut pair, &mut rng, cases);
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "\n{server}: {done} cases in {seconds:.1} s, seed {seed}, {} differences",
+            "\n{binary}: {done} cases in {seconds:.1} s, seed {seed}, {} differences",
             pair.differences.len()
         );
         pair.report(seed);
@@ -100,8 +102,8 @@ fn random_commands_and_scripts_are_answered_as_by_real_servers() {
 fn scripts_of_the_family_are_answered_as_by_real_servers() {
     let cases = cases() / 3;
     let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
-    for path in server::paths() {
-        let server = Server::start(&path);
+    for binary in ServerBinary::all() {
+        let server = server::start(&binary);
         let mut rng = Rng::with_seed(seed);
         let mut pair = Pair::new(&server);
         for _ in 0..cases / FEW {
@@ -115,7 +117,7 @@ fn scripts_of_the_family_are_answered_as_by_real_servers() {
             }
         }
         let differences = pair.differences.len();
-        println!("\n{server}: {cases} calls of the family, seed {seed}, {differences} differences");
+        println!("\n{binary}: {cases} calls of the family, seed {seed}, {differences} differences");
         pair.report(seed);
     }
 }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
+use redlatch_tests::server::Server;
 
-use crate::{TROUBLES, client::Client, commands, compare, lua, server::Server};
+use crate::{TROUBLES, client::Client, commands, compare, lua, server};
 
 pub(crate) struct Pair {
     pub(crate) model: Model,
@@ -20,11 +21,11 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(server: &Server) -> Self {
-        let (model, exact_texts) = server.model();
+    pub(crate) fn new(real: &Server) -> Self {
+        let (model, exact_texts) = server::model(real.binary());
         let mut engine = Engine::new(model, wall_clock());
         let session = engine.open(SessionKind::Command);
-        let client = server.client();
+        let client = Client::connect(real.port()).unwrap();
         Self {
             model,
             differences: Vec::new(),

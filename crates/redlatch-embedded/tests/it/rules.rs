@@ -42,15 +42,6 @@ fn a_full_server_refuses_until_the_first_write() {
 }
 
 #[test]
-fn maxmemory_fills_the_server() {
-    let mut shell = Shell::new(Model::Redis7_0);
-    assert_eq!(shell.run("CONFIG SET maxmemory 1"), "OK");
-    assert!(shell.run("SET k v").starts_with("!OOM "));
-    assert_eq!(shell.run("CONFIG SET maxmemory 0"), "OK");
-    assert_eq!(shell.run("SET k v"), "OK");
-}
-
-#[test]
 fn writes_are_refused_without_replicas_and_on_replicas() {
     for (condition, code) in [
         (Condition::ShortOfReplicas, "NOREPLICAS"),

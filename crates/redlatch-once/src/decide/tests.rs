@@ -15,23 +15,6 @@ fn rules(retries: u64) -> Rules {
     }
 }
 
-impl Rules {
-    fn pause(self, pause: u64) -> Self {
-        Self { pause, ..self }
-    }
-
-    fn catch_up(self, catch_up: u32) -> Self {
-        Self { catch_up, ..self }
-    }
-
-    fn asked(self, at: u64) -> Self {
-        Self {
-            at: Some(at),
-            ..self
-        }
-    }
-}
-
 fn record(outcome: JobOutcome, slot: Slot, ended: u64) -> Option<JobRecord> {
     Some(JobRecord {
         outcome,
@@ -132,7 +115,10 @@ fn open_slot_of_time_is_claimed_while_it_is_the_present_one() {
 #[test]
 fn slot_up_to_the_last_success_is_done() {
     let view = at(5400).done(5000, 5100);
-    let asked = |at| rules(0).asked(at);
+    let asked = |at| Rules {
+        at: Some(at),
+        ..rules(0)
+    };
     check(&EVERY, &rules(0), &view, "done 5000 next 6000");
     check(&EVERY, &asked(3500), &view, "done 5000 next 6000");
     check(&EVERY, &asked(6001), &view, "claim 6000 in -..-");
@@ -174,8 +160,9 @@ fn failed_slot_is_open_while_retries_remain() {
     let view = at(5400).last(JobOutcome::Failed, 5000, 5200).open([5000]);
     check(&EVERY, &rules(1), &view, "claim 5000 in 5000..6000");
     check(&EVERY, &rules(0), &view, "exhausted 5000 failed next 6000");
-    check(&EVERY, &rules(1).pause(500), &view, "pause 5700");
-    check(&EVERY, &rules(1).pause(5000), &view, "pause 6000");
+    let pausing = |pause| Rules { pause, ..rules(1) };
+    check(&EVERY, &pausing(500), &view, "pause 5700");
+    check(&EVERY, &pausing(5000), &view, "pause 6000");
     // The server's clock was set back since.
     let earlier = view.now(5100);
     check(&EVERY, &rules(1), &earlier, "claim 5000 in 5000..6000");
@@ -189,7 +176,10 @@ fn failed_slot_is_open_while_retries_remain() {
 #[test]
 fn missed_slots_are_skipped_unless_caught_up_on() {
     let view = at(7400).done(2000, 2100);
-    let catching = |catch_up| rules(0).catch_up(catch_up);
+    let catching = |catch_up| Rules {
+        catch_up,
+        ..rules(0)
+    };
     check(&EVERY, &catching(0), &view, "claim 7000 in 7000..8000");
     check(&EVERY, &catching(2), &view, "claim 5000 in 5000..8000");
     check(&EVERY, &catching(64), &view, "claim 3000 in 3000..8000");

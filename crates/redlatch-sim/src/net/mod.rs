@@ -116,12 +116,10 @@ impl Net {
     /// Handles a message that has reached the server.
     pub fn arrive_up(&self, id: ConnId, message: Upward) {
         let mut state = self.state();
-        let now = self.exec.now();
         let link = &mut state.conns[id];
-        if now < link.upward.held_until {
-            self.exec
-                .schedule(link.upward.held_until, Event::Up(id, message));
-            return;
+        let until = link.upward.held_until;
+        if self.exec.now() < until {
+            return self.exec.schedule(until, Event::Up(id, message));
         }
         link.upward.arrived += 1;
         let beyond = link
@@ -165,12 +163,10 @@ impl Net {
     /// Handles a message that has reached a client.
     pub fn arrive_down(&self, id: ConnId, message: Downward) {
         let mut state = self.state();
-        let now = self.exec.now();
         let link = &mut state.conns[id];
-        if now < link.downward.held_until {
-            self.exec
-                .schedule(link.downward.held_until, Event::Down(id, message));
-            return;
+        let until = link.downward.held_until;
+        if self.exec.now() < until {
+            return self.exec.schedule(until, Event::Down(id, message));
         }
         if !link.open {
             return;

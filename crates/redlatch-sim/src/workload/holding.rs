@@ -3,7 +3,7 @@
 
 use std::{future::Future, ops::Deref, pin::Pin, slice, sync::Arc, time::Duration};
 
-use redlatch_core::{Bundle, Error, Extending, Held, HoldState, Moment, Owner, Released};
+use redlatch_core::{Bundle, Error, Extending, Held, HoldState, Lasting, Moment, Owner, Released};
 
 use super::{Terms, Work, Worker, terms::ms};
 use crate::{
@@ -13,12 +13,9 @@ use crate::{
 };
 
 /// What a guard stands for: one hold, or several.
-pub(crate) trait Body: Send + Sync {
+pub(crate) trait Body: Lasting {
     /// Returns the holds.
     fn holds(&self) -> &[Held];
-
-    /// Tells whether the guard reports its loss.
-    fn is_lost(&self) -> bool;
 
     /// Extends the lease.
     fn extend(&self, span: Duration) -> Extending<'_>;
@@ -35,10 +32,6 @@ impl Body for Held {
         slice::from_ref(self)
     }
 
-    fn is_lost(&self) -> bool {
-        self.check().is_err()
-    }
-
     fn extend(&self, span: Duration) -> Extending<'_> {
         Box::pin(Self::extend(self, span))
     }
@@ -51,10 +44,6 @@ impl Body for Held {
 impl Body for Bundle {
     fn holds(&self) -> &[Held] {
         self.holds()
-    }
-
-    fn is_lost(&self) -> bool {
-        self.check().is_err()
     }
 
     fn extend(&self, span: Duration) -> Extending<'_> {
@@ -77,23 +66,18 @@ pub(crate) trait Guard: Deref<Target: Body> + Send + Sync + Sized + 'static {
         vec![wanted.unwrap_or_else(draw)]
     }
 
-    /// Begins an acquisition of these names for `owner` on these terms. The worker's random numbers
-    /// decide the rest.
-    fn acquire(
-        worker: &mut Worker,
-        names: &[usize],
-        owner: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<Self>;
+    /// Begins an acquisition of these names on these terms. The worker's random numbers decide the
+    /// rest.
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self>;
 
     /// Returns how the observer is to see an acquisition on these terms.
     fn waits(terms: &Terms) -> Waits {
         terms.waits()
     }
 
-    /// Draws the names and terms of an acquisition by an owner that holds `name`.
-    fn inner(worker: &mut Worker, name: usize) -> (Vec<usize>, Terms) {
-        (vec![name], Terms::draw(worker))
+    /// Draws the names and terms of an acquisition by `owner`, which holds `name`.
+    fn inner(worker: &mut Worker, name: usize, owner: &Owner) -> (Vec<usize>, Terms) {
+        (vec![name], Terms::draw(worker, owner))
     }
 
     /// Begins an acquisition that only the holder of this guard may make, in addition to its hold:
@@ -260,7 +244,9 @@ impl<G> Drop for Hold<G> {
 
 /// Runs one round: thinks, acquires, works under the guard, gives it up.
 pub(super) async fn round<G: Guard>(worker: &mut Worker) {
-    worker.rest().await;
+    let long = worker.plan.lease * 1_500;
+    let longest = [long, 0, 0, 0, 0, SHORT, SHORT, SHORT, SHORT, SHORT];
+    worker.think_up_to(&longest).await;
     let names = G::names(worker, None);
     if worker.has(Fault::Force) && worker.rng.chance(60) {
         return G::force(worker, names[0]).await;
@@ -272,8 +258,8 @@ pub(super) async fn round<G: Guard>(worker: &mut Worker) {
     } else {
         worker.client.owner()
     };
-    let terms = Terms::draw(worker);
-    if let Some(hold) = acquire::<G>(worker, &names, &owner, &terms, None).await {
+    let terms = Terms::draw(worker, &owner);
+    if let Some(hold) = acquire::<G>(worker, &names, &terms, None).await {
         work(worker, hold, &owner).await;
     }
     if !again {
@@ -289,8 +275,7 @@ pub(super) async fn get_on<G: Guard>(worker: &mut Worker, name: usize) -> bool {
     let names = G::names(worker, Some(name));
     let began = worker.exec.now();
     let calls = worker.asks(&names, G::waits(&terms));
-    let owner = worker.client.owner();
-    let granted = G::acquire(worker, &names, &owner, &terms).await;
+    let granted = G::acquire(worker, &names, &terms).await;
     let hold = granted.map(|guard| guard.map(|guard| Hold::new(worker, &calls, guard, true)));
     worker.asked(&calls);
     match hold {
@@ -312,14 +297,13 @@ pub(super) async fn get_on<G: Guard>(worker: &mut Worker, name: usize) -> bool {
 async fn acquire<G: Guard>(
     worker: &mut Worker,
     names: &[usize],
-    owner: &Owner,
     terms: &Terms,
     base: Option<&G>,
 ) -> Option<Hold<G>> {
     let what = told(names.iter().copied());
-    worker.say(|| terms.tell(&what, owner));
+    worker.say(|| terms.tell(&what));
     let grown = base.and_then(|guard| guard.grow(worker, terms));
-    let future = grown.unwrap_or_else(|| G::acquire(worker, names, owner, terms));
+    let future = grown.unwrap_or_else(|| G::acquire(worker, names, terms));
     let future = worker.call(future);
     let calls = worker.asks(names, G::waits(terms));
     let limit = terms.limit(worker);
@@ -347,9 +331,9 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
         let span = worker.draw_work();
         match worker.rng.below(10) {
             0 | 1 if G::REENTRANT => {
-                let (names, terms) = G::inner(worker, hold.shown[0].name);
+                let (names, terms) = G::inner(worker, hold.shown[0].name, owner);
                 let base = Some(hold.guard());
-                inner.extend(acquire(worker, &names, owner, &terms, base).await);
+                inner.extend(acquire(worker, &names, &terms, base).await);
             }
             2 => extend(worker, &hold).await,
             3 => run(worker, &hold, span).await,
@@ -362,7 +346,7 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
         }
         write(worker, &hold);
         hold.guard().judge(worker, false);
-        if hold.guard().is_lost() && worker.rng.chance(800) {
+        if hold.guard().check().is_err() && worker.rng.chance(800) {
             break;
         }
     }
@@ -378,7 +362,7 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
 async fn extend<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
     let span = ms(worker.rng.between(50, worker.plan.lease * 2));
     let extending = Guard::extend(hold.guard(), span);
-    let extended = worker.timed("extend", worker.patience(), extending).await;
+    let extended = worker.briefly("extend", extending).await;
     worker.say(|| format!("extends {} by {span:?}: {extended:?}", hold.names()));
 }
 
@@ -391,7 +375,7 @@ async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
 /// Writes to each name if the guard's check passes, or sends writes that arrive late, after the
 /// check.
 fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
-    let (fit, late) = (!hold.guard().is_lost(), worker.rng.chance(100));
+    let (fit, late) = (hold.guard().check().is_ok(), worker.rng.chance(100));
     for shown in &hold.shown {
         let Some(token) = shown.token else { continue };
         if fit {
@@ -423,7 +407,7 @@ async fn shrink<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>>
     let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         worker.cancelled(future, name).await
     } else {
-        Some(worker.timed("downgrade", worker.patience(), future).await)
+        Some(worker.briefly("downgrade", future).await)
     };
     if let Some(Err(error)) = &result {
         worker.say(|| format!("fails to turn its hold of {}: {error}", label(name)));
@@ -446,8 +430,7 @@ async fn release_checked<G: Guard>(worker: &Worker, hold: Hold<G>) {
             .collect()
     };
     let before = companions();
-    let limit = worker.patience();
-    let released = worker.timed("release", limit, guard.release()).await;
+    let released = worker.briefly("release", guard.release()).await;
     let after = companions();
     worker.say(|| format!("has released: {released:?}"));
     let Ok(released) = released else { return };
@@ -471,3 +454,6 @@ async fn release_checked<G: Guard>(worker: &Worker, hold: Hold<G>) {
         }
     }
 }
+
+/// A short time between two rounds, in µs.
+const SHORT: u64 = 50_000;

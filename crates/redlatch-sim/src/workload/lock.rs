@@ -22,23 +22,17 @@ pub(super) static LOCK: Workload = Workload::of::<LockGuard>("lock", mutants::LO
 impl Guard for LockGuard {
     const REENTRANT: bool = true;
 
-    fn acquire(
-        worker: &mut Worker,
-        names: &[usize],
-        owner: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<Self> {
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let lock = Lock::new(&worker.client, label(names[0]));
         acquiring!(
             terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-            .owner(owner).strategy(terms.strategy).durability(terms.durability)
+            .owner(&terms.owner).strategy(terms.strategy).durability(terms.durability)
         )
     }
 
     fn force(worker: &mut Worker, name: usize) -> Work<'_> {
         let force = Lock::new(&worker.client, label(name)).force_release();
-        let limit = worker.patience();
-        worker.forces(name, limit, force, ForceRelease::after_lease)
+        worker.forces(name, force, ForceRelease::after_lease)
     }
 
     async fn release(self) -> Result<Releases, Error> {
@@ -63,12 +57,7 @@ pub(super) static FAIR: Workload = Workload {
 impl Guard for FairLockGuard {
     const REENTRANT: bool = true;
 
-    fn acquire(
-        worker: &mut Worker,
-        names: &[usize],
-        owner: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<Self> {
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let lock = FairLock::new(&worker.client, label(names[0]));
         // All waiters behind one that polls proceed at its pace, by which the hand-off is measured.
         let strategy = match terms.strategy {
@@ -77,14 +66,13 @@ impl Guard for FairLockGuard {
         };
         acquiring!(
             terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-            .owner(owner).strategy(strategy).durability(terms.durability)
+            .owner(&terms.owner).strategy(strategy).durability(terms.durability)
         )
     }
 
     fn force(worker: &mut Worker, name: usize) -> Work<'_> {
         let force = FairLock::new(&worker.client, label(name)).force_release();
-        let limit = worker.patience();
-        worker.forces(name, limit, force, ForceRelease::after_lease)
+        worker.forces(name, force, ForceRelease::after_lease)
     }
 
     async fn release(self) -> Result<Releases, Error> {
@@ -122,12 +110,7 @@ impl Guard for MultiGuard {
         names
     }
 
-    fn acquire(
-        worker: &mut Worker,
-        names: &[usize],
-        owner: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<Self> {
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let member = |&name: &usize| -> Box<dyn Lockable> {
             match name {
                 FAIR_NAME => Box::new(FairLock::new(&worker.client, label(name))),
@@ -139,7 +122,7 @@ impl Guard for MultiGuard {
         let all = MultiLock::new(&members);
         acquiring!(
             terms, all.try_lock(), |wait| all.try_lock_for(wait), all.lock();
-            .owner(owner).strategy(terms.strategy).durability(terms.durability)
+            .owner(&terms.owner).strategy(terms.strategy).durability(terms.durability)
         )
     }
 
@@ -150,15 +133,10 @@ impl Guard for MultiGuard {
     }
 
     /// Holders that waited for each other would never get on.
-    fn inner(worker: &mut Worker, _: usize) -> (Vec<usize>, Terms) {
-        let how = How::Once;
-        (
-            Self::names(worker, None),
-            Terms {
-                how,
-                ..Terms::draw(worker)
-            },
-        )
+    fn inner(worker: &mut Worker, _: usize, owner: &Owner) -> (Vec<usize>, Terms) {
+        let mut terms = Terms::draw(worker, owner);
+        terms.how = How::Once;
+        (Self::names(worker, None), terms)
     }
 
     fn force(worker: &mut Worker, name: usize) -> Work<'_> {

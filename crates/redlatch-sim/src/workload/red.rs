@@ -7,9 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch_core::{
-    Bundle, Error, Extending, HoldState, Lockable, LossCause, Moment, Owner, Released,
-};
+use redlatch_core::{Bundle, Error, Extending, HoldState, Lockable, LossCause, Moment, Released};
 use redlatch_multi::{RedGuard, RedLock};
 use redlatch_reentrant::Lock;
 
@@ -65,7 +63,7 @@ impl Deref for Quorum {
 impl Guard for Quorum {
     const REENTRANT: bool = false;
 
-    fn acquire(worker: &mut Worker, names: &[usize], _: &Owner, terms: &Terms) -> Acquiring<Self> {
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let name = names[0];
         let clients = worker.nodes.iter().take(nodes(name));
         let locks: Vec<_> = clients

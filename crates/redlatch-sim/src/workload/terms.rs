@@ -10,6 +10,8 @@ use crate::watch::Waits;
 /// The terms of an acquisition.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
+    /// The owner of the hold.
+    pub(crate) owner: Owner,
     /// How long it waits.
     pub(crate) how: How,
     /// Whether the lease is renewed.
@@ -37,6 +39,7 @@ impl Terms {
     /// Returns the terms under which every worker must get a name once all is healed.
     pub(super) fn patient(worker: &Worker) -> Self {
         Self {
+            owner: worker.client.owner(),
             how: How::Patiently,
             renewed: true,
             lease: ms(worker.plan.lease),
@@ -45,7 +48,7 @@ impl Terms {
         }
     }
 
-    pub(super) fn draw(worker: &mut Worker) -> Self {
+    pub(super) fn draw(worker: &mut Worker, owner: &Owner) -> Self {
         let lease = worker.plan.lease;
         let renewed = worker.rng.chance(600);
         let span = if renewed {
@@ -61,6 +64,7 @@ impl Terms {
         let way = worker.rng.below(10);
         let wait = worker.rng.between(0, lease * 2);
         Self {
+            owner: owner.clone(),
             how: match way {
                 0 => How::Once,
                 1..=3 => How::For(ms(wait)),
@@ -92,14 +96,14 @@ impl Terms {
         }
     }
 
-    pub(super) fn tell(&self, what: &str, owner: &Owner) -> String {
+    pub(super) fn tell(&self, what: &str) -> String {
         let how = match self.how {
             How::Once => "tries to get".to_owned(),
             How::For(wait) => format!("waits {wait:?} for"),
             How::Patiently => "waits for".to_owned(),
         };
         let kind = if self.renewed { "renewed" } else { "fixed" };
-        let lease = self.lease;
+        let (owner, lease) = (&self.owner, self.lease);
         format!("{how} {what} for {owner}, {kind} lease {lease:?}")
     }
 }

@@ -1,13 +1,6 @@
 //! One of the tasks of a client, and the steps that the workers of all kinds share.
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture, poll_fn},
-    ops::Deref,
-    pin::Pin,
-    sync::Arc,
-    task::Poll,
-};
+use std::{fmt, future::poll_fn, ops::Deref, pin::Pin, sync::Arc, task::Poll};
 
 use redlatch_core::{Client, Error, ErrorKind, LossCause, Owner, runtime::Runtime};
 use tokio::{select, sync::oneshot};
@@ -121,6 +114,15 @@ impl Worker {
         output
     }
 
+    /// Checks P11 of a call that gives up when the server does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call is dropped with it, and is not checked.
+    pub(super) async fn briefly<F: Future>(&self, what: &str, future: F) -> F::Output {
+        self.timed(what, self.patience(), future).await
+    }
+
     /// Polls a call a few times or for a while, then drops it.
     ///
     /// # Cancel safety
@@ -194,13 +196,10 @@ impl Worker {
         }
     }
 
-    /// Thinks before a round.
-    pub(super) async fn rest(&mut self) {
-        let span = match self.rng.below(10) {
-            0 => self.rng.between(0, self.plan.lease * 1500),
-            1..=4 => 0,
-            _ => self.rng.between(0, 50_000),
-        };
+    /// Thinks for up to one of these times in µs, which are equally likely.
+    pub(super) async fn think_up_to(&mut self, longest: &[u64]) {
+        let longest = longest[self.rng.index(longest.len())];
+        let span = self.rng.between(0, longest);
         self.think(span).await;
     }
 
@@ -276,14 +275,8 @@ impl Worker {
         None
     }
 
-    /// Ends a hold by force, at once or as `after_lease` says. May take `limit` µs.
-    pub(super) fn forces<F>(
-        &mut self,
-        name: usize,
-        limit: u64,
-        force: F,
-        after_lease: fn(F) -> F,
-    ) -> Work<'_>
+    /// Ends a hold by force, at once or as `after_lease` says.
+    pub(super) fn forces<F>(&mut self, name: usize, force: F, after_lease: fn(F) -> F) -> Work<'_>
     where
         F: IntoFuture<Output: fmt::Debug, IntoFuture: Send> + Send + 'static,
     {
@@ -293,8 +286,7 @@ impl Worker {
             self.inject(Fault::Force, || {
                 format!("releases {} by force", label(name))
             });
-            let forced = self.timed("force_release", limit, force.into_future());
-            let forced = forced.await;
+            let forced = self.briefly("force_release", force.into_future()).await;
             self.say(|| format!("has forced {}: {forced:?}", label(name)));
         })
     }

@@ -6,7 +6,6 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
     Hold {
         id: token,
         owner: token,
-        process: 0,
         kind: "lock".to_owned(),
         name: "a".to_owned(),
         units: 1,
@@ -16,9 +15,8 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
         from,
         until,
         deadline: until,
-        lost: 0,
         gone: until + 1,
-        durable: false,
+        ..Hold::default()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The use of holds by workers, and its records.
 
 use std::{
-    future::{Future, IntoFuture},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},

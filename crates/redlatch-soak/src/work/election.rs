@@ -70,14 +70,8 @@ impl AtWork {
 
     /// Tells whether the term lasts, and records that it lasted until before the question.
     fn goes_on(&mut self, term: &Term) -> bool {
-        let before = now();
-        let lasts = term.check().is_ok();
-        if lasts {
-            self.hold.believed(before, term.remaining());
-        } else if self.hold.lost == 0 {
-            self.hold.lost = before;
-        }
-        lasts
+        let (before, lasts) = (now(), term.check().is_ok());
+        self.hold.looked(before, lasts, term.remaining())
     }
 }
 

@@ -71,18 +71,17 @@ impl Hold {
         }
     }
 
-    /// Records that the hold was believed in at `now`, with so much time left.
-    pub(crate) fn believed(&mut self, now: u64, left: Duration) {
-        self.until = now;
-        self.deadline = now + u64::try_from(left.as_micros()).unwrap_or(0);
-    }
-
     /// Looks whether the hold is believed in.
     pub(crate) fn look(&mut self, guard: &dyn hold::Hold) -> bool {
-        let before = now();
-        let believed = guard.believed();
+        let (before, believed) = (now(), guard.believed());
+        self.looked(before, believed, guard.left().unwrap_or_default())
+    }
+
+    /// Records whether the hold was believed in right after `before`, and with how much time left.
+    pub(crate) fn looked(&mut self, before: u64, believed: bool, left: Duration) -> bool {
         if believed {
-            self.believed(before, guard.left().unwrap_or_default());
+            self.until = before;
+            self.deadline = before + u64::try_from(left.as_micros()).unwrap_or(0);
         } else if self.lost == 0 {
             self.lost = now();
         }

@@ -1,9 +1,6 @@
 //! Latches that are set, counted down, waited for and deleted, in rounds.
 
-use std::{
-    future::{Future, IntoFuture},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::record::{Outcome, Record, Round, Step};
 use fastrand::Rng;

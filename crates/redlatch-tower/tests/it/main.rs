@@ -405,19 +405,3 @@ async fn body_of_a_lost_hold_ends_with_an_error() {
     assert!(error.to_string().contains("lost"), "{error}");
     assert!(body.frame().await.is_none());
 }
-
-#[tokio::test(start_paused = true)]
-async fn dropped_request_gives_its_permit_back() {
-    let client = Client::embedded().await.unwrap();
-    let layer = limit(&client, 1).on_unavailable(REFUSE);
-    let mut service = layer.layer(slow(&Arc::default()));
-    let mut working = service.call(request("/"));
-    tokio::select! {
-        biased;
-        _ = &mut working => panic!("it does not end"),
-        () = all_taken(&client) => {}
-    }
-    drop(working);
-    client.settled().await;
-    assert_eq!(available(&client).await, 1);
-}

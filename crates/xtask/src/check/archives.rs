@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Runs the check.
-pub(super) fn run(_: &[String], steps: &mut Steps) -> Result<(), String> {
+pub(super) fn run(steps: &mut Steps) -> Result<(), String> {
     let members = members::all()?;
     let folder = env::temp_dir().join(format!("redlatch-archives-{}", process::id()));
     let archives = Archives { folder, members };

@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, hint,
+    hint,
     num::NonZero,
     sync::{
         Arc,
@@ -53,31 +53,31 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
     let found = servers::find()?;
     let servers = servers::list(&found);
     let first = servers::list(&found[..1]);
-    let mut failures = Failures::default();
+    let mut sum = Tally::default();
     // The test programs are built without load, because a slow compiler shows nothing.
     let built = steps.run("test programs", programs::build);
     let soak = steps.run("soak", || script(["build-soak"]));
     if let (Some(programs), Some(())) = (built, soak) {
         beside_busy_loops(busy, || {
             for _ in 0..rounds {
-                steps.run("tests", || round(&programs, &found, &mut failures));
+                steps.run("tests", || round(&programs, &found, &mut sum));
             }
             for long in &LONG {
                 steps.run(long.name, || long.run(&programs, &first));
             }
             steps.run("soaks", || soaks(&servers, &minutes));
         });
+        println!("\n{}", table(rounds, &sum));
     }
-    println!("\n{failures}");
     Ok(())
 }
 
-/// Runs all tests once and records the failed ones.
-fn round(programs: &[Program], found: &[Server], failures: &mut Failures) -> Result<(), String> {
+/// Runs all tests once, and adds their results.
+fn round(programs: &[Program], found: &[Server], sum: &mut Tally) -> Result<(), String> {
     let mut tally = Tally::default();
     let lanes = suite::lanes(programs, found, found, Depth::Day);
     let outcome = programs::run_lanes(lanes, &mut tally);
-    failures.add_round(&tally);
+    sum.add(tally, "");
     outcome
 }
 
@@ -150,34 +150,18 @@ fn options(args: &[String]) -> Result<(u32, usize, String), String> {
     Ok((rounds, busy, minutes))
 }
 
-/// The number of failures of each test.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Failures {
-    rounds: u32,
-    passed: u64,
-    failed: BTreeMap<String, u32>,
-}
-
-impl Failures {
-    fn add_round(&mut self, tally: &Tally) {
-        self.rounds += 1;
-        self.passed += tally.passed;
-        for name in &tally.failed_tests {
-            *self.failed.entry(name.clone()).or_default() += 1;
-        }
+/// Returns a table of one line per failed test.
+fn table(rounds: u32, sum: &Tally) -> String {
+    let mut times: BTreeMap<_, u32> = BTreeMap::new();
+    for name in &sum.failed_tests {
+        *times.entry(name).or_default() += 1;
     }
-}
-
-/// Formats a table of one line per failed test.
-impl fmt::Display for Failures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "failures in {} rounds of all tests:", self.rounds)?;
-        for (name, times) in &self.failed {
-            writeln!(f, "{times:>4}  {name}")?;
-        }
-        let failed: u32 = self.failed.values().sum();
-        write!(f, "{failed:>4}  in total, {} passed", self.passed)
+    let mut table = format!("failures in {rounds} rounds of all tests:\n");
+    for (name, times) in times {
+        table += &format!("{times:>4}  {name}\n");
     }
+    let (failed, passed) = (sum.failed_tests.len(), sum.passed);
+    table + &format!("{failed:>4}  in total, {passed} passed")
 }
 
 const TOPOLOGIES: [&str; 4] = ["standalone", "replicated", "sentinel", "cluster"];
@@ -208,7 +192,7 @@ mod tests {
 
     #[test]
     fn failures_of_all_rounds_are_counted_by_test() {
-        let mut failures = Failures::default();
+        let mut sum = Tally::default();
         for lines in [
             &["test b ... FAILED", "test a::c ... FAILED", "test d ... ok"][..],
             &["test b ... FAILED"],
@@ -216,14 +200,14 @@ mod tests {
             let mut tally = Tally::default();
             lines.iter().for_each(|line| tally.read(line));
             tally.read("test result: FAILED. 4 passed; 1 failed; 0 ignored");
-            failures.add_round(&tally);
+            sum.add(tally, "");
         }
-        let table = "\
+        let expected = "\
 failures in 2 rounds of all tests:
    1  a::c
    2  b
    3  in total, 8 passed";
-        assert_eq!(failures.to_string(), table);
+        assert_eq!(table(2, &sum), expected);
     }
 
     #[test]

@@ -13,84 +13,55 @@ use std::{sync::Mutex, thread};
 
 use crate::{command::script, programs, python, servers, steps::Steps};
 
-/// A check: its name, what it shows, and its steps with its arguments.
-type Check = (
-    &'static str,
-    &'static str,
-    fn(&[String], &mut Steps) -> Result<(), String>,
-);
-
-/// All checks.
-const CHECKS: [Check; 10] = [
-    (
-        "load",
-        "the tests in rounds, their long cases and the soak, beside busy loops",
-        load::run,
-    ),
-    (
-        "databases",
-        "the statements of the fence in PostgreSQL and MariaDB",
-        apart::databases,
-    ),
-    (
-        "histories",
-        "histories of the soak and of planted faults, judged by a program in Go",
-        histories::run,
-    ),
-    ("fuzz", "the parsers, with random bytes", apart::fuzz),
-    (
-        "threads",
-        "code that threads share, under many of their schedules",
-        threads,
-    ),
-    ("book", "the book, rendered by mdBook", book),
-    (
-        "browser",
-        "timelines, as headless Chromium shows them",
-        browser::run,
-    ),
-    (
-        "recipes",
-        "programs that combine redlatch with crates of other projects",
-        apart::recipes,
-    ),
-    (
-        "peers",
-        "the Python client and locks of six other libraries beside the Rust client",
-        peers,
-    ),
-    (
-        "archives",
-        "a release as a dry run, and programs that are built from its archives alone",
-        archives::run,
-    ),
-];
+/// The name of each check and what it shows.
+const CHECKS: &str = "\
+load       the tests in rounds, their long cases and the soak, beside busy loops
+databases  the statements of the fence in PostgreSQL and MariaDB
+histories  histories of the soak and of planted faults, judged by a program in Go
+fuzz       the parsers, with random bytes
+threads    code that threads share, under many of their schedules
+book       the book, rendered by mdBook
+browser    timelines, as headless Chromium shows them
+recipes    programs that combine redlatch with crates of other projects
+peers      the Python client and locks of six other libraries beside the Rust client
+archives   a release as a dry run, and programs that are built from its archives alone
+";
 
 /// Lists all checks, one per line.
 pub(crate) fn list() -> String {
-    let line = |(name, shows, _): Check| format!("  cargo xtask check {name:10} {shows}\n");
-    CHECKS.map(line).concat()
+    let line = |line: &str| format!("  cargo xtask check {line}\n");
+    CHECKS.lines().map(line).collect()
 }
 
-/// The checks that take arguments.
-const WITH_ARGUMENTS: [&str; 2] = ["load", "browser"];
-
-/// Renders the book. The gate follows its links, and compiles and runs its examples: they are
-/// doctests of `redlatch-book`.
-fn book(_: &[String], steps: &mut Steps) -> Result<(), String> {
-    steps.run("book", || script(["book"]));
-    Ok(())
+/// Returns the names of all checks.
+fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.lines().filter_map(|line| line.split(' ').next())
 }
 
-/// Runs code that threads share under many schedules.
-fn threads(_: &[String], steps: &mut Steps) -> Result<(), String> {
-    steps.run("schedules", || script(["threads"]));
+/// Runs the steps of a check. Two of the checks take arguments.
+fn check(name: &str, args: &[String], steps: &mut Steps) -> Result<(), String> {
+    match name {
+        "load" => load::run(args, steps)?,
+        "browser" => browser::run(args, steps)?,
+        _ if !args.is_empty() => return Err(format!("the check takes no arguments: {args:?}")),
+        "databases" => apart::databases(steps),
+        "histories" => histories::run(steps),
+        "fuzz" => apart::fuzz(steps),
+        "threads" => drop(steps.run("schedules", || script(["threads"]))),
+        // The gate follows the links of the book, and compiles and runs its examples: they are
+        // doctests of `redlatch-book`.
+        "book" => drop(steps.run("book", || script(["book"]))),
+        "recipes" => apart::recipes(steps),
+        "peers" => peers(steps)?,
+        "archives" => archives::run(steps)?,
+        _ => return Err(format!("the check {name} has no steps")),
+    }
     Ok(())
 }
 
 /// Runs the Python client's tests on all servers, its workers beside those of the Rust client, and
 /// locks of other libraries beside `redlatch-compat`.
-fn peers(_: &[String], steps: &mut Steps) -> Result<(), String> {
+fn peers(steps: &mut Steps) -> Result<(), String> {
     let servers = servers::list(&servers::find()?);
     let peers = steps.run("peers", programs::peers);
     let tested = steps.run("python client", || python::test(&servers));
@@ -125,14 +96,12 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         print!("{}", list());
         return Ok(());
     };
-    let found = CHECKS.iter().find(|(known, ..)| known == name);
-    let unknown = || format!("there is no check {name:?}; there are:\n{}", list());
-    let (.., check) = found.ok_or_else(unknown)?;
-    if !rest.is_empty() && !WITH_ARGUMENTS.contains(&name.as_str()) {
-        return Err(format!("the check takes no arguments: {rest:?}"));
+    if !names().any(|known| known == name) {
+        let list = list();
+        return Err(format!("there is no check {name:?}; there are:\n{list}"));
     }
     let mut steps = Steps::default();
-    check(rest, &mut steps)?;
+    check(name, rest, &mut steps)?;
     println!("\n{steps}");
     steps.verdict()
 }
@@ -140,14 +109,13 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 /// Runs all checks as steps: first the load, which runs all tests once, since the rest of the night
 /// has run them without, then two of the others at a time, since each leaves a core idle.
 pub(crate) fn all(steps: &mut Steps) {
-    let [(load, ..), others @ ..] = CHECKS;
-    let args = [load, "--rounds=1", "--minutes=2"].map(str::to_owned);
-    steps.run(load, || run(&args));
-    let others = Mutex::new(others.into_iter());
+    let args = ["load", "--rounds=1", "--minutes=2"].map(str::to_owned);
+    steps.run("load", || run(&args));
+    let others = Mutex::new(names().filter(|name| *name != "load"));
     let next = || others.lock().ok().and_then(|mut others| others.next());
     let lane = || {
         let mut own = Steps::default();
-        while let Some((name, ..)) = next() {
+        while let Some(name) = next() {
             own.run(name, || run(&[name.to_owned()]));
         }
         own

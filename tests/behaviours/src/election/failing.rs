@@ -1,9 +1,16 @@
 //! Work that fails: what follows is the caller's choice.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use redlatch::{ErrorKind, OnError, Term};
 
+use super::Working;
 use crate::prelude::*;
 
 behaviours! {
@@ -81,15 +88,10 @@ async fn tasks_of_a_failed_run_end_before_the_next(backend: &Backend) {
     let client = backend.client().await;
     let retry = OnError::Retry { pause: 20 * MS };
     let election = client.election("x").on_error(retry);
-    let (alive, mut runs) = (std::sync::Arc::new(()), 0);
+    let (at_work, mut runs) = (Arc::new(AtomicU32::new(0)), 0);
     let lead = election.lead(async |term: &Term| {
-        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "no earlier task");
-        let share = std::sync::Arc::clone(&alive);
-        let task = term.spawn(async move {
-            let _share = share;
-            std::future::pending::<()>().await;
-        });
-        drop(task);
+        assert_eq!(at_work.load(Ordering::SeqCst), 0, "no earlier task");
+        term.spawn(Working::begin(&at_work).for_ever());
         runs += 1;
         match runs {
             3 => Ok(()),
@@ -97,7 +99,7 @@ async fn tasks_of_a_failed_run_end_before_the_next(backend: &Backend) {
         }
     });
     lead.await.unwrap();
-    assert_eq!(std::sync::Arc::strong_count(&alive), 1);
+    assert_eq!(at_work.load(Ordering::SeqCst), 0);
 }
 
 async fn retry_that_is_lost_campaigns_again(backend: &Backend) {

@@ -176,11 +176,7 @@ async fn panic_of_the_work_gives_the_name_back(backend: &Backend) {
     let election = client.election("x").lease(30 * SECOND);
     let at_work = Arc::new(AtomicU32::new(0));
     let lead = election.lead(async |term: &Term| {
-        let working = Working::begin(&at_work);
-        term.spawn(async move {
-            let _working = working;
-            std::future::pending::<()>().await;
-        });
+        term.spawn(Working::begin(&at_work).for_ever());
         tokio::task::yield_now().await;
         panic!("the work is broken");
     });

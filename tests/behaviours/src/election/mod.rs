@@ -85,6 +85,11 @@ impl Working {
         counter.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(counter))
     }
+
+    /// Goes on until it is dropped.
+    pub async fn for_ever(self) {
+        std::future::pending().await
+    }
 }
 
 impl Drop for Working {

@@ -49,11 +49,7 @@ async fn tasks_end_before_the_name_is_given_back(backend: &Backend) {
     let counter = Arc::clone(&at_work);
     let lead = election.lead(async |term: &Term| {
         for _ in 0..10 {
-            let working = Working::begin(&counter);
-            term.spawn(async move {
-                let _working = working;
-                std::future::pending::<()>().await;
-            });
+            term.spawn(Working::begin(&counter).for_ever());
         }
         tokio::time::sleep(10 * MS).await;
     });
@@ -79,11 +75,7 @@ async fn lost_term_ends_its_tasks_before_the_next(backend: &Backend) {
         assert_eq!(at_work.load(Ordering::SeqCst), 0);
         terms += 1;
         if terms == 1 {
-            let working = Working::begin(&at_work);
-            term.spawn(async move {
-                let _working = working;
-                std::future::pending::<()>().await;
-            });
+            term.spawn(Working::begin(&at_work).for_ever());
             backend.command(&["DEL", "redlatch:{x}"]);
             std::future::pending::<()>().await;
         }

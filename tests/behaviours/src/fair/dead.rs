@@ -9,12 +9,11 @@ use crate::prelude::*;
 
 behaviours! {
     Cluster:
-        dead_first_waiter_delays_the_next_by_its_deadline_at_most,
+        dead_client_with_forty_places_delays_the_queue_by_one_deadline,
         waiter_dropped_after_its_notification_lets_the_next_in,
         waiters_queue_again_after_the_server_was_flushed;
     Single:
         waiters_that_died_together_delay_the_next_by_one_deadline,
-        dead_client_with_forty_places_delays_the_queue_by_one_deadline,
         waiter_that_dies_after_its_notification_is_skipped,
         unpolled_first_waiter_loses_its_place_and_queues_again,
         unpolled_first_waiter_of_a_client_does_not_stall_the_others,
@@ -51,19 +50,6 @@ fn assert_within(backend: &Backend, start: Instant, most: Duration) {
     }
 }
 
-// L21
-async fn dead_first_waiter_delays_the_next_by_its_deadline_at_most(backend: &Backend) {
-    let clients = clients(backend, 2).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    dies(backend).await;
-    let next = queued(&clients[1].fair_lock("x")).await;
-    let start = Instant::now();
-    guard.release().await.unwrap();
-    next.await.unwrap().release().await.unwrap();
-    assert_within(backend, start, 5_010 * MS);
-    backend.assert_only_counters_left();
-}
-
 // L22
 async fn waiters_that_died_together_delay_the_next_by_one_deadline(backend: &Backend) {
     let clients = clients(backend, 3).await;
@@ -86,7 +72,7 @@ async fn waiters_that_died_together_delay_the_next_by_one_deadline(backend: &Bac
     assert_within(backend, start, 8_000 * MS);
 }
 
-// L22
+// L21, L22
 async fn dead_client_with_forty_places_delays_the_queue_by_one_deadline(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 use redlatch::{Client, Error, FairLock, FairLockGuard, Owner};
 use tokio::task::JoinHandle;
 
-use crate::{lock::waiting, prelude::*};
+use crate::{
+    lock::{registered, waiting},
+    prelude::*,
+};
 
 /// Who was granted, in order.
 #[derive(Clone, Debug, Default)]
@@ -73,11 +76,7 @@ async fn listens(client: &Client) {
     let lock = client.lock("{x}listens");
     let guard = lock.lock().await.unwrap();
     let waiter = waiting(lock.clone());
-    wait_for("the waiter to listen", async || {
-        let info = lock.info().await.unwrap();
-        info.is_some_and(|info| info.waiters == 1)
-    })
-    .await;
+    registered(client, "{x}listens", 1).await;
     guard.release().await.unwrap();
     waiter.await.unwrap().release().await.unwrap();
 }

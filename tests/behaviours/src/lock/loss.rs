@@ -15,8 +15,7 @@ behaviours! {
         run_ends_with_the_hold,
         ending_comes_before_the_loss_of_a_hold_that_nothing_renews,
         ending_of_a_renewed_hold_waits_for_trouble,
-        ending_comes_when_the_client_closes,
-        dropped_guard_is_not_renewed;
+        ending_comes_when_the_client_closes;
 }
 
 async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
@@ -116,16 +115,4 @@ async fn ending_comes_when_the_client_closes(backend: &Backend) {
     assert_eq!(guard.state(), HoldState::Lost(LossCause::Closed));
     drop(guard);
     closing.await.unwrap();
-}
-
-// L10
-async fn dropped_guard_is_not_renewed(backend: &Backend) {
-    let client = backend.client().await;
-    for i in 0..300 {
-        let lock = client.lock(format!("n{}", i % 7));
-        if let Some(guard) = lock.try_lock().await.unwrap() {
-            drop(guard);
-        }
-    }
-    assert_tables_empty(&client).await;
 }

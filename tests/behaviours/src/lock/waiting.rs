@@ -6,9 +6,9 @@ use std::sync::{
 };
 
 use futures_util::future::try_join_all;
-use redlatch::{Backoff, Client, ErrorKind, WaitStrategy};
+use redlatch::{Backoff, ErrorKind, WaitStrategy};
 
-use super::waiting;
+use super::{registered, waiting};
 use crate::prelude::*;
 
 behaviours! {
@@ -219,14 +219,4 @@ async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
     next.release().await.unwrap();
     stuck.await.unwrap().release().await.unwrap();
     assert_tables_empty(&b).await;
-}
-
-/// Waits until the server knows of `waiters` waiters.
-async fn registered(client: &Client, name: &str, waiters: u64) {
-    let lock = client.lock(name);
-    wait_for("a waiter to register", async || {
-        let info = lock.info().await.unwrap();
-        info.is_some_and(|info| info.waiters == waiters)
-    })
-    .await;
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, MultiLock};
 
 use super::Fleet;
-use crate::prelude::*;
+use crate::{lock::registered, prelude::*};
 
 fleet_behaviours! { 2;
     a_busy_member_leaves_nothing_held,
@@ -311,13 +311,9 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     let all = clients[0].multi_lock(&members);
     all.lock().await.unwrap().release().await.unwrap();
     // The connection for wakes is there already, so that waiting costs no second look.
-    let (warm, theirs) = (clients[0].lock("warm"), others[0].lock("warm"));
-    let first = theirs.lock().await.unwrap();
-    let waiting = tokio::spawn(warm.lock().into_future());
-    wait_for("a waiter to register", async || {
-        theirs.info().await.unwrap().unwrap().waiters == 1
-    })
-    .await;
+    let first = others[0].lock("warm").lock().await.unwrap();
+    let waiting = tokio::spawn(clients[0].lock("warm").lock().into_future());
+    registered(&others[0], "warm", 1).await;
     first.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     clients[0].settled().await;

@@ -39,6 +39,11 @@ behaviours! {
         closed_client_refuses_jobs;
 }
 
+/// Runs work that succeeds, and tells whether it has run.
+async fn runs(job: &Job) -> bool {
+    succeed(job).await.ran().is_some()
+}
+
 async fn slot_runs_once_and_is_done_for_all(backend: &Backend) {
     let clients = [backend.client().await, backend.client().await];
     let job = daily(&clients[0], 20_000);
@@ -63,21 +68,14 @@ async fn slot_runs_once_and_is_done_for_all(backend: &Backend) {
 
 async fn change_of_the_period_neither_blocks_nor_repeats(backend: &Backend) {
     let client = backend.client().await;
-    let hour = Duration::from_secs(3600);
+    let hour = 3600 * SECOND;
     let hourly = |at| client.once("x").every(hour).at(at);
-    assert!(
-        succeed(&hourly(day(20_000) + 13 * hour))
-            .await
-            .ran()
-            .is_some()
-    );
-    assert!(matches!(
-        succeed(&daily(&client, 20_000)).await,
-        Once::Done(_)
-    ));
-    assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
+    assert!(runs(&hourly(day(20_000) + 13 * hour)).await);
+    let same_day = succeed(&daily(&client, 20_000)).await;
+    assert!(matches!(same_day, Once::Done(_)));
+    assert!(runs(&daily(&client, 20_001)).await);
     assert!(matches!(succeed(&hourly(day(20_001))).await, Once::Done(_)));
-    assert!(succeed(&hourly(day(20_001) + hour)).await.ran().is_some());
+    assert!(runs(&hourly(day(20_001) + hour)).await);
 }
 
 async fn other_process_is_told_of_the_run_under_way(backend: &Backend) {
@@ -107,7 +105,7 @@ async fn other_process_is_told_of_the_run_under_way(backend: &Backend) {
     }
     end.notify_one();
     assert!(matches!(running.await.unwrap(), Once::Ran(())));
-    assert!(succeed(&daily(&clients[1], 20_005)).await.ran().is_some());
+    assert!(runs(&daily(&clients[1], 20_005)).await);
 }
 
 async fn failed_slot_is_open_while_retries_remain(backend: &Backend) {
@@ -131,14 +129,9 @@ async fn failed_slot_is_open_while_retries_remain(backend: &Backend) {
         (3, Some("no luck"))
     );
     // More retries open it again, and the next slot is open anyway.
-    assert!(
-        succeed(&daily(&client, 20_000).retries(3))
-            .await
-            .ran()
-            .is_some()
-    );
+    assert!(runs(&daily(&client, 20_000).retries(3)).await);
     assert!(matches!(succeed(&job).await, Once::Done(_)));
-    assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
+    assert!(runs(&daily(&client, 20_001)).await);
 }
 
 async fn job_has_three_retries_by_default(backend: &Backend) {
@@ -228,21 +221,21 @@ async fn each_key_is_a_slot(backend: &Backend) {
 
 async fn gap_begins_at_the_end_of_a_run(backend: &Backend) {
     let client = backend.client().await;
-    let gap = Duration::from_secs(2);
+    let gap = 2 * SECOND;
     let job = client.once("x").gap(gap).retries(0);
     let (first, _) = succeed(&job).await.ran().unwrap();
     assert!(matches!(succeed(&job).await, Once::Done(_)));
     let ended = job.last().await.unwrap().unwrap().ended;
-    backend.pass(gap + Duration::from_millis(10)).await;
+    backend.pass(gap + 10 * MS).await;
     let (second, _) = succeed(&job).await.ran().unwrap();
     assert_eq!(second, Slot::Time(ended + gap));
     assert!(second > first);
     // The gap follows the end of the last attempt, too.
-    backend.pass(gap + Duration::from_millis(10)).await;
+    backend.pass(gap + 10 * MS).await;
     assert!(matches!(fail(&job).await, Once::Failed(_)));
     assert!(matches!(succeed(&job).await, Once::Exhausted(_)));
-    backend.pass(gap + Duration::from_millis(10)).await;
-    assert!(succeed(&job).await.ran().is_some());
+    backend.pass(gap + 10 * MS).await;
+    assert!(runs(&job).await);
 }
 
 async fn run_that_takes_too_long_is_dropped_and_has_failed(backend: &Backend) {
@@ -276,7 +269,7 @@ async fn dropped_run_uses_up_its_attempt(backend: &Backend) {
     let record = job.last().await.unwrap().unwrap();
     assert_eq!((record.outcome, record.attempt), (JobOutcome::Dropped, 1));
     assert!(matches!(succeed(&job).await, Once::Exhausted(_)));
-    assert!(succeed(&job.retries(1)).await.ran().is_some());
+    assert!(runs(&job.retries(1)).await);
 }
 
 async fn panic_of_the_work_uses_up_its_attempt(backend: &Backend) {
@@ -295,23 +288,23 @@ async fn panic_of_the_work_uses_up_its_attempt(backend: &Backend) {
     assert_tables_empty(&client).await;
     let record = job.last().await.unwrap().unwrap();
     assert_eq!(record.outcome, JobOutcome::Dropped);
-    assert!(succeed(&job).await.ran().is_some());
+    assert!(runs(&job).await);
 }
 
 async fn reset_opens_all_slots(backend: &Backend) {
     let client = backend.client().await;
     let job = daily(&client, 20_000);
     assert!(!job.reset().await.unwrap());
-    assert!(succeed(&job).await.ran().is_some());
+    assert!(runs(&job).await);
     let keyed = client.once("x").slot("v1");
     assert!(matches!(fail(&keyed).await, Once::Failed(_)));
     assert!(job.reset().await.unwrap());
     assert_eq!(job.last().await.unwrap(), None);
-    assert!(succeed(&daily(&client, 19_000)).await.ran().is_some());
-    assert!(succeed(&keyed).await.ran().is_some());
+    assert!(runs(&daily(&client, 19_000)).await);
+    assert!(runs(&keyed).await);
     assert!(job.reset().await.unwrap());
     assert!(job.reset().await.unwrap());
-    assert!(succeed(&job).await.ran().is_some());
+    assert!(runs(&job).await);
 }
 
 async fn run_during_a_reset_records_its_outcome(backend: &Backend) {
@@ -394,10 +387,8 @@ async fn run_may_be_spawned_and_may_borrow(backend: &Backend) {
     });
     let (done, seen) = spawned.await.unwrap();
     assert!(done && seen == ["a", "b"]);
-    let outcome = tokio::spawn(borrowing(daily(&client, 20_001), 7))
-        .await
-        .unwrap();
-    assert_eq!(outcome.ran(), Some(14));
+    let spawned = tokio::spawn(borrowing(daily(&client, 20_001), 7));
+    assert_eq!(spawned.await.unwrap().ran(), Some(14));
 }
 
 async fn borrowing(job: Job, number: u32) -> Once<u32, Error> {
@@ -408,21 +399,18 @@ async fn borrowing(job: Job, number: u32) -> Once<u32, Error> {
 async fn run_leaves_one_key_with_an_end(backend: &Backend) {
     let client = backend.client().await;
     for number in 20_000..20_005 {
-        assert!(succeed(&daily(&client, number)).await.ran().is_some());
+        assert!(runs(&daily(&client, number)).await);
     }
     let fortnight = 14 * DAY;
     let job = client.once("x").every(fortnight).at(day(20_100));
-    assert!(succeed(&job).await.ran().is_some());
+    assert!(runs(&job).await);
     let keys = backend.keys();
     assert_eq!(keys, ["redlatch:{x}"]);
     let ttl = backend.ttl(&keys[0]).unwrap();
     assert!(ttl > 2 * fortnight - DAY && ttl <= 2 * fortnight, "{ttl:?}");
     // A shorter period does not shorten it.
-    let job = client
-        .once("x")
-        .every(Duration::from_secs(1))
-        .at(day(20_200));
-    assert!(succeed(&job).await.ran().is_some());
+    let job = client.once("x").every(SECOND).at(day(20_200));
+    assert!(runs(&job).await);
     assert!(backend.ttl(&keys[0]).unwrap() > 2 * fortnight - DAY);
 }
 
@@ -458,7 +446,7 @@ async fn further_keyed_slot_than_a_thousand_is_refused(backend: &Backend) {
     let client = backend.client().await;
     for n in 0..1_000 {
         let job = client.once("x").slot(&format!("order-{n}"));
-        assert!(succeed(&job).await.ran().is_some());
+        assert!(runs(&job).await);
     }
     let error = error_of(&client.once("x").slot("order-1000")).await;
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
@@ -467,14 +455,9 @@ async fn further_keyed_slot_than_a_thousand_is_refused(backend: &Backend) {
         assert!(text.contains(said), "{text}");
     }
     let known = client.once("x").slot("order-7");
-    assert!(succeed(&known).await.ran().is_none());
+    assert!(!runs(&known).await);
     assert!(client.once("x").reset().await.unwrap());
-    assert!(
-        succeed(&client.once("x").slot("order-1000"))
-            .await
-            .ran()
-            .is_some()
-    );
+    assert!(runs(&client.once("x").slot("order-1000")).await);
 }
 
 async fn closed_client_refuses_jobs(backend: &Backend) {

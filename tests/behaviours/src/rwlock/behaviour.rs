@@ -9,8 +9,7 @@ behaviours! {
     Everywhere:
         readers_share_and_writers_exclude;
     Cluster:
-        uncontended_read_and_write_cost_two_commands,
-        names_with_braces_are_locks_of_their_own;
+        uncontended_read_and_write_cost_two_commands;
     Single:
         holders_re_enter_either_side,
         reader_that_asks_to_write_is_refused_at_once,
@@ -274,23 +273,6 @@ async fn forced_release_ends_one_holder_or_all(backend: &Backend) {
     }
     writer.release().await.unwrap();
     assert_quiet(backend, &a, "x").await;
-}
-
-// L50
-async fn names_with_braces_are_locks_of_their_own(backend: &Backend) {
-    let client = backend.client().await;
-    let mut guards = Vec::new();
-    for name in [
-        "a{b", "a}b", "{}", "}{", "{t}x", "{t}x:q", "{t}x:d", "%{", "é🔒",
-    ] {
-        let lock = client.read_write_lock(name);
-        guards.push(lock.try_write().await.unwrap().unwrap());
-        assert!(lock.try_read().await.unwrap().is_none());
-    }
-    for guard in guards {
-        let read = guard.downgrade().await.unwrap();
-        assert_eq!(read.release().await.unwrap(), Released::Free);
-    }
 }
 
 // L20

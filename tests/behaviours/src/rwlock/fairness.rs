@@ -1,13 +1,8 @@
 //! Neither side starves: how many of the other side may come first, counted in grants.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use redlatch::{Client, ReadWriteInfo};
 
-use redlatch::Client;
-
-use super::{assert_quiet, reads, waiting, writes};
+use super::{Rivals, assert_quiet, reads, waiting, writes};
 use crate::prelude::*;
 
 behaviours! {
@@ -21,60 +16,15 @@ behaviours! {
         notified_readers_that_do_not_come_delay_the_writer_once;
 }
 
-/// Keeps `tasks` tasks at it until told to stop; each notes its grants in the counter.
-fn in_a_loop(
-    client: &Client,
-    tasks: usize,
-    writes: bool,
-    grants: &Arc<AtomicU64>,
-    stop: &Arc<AtomicBool>,
-) -> Vec<tokio::task::JoinHandle<()>> {
-    let task = |_| {
-        let lock = client.read_write_lock("x");
-        let (grants, stop) = (Arc::clone(grants), Arc::clone(stop));
-        tokio::spawn(async move {
-            let granted = async || {
-                grants.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(MS).await;
-            };
-            while !stop.load(Ordering::Relaxed) {
-                if writes {
-                    let guard = lock.write().await.unwrap();
-                    granted().await;
-                    guard.release().await.unwrap();
-                } else {
-                    let guard = lock.read().await.unwrap();
-                    granted().await;
-                    guard.release().await.unwrap();
-                }
-            }
-        })
-    };
-    (0..tasks).map(task).collect()
-}
-
 /// A writer waits for the readers inside when it came; those that come later wait for it. What is
 /// counted begins a little before its request arrives.
 // L26
 async fn readers_in_a_loop_do_not_starve_a_writer(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
-    let (grants, stop) = (Arc::default(), Arc::default());
-    let readers = in_a_loop(&a, 8, false, &grants, &stop);
-    let lock = b.read_write_lock("x");
-    let mut most = 0;
-    for _ in 0..20 {
-        let info = lock.info();
-        info.await.unwrap();
-        let writing = writes(lock.clone());
-        // From when the server knows of it.
-        while !writing.is_finished() && lock.info().await.unwrap().waiting_writers == 0 {}
-        let before = grants.load(Ordering::Relaxed);
-        let guard = writing.await.unwrap();
-        most = most.max(grants.load(Ordering::Relaxed) - before);
-        tokio::time::sleep(MS).await;
-        guard.release().await.unwrap();
-    }
-    stop.store(true, Ordering::Relaxed);
+    let rivals = Rivals::default();
+    let readers = rivals.start(&a, reads);
+    let waiting = |info: ReadWriteInfo| info.waiting_writers;
+    let most = rivals.most_before(&b, writes, waiting).await;
     finished(readers).await;
     println!("a writer among 8 readers in a loop waited for {most} reads at most");
     // Each reader may have been granted before and counted after.
@@ -86,20 +36,10 @@ async fn readers_in_a_loop_do_not_starve_a_writer(backend: &Backend) {
 // L26
 async fn writers_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
-    let (grants, stop) = (Arc::default(), Arc::default());
-    let writers = in_a_loop(&a, 8, true, &grants, &stop);
-    let lock = b.read_write_lock("x");
-    let mut most = 0;
-    for _ in 0..20 {
-        let reading = reads(lock.clone());
-        while !reading.is_finished() && lock.info().await.unwrap().waiting_readers == 0 {}
-        let before = grants.load(Ordering::Relaxed);
-        let guard = reading.await.unwrap();
-        most = most.max(grants.load(Ordering::Relaxed) - before);
-        tokio::time::sleep(MS).await;
-        guard.release().await.unwrap();
-    }
-    stop.store(true, Ordering::Relaxed);
+    let rivals = Rivals::default();
+    let writers = rivals.start(&a, writes);
+    let waiting = |info: ReadWriteInfo| info.waiting_readers;
+    let most = rivals.most_before(&b, reads, waiting).await;
     finished(writers).await;
     println!("a reader among 8 writers in a loop waited for {most} writes at most");
     // One that was granted before and counted after, and the one it waits for.

@@ -5,7 +5,12 @@ pub mod crowd;
 pub mod fairness;
 pub mod upgrade;
 
-use redlatch::{Client, ReadGuard, ReadWriteLock, WriteGuard};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use redlatch::{AnyGuard, Client, ReadGuard, ReadWriteInfo, ReadWriteLock, WriteGuard};
 use tokio::task::JoinHandle;
 
 use crate::prelude::*;
@@ -36,6 +41,71 @@ pub async fn assert_quiet(backend: &Backend, client: &Client, name: &str) {
             let remembered = "ktzfanybc".contains(&field) || field.starts_with('v');
             assert!(remembered || record, "{key} still has {field}: {value}");
         }
+    }
+}
+
+/// Tasks that take a side in a loop until they are told to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Rivals {
+    grants: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+}
+
+impl Rivals {
+    /// Starts eight tasks.
+    pub fn start<G>(
+        &self,
+        client: &Client,
+        take: fn(ReadWriteLock) -> JoinHandle<G>,
+    ) -> Vec<JoinHandle<()>>
+    where
+        G: Into<Box<dyn AnyGuard>> + Send + 'static,
+    {
+        let task = |_| {
+            let (lock, rivals) = (client.read_write_lock("x"), self.clone());
+            tokio::spawn(async move {
+                while rivals.go_on() {
+                    let guard: Box<dyn AnyGuard> = take(lock.clone()).await.unwrap().into();
+                    rivals.granted().await;
+                    guard.release().await.unwrap();
+                }
+            })
+        };
+        (0..8).map(task).collect()
+    }
+
+    /// Tells whether another round is due.
+    pub fn go_on(&self) -> bool {
+        !self.over.load(Relaxed)
+    }
+
+    /// Notes a grant, and waits for a moment.
+    pub async fn granted(&self) {
+        self.grants.fetch_add(1, Relaxed);
+        tokio::time::sleep(MS).await;
+    }
+
+    /// Takes the other side 20 times, and stops the rivals. Returns how many of their grants came
+    /// first at most, from when the server knew of the wait.
+    pub async fn most_before<G: Into<Box<dyn AnyGuard>>>(
+        &self,
+        client: &Client,
+        take: fn(ReadWriteLock) -> JoinHandle<G>,
+        waiting: fn(ReadWriteInfo) -> u64,
+    ) -> u64 {
+        let lock = client.read_write_lock("x");
+        let mut most = 0;
+        for _ in 0..20 {
+            let taking = take(lock.clone());
+            while !taking.is_finished() && waiting(lock.info().await.unwrap()) == 0 {}
+            let before = self.grants.load(Relaxed);
+            let guard = taking.await.unwrap();
+            most = most.max(self.grants.load(Relaxed) - before);
+            tokio::time::sleep(MS).await;
+            guard.into().release().await.unwrap();
+        }
+        self.over.store(true, Relaxed);
+        most
     }
 }
 

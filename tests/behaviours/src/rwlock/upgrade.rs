@@ -1,13 +1,8 @@
 //! Becoming the writer out of an upgradable read.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use redlatch::{ErrorKind, HoldState, LossCause, Owner, ReadWriteInfo, Released};
 
-use redlatch::{ErrorKind, HoldState, LossCause, Owner, Released};
-
-use super::{assert_quiet, reads, waiting, writes};
+use super::{Rivals, assert_quiet, reads, waiting, writes};
 use crate::prelude::*;
 
 behaviours! {
@@ -207,29 +202,19 @@ async fn upgrade_fails_when_its_hold_expires(backend: &Backend) {
 async fn upgrades_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let look = a.read_write_lock("x").upgradable_read().await.unwrap();
-    let (writes, stop): (Arc<AtomicU64>, Arc<AtomicBool>) = Default::default();
+    let rivals = Rivals::default();
     let upgrading = tokio::spawn({
-        let (writes, stop) = (Arc::clone(&writes), Arc::clone(&stop));
+        let rivals = rivals.clone();
         async move {
-            while !stop.load(Ordering::Relaxed) {
+            while rivals.go_on() {
                 let writer = look.upgrade().await.unwrap();
-                writes.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(MS).await;
+                rivals.granted().await;
                 writer.release().await.unwrap();
             }
         }
     });
-    let mut most = 0;
-    for _ in 0..20 {
-        let reading = reads(b.read_write_lock("x"));
-        let lock = b.read_write_lock("x");
-        while !reading.is_finished() && lock.info().await.unwrap().waiting_readers == 0 {}
-        let before = writes.load(Ordering::Relaxed);
-        let reader = reading.await.unwrap();
-        most = most.max(writes.load(Ordering::Relaxed) - before);
-        reader.release().await.unwrap();
-    }
-    stop.store(true, Ordering::Relaxed);
+    let waiting = |info: ReadWriteInfo| info.waiting_readers;
+    let most = rivals.most_before(&b, reads, waiting).await;
     upgrading.await.unwrap();
     println!("a reader beside upgrades in a loop waited for {most} writes at most");
     // One that was granted before and counted after, and the one it waits for.

@@ -156,6 +156,8 @@ async fn number_of_permits_can_be_changed(backend: &Backend) {
     assert_eq!(semaphore.add_permits(2).await.unwrap(), 5);
     assert_eq!(semaphore.add_permits(-1).await.unwrap(), 4);
     assert_eq!(semaphore.add_permits(0).await.unwrap(), 4);
+    assert_eq!(semaphore.drain_permits().await.unwrap(), 4);
+    assert_eq!(semaphore.add_permits(4).await.unwrap(), 4);
     for (change, why) in [(-5, "less than none"), (i64::from(u32::MAX), "too many")] {
         let error = semaphore.add_permits(change).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfRange, "{why}");

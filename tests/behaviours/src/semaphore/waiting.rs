@@ -14,15 +14,13 @@ use crate::prelude::*;
 
 behaviours! {
     Everywhere:
-        waiters_of_several_clients_are_served_in_order;
+        waiters_are_served_in_order_whatever_their_clients_and_sizes;
     Cluster:
         raised_number_wakes_waiters_at_once,
         deletion_ends_waits_with_a_typed_error;
     Single:
-        waiters_are_served_in_order_whatever_their_sizes,
         waiter_that_leaves_lets_the_next_one_in,
         a_waiter_for_many_is_served_while_others_come_and_go,
-        places_from_before_a_deletion_block_nobody,
         held_permits_never_exceed_their_number;
 }
 
@@ -41,36 +39,22 @@ fn waiter(semaphore: &Semaphore, n: u32, at: usize, log: &Log, span: Duration) -
 }
 
 // L32
-async fn waiters_are_served_in_order_whatever_their_sizes(backend: &Backend) {
+async fn waiters_are_served_in_order_whatever_their_clients_and_sizes(backend: &Backend) {
     let (client, semaphore) = pool(backend, 5).await;
     let guard = semaphore.acquire_many(5).await.unwrap();
-    let (log, mut tasks) = (Log::default(), Vec::new());
-    for (at, n) in [5, 4, 3, 5, 4].into_iter().enumerate() {
-        tasks.push(waiter(&semaphore, n, at, &log, MS));
+    let (log, mut tasks, mut clients) = (Log::default(), Vec::new(), Vec::new());
+    for at in 0..15 {
+        if at % 3 == 0 {
+            clients.push(backend.client().await);
+        }
+        let semaphore = clients[at * 7 % clients.len()].semaphore("x");
+        tasks.push(waiter(&semaphore, [5, 4, 3][at % 3], at, &log, MS));
         queued(&semaphore, at as u64 + 1).await;
     }
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
     finished(tasks).await;
-    assert_eq!(*log.lock().unwrap(), [0, 1, 2, 3, 4]);
-    assert_all_back(backend, &client, &semaphore).await;
-}
-
-async fn waiters_of_several_clients_are_served_in_order(backend: &Backend) {
-    let (client, semaphore) = pool(backend, 2).await;
-    let guard = semaphore.acquire_many(2).await.unwrap();
-    let (log, mut tasks, mut clients) = (Log::default(), Vec::new(), Vec::new());
-    for at in 0..12 {
-        if at % 3 == 0 {
-            clients.push(backend.client().await);
-        }
-        let semaphore = clients[at * 7 % clients.len()].semaphore("x");
-        tasks.push(waiter(&semaphore, 2, at, &log, MS));
-        queued(&semaphore, at as u64 + 1).await;
-    }
-    guard.release().await.unwrap();
-    finished(tasks).await;
-    assert_eq!(*log.lock().unwrap(), (0..12).collect::<Vec<_>>());
+    assert_eq!(*log.lock().unwrap(), (0..15).collect::<Vec<_>>());
     assert_all_back(backend, &client, &semaphore).await;
 }
 
@@ -147,40 +131,27 @@ async fn a_waiter_for_many_is_served_while_others_come_and_go(backend: &Backend)
 async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
     let (client, semaphore) = set_pool(backend, 1).await;
     let other = backend.client().await;
-    let guard = semaphore.acquire().await.unwrap();
-    let mut tasks = Vec::new();
-    for at in 0..6 {
-        let semaphore = [&client, &other][at % 2].semaphore("x");
-        tasks.push(tokio::spawn(semaphore.acquire().into_future()));
-    }
-    queued(&semaphore, 6).await;
-    semaphore.delete().await.unwrap();
-    let start = Instant::now();
-    for task in tasks {
-        assert_fails(task.await.unwrap(), ErrorKind::NotSet);
-    }
-    backend.assert_swift(start.elapsed(), 50 * MS);
-    drop(guard);
-    client.settled().await;
-    other.settled().await;
-}
-
-async fn places_from_before_a_deletion_block_nobody(backend: &Backend) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x");
     let poll = WaitStrategy::Poll(Backoff::constant(100 * MS));
     for strategy in [WaitStrategy::Notify, poll] {
-        semaphore.set_permits(1).await.unwrap();
         let guard = semaphore.acquire().await.unwrap();
-        let waiter = |_| tokio::spawn(semaphore.acquire().strategy(strategy).into_future());
-        let waiters: Vec<_> = (0..4).map(waiter).collect();
-        queued(&semaphore, 4).await;
+        let mut tasks = Vec::new();
+        for at in 0..6 {
+            let waits = [&client, &other][at % 2].semaphore("x").acquire();
+            tasks.push(tokio::spawn(waits.strategy(strategy).into_future()));
+        }
+        queued(&semaphore, 6).await;
         semaphore.delete().await.unwrap();
-        for waiter in waiters {
-            assert_fails(waiter.await.unwrap(), ErrorKind::NotSet);
+        let start = Instant::now();
+        for task in tasks {
+            assert_fails(task.await.unwrap(), ErrorKind::NotSet);
+        }
+        if strategy == WaitStrategy::Notify {
+            backend.assert_swift(start.elapsed(), 50 * MS);
         }
         drop(guard);
         client.settled().await;
+        other.settled().await;
+        // Their places are gone.
         semaphore.set_permits(1).await.unwrap();
         assert_eq!(semaphore.totals().await.unwrap().waiters, 0);
     }

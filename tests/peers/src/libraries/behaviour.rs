@@ -6,6 +6,7 @@ use std::time::Duration;
 use redlatch_tests::server::{Connection, Reply};
 
 use super::{Peer, Stage, ensure};
+use crate::Outcome;
 
 /// The stored record.
 const STORED: &str = include_str!("../../libraries/java/behaviour.txt");
@@ -17,20 +18,16 @@ const CHANNEL: &str = "redisson_lock__channel:{v}";
 /// Ends the messages of a call.
 const END: &str = "end";
 
-pub(super) async fn record(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn record(stage: &Stage<'_>) -> Outcome {
     let mut java = stage.peer();
-    let broken = |error: std::io::Error| error.to_string();
-    let address = stage.server.address();
-    let messages = Connection::open(address, Duration::from_secs(20));
-    let mut messages = messages.map_err(broken)?;
-    let subscribe = ["SUBSCRIBE", CHANNEL, END];
-    messages.command(&subscribe).map_err(broken)?;
-    messages.read_reply().map_err(broken)?;
+    let mut messages = Connection::open(stage.server.address(), Duration::from_secs(20))?;
+    messages.command(&["SUBSCRIBE", CHANNEL, END])?;
+    messages.read_reply()?;
     let (mut lines, mut recorded) = (0, String::new());
     for line in STORED.lines().filter(|line| !line.starts_with('#')) {
         let columns: Vec<_> = line.split(" | ").collect();
         let [call, before, ..] = columns[..] else {
-            return Err(format!("{line:?} is no line of the record"));
+            return Err(format!("{line:?} is no line of the record").into());
         };
         prepare(stage, &mut java, before).await?;
         let request = match call {
@@ -62,7 +59,7 @@ pub(super) async fn record(stage: &Stage<'_>) -> Result<(), String> {
 }
 
 /// Makes the state before a call. The caller has held the name once, so that it can try to release.
-async fn prepare(stage: &Stage<'_>, java: &mut Peer, state: &str) -> Result<(), String> {
+async fn prepare(stage: &Stage<'_>, java: &mut Peer, state: &str) -> Outcome {
     let server = &stage.server;
     server.command(&["DEL", "v"]);
     let (owner, count) = state.split_once(' ').unwrap_or((state, "1"));
@@ -95,12 +92,12 @@ fn state(stage: &Stage<'_>) -> String {
 }
 
 /// Returns the messages since the last call, in order; `-` without any.
-fn published(stage: &Stage<'_>, messages: &mut Connection) -> Result<String, String> {
+fn published(stage: &Stage<'_>, messages: &mut Connection) -> Outcome<String> {
     stage.server.command(&["PUBLISH", END, ""]);
     let mut found = Vec::new();
     loop {
-        let push = messages.read_reply().map_err(|error| error.to_string())?;
-        let mut push = push.array().into_iter().skip(1).map(Reply::text);
+        let push = messages.read_reply()?.array().into_iter();
+        let mut push = push.skip(1).map(Reply::text);
         if push.next().is_none_or(|channel| channel == END) {
             break;
         }

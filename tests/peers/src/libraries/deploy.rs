@@ -6,9 +6,10 @@ use redlatch_tests::server::Reply;
 use tokio::time::sleep;
 
 use super::{Peer, Stage, ensure};
+use crate::Outcome;
 
 /// Two processes of each side hold one name, until it was held often enough.
-pub(super) async fn rounds(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn rounds(stage: &Stage<'_>) -> Outcome {
     let mut workers: Vec<Peer> = Vec::new();
     for _ in 0..2 {
         workers.push(stage.ours(&["old", "w", "w:witness"]));
@@ -41,7 +42,7 @@ pub(super) async fn rounds(stage: &Stage<'_>) -> Result<(), String> {
 
 /// Processes of the library are replaced one by one by processes that hold both layouts, and those
 /// by processes that hold the new lock only. There are never two holders.
-pub(super) async fn deploy(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn deploy(stage: &Stage<'_>) -> Outcome {
     let (name, witness) = ("d", "d:witness");
     let start = Instant::now();
     let mut workers = Vec::new();
@@ -73,14 +74,14 @@ pub(super) async fn deploy(stage: &Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn theirs(stage: &Stage<'_>, name: &str, witness: &str) -> Result<Peer, String> {
+fn theirs(stage: &Stage<'_>, name: &str, witness: &str) -> Outcome<Peer> {
     let mut peer = stage.peer();
     peer.send(&format!("work {name} {witness} 30000"))?;
     Ok(peer)
 }
 
 /// Waits until the name was held ten times more.
-async fn goes_on(stage: &Stage<'_>, workers: &mut [Peer], witness: &str) -> Result<(), String> {
+async fn goes_on(stage: &Stage<'_>, workers: &mut [Peer], witness: &str) -> Outcome {
     let key = format!("{witness}:rounds");
     let until = counter(stage, &key) + 10;
     let mut last = (0, Instant::now());
@@ -95,9 +96,9 @@ async fn goes_on(stage: &Stage<'_>, workers: &mut [Peer], witness: &str) -> Resu
 }
 
 /// Fails if a worker has said something, or if nothing has happened for a minute.
-fn progress(workers: &mut [Peer], last: &mut (u64, Instant), rounds: u64) -> Result<(), String> {
+fn progress(workers: &mut [Peer], last: &mut (u64, Instant), rounds: u64) -> Outcome {
     if let Some(line) = workers.iter_mut().find_map(Peer::said) {
-        return Err(format!("a worker says {line:?}"));
+        return Err(format!("a worker says {line:?}").into());
     }
     if rounds > last.0 {
         *last = (rounds, Instant::now());
@@ -108,7 +109,7 @@ fn progress(workers: &mut [Peer], last: &mut (u64, Instant), rounds: u64) -> Res
     )
 }
 
-async fn stop(workers: Vec<Peer>) -> Result<(), String> {
+async fn stop(workers: Vec<Peer>) -> Outcome {
     for worker in workers {
         worker.finish().await?;
     }

@@ -17,6 +17,7 @@ use self::{
     ours::Lock,
     process::{Peer, Program},
 };
+use crate::Outcome;
 
 /// What the command line says.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
+    pub(crate) fn parse(args: &[String]) -> Outcome<Self> {
         let mut options = Self {
             programs: PathBuf::new(),
             python: String::new(),
@@ -54,12 +55,12 @@ impl Options {
                 [name, value] if name == "--processes" => {
                     options.processes = number(value)? as usize;
                 }
-                other => return Err(format!("unknown argument {other:?}")),
+                other => return Err(format!("unknown argument {other:?}").into()),
             }
         }
         let known = |name: &String| Program::ALL.iter().any(|program| program.name == name);
         match options.only.iter().find(|name| !known(name)) {
-            Some(name) => Err(format!("there is no program of {name}")),
+            Some(name) => Err(format!("there is no program of {name}").into()),
             None => Ok(options),
         }
     }
@@ -70,7 +71,7 @@ impl Options {
 const RECHECK: Duration = Duration::from_millis(1600);
 
 /// Runs everything for each library, on the first server of the test run.
-pub(crate) async fn all(options: &Options) -> Result<(), String> {
+pub(crate) async fn all(options: &Options) -> Outcome {
     let binary = ServerBinary::all().into_iter().next();
     let binary = binary.ok_or("there is no server")?;
     for program in Program::ALL {
@@ -79,11 +80,10 @@ pub(crate) async fn all(options: &Options) -> Result<(), String> {
         }
         println!("{} on {binary}", program.name);
         let server = Server::start(&binary, ServerOptions::default());
-        let client = Client::connect(&server.url()).await;
         let stage = Stage {
             options,
             program,
-            client: client.map_err(|error| error.to_string())?,
+            client: Client::connect(&server.url()).await?,
             server,
         };
         let result = stage.run().await;
@@ -101,7 +101,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    async fn run(&self) -> Result<(), String> {
+    async fn run(&self) -> Outcome {
         scenes::hand_over(self).await?;
         scenes::renewals(self).await?;
         scenes::deaths(self).await?;
@@ -134,6 +134,6 @@ impl Stage<'_> {
 }
 
 /// Fails with a text unless the condition holds.
-fn ensure(condition: bool, text: &str) -> Result<(), String> {
-    condition.then_some(()).ok_or_else(|| text.to_owned())
+fn ensure(condition: bool, text: &str) -> Outcome {
+    condition.then_some(()).ok_or_else(|| text.into())
 }

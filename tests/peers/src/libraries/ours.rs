@@ -7,7 +7,10 @@ use redlatch::{
     compat::{Redisson, SetNx, UnfencedGuard},
 };
 
-use crate::rslock::{input_ended, witnessed};
+use crate::{
+    Outcome,
+    rslock::{input_ended, witnessed},
+};
 
 /// A lock in the layout of one library.
 #[derive(Clone)]
@@ -61,21 +64,19 @@ impl Lock {
 /// A process of this family: `ours URL LIBRARY hold NAME LEASE` holds until it is killed, and
 /// `ours URL LIBRARY PHASE NAME WITNESS` works as the programs of the libraries do, in a phase of a
 /// deploy: `old`, `both` or `new`.
-pub(crate) async fn ours(args: &[String]) -> Result<(), String> {
+pub(crate) async fn ours(args: &[String]) -> Outcome {
     let [url, library, phase, name, rest] = args else {
-        return Err("ours URL LIBRARY PHASE NAME WITNESS".to_owned());
+        return Err("ours URL LIBRARY PHASE NAME WITNESS".into());
     };
-    let client = Client::connect(url).await;
-    let client = client.map_err(|error| error.to_string())?;
+    let client = Client::connect(url).await?;
     let lock = Lock::new(&client, library, name).eager();
     if phase == "hold" {
         let lease = rest.parse().map_err(|_| "the lease is no number")?;
         let lease = Duration::from_millis(lease);
-        let guard = lock.lock().renewed_lease(lease).await;
-        let guard = guard.map_err(|error| error.to_string())?;
+        let guard = lock.lock().renewed_lease(lease).await?;
         println!("held");
         let cause = guard.lost().await;
-        return Err(format!("lost: {cause}"));
+        return Err(format!("lost: {cause}").into());
     }
     let answer = match work(&client, &lock, phase, name, rest, url).await {
         Ok(()) => "done".to_owned(),
@@ -93,22 +94,20 @@ async fn work(
     name: &str,
     witness: &str,
     url: &str,
-) -> Result<(), String> {
+) -> Outcome {
     let ended = input_ended();
-    let server = redis::Client::open(url).map_err(|error| error.to_string())?;
-    let server = server.get_multiplexed_async_connection().await;
-    let mut server = server.map_err(|error| error.to_string())?;
-    let broken = |error: Error| error.to_string();
+    let server = redis::Client::open(url)?;
+    let mut server = server.get_multiplexed_async_connection().await?;
     let new = client.lock(name);
     let both = client.multi_lock(&[old.member(), &new]);
     let wait = Duration::from_millis(500);
     while !ended.load(Ordering::Relaxed) {
         match phase {
             "old" => {
-                let guard = old.lock().await.map_err(broken)?;
+                let guard = old.lock().await?;
                 witnessed(&mut server, witness, "ours").await?;
-                guard.check().map_err(broken)?;
-                guard.release().await.map_err(broken)?;
+                guard.check()?;
+                guard.release().await?;
             }
             "both" => {
                 let guard = match both.try_lock_for(wait).await {
@@ -116,19 +115,19 @@ async fn work(
                     Ok(None) => continue,
                     // A busy machine answered after the wait, as documented.
                     Err(error) if is_late(&error) => continue,
-                    Err(error) => return Err(broken(error)),
+                    Err(error) => return Err(error.into()),
                 };
                 witnessed(&mut server, witness, "both").await?;
-                guard.check().map_err(broken)?;
-                guard.release().await.map_err(broken)?;
+                guard.check()?;
+                guard.release().await?;
             }
             "new" => {
-                let guard = new.lock().await.map_err(broken)?;
+                let guard = new.lock().await?;
                 witnessed(&mut server, witness, "new").await?;
-                guard.check().map_err(broken)?;
-                guard.release().await.map_err(broken)?;
+                guard.check()?;
+                guard.release().await?;
             }
-            other => return Err(format!("there is no phase {other}")),
+            other => return Err(format!("there is no phase {other}").into()),
         }
     }
     Ok(())

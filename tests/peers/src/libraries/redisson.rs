@@ -6,14 +6,15 @@ use redlatch::{HoldState, compat::Redisson};
 use tokio::time::{sleep, timeout};
 
 use super::{RECHECK, Stage, ensure};
+use crate::Outcome;
 
 /// Re-entry counts as the other side sees them.
-pub(super) async fn re_entry(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn re_entry(stage: &Stage<'_>) -> Outcome {
     let mut java = stage.peer();
     let lock = Redisson::new(&stage.client, "r");
     let count = async || {
-        let info = lock.info().await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(info.map_or(0, |info| info.count))
+        let info = lock.info().await?;
+        Ok::<_, redlatch::Error>(info.map_or(0, |info| info.count))
     };
     for expected in 1..=3 {
         java.expect("lock r 30000 0", "held").await?;
@@ -24,27 +25,25 @@ pub(super) async fn re_entry(stage: &Stage<'_>) -> Result<(), String> {
         java.expect("unlock", "freed").await?;
         ensure(count().await? == expected, "ours counts otherwise")?;
     }
-    let broken = |error: redlatch::Error| error.to_string();
-    let first = lock.lock().await.map_err(broken)?;
-    let second = lock.lock().owner(first.owner()).await.map_err(broken)?;
-    let third = lock.lock().owner(first.owner()).await.map_err(broken)?;
+    let first = lock.lock().await?;
+    let second = lock.lock().owner(first.owner()).await?;
+    let third = lock.lock().owner(first.owner()).await?;
     let field = Redisson::owner_text(first.owner());
     for (guard, expected) in [(third, "2"), (first, "1")] {
-        guard.release().await.map_err(broken)?;
+        guard.release().await?;
         let stored = stage.server.command(&["HGET", "r", &field]).text();
         ensure(stored == expected, "the server counts otherwise")?;
         java.expect("locked r", "true").await?;
         java.expect("lock r 30000 0", "busy").await?;
     }
-    second.release().await.map_err(broken)?;
+    second.release().await?;
     java.expect("locked r", "false").await?;
     println!("  re-entry: three counts up and down, as the other side sees them");
     Ok(())
 }
 
 /// A forced end by either is heard by the waiters of the other.
-pub(super) async fn forced_ends(stage: &Stage<'_>) -> Result<(), String> {
-    let broken = |error: redlatch::Error| error.to_string();
+pub(super) async fn forced_ends(stage: &Stage<'_>) -> Outcome {
     let (mut java, mut other) = (stage.peer(), stage.peer());
     let lock = Redisson::new(&stage.client, "e");
     // Java holds. Ours ends it, and another Java process, which waits, is told.
@@ -55,10 +54,8 @@ pub(super) async fn forced_ends(stage: &Stage<'_>) -> Result<(), String> {
     sleep(Duration::from_millis(500)).await;
     ensure(other.said().is_none(), "it did not wait")?;
     let forced = Instant::now();
-    ensure(
-        lock.force_release().await.map_err(broken)?,
-        "nothing was ended",
-    )?;
+    let ended = lock.force_release().await?;
+    ensure(ended, "nothing was ended")?;
     let java_told = other.says("held").await? - forced;
     ensure(
         java_told < Duration::from_secs(30),
@@ -70,9 +67,8 @@ pub(super) async fn forced_ends(stage: &Stage<'_>) -> Result<(), String> {
 
     // Ours holds. Java ends it, and another client of ours, which waits, is told.
     let lease = Duration::from_secs(6);
-    let guard = lock.lock().renewed_lease(lease).await.map_err(broken)?;
-    let client = redlatch::Client::connect(&stage.server.url()).await;
-    let client = client.map_err(broken)?;
+    let guard = lock.lock().renewed_lease(lease).await?;
+    let client = redlatch::Client::connect(&stage.server.url()).await?;
     let waiter = Redisson::new(&client, "e");
     // Its re-check comes that long after its last request, which this precedes.
     let asked = Instant::now();
@@ -81,8 +77,8 @@ pub(super) async fn forced_ends(stage: &Stage<'_>) -> Result<(), String> {
     ensure(!waiting.is_finished(), "ours did not wait")?;
     let forced = java.expect("force e", "true").await?;
     let next = timeout(Duration::from_secs(30), waiting).await;
-    let next = next.map_err(|_| "ours waits for ever")?.expect("no panic");
-    let next = next.map_err(broken)?;
+    let next = next.map_err(|_| "ours waits for ever")?;
+    let next = next.expect("no panic")?;
     let ours_told = forced.elapsed();
     let told = asked.elapsed() < RECHECK;
     ensure(told, "ours may have been let in by a re-check")?;
@@ -96,7 +92,7 @@ pub(super) async fn forced_ends(stage: &Stage<'_>) -> Result<(), String> {
     ensure(holder_told <= lease / 2, "the holder was told late")?;
     drop(guard);
     java.expect("lock e 5000 0", "busy").await?;
-    next.release().await.map_err(broken)?;
+    next.release().await?;
     println!("  forced end by ours: Java let in after {java_told:?}");
     println!(
         "  forced end by Java: ours let in after {ours_told:?}; the holder told after {holder_told:?}: {cause}"

@@ -6,11 +6,12 @@ use redlatch::ErrorKind;
 use tokio::time::{sleep, timeout};
 
 use super::{RECHECK, Stage, ensure};
+use crate::Outcome;
 
 const MS: Duration = Duration::from_millis(1);
 
 /// Either holds, and the other waits and is let in.
-pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn hand_over(stage: &Stage<'_>) -> Outcome {
     let mut peer = stage.peer();
     let lock = stage.lock("a");
     for _ in 0..3 {
@@ -24,8 +25,8 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
         ensure(!waiting.is_finished(), "ours did not wait")?;
         let freed = peer.expect("unlock", "freed").await?;
         let guard = timeout(Duration::from_secs(30), waiting).await;
-        let guard = guard.map_err(|_| "ours waits for ever")?.expect("no panic");
-        let guard = guard.map_err(|error| error.to_string())?;
+        let guard = guard.map_err(|_| "ours waits for ever")?;
+        let guard = guard.expect("no panic")?;
         let to_ours = freed.elapsed();
         if stage.program.is_redisson() {
             let told = asked.elapsed() < RECHECK;
@@ -37,7 +38,7 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
         sleep(300 * MS).await;
         ensure(peer.said().is_none(), "theirs did not wait")?;
         let freed = Instant::now();
-        guard.release().await.map_err(|error| error.to_string())?;
+        guard.release().await?;
         // Redisson would wait for the rest of the lease of 30 s, and give up before.
         let to_theirs = peer.says("held").await? - freed;
         peer.expect("unlock", "freed").await?;
@@ -47,19 +48,18 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
 }
 
 /// Either renews for longer than its lease.
-pub(super) async fn renewals(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn renewals(stage: &Stage<'_>) -> Outcome {
     let mut peer = stage.peer();
     let lock = stage.lock("b");
     let lease = Duration::from_secs(1);
-    let guard = lock.lock().renewed_lease(lease).await;
-    let guard = guard.map_err(|error| error.to_string())?;
+    let guard = lock.lock().renewed_lease(lease).await?;
     let start = Instant::now();
     while start.elapsed() < 3 * lease {
         peer.expect("lock b 5000 0", "busy").await?;
         sleep(100 * MS).await;
     }
-    guard.check().map_err(|error| error.to_string())?;
-    guard.release().await.map_err(|error| error.to_string())?;
+    guard.check()?;
+    guard.release().await?;
 
     let free = || async { matches!(lock.try_lock().await, Ok(Some(_))) };
     if stage.program.is_redisson() {
@@ -80,7 +80,7 @@ pub(super) async fn renewals(stage: &Stage<'_>) -> Result<(), String> {
 }
 
 /// Either is killed, and the other gets in when the lease ends.
-pub(super) async fn deaths(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn deaths(stage: &Stage<'_>) -> Outcome {
     let lease = Duration::from_secs(3);
     let lock = stage.lock("c");
     let mut peer = stage.peer();
@@ -91,12 +91,11 @@ pub(super) async fn deaths(stage: &Stage<'_>) -> Result<(), String> {
     let held = Instant::now();
     peer.kill();
     let guard = timeout(Duration::from_secs(30), lock.lock()).await;
-    let guard = guard.map_err(|_| "ours waits for ever")?;
-    let guard = guard.map_err(|error| error.to_string())?;
+    let guard = guard.map_err(|_| "ours waits for ever")??;
     ensure(asked.elapsed() >= lease, "ours got a name that was held")?;
     let to_ours = held.elapsed();
     ensure(to_ours < lease + RECHECK, "ours came late")?;
-    guard.release().await.map_err(|error| error.to_string())?;
+    guard.release().await?;
 
     let mut holder = stage.ours(&["hold", "c", "3000"]);
     holder.says("held").await?;
@@ -111,7 +110,7 @@ pub(super) async fn deaths(stage: &Stage<'_>) -> Result<(), String> {
 }
 
 /// A value of another type under the name.
-pub(super) async fn foreign_values(stage: &Stage<'_>) -> Result<(), String> {
+pub(super) async fn foreign_values(stage: &Stage<'_>) -> Outcome {
     let mut peer = stage.peer();
     let server = &stage.server;
     let redisson = stage.program.is_redisson();

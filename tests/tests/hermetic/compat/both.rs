@@ -6,11 +6,12 @@ use redlatch::{
     runtime::Value,
 };
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use redlatch_lua::{REDISSON, SETNX, Source};
 use redlatch_tests::copies::Copies;
 
 use super::{assert_tables_empty_but, java_holds, other};
+use crate::trouble::lose_reply;
 
 /// A layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +63,9 @@ fn is_there(backend: &Backend) -> bool {
 async fn late_copies_of_an_undone_acquisition_take_nothing() {
     for layout in LAYOUTS {
         let (backend, [client]) = preloaded().await;
-        let server = backend.embedded_server();
         let acquire = layout.scripts()[0].text;
-        let copies = Copies::of_script(server, acquire);
-        server.drop_reply(calls::of_script(acquire), LostReply::Hangs);
+        let copies = Copies::of_script(backend.embedded_server(), acquire);
+        lose_reply(&backend, acquire, LostReply::Hangs);
         let short = layout.of(&client, "x").try_lock_for(50 * MS).await;
         assert!(short.is_err(), "{short:?}");
         assert_tables_empty(&client).await;
@@ -109,12 +109,8 @@ async fn copies_of_renewals_and_releases_touch_no_later_hold() {
         guard.extend(60 * SECOND).await.unwrap();
         guard.release().await.unwrap();
         // A later hold of the same owner.
-        let later = layout
-            .lock(&client, "x")
-            .owner(&owner)
-            .lease(10 * SECOND)
-            .await
-            .unwrap();
+        let later = layout.lock(&client, "x").owner(&owner);
+        let later = later.lease(10 * SECOND).await.unwrap();
         assert_eq!(renewals.deliver(), ["taken"]);
         assert_eq!(releases.deliver(), ["already"]);
         assert!(backend.ttl("x").unwrap() <= 10 * SECOND + MS);
@@ -153,8 +149,7 @@ async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
             OfRedisson => Some(layout.enter(&client, "held", &guard).await.unwrap()),
         };
         let undone = layout.of(&client, "x").try_lock_for(50 * MS);
-        let acquire = layout.scripts()[0].text;
-        server.drop_reply(calls::of_script(acquire), LostReply::Hangs);
+        lose_reply(&backend, layout.scripts()[0].text, LostReply::Hangs);
         let undone = tokio::spawn(async move { undone.await });
         backend.pass(10 * MS).await;
         assert!(is_there(&backend));
@@ -171,14 +166,8 @@ async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
             assert_eq!(refused.kind(), ErrorKind::ServerFull);
             assert!(refused.is_not_executed());
         }
-        assert!(
-            layout
-                .of(&client, "held")
-                .try_lock()
-                .await
-                .unwrap()
-                .is_none()
-        );
+        let busy = layout.of(&client, "held").try_lock();
+        assert!(busy.await.unwrap().is_none());
         assert_eq!(backend.keys(), keys, "nothing was written");
         guard.extend(5 * SECOND).await.unwrap();
         backend.pass(20 * SECOND).await;

@@ -32,9 +32,5 @@ fn other(backend: &Backend, words: &[&str]) -> Reply {
 async fn assert_tables_empty_but(client: &Client, held: usize) {
     client.settled().await;
     let tables = client.tables();
-    assert_eq!(
-        (tables.holds, tables.pending_releases),
-        (held, 0),
-        "{tables:?}"
-    );
+    assert_eq!((tables.holds, tables.pending_releases), (held, 0));
 }

@@ -2,11 +2,12 @@
 
 use redlatch::{HoldState, LossCause, Released, compat::Redisson};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use redlatch_lua::REDISSON;
 use redlatch_tests::copies::Copies;
 
 use super::{JAVA, java_holds};
+use crate::trouble::lose_reply;
 
 const SIDE: &str = "redlatch:redisson?{x}{}";
 
@@ -32,8 +33,7 @@ async fn forced_end_whose_reply_is_lost_ends_one_hold() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let (backend, [client]) = preloaded().await;
         java_holds(&backend, "30000");
-        let server = backend.embedded_server();
-        server.drop_reply(calls::of_script(REDISSON.force.text), how);
+        lose_reply(&backend, REDISSON.force.text, how);
         let lock = Redisson::new(&client, "x");
         let mut ending = Box::pin(lock.force_release());
         while backend.keys().contains(&"x".to_owned()) {

@@ -14,7 +14,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::Alive;
+use super::{Alive, beside};
 
 #[tokio::test(start_paused = true)]
 async fn work_has_its_grace_when_its_renewal_is_forbidden() {
@@ -25,11 +25,8 @@ async fn work_has_its_grace_when_its_renewal_is_forbidden() {
         begun.notify_one();
         term.ending().await;
         term.check().unwrap();
-        let remaining = term.remaining();
-        assert!(
-            remaining <= 5 * SECOND && remaining > 4 * SECOND,
-            "{remaining:?}"
-        );
+        let left = term.remaining();
+        assert!(left <= 5 * SECOND && left > 4 * SECOND, "{left:?}");
         sleep(4 * SECOND).await;
         term.check().unwrap();
         // The server keeps the name while the work ends.
@@ -78,10 +75,7 @@ async fn work_that_does_not_end_is_dropped_after_its_grace() {
             assert!(told.elapsed() <= grace + SECOND, "{:?}", told.elapsed());
             assert!(told.elapsed() + SECOND >= grace, "{:?}", told.elapsed());
         };
-        tokio::select! {
-            led = lead => panic!("its work never returns: {led:?}"),
-            () = follow => {}
-        }
+        beside(lead, follow).await;
     }
 }
 
@@ -99,15 +93,13 @@ async fn work_of_a_term_that_was_ended_at_once_is_not_polled_again() {
         begun.notified().await;
         let election = operator.election("x");
         assert!(election.force_release().await.unwrap());
-        election.lead(async |_: &Term| sleep(SECOND).await).await
-    };
-    tokio::select! {
-        led = lead => panic!("its work was polled after the end: {led:?}"),
+        let lead = election.lead(async |_: &Term| sleep(SECOND).await);
+        lead.await.unwrap();
         // The first candidate leads again, and its work waits again.
-        forced = async { let forced = force.await; begun.notified().await; forced } => {
-            forced.unwrap();
-        }
-    }
+        begun.notified().await;
+    };
+    // Its work is not polled after the end.
+    beside(lead, force).await;
     assert_eq!(ended.load(Ordering::SeqCst), 0);
 }
 
@@ -145,9 +137,6 @@ async fn silent_server_leaves_a_forbidden_term_no_longer_than_its_deadline() {
         assert_eq!(at_work.load(Ordering::SeqCst), 1);
         sleep(6 * SECOND).await;
     };
-    tokio::select! {
-        led = lead => panic!("its work never returns: {led:?}"),
-        () = forbid => {}
-    }
+    beside(lead, forbid).await;
     assert_eq!(at_work.load(Ordering::SeqCst), 0);
 }

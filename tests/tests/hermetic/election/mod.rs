@@ -8,6 +8,8 @@ mod observing;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use redlatch::Error;
+
 /// Counts while it lives.
 struct Alive<'a>(&'a AtomicU32);
 
@@ -21,5 +23,13 @@ impl<'a> Alive<'a> {
 impl Drop for Alive<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Runs `follow` to its end beside a call whose work never returns.
+async fn beside(lead: impl Future<Output = Result<(), Error>>, follow: impl Future<Output = ()>) {
+    tokio::select! {
+        led = lead => panic!("its work never returns: {led:?}"),
+        () = follow => {}
     }
 }

@@ -21,16 +21,12 @@ async fn full_server_lets_go_of_everything() {
     let (lock, theirs) = (clients[0].fair_lock("x"), clients[3].fair_lock("x"));
     let guard = lock.lock().lease(30 * SECOND).await.unwrap();
     let inner = lock.lock().owner(guard.owner()).await.unwrap();
-    let (first, second) = (
-        waits(&clients[1].fair_lock("x")).await,
-        waits(&clients[2].fair_lock("x")).await,
-    );
+    let first = waits(&clients[1].fair_lock("x")).await;
+    let second = waits(&clients[2].fair_lock("x")).await;
     server.set_full(true);
     assert_refused(theirs.lock().await);
-    assert!(
-        theirs.try_lock().await.unwrap().is_none(),
-        "it needs no room"
-    );
+    let busy = theirs.try_lock().await.unwrap();
+    assert!(busy.is_none(), "it needs no room");
     assert_refused(theirs.try_lock_for(SECOND).await);
     assert_refused(clients[3].fair_lock("free").lock().await);
     assert_refused(clients[3].fair_lock("free").try_lock().await);

@@ -4,8 +4,10 @@ use redlatch_behaviours::{
     fair::support::{Grants, clients, queued, queued_as},
     prelude::*,
 };
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use redlatch_lua::FAIR;
+
+use crate::trouble::lose_reply;
 
 /// However many waiters of a client have lost their places, they do not all ask at once, and each
 /// asks once.
@@ -51,7 +53,6 @@ async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
 async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {
     let backend = Backend::embedded();
     backend.preload();
-    let server = backend.embedded_server();
     let clients = clients(&backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let first = queued(&clients[1].fair_lock("x")).await;
@@ -59,10 +60,7 @@ async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {
     for _ in 0..20 {
         others.push(queued(&clients[1].fair_lock("x")).await);
     }
-    server.drop_reply(
-        calls::of_script(FAIR.exclusive.acquire.text),
-        LostReply::Cuts,
-    );
+    lose_reply(&backend, FAIR.exclusive.acquire.text, LostReply::Cuts);
     let before = backend.script_calls();
     guard.release().await.unwrap();
     let held = first.await.unwrap();

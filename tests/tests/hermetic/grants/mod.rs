@@ -7,15 +7,12 @@ mod permits;
 mod told;
 mod write;
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::{Pin, pin},
-};
+use std::pin::{Pin, pin};
 
-use futures_util::poll;
+use futures_util::{FutureExt, future::BoxFuture, poll};
 use redlatch::{
-    Backoff, Client, Error, FairLockGuard, HoldState, LossCause, Released, SemaphorePermit,
-    WaitStrategy, WriteGuard, runtime::Command,
+    AnyGuard, Backoff, Client, Error, HoldState, LossCause, Released, WaitStrategy,
+    runtime::Command,
 };
 use redlatch_behaviours::prelude::*;
 use redlatch_lua::{FAIR, POOL, RWLOCK};
@@ -35,31 +32,23 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Fair, Kind::Write, Kind::Semaphore];
 
-#[derive(Debug)]
-enum Guard {
-    Fair(FairLockGuard),
-    Write(WriteGuard),
-    Semaphore(SemaphorePermit),
-}
-
-type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+type Guard = Box<dyn AnyGuard>;
+type Acquiring = BoxFuture<'static, Result<Guard, Error>>;
 
 /// Makes an acquisition of a builder.
-macro_rules! acquiring {
-    ($acquire:expr, $kind:ident) => {{
-        let acquire = $acquire.into_future();
-        Box::pin(async { acquire.await.map(Guard::$kind) }) as Acquiring
-    }};
+fn acquiring<G: Into<Guard>>(
+    acquire: impl IntoFuture<Output = Result<G, Error>, IntoFuture: Send + 'static>,
+) -> Acquiring {
+    let acquire = acquire.into_future();
+    acquire.map(|acquired| acquired.map(Into::into)).boxed()
 }
-
-use acquiring;
 
 impl Kind {
     fn acquire(self, client: &Client) -> Acquiring {
         match self {
-            Self::Fair => acquiring!(client.fair_lock("x").lock(), Fair),
-            Self::Write => acquiring!(client.read_write_lock("x").write(), Write),
-            Self::Semaphore => acquiring!(client.semaphore("x").acquire(), Semaphore),
+            Self::Fair => acquiring(client.fair_lock("x").lock()),
+            Self::Write => acquiring(client.read_write_lock("x").write()),
+            Self::Semaphore => acquiring(client.semaphore("x").acquire()),
         }
     }
 
@@ -116,61 +105,8 @@ impl Kind {
             Self::Semaphore => backend.embedded_server().now().micros().to_string(),
             _ => backend.hash(KEY)["t"].clone(),
         };
-        format!(
-            "{KEY} {} g{nonce}.{token}.{}.0",
-            entry[2],
-            self.ends(backend)
-        )
-    }
-}
-
-/// Calls a method of each kind of guard.
-macro_rules! each {
-    ($guard:expr, $name:ident => $call:expr) => {
-        match $guard {
-            Guard::Fair($name) => $call,
-            Guard::Write($name) => $call,
-            Guard::Semaphore($name) => $call,
-        }
-    };
-}
-
-impl Guard {
-    async fn release(self) -> Result<Released, Error> {
-        each!(self, guard => guard.release().await)
-    }
-
-    async fn lost(&self) -> LossCause {
-        each!(self, guard => guard.lost().await)
-    }
-
-    async fn ending(&self, before: Duration) {
-        each!(self, guard => guard.ending(before).await);
-    }
-
-    fn state(&self) -> HoldState {
-        each!(self, guard => guard.state())
-    }
-
-    fn remaining(&self) -> Duration {
-        each!(self, guard => guard.remaining())
-    }
-
-    /// Returns the token, which a semaphore does not have.
-    fn token(&self) -> u64 {
-        match self {
-            Self::Fair(guard) => guard.token().as_u64(),
-            Self::Write(guard) => guard.token().as_u64(),
-            Self::Semaphore(_) => 0,
-        }
-    }
-
-    fn is_after_abandonment(&self) -> bool {
-        match self {
-            Self::Fair(guard) => guard.is_after_abandonment(),
-            Self::Write(guard) => guard.is_after_abandonment(),
-            Self::Semaphore(_) => false,
-        }
+        let ends = self.ends(backend);
+        format!("{KEY} {} g{nonce}.{token}.{ends}.0", entry[2])
     }
 }
 

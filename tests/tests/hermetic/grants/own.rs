@@ -1,9 +1,10 @@
 //! Grants to a waiter of the same client, which learns of them from the reply.
 
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use tokio::task::yield_now;
 
 use super::*;
+use crate::trouble::lose_reply;
 
 #[tokio::test(start_paused = true)]
 async fn waiter_learns_from_the_reply_to_the_release() {
@@ -53,8 +54,7 @@ async fn repeated_release_tells_the_waiter_if_the_first_reply_is_lost() {
             let (backend, clients, guard) = held(kind, 1).await;
             let client = &clients[0];
             let waiter = queued(&backend, client, kind).await;
-            let server = backend.embedded_server();
-            server.drop_reply(calls::of_script(kind.release_script()), how);
+            lose_reply(&backend, kind.release_script(), how);
             let start = Instant::now();
             let released = guard.release().await.unwrap();
             // A pool keeps nothing of a hold that is over.
@@ -101,11 +101,7 @@ async fn release_that_is_given_up_makes_the_first_waiter_ask() {
     let lock = client.fair_lock("x");
     let guard = lock.lock().lease(SECOND).await.unwrap();
     let waiter = queued(&backend, client, Kind::Fair).await;
-    let server = backend.embedded_server();
-    server.drop_reply(
-        calls::of_script(FAIR.exclusive.release.text),
-        LostReply::Hangs,
-    );
+    lose_reply(&backend, Kind::Fair.release_script(), LostReply::Hangs);
     let start = Instant::now();
     drop(guard);
     let next = waiter.await.unwrap();
@@ -169,7 +165,6 @@ async fn waiter_that_is_told_to_hold_asks() {
     let (backend, clients, guard) = held(Kind::Fair, 1).await;
     let client = &clients[0];
     let waiter = queued(&backend, client, Kind::Fair).await;
-    let entry = first_entry(&backend);
     // Another client ends the hold, so that the messages are lost and nothing tells of the grant.
     backend.embedded_server().drop_messages(2);
     let other = backend.client().await;
@@ -179,11 +174,7 @@ async fn waiter_that_is_told_to_hold_asks() {
     // The release finds the later hold of its own client.
     assert_eq!(guard.release().await.unwrap(), Released::Revoked);
     let next = waiter.await.unwrap();
-    assert!(
-        start.elapsed() < 50 * MS,
-        "{:?}, {entry:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
     let calls = backend.script_calls() - before;
     assert_eq!(calls, 2, "the release and a request");
     assert!(next.is_after_abandonment());

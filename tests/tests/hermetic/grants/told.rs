@@ -4,6 +4,7 @@ use redlatch::runtime::ServerError;
 use redlatch_embedded::{LostReply, calls};
 
 use super::*;
+use crate::trouble::{lose_reply, refuse_next};
 
 #[tokio::test(start_paused = true)]
 async fn hand_over_costs_no_request_of_the_next_holder() {
@@ -31,9 +32,8 @@ async fn hand_over_costs_no_request_of_the_next_holder() {
 async fn grant_reaches_a_waiter_whose_first_request_was_refused() {
     for kind in KINDS {
         let (backend, clients, guard) = held(kind, 2).await;
-        let loading = ServerError::parse("LOADING the server is loading its data");
-        let acquire = calls::of_script(kind.acquire_script());
-        backend.embedded_server().fail_next(acquire, loading);
+        let loading = "LOADING the server is loading its data";
+        refuse_next(&backend, kind.acquire_script(), loading);
         let waiter = queued(&backend, &clients[1], kind).await;
         let before = backend.script_calls();
         guard.release().await.unwrap();
@@ -74,8 +74,9 @@ async fn message_without_the_nonce_makes_no_holder() {
         let waiter = queued(&backend, &clients[1], kind).await;
         let entry = first_entry(&backend);
         let (channel, n) = (&entry[1], &entry[2]);
-        let ends = backend.embedded_server().now().millis() + 5_000;
-        let token = u64::max(guard.token(), backend.embedded_server().now().micros()) + 1;
+        let now = backend.embedded_server().now();
+        let ends = now.millis() + 5_000;
+        let token = guard.token().map_or(0, u64::from).max(now.micros()) + 1;
         for forged in [
             format!("{KEY} {n}"),
             format!("{KEY} {n} g{:016x}.{token}.{ends}.0", 7),
@@ -157,10 +158,8 @@ async fn message_about_a_lapsed_grant_makes_no_holder() {
         }
         backend.command(&["PUBLISH", &entry[1], &late]);
         for _ in 0..20 {
-            assert!(
-                poll!(&mut slow).is_pending(),
-                "{kind:?}, set back: {set_back}"
-            );
+            let waits = poll!(&mut slow).is_pending();
+            assert!(waits, "{kind:?}, set back: {set_back}");
             backend.pass(5 * MS).await;
         }
         assert!(set_back || next.state() == HoldState::Held, "{kind:?}");
@@ -237,11 +236,8 @@ async fn lost_message_costs_a_re_check_and_no_turn() {
         guard.release().await.unwrap();
         let start = Instant::now();
         let guard = first.await.unwrap();
-        assert!(
-            start.elapsed() < 5 * SECOND,
-            "{kind:?}: {:?}",
-            start.elapsed()
-        );
+        let took = start.elapsed();
+        assert!(took < 5 * SECOND, "{kind:?}: {took:?}");
         assert!(guard.remaining() > 25 * SECOND, "it has asked");
         assert!(!second.is_finished());
         guard.release().await.unwrap();
@@ -285,8 +281,7 @@ async fn silent_server_ends_a_granted_hold_before_it_lapses() {
 async fn lost_reply_to_the_registration_leaves_one_hold_and_no_entry() {
     for kind in KINDS {
         let (backend, clients, guard) = held(kind, 3).await;
-        let server = backend.embedded_server();
-        server.drop_reply(calls::of_script(kind.acquire_script()), LostReply::Cuts);
+        lose_reply(&backend, kind.acquire_script(), LostReply::Cuts);
         let waiter = queued(&backend, &clients[1], kind).await;
         guard.release().await.unwrap();
         let next = waiter.await.unwrap();
@@ -310,10 +305,8 @@ async fn waiter_that_is_polled_too_late_asks() {
         backend.pass(6 * SECOND).await;
         assert!(poll!(&mut waiting).is_pending(), "the grant has lapsed");
         let next = waiting.await.unwrap();
-        assert!(
-            kind.lasts(&backend) > 29_000,
-            "it asked for its whole lease"
-        );
+        let lasts = kind.lasts(&backend);
+        assert!(lasts > 29_000, "it asked for its whole lease: {lasts}");
         assert!(next.is_after_abandonment() || kind == Kind::Semaphore);
         next.release().await.unwrap();
     }

@@ -5,10 +5,11 @@ mod forgotten;
 mod trouble;
 mod waiting;
 
-use redlatch::{Client, CountDownLatch, runtime::ServerError};
+use redlatch::{Client, CountDownLatch};
 use redlatch_behaviours::{latch::set, prelude::*};
-use redlatch_embedded::calls;
 use redlatch_lua::LATCH;
+
+use crate::trouble::refuse_next;
 
 /// Starts an embedded server that knows all scripts, and sets the latch `x`.
 async fn set_latch(count: u32) -> (Backend, Client, CountDownLatch) {
@@ -20,8 +21,5 @@ async fn set_latch(count: u32) -> (Backend, Client, CountDownLatch) {
 
 /// Makes the server refuse the next look.
 fn refuse_look(backend: &Backend, error: &str) {
-    let is_look = calls::of_script(LATCH.look.text);
-    backend
-        .embedded_server()
-        .fail_next(is_look, ServerError::parse(error));
+    refuse_next(backend, LATCH.look.text, error);
 }

@@ -1,14 +1,15 @@
 //! A latch and a server that loses replies, stops, restarts and forgets.
 
-use redlatch::{ErrorKind, runtime::ServerError};
+use redlatch::ErrorKind;
 use redlatch_behaviours::{
     latch::{listening, waiting},
     prelude::*,
 };
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use redlatch_lua::LATCH;
 
 use super::{refuse_look, set_latch};
+use crate::trouble::{lose_reply, refuse_next};
 
 /// The answer is lost, the latch opens, and is set and shut again before the copy arrives.
 // L37
@@ -16,10 +17,9 @@ use super::{refuse_look, set_latch};
 async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generation() {
     for deleted in [false, true] {
         let (backend, [a, b]) = preloaded().await;
-        let server = backend.embedded_server();
         let (here, there) = (a.count_down_latch("x"), b.count_down_latch("x"));
         there.try_set_count(2).await.unwrap();
-        server.drop_reply(calls::of_script(LATCH.count_down.text), LostReply::Hangs);
+        lose_reply(&backend, LATCH.count_down.text, LostReply::Hangs);
         let party = tokio::spawn(async move { here.count_down_and_wait(1).await });
         backend.pass(20 * MS).await;
         if deleted {
@@ -30,14 +30,11 @@ async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generat
         assert!(there.try_set_count(2).await.unwrap());
         let result = party.await.unwrap();
         match deleted {
-            true => assert_eq!(result.unwrap_err().kind(), ErrorKind::Deleted),
+            true => assert_fails(result, ErrorKind::Deleted),
             false => result.unwrap(),
         }
-        assert_eq!(
-            there.count().await.unwrap(),
-            2,
-            "counted in its own, and once"
-        );
+        let left = there.count().await.unwrap();
+        assert_eq!(left, 2, "counted in its own, and once");
         assert_tables_empty(&a).await;
     }
 }
@@ -109,11 +106,8 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
         let error = result.unwrap_err();
         assert!(error.is_transient(), "{error:?}");
         assert!(!error.to_string().contains("For("), "{error}");
-        assert!(
-            start.elapsed() <= wait.max(12 * SECOND),
-            "{:?}",
-            start.elapsed()
-        );
+        let took = start.elapsed();
+        assert!(took <= wait.max(12 * SECOND), "{took:?}");
     }
     server.resume();
     assert_tables_empty(&client).await;
@@ -123,19 +117,17 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
 #[tokio::test(start_paused = true)]
 async fn requests_refused_for_a_while_are_repeated() {
     let (backend, [client]) = preloaded().await;
-    let server = backend.embedded_server();
     let latch = client.count_down_latch("x");
     for error in [
         "LOADING not ready",
         "BUSY a script runs",
         "READONLY a replica",
     ] {
-        let fail = |text| server.fail_next(calls::of_script(text), ServerError::parse(error));
-        fail(LATCH.set.text);
+        refuse_next(&backend, LATCH.set.text, error);
         assert!(latch.try_set_count(1).await.unwrap(), "{error}");
-        fail(LATCH.look.text);
+        refuse_next(&backend, LATCH.look.text, error);
         assert!(!latch.wait_for(SECOND).await.unwrap(), "{error}");
-        fail(LATCH.count_down.text);
+        refuse_next(&backend, LATCH.count_down.text, error);
         assert_eq!(latch.count_down(1).await.unwrap(), 0, "{error}");
     }
     let refusal = "NOPERM this user has no permissions to run the 'evalsha' command";
@@ -159,7 +151,7 @@ async fn generations_rise_although_the_clock_is_set_back() {
     waiter.await.unwrap().unwrap();
     let party = tokio::spawn({
         let latch = latch.clone();
-        server.drop_reply(calls::of_script(LATCH.count_down.text), LostReply::Hangs);
+        lose_reply(&backend, LATCH.count_down.text, LostReply::Hangs);
         async move { latch.count_down_and_wait(1).await }
     });
     backend.pass(10 * MS).await;

@@ -91,6 +91,28 @@ async fn an_unpolled_waiter_keeps_its_turn_until_its_pass_counts() {
     unpolled.await.unwrap();
 }
 
+/// The caller reads the answer after its pass has counted, and after its own time.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_polled_late_does_not_wait_again() {
+    let (backend, [client]) = preloaded().await;
+    let limiter = client.rate_limiter("x").rate(1, 10 * SECOND).burst(1);
+    for bounded in [false, true] {
+        limiter.acquire(1).await.unwrap();
+        let waiting = limiter.clone();
+        let mut late = Box::pin(async move {
+            match bounded {
+                true => waiting.acquire_for(1, 11 * SECOND).await.unwrap().pass(),
+                false => waiting.acquire(1).await.ok(),
+            }
+        });
+        assert!(futures_util::poll!(late.as_mut()).is_pending());
+        backend.pass(15 * SECOND).await;
+        let start = Instant::now();
+        assert!(late.await.is_some(), "its pass has counted for 5 s");
+        assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+    }
+}
+
 /// A pass that was taken ahead and given back, which a cancelled wait does.
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_was_given_back_delays_nothing() {

@@ -7,10 +7,10 @@ use redlatch::{
     runtime::{Command, ServerError},
 };
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::calls;
 use redlatch_lua::LIMIT;
 
 use super::{HOUR, hourly};
+use crate::trouble::refuse_next;
 
 // L3, L4
 #[tokio::test(start_paused = true)]
@@ -57,10 +57,8 @@ async fn wait_that_an_outage_delays_ends_in_time() {
     let admission = waiter.await.unwrap().unwrap();
     assert!(admission.pass().is_none() && start.elapsed() <= 31 * SECOND);
     backend.pass(SECOND).await;
-    assert!(
-        limiter.peek().await.unwrap().reset_after() <= 34 * SECOND,
-        "it is given back"
-    );
+    let owed = limiter.peek().await.unwrap().reset_after();
+    assert!(owed <= 34 * SECOND, "it is given back");
 }
 
 /// Those who ask later do not wait behind those who wait.
@@ -88,13 +86,11 @@ async fn change_of_a_failed_list_stays_in_doubt() {
     let limiters: Vec<_> = limiters.collect();
     let server = backend.embedded_server();
     let of_many = |command: &Command| command.args().nth(2).is_some_and(|keys| keys != b"1");
-    server.fail_next(
-        of_many,
-        ServerError::parse("ERR the proxy has lost the server"),
-    );
+    let lost = ServerError::parse("ERR the proxy has lost the server");
+    server.fail_next(of_many, lost);
     for _ in 0..12 {
-        let full = ServerError::parse("OOM command not allowed when used memory > 'maxmemory'.");
-        server.fail_next(calls::of_script(LIMIT.acquire.text), full);
+        let full = "OOM command not allowed when used memory > 'maxmemory'.";
+        refuse_next(&backend, LIMIT.acquire.text, full);
     }
     let passes = limiters.iter().map(|limiter| limiter.try_acquire(1));
     let errors = join_all(passes).await.into_iter().filter_map(Result::err);

@@ -30,11 +30,9 @@ async fn cancelled_and_repeated_close_releases_every_hold() {
         client.close_now().await;
         client.clone().close(SECOND).await;
         for i in 0..5 {
-            let name = format!("n{i}");
-            assert!(
-                !other.lock(&name).is_locked().await.unwrap(),
-                "{name} after {polls} polls"
-            );
+            let lock = other.lock(format!("n{i}"));
+            let is_locked = lock.is_locked().await.unwrap();
+            assert!(!is_locked, "n{i} after {polls} polls");
         }
         assert!(guards.iter().all(|guard| guard.check().is_err()));
         drop(guards);
@@ -46,15 +44,11 @@ async fn cancelled_and_repeated_close_releases_every_hold() {
 async fn cancelled_close_still_ends_holds_after_its_grace() {
     let (_backend, [client, other]) = embedded().await;
     let guard = client.lock("x").lock().await.unwrap();
-    assert!(
-        timeout(SECOND, client.close(60 * SECOND)).await.is_err(),
-        "it waits for the guard"
-    );
+    let closing = timeout(SECOND, client.close(60 * SECOND)).await;
+    assert!(closing.is_err(), "it waits for the guard");
     assert_eq!(guard.lost().await, LossCause::Closed);
-    assert!(
-        other.lock("x").is_locked().await.unwrap(),
-        "nobody else has the name while the guard winds up"
-    );
+    // The client keeps the name while the guard winds up.
+    assert!(other.lock("x").is_locked().await.unwrap());
     let start = Instant::now();
     client.close_now().await;
     assert!(start.elapsed() <= 2 * SECOND);
@@ -85,10 +79,8 @@ async fn acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
             backend.pass(30 * SECOND).await;
             let case = format!("stopped for {stopped_for} ms, delivered: {delivered}");
             assert!(!other.lock("x").is_locked().await.unwrap(), "{case}");
-            assert!(
-                stopped_for > 9_000 || !other.lock("y").is_locked().await.unwrap(),
-                "{case}"
-            );
+            let is_free = !other.lock("y").is_locked().await.unwrap();
+            assert!(stopped_for > 9_000 || is_free, "{case}");
             drop(guard);
         }
     }
@@ -175,11 +167,8 @@ async fn lost_future_does_not_keep_the_client_alive() {
     backend.pass(SECOND).await;
     drop(client);
     backend.pass(SECOND).await;
-    assert_eq!(
-        server.connection_count(),
-        2,
-        "a guard keeps its client alive"
-    );
+    let connections = server.connection_count();
+    assert_eq!(connections, 2, "a guard keeps its client alive");
     drop(guard);
     backend.pass(2 * SECOND).await;
     assert_eq!(server.connection_count(), 0);

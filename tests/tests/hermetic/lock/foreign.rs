@@ -1,9 +1,11 @@
 //! Things under our prefix that are not ours, patterns that are no patterns, rights that are
 //! missing.
 
-use redlatch::runtime::{Command, ServerError};
+use redlatch::runtime::Command;
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{EmbeddedServer, calls};
+use redlatch_embedded::EmbeddedServer;
+
+use crate::trouble::refuse_subscriptions;
 
 #[tokio::test(start_paused = true)]
 async fn no_pattern_panics() {
@@ -53,16 +55,11 @@ async fn foreign_keys_under_the_prefix_do_not_end_the_search() {
 async fn client_without_channel_rights_rechecks_by_the_clock_and_stays_connected() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
-    for _ in 0..1_000 {
-        let refusal = "NOPERM No permissions to access a channel used as an argument";
-        server.fail_next(calls::named("SUBSCRIBE"), ServerError::parse(refusal));
-    }
+    refuse_subscriptions(&backend);
     let connect = async || backend.builder().self_check(false).connect().await.unwrap();
     let (client, other) = (connect().await, connect().await);
     let guard = other.lock("x").lock().await.unwrap();
-    let waiters: Vec<_> = ["x", "x", "x"]
-        .map(|name| tokio::spawn(client.lock(name).lock().into_future()))
-        .into();
+    let waiters = [(); 3].map(|()| tokio::spawn(client.lock("x").lock().into_future()));
     // By then a renewal was due, which opens a connection of its own.
     backend.pass(15 * SECOND).await;
     let (connections, dials) = (server.connection_count(), dials(server));

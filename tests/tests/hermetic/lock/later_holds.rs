@@ -1,11 +1,11 @@
 //! Holds that follow each other under one name: the end of an old hold changes no later one, and
 //! its caller gets the right answer.
 
-use redlatch::runtime::ServerError;
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::calls;
 use redlatch_lua::REENTRANT;
 use tokio::time::timeout;
+
+use crate::trouble::refuse_next;
 
 #[tokio::test(start_paused = true)]
 async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() {
@@ -20,16 +20,13 @@ async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() 
     backend.pass(10 * MS).await;
     // The waiter is reentrant, and the server refuses its first request for now. The waiter has to
     // ask again.
-    let loading = ServerError::parse("LOADING the server is not ready");
-    let server = backend.embedded_server();
-    server.fail_next(calls::of_script(REENTRANT.acquire.text), loading);
+    let loading = "LOADING the server is not ready";
+    refuse_next(&backend, REENTRANT.acquire.text, loading);
     let waiter = tokio::spawn(lock.lock().owner(&owner).into_future());
     tokio::task::yield_now().await;
     drop(old);
-    let waiter = timeout(SECOND, waiter)
-        .await
-        .expect("not behind a stranger");
-    let waiter = waiter.unwrap().unwrap();
+    let waiter = timeout(SECOND, waiter).await;
+    let waiter = waiter.expect("not behind a stranger").unwrap().unwrap();
     assert_eq!(newer.hold_count(), 2);
     assert!(!stranger.is_finished());
     newer.release().await.unwrap();

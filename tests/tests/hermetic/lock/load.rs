@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use redlatch::{Client, ErrorKind};
 use redlatch_behaviours::prelude::*;
-use redlatch_tests::{skewed::SkewedRuntime, slow::SlowTransport};
+use redlatch_tests::skewed::SkewedRuntime;
+
+use super::renewals::slow;
 
 /// The findings name ten and twenty thousand; the engine in a test build gets what takes it a
 /// second.
@@ -23,9 +25,7 @@ async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
             }
         })
     });
-    for task in join_all(tasks).await {
-        task.unwrap();
-    }
+    finished(tasks.collect::<Vec<_>>()).await;
     let lease = 3 * SECOND;
     let dead = a.lock("y").lock().lease(lease).await.unwrap();
     std::mem::forget(dead);
@@ -99,17 +99,13 @@ async fn request_to_a_slow_server_is_not_repeated() {
     let requests = 2_000 * SCALE;
     let backend = Backend::embedded();
     // Four seconds of work at once, while one request alone would wait for a second.
-    let client = slow(&backend, 4 * SECOND / requests).await;
+    let (client, work) = slow(&backend).await;
+    work.takes(4 * SECOND / requests);
     let before = backend.script_calls();
-    let names: Vec<_> = (0..requests).map(|i| format!("n{i}")).collect();
-    let acquiring = names
-        .iter()
-        .map(|name| client.lock(name).try_lock().into_future());
+    let tries = (0..requests).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
     let start = Instant::now();
-    let mut guards = Vec::new();
-    for result in join_all(acquiring).await {
-        guards.push(result.unwrap().expect("nobody else wants it"));
-    }
+    let tried = join_all(tries).await.into_iter();
+    let guards: Vec<_> = tried.map(|tried| tried.unwrap().unwrap()).collect();
     assert!(start.elapsed() > 3 * SECOND, "{:?}", start.elapsed());
     let calls = backend.script_calls() - before;
     assert!(calls <= u64::from(requests) * 11 / 10, "{calls} calls");
@@ -124,26 +120,19 @@ async fn request_to_a_slow_server_is_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
     let backend = Backend::embedded();
-    let client = slow(&backend, 400 * MS).await;
-    let names: Vec<_> = (0..100).map(|i| format!("n{i}")).collect();
-    let acquiring = names
-        .iter()
-        .map(|name| client.lock(name).try_lock().into_future());
+    let (client, work) = slow(&backend).await;
+    work.takes(400 * MS);
+    let tries = (0..100).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
     let start = Instant::now();
-    let (granted, failed): (Vec<_>, Vec<_>) = join_all(acquiring)
-        .await
-        .into_iter()
-        .partition(Result::is_ok);
+    let tried = join_all(tries).await.into_iter();
+    let (granted, failed): (Vec<_>, Vec<_>) = tried.partition(Result::is_ok);
     // Being told that a request came too late is an answer, which renews the client's patience
     // once. Each time the last request is given its second of silence, though patience ends before
     // that.
     assert!(start.elapsed() <= 22 * SECOND, "{:?}", start.elapsed());
     assert!(!granted.is_empty() && !failed.is_empty());
-    for error in failed
-        .into_iter()
-        .map(|result| result.map(drop).unwrap_err())
-    {
-        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    for result in failed {
+        assert_fails(result, ErrorKind::OutcomeUnknown);
     }
     drop(granted);
     assert_tables_empty(&client).await;
@@ -154,9 +143,8 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
 #[tokio::test(start_paused = true)]
 async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
     let backend = Backend::embedded();
-    let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), 10 * MS);
-    let work = transport.work();
-    let client = backend.client_over(transport).await;
+    let (client, work) = slow(&backend).await;
+    work.takes(10 * MS);
     for round in 0..20 {
         let lock = client.lock(format!("x{round}"));
         client.settled().await;
@@ -170,17 +158,6 @@ async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
         assert_eq!(work.most_in_line(), 1, "round {round}");
         release.await.unwrap();
     }
-}
-
-/// Connects a client that reaches the server through a queue, each command of which takes
-/// `service`.
-async fn slow(backend: &Backend, service: Duration) -> Client {
-    let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), service);
-    let client = backend.client_over(transport).await;
-    // The scripts are there, or every request would come twice.
-    drop(client.lock("warm").lock().await.unwrap());
-    client.settled().await;
-    client
 }
 
 /// Connects a client whose clock runs at `speed`.

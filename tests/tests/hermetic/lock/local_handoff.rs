@@ -6,14 +6,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use redlatch::{Client, Error, Lock, LockGuard, Released, runtime::ServerError};
+use redlatch::{Client, Error, Lock, LockGuard, Released};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use redlatch_lua::REENTRANT;
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
 };
+
+use crate::trouble::{lose_reply, refuse_next};
 
 type Waiter = JoinHandle<Result<LockGuard, Error>>;
 
@@ -39,6 +41,13 @@ async fn granted(waiters: &mut Vec<Waiter>) -> LockGuard {
     let guard = guard.expect("it is told").unwrap().unwrap();
     assert!(start.elapsed() < 100 * MS, "after {:?}", start.elapsed());
     guard
+}
+
+/// Checks that each of them has its turn.
+async fn all_granted(mut waiters: Vec<Waiter>) {
+    while !waiters.is_empty() {
+        drop(granted(&mut waiters).await);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,9 +135,7 @@ async fn cancelled_release_or_next_waiter_passes_the_turn_on() {
             drop(next.await);
             assert_eq!(release.await.unwrap().unwrap(), Released::Free);
         }
-        while !waiters.is_empty() {
-            drop(granted(&mut waiters).await);
-        }
+        all_granted(waiters).await;
         assert_tables_empty(&client).await;
         backend.assert_only_counters_left();
     }
@@ -141,16 +148,14 @@ async fn release_with_a_lost_reply_lets_the_next_in() {
         let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
         let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
-        let release = calls::of_script(REENTRANT.release.text);
-        backend.embedded_server().drop_reply(release, how);
+        lose_reply(&backend, REENTRANT.release.text, how);
         let release = tokio::spawn(guard.release());
         let guard = timeout(5 * SECOND, waiters.remove(0)).await;
         let guard = guard.expect("it is told").unwrap().unwrap();
         assert_eq!(release.await.unwrap().unwrap(), Released::Free);
         // The second copy of the release came while others waited: nobody is forgotten by it.
         drop(guard);
-        drop(granted(&mut waiters).await);
-        drop(granted(&mut waiters).await);
+        all_granted(waiters).await;
         assert_tables_empty(&client).await;
     }
 }
@@ -161,10 +166,9 @@ async fn repeated_release_lets_the_next_in() {
     for dropped in [false, true] {
         let (backend, [client]) = embedded().await;
         let lock = client.lock("x");
-        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
-        let loading = ServerError::parse("LOADING the server is not ready");
-        let release = calls::of_script(REENTRANT.release.text);
-        backend.embedded_server().fail_next(release, loading);
+        let (guard, waiters) = waiters(&backend, &lock, 3).await;
+        let loading = "LOADING the server is not ready";
+        refuse_next(&backend, REENTRANT.release.text, loading);
         // The next waiter asks behind it, finds the name held, and registers at the server again.
         // The second try of the release removes that entry.
         if dropped {
@@ -172,9 +176,7 @@ async fn repeated_release_lets_the_next_in() {
         } else {
             assert_eq!(guard.release().await.unwrap(), Released::Free);
         }
-        drop(granted(&mut waiters).await);
-        drop(granted(&mut waiters).await);
-        drop(granted(&mut waiters).await);
+        all_granted(waiters).await;
         assert_tables_empty(&client).await;
     }
 }

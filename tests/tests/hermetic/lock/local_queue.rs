@@ -1,7 +1,6 @@
 //! Waiters of one process for one name: their local queue moves on, whatever the server does.
 
 use futures_util::future::join_all;
-use redlatch::LockGuard;
 use redlatch_behaviours::prelude::*;
 use tokio::time::timeout;
 
@@ -23,11 +22,8 @@ async fn waiters_of_one_owner_do_not_deadlock_around_another_waiter() {
         held.release().await.unwrap();
         // Neither lets go before both have it.
         let both = timeout(SECOND, join_all([first, second])).await;
-        let both: Vec<LockGuard> = both
-            .expect("no deadlock")
-            .into_iter()
-            .map(|guard| guard.unwrap().unwrap())
-            .collect();
+        let both = both.expect("no deadlock").into_iter();
+        let both: Vec<_> = both.map(|guard| guard.unwrap().unwrap()).collect();
         assert!(!stranger.is_finished());
         drop(both);
         drop(timeout(SECOND, stranger).await.unwrap().unwrap().unwrap());
@@ -58,12 +54,8 @@ async fn owners_with_several_waiters_each_do_not_deadlock() {
         let owners = waiting.map(|wishes| {
             tokio::spawn(async move {
                 // All guards of the owner at once, or it never lets go.
-                let guards: Vec<_> = join_all(wishes)
-                    .await
-                    .into_iter()
-                    .map(|guard| guard.unwrap().unwrap())
-                    .collect();
-                drop(guards);
+                let guards = finished(wishes).await;
+                assert!(guards.iter().all(Result::is_ok));
             })
         });
         drop(held);
@@ -113,11 +105,8 @@ async fn silent_server_fails_all_waiters_of_a_client_at_once() {
             // A waiter that was told "busy" notices the silence with its next look, 2.4 s later at
             // most.
             let slack = if held { 3_500 * MS } else { SECOND };
-            assert!(
-                start.elapsed() <= patience + slack,
-                "waiter {i} failed after {:?}",
-                start.elapsed()
-            );
+            let took = start.elapsed();
+            assert!(took <= patience + slack, "waiter {i} failed after {took:?}");
         }
     }
 }

@@ -43,10 +43,7 @@ async fn concurrent_acquisitions_keep_the_tables_consistent() {
             })
         })
         .collect();
-    let mut guards = Vec::new();
-    for thread in threads {
-        guards.push(thread.await.unwrap());
-    }
+    let mut guards = finished(threads).await;
     client.settled().await;
     let lock = client.lock("x");
     assert_eq!(lock.hold_count(&owner).await.unwrap(), 8);
@@ -81,10 +78,7 @@ async fn remaining_guard_is_renewed_after_concurrent_releases() {
             })
         })
         .collect();
-    let mut guards = Vec::new();
-    for round in rounds {
-        guards.push(round.await.unwrap());
-    }
+    let guards = finished(rounds).await;
     client.settled().await;
     assert_eq!((client.tables().holds, client.tables().renewals), (40, 40));
     // A renewal is due after a third of the lease, and the lease itself is over in the end.

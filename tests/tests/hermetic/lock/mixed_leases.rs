@@ -68,10 +68,8 @@ async fn a_forbidden_renewal_stays_forbidden() {
     assert!(lock.force_release().after_lease().await.unwrap());
     inner.release().await.unwrap();
     let again = lock.try_lock().owner(outer.owner()).await.unwrap().unwrap();
-    assert!(
-        lock.remaining().await.unwrap().unwrap() <= ends,
-        "neither an inner release nor a re-entry makes it longer"
-    );
+    // Neither an inner release nor a re-entry makes it longer.
+    assert!(lock.remaining().await.unwrap().unwrap() <= ends);
     assert_eq!(again.lost().await, LossCause::Revoked);
     assert!(start.elapsed() < ends);
     assert!(outer.check().is_err());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use redlatch::{Client, Durability, HoldState, LockGuard, LossCause};
+use redlatch::{Client, Durability, HoldState, Lock, LockGuard, LossCause};
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::engine::Condition;
 use redlatch_tests::slow::{SlowTransport, Work, far_client};
@@ -157,10 +157,8 @@ async fn unconfirmed_renewal_does_not_count_for_a_durable_guard() {
 async fn hold(client: &Client, stem: &str, holds: usize, lease: Duration) -> Vec<LockGuard> {
     let locks = (0..holds).map(|i| client.lock(format!("{stem}{i}")));
     let locks: Vec<_> = locks.collect();
-    let taking = locks
-        .iter()
-        .map(|lock| lock.lock().renewed_lease(lease).into_future());
-    let taken = join_all(taking).await.into_iter();
+    let take = |lock: &Lock| lock.lock().renewed_lease(lease).into_future();
+    let taken = join_all(locks.iter().map(take)).await.into_iter();
     taken.map(Result::unwrap).collect()
 }
 
@@ -172,8 +170,8 @@ fn lost(guards: &[LockGuard]) -> usize {
     guards.iter().filter(|guard| guard.check().is_err()).count()
 }
 
-/// Connects a client to a server that is fast until its work takes longer.
-async fn slow(backend: &Backend) -> (Client, Work) {
+/// Connects a client to a server that is fast until its work takes longer. Commands queue there.
+pub(super) async fn slow(backend: &Backend) -> (Client, Work) {
     let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), Duration::ZERO);
     let work = transport.work();
     let client = backend.client_over(transport).await;

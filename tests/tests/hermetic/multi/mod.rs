@@ -5,9 +5,11 @@ mod red_lock;
 
 use redlatch::{Client, ErrorKind, Lockable};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::REENTRANT;
 use redlatch_tests::slow::far_client;
 use tokio::time::timeout;
+
+use crate::trouble::{lose_notes, refuse_next};
 
 /// The server answers no write of a note. Each write ends after a second.
 #[tokio::test(start_paused = true)]
@@ -16,10 +18,7 @@ async fn notes_of_several_holds_are_written_at_the_same_time() {
     let locks: Vec<_> = (0..5).map(|n| client.lock(format!("{{a}}{n}"))).collect();
     let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
     let all = client.multi_lock(&members);
-    for _ in 0..20 {
-        let server = backend.embedded_server();
-        server.drop_reply(calls::named("SET"), LostReply::Hangs);
-    }
+    lose_notes(&backend);
     let start = Instant::now();
     let held = all.try_lock_for(SECOND).note("inventory").await.unwrap();
     assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
@@ -85,6 +84,42 @@ async fn leases_that_end_before_the_answers_fail_after_twice_the_patience() {
     let took = start.elapsed();
     assert!(took >= 20 * SECOND && took < 25 * SECOND, "{took:?}");
     assert_tables_empty(&client).await;
+}
+
+/// The lease of the second member's client is much shorter than that of the first.
+#[tokio::test(start_paused = true)]
+async fn members_with_other_leases_outlast_their_longest_time() {
+    let (backend, [client, other]) = preloaded().await;
+    let builder = backend.builder().default_lease(SECOND);
+    let brief = builder.connect().await.unwrap();
+    let busy = other.lock("c").lock().await.unwrap();
+    let (a, b, c) = (client.lock("a"), brief.lock("b"), client.lock("c"));
+    let all = client.multi_lock(&[&a, &b, &c]);
+    let waiting = tokio::spawn(all.lock().max_hold(SECOND).into_future());
+    backend.pass(100 * MS).await;
+    let first = b.info().await.unwrap().unwrap().token;
+    backend.pass(10 * SECOND).await;
+    busy.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.token("b"), Some(first), "it was never lost");
+    guard.release().await.unwrap();
+}
+
+/// The server refuses all renewals, and another owner holds the second member for ever.
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_never_renewed_fail_after_twice_the_patience() {
+    let (backend, [client, other]) = preloaded().await;
+    let _busy = other.lock("b").lock().lease(100 * SECOND).await.unwrap();
+    let both = client.multi_lock(&[&client.lock("a"), &client.lock("b")]);
+    for _ in 0..2_000 {
+        refuse_next(&backend, REENTRANT.renew.text, "NOPERM no rights");
+    }
+    let start = Instant::now();
+    let ended = timeout(60 * SECOND, both.lock().renewed_lease(SECOND).into_future());
+    let ended = ended.await.expect("it ends by itself");
+    assert_fails(ended, ErrorKind::Unavailable);
+    let took = start.elapsed();
+    assert!(took >= 20 * SECOND && took < 25 * SECOND, "{took:?}");
 }
 
 /// One process names a server, and the other one the cluster to which it belongs.

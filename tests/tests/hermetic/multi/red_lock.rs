@@ -8,8 +8,17 @@ use redlatch_behaviours::{
     },
     prelude::*,
 };
-use redlatch_embedded::{LostReply, calls};
 use tokio::task::yield_now;
+
+use crate::trouble::lose_notes;
+
+fn stop(node: &Backend) {
+    node.embedded_server().stop();
+}
+
+fn resume(node: &Backend) {
+    node.embedded_server().resume();
+}
 
 #[tokio::test(start_paused = true)]
 async fn quorum_of_closed_clients_fails_at_once() {
@@ -20,9 +29,7 @@ async fn quorum_of_closed_clients_fails_at_once() {
         client.close_now().await;
         match lock.lock().await {
             Ok(guard) => drop(guard.release().await.unwrap()),
-            Err(error) => {
-                assert_eq!((at, error.kind()), (2, ErrorKind::Closed));
-            }
+            Err(error) => assert_eq!((at, error.kind()), (2, ErrorKind::Closed)),
         }
     }
     assert!(lock.lock().await.is_err());
@@ -39,10 +46,7 @@ async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
     let lock = red(&clients);
     assert!(lock.try_lock_for(2 * SECOND).await.unwrap().is_none());
     let took = started.elapsed();
-    assert!(
-        took >= 2 * SECOND && took < 2 * SECOND + 50 * MS,
-        "{took:?}"
-    );
+    assert!((2 * SECOND..2_050 * MS).contains(&took), "{took:?}");
     guard.release().await.unwrap();
     fleet.assert_nothing_left(&clients).await;
 }
@@ -52,9 +56,7 @@ async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
 async fn hanging_nodes_delay_an_attempt_by_their_timeout_at_most() {
     let fleet = Fleet::embedded(5);
     let clients = fleet.clients().await;
-    for node in &fleet.0[..2] {
-        node.embedded_server().stop();
-    }
+    fleet.0[..2].iter().for_each(stop);
     let lock = hasty(&clients);
     let guard = lock.try_lock().await.unwrap().unwrap();
     assert_eq!(guard.nodes_held(), 3);
@@ -64,9 +66,7 @@ async fn hanging_nodes_delay_an_attempt_by_their_timeout_at_most() {
     let error = lock.try_lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("no answer in time"), "{error}");
-    for node in &fleet.0[..3] {
-        node.embedded_server().resume();
-    }
+    fleet.0[..3].iter().for_each(resume);
     fleet.pass(SECOND).await;
     // What they were asked meanwhile does no harm, whenever they answer.
     fleet.assert_nothing_left(&clients).await;
@@ -76,14 +76,9 @@ async fn hanging_nodes_delay_an_attempt_by_their_timeout_at_most() {
 async fn hold_is_lost_when_a_quorum_cannot_be_renewed() {
     let fleet = Fleet::embedded(5);
     let clients = fleet.clients().await;
-    let guard = hasty(&clients)
-        .lock()
-        .renewed_lease(3 * SECOND)
-        .await
-        .unwrap();
-    for node in &fleet.0[..2] {
-        node.embedded_server().stop();
-    }
+    let lock = hasty(&clients).lock().renewed_lease(3 * SECOND);
+    let guard = lock.await.unwrap();
+    fleet.0[..2].iter().for_each(stop);
     fleet.pass(20 * SECOND).await;
     assert_eq!((guard.nodes_held(), guard.state()), (3, HoldState::Held));
     fleet.0[2].embedded_server().stop();
@@ -149,17 +144,13 @@ async fn waiter_still_pauses_after_the_close_of_a_client() {
 async fn close_of_a_client_leaves_the_other_nodes_their_time() {
     let fleet = Fleet::embedded(3);
     let clients = fleet.clients().await;
-    for node in &fleet.0[1..] {
-        node.embedded_server().stop();
-    }
+    fleet.0[1..].iter().for_each(stop);
     let waiting = tokio::spawn(red(&clients).try_lock().into_future());
     fleet.pass(100 * MS).await;
     clients[0].close_now().await;
     fleet.pass(100 * MS).await;
     assert!(!waiting.is_finished());
-    for node in &fleet.0[1..] {
-        node.embedded_server().resume();
-    }
+    fleet.0[1..].iter().for_each(resume);
     let guard = waiting.await.unwrap().unwrap().unwrap();
     assert_eq!(guard.nodes_held(), 2);
     guard.release().await.unwrap();
@@ -187,12 +178,7 @@ async fn note_takes_no_time_of_the_nodes() {
     let fleet = Fleet::embedded(3);
     let clients = fleet.clients().await;
     fleet.pass(60 * SECOND).await;
-    for node in &fleet.0 {
-        for _ in 0..20 {
-            let server = node.embedded_server();
-            server.drop_reply(calls::named("SET"), LostReply::Hangs);
-        }
-    }
+    fleet.0.iter().for_each(lose_notes);
     let start = Instant::now();
     let lock = clients[0].red_lock("x", &clients[1..]);
     let guard = lock.try_lock().note("import").await.unwrap();

@@ -14,16 +14,16 @@ use redlatch_behaviours::{
     once::{daily, succeed},
     prelude::*,
 };
-use redlatch_embedded::{LostReply, calls::of_script};
+use redlatch_embedded::LostReply;
 use redlatch_lua::ONCE;
 
-use crate::cancel::{Task, after_each_poll, polled, task};
+use crate::{
+    cancel::{Task, after_each_poll, polled, task},
+    trouble::lose_reply,
+};
 
-/// How often the work has begun.
-type Begun = Arc<AtomicU32>;
-
-/// Runs the slot of a day, with work that takes 2 ms.
-fn run(client: &Client, begun: &Begun) -> Task {
+/// Runs the slot of a day, with work that takes 2 ms and counts how often it has begun.
+fn run(client: &Client, begun: &Arc<AtomicU32>) -> Task {
     let (job, begun) = (daily(client, 20_000), Arc::clone(begun));
     task(async move {
         let work = async |_: &JobRun| {
@@ -35,56 +35,44 @@ fn run(client: &Client, begun: &Begun) -> Task {
     })
 }
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
-/// drop nobody runs the job, nothing is left in the client, and the slot has had as many attempts
-/// as work has begun.
-async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task) {
-    let polls = after_each_poll(async |polls| {
-        let (backend, [client]) = preloaded().await;
-        let begun = Begun::default();
-        let task = make(&backend, &client, &begun);
-        let done = polled(&backend, task, polls).await.is_some();
-        // Copies of a request whose reply was lost come later.
-        backend.pass(Duration::from_secs(8)).await;
-        assert_tables_empty(&client).await;
-        let job = daily(&client, 20_000).retries(1);
-        assert_eq!(job.holder().await.unwrap(), None);
-        let begun = begun.load(Ordering::Relaxed);
-        assert!(begun <= 1);
-        if let Some(record) = job.last().await.unwrap() {
-            assert_eq!(record.attempt, 1);
-        } else {
-            assert_eq!(begun, 0, "after {polls} polls");
-        }
-        let work = async |run: &JobRun| Ok::<_, String>(run.attempt());
-        match job.run(work).await.unwrap() {
-            Once::Ran(attempt) => {
-                assert_eq!(attempt, begun + 1, "after {polls} polls");
-                assert!(!done, "it was done");
-            }
-            Once::Done(record) => assert_eq!((record.attempt, begun), (1, 1)),
-            other => panic!("after {polls} polls: {other:?}"),
-        }
-        assert_eq!(backend.keys(), ["redlatch:{x}"]);
-        done
-    });
-    assert!(polls.await > 3);
-}
-
+/// After each drop nobody runs the job, nothing is left in the client, and the slot has had as many
+/// attempts as work has begun, also if a reply was lost.
 #[tokio::test(start_paused = true)]
 async fn cancelled_run_counts_only_if_its_work_has_begun() {
-    dropped_at_every_await(|_: &Backend, client: &Client, begun: &Begun| run(client, begun)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_run_with_lost_replies_counts_once_at_most() {
-    for script in [&ONCE.look, &ONCE.claim, &ONCE.release] {
-        dropped_at_every_await(|backend: &Backend, client: &Client, begun: &Begun| {
-            let server = backend.embedded_server();
-            server.drop_reply(of_script(script.text), LostReply::Cuts);
-            run(client, begun)
-        })
-        .await;
+    let scripts = [&ONCE.look, &ONCE.claim, &ONCE.release].map(Some);
+    for lost in scripts.into_iter().chain([None]) {
+        let polls = after_each_poll(async |polls| {
+            let (backend, [client]) = preloaded().await;
+            if let Some(script) = lost {
+                lose_reply(&backend, script.text, LostReply::Cuts);
+            }
+            let begun = Arc::<AtomicU32>::default();
+            let done = polled(&backend, run(&client, &begun), polls).await;
+            // Copies of a request whose reply was lost come later.
+            backend.pass(Duration::from_secs(8)).await;
+            assert_tables_empty(&client).await;
+            let job = daily(&client, 20_000).retries(1);
+            assert_eq!(job.holder().await.unwrap(), None);
+            let begun = begun.load(Ordering::Relaxed);
+            assert!(begun <= 1);
+            if let Some(record) = job.last().await.unwrap() {
+                assert_eq!(record.attempt, 1);
+            } else {
+                assert_eq!(begun, 0, "after {polls} polls");
+            }
+            let work = async |run: &JobRun| Ok::<_, String>(run.attempt());
+            match job.run(work).await.unwrap() {
+                Once::Ran(attempt) => {
+                    assert_eq!(attempt, begun + 1, "after {polls} polls");
+                    assert!(done.is_none(), "it was done");
+                }
+                Once::Done(record) => assert_eq!((record.attempt, begun), (1, 1)),
+                other => panic!("after {polls} polls: {other:?}"),
+            }
+            assert_eq!(backend.keys(), ["redlatch:{x}"]);
+            done.is_some()
+        });
+        assert!(polls.await > 3);
     }
 }
 

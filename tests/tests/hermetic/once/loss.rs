@@ -1,9 +1,6 @@
 //! Runs that lose their claim.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use redlatch::{
     LossCause,
@@ -14,30 +11,21 @@ use redlatch_behaviours::{
     prelude::*,
 };
 
-/// Tells when it is dropped.
-struct Bomb(Arc<AtomicBool>);
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn work_is_dropped_before_the_lease_ends_on_a_silent_server() {
     let (backend, [client]) = embedded().await;
     let job = daily(&client, 20_000).lease(2 * SECOND).retries(1);
-    let dropped = Arc::new(AtomicBool::new(false));
+    let alive = Arc::new(());
     let server = backend.embedded_server();
     let start = Instant::now();
     let work = async |_: &JobRun| {
-        let _bomb = Bomb(Arc::clone(&dropped));
+        let _alive = Arc::clone(&alive);
         server.stop();
         std::future::pending::<Result<(), String>>().await
     };
     let ran = job.run(work).await.unwrap();
     assert!(matches!(ran, Once::Lost(LossCause::Unreachable)), "{ran:?}");
-    assert!(dropped.load(Ordering::Relaxed));
+    assert_eq!(Arc::strong_count(&alive), 1, "the work was dropped");
     assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
     backend.pass(3 * SECOND).await;
     server.resume();

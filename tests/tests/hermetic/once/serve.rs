@@ -43,15 +43,11 @@ async fn run_that_overlaps_slots_delays_the_next_and_skips_the_others() {
     let tasks = [&one, &two].map(|client| serving(job(client), &log, MINUTE * 5 / 2));
     backend.pass(30 * MINUTE).await;
     let ran = taken(&log);
-    let gaps = ran[1..].windows(2);
-    let gaps = gaps.map(|two| two[1].duration_since(two[0]).unwrap());
-    let gaps: Vec<_> = gaps.collect();
+    let gap = |two: &[SystemTime]| two[1].duration_since(two[0]).unwrap();
+    let gaps: Vec<_> = ran[1..].windows(2).map(gap).collect();
     // Work of two and a half minutes runs in every second or third slot.
-    assert!(
-        gaps.iter()
-            .all(|gap| [2 * MINUTE, 3 * MINUTE].contains(gap)),
-        "{gaps:?}"
-    );
+    let fits = |gap| [2 * MINUTE, 3 * MINUTE].contains(gap);
+    assert!(gaps.iter().all(fits), "{gaps:?}");
     assert!(ran.len() >= 11, "{ran:?}");
     for task in tasks {
         task.abort();
@@ -163,11 +159,8 @@ async fn failed_slot_waits_for_its_pause() {
     server.advance(Duration::from_millis(noon));
     let client = backend.client().await;
     let times = Arc::new(Mutex::new(Vec::new()));
-    let job = client
-        .once("x")
-        .every(24 * HOUR)
-        .retries(2)
-        .retry_pause(60 * SECOND);
+    let job = client.once("x").every(24 * HOUR);
+    let job = job.retries(2).retry_pause(60 * SECOND);
     let task = tokio::spawn({
         let times = Arc::clone(&times);
         async move {

@@ -3,24 +3,22 @@
 use futures_util::future::join_all;
 use redlatch::{ErrorKind, permits::PermitRelease};
 use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::LostReply;
 use redlatch_lua::POOL;
+
+use crate::trouble::lose_reply;
 
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let (backend, [client]) = preloaded().await;
-        let server = backend.embedded_server();
         let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
         let ids = permits.acquire_many(2).await.unwrap();
-        server.drop_reply(calls::of_script(POOL.release.text), how);
+        lose_reply(&backend, POOL.release.text, how);
         let result = permits.release(&ids[0]).await.unwrap();
         assert_eq!(result, PermitRelease::Unconfirmed);
-        server.drop_reply(calls::of_script(POOL.renew.text), how);
-        permits
-            .extend(&ids[1], Duration::from_secs(60))
-            .await
-            .unwrap();
+        lose_reply(&backend, POOL.renew.text, how);
+        permits.extend(&ids[1], 60 * SECOND).await.unwrap();
         assert_eq!(permits.totals().await.unwrap().acquired, 1);
     }
 }
@@ -31,7 +29,7 @@ async fn permits_with_late_copies_are_returned_at_the_same_time() {
     let (backend, [client]) = preloaded().await;
     let server = backend.embedded_server();
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
-    server.drop_reply(calls::of_script(POOL.acquire.text), LostReply::Hangs);
+    lose_reply(&backend, POOL.acquire.text, LostReply::Hangs);
     let ids = permits.acquire_many(3).await.unwrap();
     for id in &ids {
         assert_eq!(id.to_string().matches(':').count(), 3, "{id}");

@@ -71,10 +71,8 @@ async fn cancelled_downgrade_beside_waiters_leaves_nothing() {
         tokio::spawn(async move { drop(waits.try_read_for(20 * MS).await) });
         tokio::time::sleep(2 * MS).await;
         let downgrade = writer.downgrade();
-        (
-            task(async move { downgrade.await.unwrap().release().await.unwrap() }),
-            None,
-        )
+        let released = async move { downgrade.await.unwrap().release().await.unwrap() };
+        (task(released), None)
     })
     .await;
 }

@@ -9,18 +9,13 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::{FENCE, Source};
 
 use super::{
-    bed::{Bed, Call, text},
+    bed::{Bed, Call, optional, text},
     driver::{self, Kind, Request, World, assert_noticed, worlds},
 };
 
 #[test]
 fn fence_follows_the_model_under_lost_replies_and_late_copies() {
-    worlds(1, |model, seed| world(model, seed).run());
-}
-
-#[test]
-fn fence_follows_the_model_when_full_or_short_of_replicas() {
-    worlds(2, |model, seed| world(model, seed).probing().run());
+    worlds(|model, seed| world(model, seed).probing(2).run());
 }
 
 #[test]
@@ -56,8 +51,7 @@ fn write_that_fails_at_the_data_fails_in_each_copy() {
         bed.replace(script.name, &refused);
         let by = (bed.millis() + 1_000).to_string();
         let args = [&[&*by, "a:1", "5", "30000", ""][..], own].concat();
-        let keys = [DATA, MARK, OPERATIONS].map(str::to_owned).to_vec();
-        let write = Call::new(script, keys, &args);
+        let write = Call::new(script, text(&[DATA, MARK, OPERATIONS]), &args);
         for _ in 0..2 {
             bed.call(&write).unwrap_err();
             assert_eq!(bed.hash(MARK)["t"], "5", "{write}");
@@ -177,21 +171,16 @@ impl World<Fence> {
         let answer = self.ask(&call(operation, by));
         let now = self.bed.millis();
         let known = self.kind.operations.get(&operation.id).copied();
-        let verdict = if now > by {
-            vec!["late".to_owned()]
-        } else {
-            match known {
-                Some(Ran::Written) => vec!["already".to_owned()],
-                Some(Ran::Refused) => {
-                    let mark = self.kind.mark.unwrap_or(operation.what.1);
-                    vec!["fenced".to_owned(), mark.to_string()]
-                }
-                None => self.kind.run(operation, now),
+        let verdict = match known {
+            _ if now > by => text(&["late"]),
+            Some(Ran::Written) => text(&["already"]),
+            Some(Ran::Refused) => {
+                let mark = self.kind.mark.unwrap_or(operation.what.1);
+                text(&["fenced", &mark.to_string()])
             }
+            None => self.kind.run(operation, now),
         };
-        let mut expected = vec![now.to_string()];
-        expected.extend(verdict);
-        self.assert_eq(&answer, &expected);
+        self.assert_answer(&answer, &verdict);
         let reset = matches!(operation.what.0, Verb::Reset);
         if !reset {
             assert!(self.kind.mark >= before.1, "it fell, {}", self.story());
@@ -202,25 +191,17 @@ impl World<Fence> {
     }
 
     fn look(&mut self) {
-        let answer = self.ask(&Call {
-            script: &FENCE.look,
-            keys: vec![MARK.to_owned()],
-            args: Vec::new(),
-        });
-        let now = self.bed.millis().to_string();
-        let expected = match self.kind.mark {
-            Some(mark) => vec![now, "mark".to_owned(), mark.to_string()],
-            None => vec![now, "unset".to_owned()],
+        let answer = self.inspect(&Call::new(&FENCE.look, text(&[MARK]), &[]));
+        let right = match self.kind.mark {
+            Some(mark) => text(&["mark", &mark.to_string()]),
+            None => text(&["unset"]),
         };
-        self.assert_eq(&answer, &expected);
+        self.assert_answer(&answer, &right);
     }
 
     fn check_data(&mut self) {
-        let mark = self
-            .bed
-            .hash(MARK)
-            .get("t")
-            .map(|mark| mark.parse().unwrap());
+        let mark = self.bed.hash(MARK).remove("t");
+        let mark = mark.map(|mark| mark.parse().unwrap());
         self.assert_eq(&mark, &self.kind.mark);
         let data = self.bed.execute(&Command::new("GET").arg(DATA)).unwrap();
         let expected = self.kind.data.as_ref().map(|(value, _)| value.as_str());
@@ -240,9 +221,7 @@ impl Fence {
         let id = operation.id.clone();
         if let Verb::Reset = operation.what.0 {
             self.operations.insert(id, Ran::Written);
-            let mark = self.mark.take();
-            let mark = mark.map(|mark| mark.to_string()).unwrap_or_default();
-            return text(&["reset", &mark]);
+            return text(&["reset", &optional(self.mark.take())]);
         }
         if let Some(mark) = self.mark.filter(|&mark| mark > operation.what.1) {
             self.operations.insert(id, Ran::Refused);
@@ -267,29 +246,21 @@ impl Fence {
 
 fn call(operation: &Operation, by: u64) -> Call {
     let (script, own): (&'static Source, Vec<String>) = match &operation.what.0 {
-        Verb::Set(value, ttl) => {
-            let ttl = ttl.map(|ttl| ttl.to_string()).unwrap_or_default();
-            (&FENCE.set, vec![value.clone(), ttl])
-        }
+        Verb::Set(value, ttl) => (&FENCE.set, vec![value.clone(), optional(*ttl)]),
         Verb::Delete => (&FENCE.delete, vec![]),
         Verb::Raise => (&FENCE.raise, vec![]),
         Verb::Read => (&FENCE.eval, vec![]),
         Verb::Reset => (&FENCE.reset, vec![]),
     };
-    let mut args = vec![by.to_string(), operation.id.clone()];
-    if !matches!(operation.what.0, Verb::Reset) {
-        args.push(operation.what.1.to_string());
-    }
-    args.push(KEEP.to_string());
-    if !matches!(operation.what.0, Verb::Reset) {
-        args.push(String::new());
-    }
-    args.extend(own);
-    Call {
-        script,
-        keys: [DATA, MARK, OPERATIONS].map(str::to_owned).to_vec(),
-        args,
-    }
+    let (by, keep) = (by.to_string(), KEEP.to_string());
+    let token = operation.what.1.to_string();
+    let args = match operation.what.0 {
+        Verb::Reset => vec![&*by, &operation.id, &keep],
+        _ => vec![&*by, &operation.id, &token, &keep, ""],
+    };
+    let mut call = Call::new(script, text(&[DATA, MARK, OPERATIONS]), &args);
+    call.args.extend(own);
+    call
 }
 
 const DATA: &str = "{t}x";

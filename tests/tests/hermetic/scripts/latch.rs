@@ -9,7 +9,8 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::LATCH;
 
 use super::{
-    bed::{self, Bed, Call, text},
+    bed::{self, Bed, Call, optional, text},
+    costs::counted,
     driver::{Attempt, Event, Kind, Request, World, worlds},
     latch_model::{Latch, RECORD, Ran},
 };
@@ -17,12 +18,7 @@ use super::{
 // L37
 #[test]
 fn latch_follows_the_model_under_lost_replies_and_late_copies() {
-    worlds(1, |model, seed| world(model, seed).run());
-}
-
-#[test]
-fn latch_follows_the_model_when_full_or_short_of_replicas() {
-    worlds(2, |model, seed| world(model, seed).probing().run());
+    worlds(|model, seed| world(model, seed).probing(2).run());
 }
 
 #[test]
@@ -30,41 +26,25 @@ fn a_count_down_costs_a_bounded_number_of_commands_however_many_are_remembered()
     let mut bed = Bed::new(Model::default());
     let by = 9_999_999_999_999;
     bed.ask(&set(by, "a:0", 1_000_000, None));
-    let mut longest = 0;
-    for n in 1..300_u32 {
-        let call = count_down(by, &format!("a:{n}"), 1);
-        let (verdict, commands) = super::costs::counted(&mut bed, &call);
+    let count = |bed: &mut Bed, n: u32| {
+        let (verdict, commands) = counted(bed, &count_down(by, &format!("a:{n}"), 1));
         assert_eq!(verdict, "counted");
         // TIME, HMGET, ZSCORE twice, PEXPIRE, ZADD, HSET, ZRANGEBYSCORE, and ZREM of 32 at most.
         assert!(commands <= 9, "{commands}");
-        if n == 200 {
-            // All of them are old now.
-            bed.pass(Duration::from_millis(KEEP + 1));
-        }
-        longest = longest.max(bed.sorted(OPERATIONS).len());
+        bed.sorted(OPERATIONS).len()
+    };
+    for n in 1..=500 {
+        bed.pass(Duration::from_millis(50));
+        assert_eq!(count(&mut bed, n), 1 + n as usize);
     }
-    assert!(longest <= 201);
-    let left = bed.sorted(OPERATIONS).len();
-    assert!(left <= 100, "32 old ones go with each new one: {left}");
-    let (verdict, commands) = super::costs::counted(&mut bed, &look(&[5]));
+    // All but the last two are old now.
+    bed.pass(Duration::from_millis(KEEP - 100));
+    assert_eq!(count(&mut bed, 501), 502 - 32, "32 old ones go");
+    let (verdict, commands) = counted(&mut bed, &look(&[5]));
     assert_eq!((verdict.as_str(), commands), ("set", 2));
-    let (verdict, commands) = super::costs::counted(&mut bed, &delete(by, "a:x"));
+    let (verdict, commands) = counted(&mut bed, &delete(by, "a:x"));
     assert_eq!(verdict, "deleted");
     assert!(commands <= 12, "{commands}");
-}
-
-#[test]
-fn expired_records_are_removed_in_steps_of_thirty_two_at_most() {
-    let mut bed = Bed::new(Model::default());
-    bed.ask(&set(9_999_999_999_999, "a:0", 1_000_000, None));
-    for n in 0..500 {
-        bed.pass(Duration::from_millis(50));
-        bed.ask(&count_down(9_999_999_999_999, &format!("a:n{n}"), 1));
-    }
-    bed.pass(Duration::from_millis(KEEP - 100));
-    let before = bed.sorted(OPERATIONS).len();
-    bed.ask(&count_down(9_999_999_999_999, "a:last", 1));
-    assert_eq!(bed.sorted(OPERATIONS).len(), before + 1 - 32);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +60,6 @@ struct CountDown {
     latch: Latch,
     /// When the key ends, as the server has it.
     gone_at: Option<u64>,
-    /// Every generation there ever was, with those that the server has forgotten.
-    numbers: Vec<u64>,
 }
 
 fn world(model: Model, seed: u64) -> World<CountDown> {
@@ -155,21 +133,21 @@ impl World<CountDown> {
         let answer = self.ask(&call);
         let published = self.bed.published();
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
-        let known = self.kind.latch.operations.get(id).copied();
+        let latch = &mut self.kind.latch;
+        let known = latch.operations.get(id).copied();
         let (verdict, message) = match (operation.what, known) {
             _ if now > by => (text(&["late"]), None),
             (What::Set(..), Some(Ran::Set)) => (text(&["set", ""]), None),
             (What::Set(..), Some(_)) => (text(&["refused", ""]), None),
-            (What::Set(count, ttl), None) => (self.expected_set(id, micros, count, ttl), None),
-            (What::Count(_), Some(Ran::Counted(number))) => (self.expected_copy(number), None),
+            (What::Set(count, ttl), None) => (latch.set(id, micros, count, ttl), None),
+            (What::Count(_), Some(Ran::Counted(number))) => (latch.counted_again(number), None),
             (What::Count(_), Some(_)) => (text(&["unset"]), None),
-            (What::Count(n), None) => self.expected_count(id, micros, n),
+            (What::Count(n), None) => latch.count_down(id, micros, n),
             (What::Delete, Some(Ran::Deleted)) => (text(&["deleted"]), None),
             (What::Delete, Some(_)) => (text(&["unset"]), None),
-            (What::Delete, None) => self.expected_delete(id, micros),
+            (What::Delete, None) => latch.delete(id, micros, TRACE),
         };
-        let expected: Vec<_> = [now.to_string()].into_iter().chain(verdict).collect();
-        self.assert_eq(&answer, &expected);
+        self.assert_answer(&answer, &verdict);
         let message = message.map(|message| (CHANNEL.to_owned(), message));
         self.assert_eq(&published, &Vec::from_iter(message));
         if known.is_some() || now > by {
@@ -177,86 +155,18 @@ impl World<CountDown> {
         }
     }
 
-    fn expected_set(&mut self, id: &str, micros: u64, count: u32, ttl: Option<u64>) -> Vec<String> {
-        let Some(number) = self.kind.latch.set(id, micros, count, ttl) else {
-            return text(&["refused", ""]);
-        };
-        let last = self.kind.latch.generations.iter().rev().nth(1);
-        assert!(last.is_none_or(|last| last.number < number), "they rise");
-        self.kind.numbers.push(number);
-        text(&["set", &number.to_string()])
-    }
-
-    fn expected_count(&mut self, id: &str, micros: u64, n: u32) -> (Vec<String>, Option<String>) {
-        let opens = self.kind.latch.count_down(id, micros, n);
-        let Some(present) = self.kind.latch.present() else {
-            return (text(&["unset"]), None);
-        };
-        let number = present.number.to_string();
-        let verdict = text(&["counted", &present.left.to_string(), &number]);
-        (verdict, opens.then(|| format!("open {number}")))
-    }
-
-    fn expected_copy(&self, number: u64) -> Vec<String> {
-        match self.kind.latch.present() {
-            Some(present) if present.number == number => {
-                text(&["counted", &present.left.to_string(), &number.to_string()])
-            }
-            _ => {
-                let latch = &self.kind.latch;
-                match latch.generations.iter().find(|it| it.number == number) {
-                    Some(it) if latch.is_on_record(it) => text(&["counted", "0", ""]),
-                    // The server has forgotten the generation, or it was deleted.
-                    Some(_) | None => text(&["deleted"]),
-                }
-            }
-        }
-    }
-
-    fn expected_delete(&mut self, id: &str, micros: u64) -> (Vec<String>, Option<String>) {
-        if self.kind.latch.present().is_none() {
-            self.kind.latch.delete(id, micros, TRACE);
-            return (text(&["unset"]), None);
-        }
-        let cut_off = self.kind.latch.delete(id, micros, TRACE);
-        let number = self.kind.latch.generations.last().unwrap().number;
-        (
-            text(&["deleted"]),
-            cut_off.then(|| format!("deleted {number}")),
-        )
-    }
-
     fn look(&mut self) {
-        let mut asked: Vec<_> = self.kind.numbers.iter().rev().take(12).copied().collect();
+        let last = self.kind.latch.numbers.iter().rev().take(12);
+        let mut asked: Vec<_> = last.copied().collect();
         self.rng.shuffle(&mut asked);
         asked.truncate(self.rng.usize(..4));
         asked.push(self.rng.u64(1..) % 9_000_000_000_000_000 + 1_000_000_000_000_000);
         asked.truncate(self.rng.usize(..=4));
-        let before = self.bed.dump();
-        let answer = self.ask(&look(&asked));
-        let now = self.bed.millis();
-        let mut expected = vec![now.to_string()];
-        match self.kind.latch.present() {
-            Some(present) => {
-                let remaining = self.kind.latch.ends;
-                let remaining = remaining.map(|ends| ends.saturating_sub(now).to_string());
-                expected.extend(text(&[
-                    "set",
-                    &present.number.to_string(),
-                    &present.left.to_string(),
-                    &present.initial.to_string(),
-                    &remaining.unwrap_or_default(),
-                ]));
-            }
-            None => expected.extend(text(&["unset", "", "0", "0", ""])),
-        }
-        expected.extend(
-            asked
-                .iter()
-                .map(|&number| self.kind.latch.fate(number).to_owned()),
-        );
-        self.assert_eq(&answer, &expected);
-        assert_eq!(self.bed.dump(), before, "it writes nothing");
+        let answer = self.inspect(&look(&asked));
+        let latch = &self.kind.latch;
+        let fates = asked.iter().map(|&number| latch.fate(number).to_owned());
+        let right = latch.look(self.bed.millis()).into_iter().chain(fates);
+        self.assert_answer(&answer, &Vec::from_iter(right));
     }
 
     /// The server loses the latch, and not the memory of the operations.
@@ -302,23 +212,13 @@ impl World<CountDown> {
 }
 
 fn set(by: u64, op: &str, count: u32, ttl: Option<u64>) -> Call {
-    let ttl = ttl.map(|ttl| ttl.to_string()).unwrap_or_default();
-    call(
-        &LATCH.set,
-        by,
-        op,
-        &[&count.to_string(), &ttl, &KEEP.to_string()],
-    )
+    let (count, ttl, keep) = (count.to_string(), optional(ttl), KEEP.to_string());
+    call(&LATCH.set, by, op, &[&count, &ttl, &keep])
 }
 
 fn count_down(by: u64, op: &str, n: u32) -> Call {
-    let keep = KEEP.to_string();
-    call(
-        &LATCH.count_down,
-        by,
-        op,
-        &[&n.to_string(), &keep, "PUBLISH", CHANNEL],
-    )
+    let (n, keep) = (n.to_string(), KEEP.to_string());
+    call(&LATCH.count_down, by, op, &[&n, &keep, "PUBLISH", CHANNEL])
 }
 
 fn delete(by: u64, op: &str) -> Call {
@@ -327,24 +227,15 @@ fn delete(by: u64, op: &str) -> Call {
 }
 
 fn look(generations: &[u64]) -> Call {
-    Call {
-        script: &LATCH.look,
-        keys: vec![KEY.to_owned()],
-        args: generations.iter().map(u64::to_string).collect(),
-    }
+    let mut call = Call::new(&LATCH.look, text(&[KEY]), &[]);
+    call.args = generations.iter().map(u64::to_string).collect();
+    call
 }
 
 fn call(script: &'static redlatch_lua::Source, by: u64, op: &str, args: &[&str]) -> Call {
     let by = by.to_string();
-    let head = [by.as_str(), op].into_iter();
-    Call {
-        script,
-        keys: vec![KEY.to_owned(), OPERATIONS.to_owned()],
-        args: head
-            .chain(args.iter().copied())
-            .map(str::to_owned)
-            .collect(),
-    }
+    let args = [&[&*by, op][..], args].concat();
+    Call::new(script, text(&[KEY, OPERATIONS]), &args)
 }
 
 const KEY: &str = "p:{t}x";

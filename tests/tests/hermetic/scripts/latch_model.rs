@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::bed::{optional, text};
+
 /// How many generations that opened are remembered, besides the present one.
 pub(super) const RECORD: usize = 64;
 
@@ -24,11 +26,16 @@ pub(super) struct Generation {
     pub(super) cut_off: bool,
 }
 
+/// A verdict, and the message that goes out.
+type Outcome = (Vec<String>, Option<String>);
+
 /// One name, as long as the server remembers it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latch {
     pub(super) generations: Vec<Generation>,
-    pub(super) deleted: bool,
+    /// The numbers of all that there ever were, with those that the server has forgotten.
+    pub(super) numbers: Vec<u64>,
+    deleted: bool,
     /// When anything last ran, in µs.
     stamp: u64,
     /// When the server forgets all this, in ms.
@@ -42,20 +49,17 @@ impl Latch {
         self.generations.last().filter(|_| !self.deleted)
     }
 
-    pub(super) fn is_shut(&self) -> bool {
-        self.present().is_some_and(|present| present.left > 0)
-    }
-
+    /// Returns the verdict.
     pub(super) fn set(
         &mut self,
         op: &str,
         micros: u64,
         count: u32,
         ttl: Option<u64>,
-    ) -> Option<u64> {
-        if self.is_shut() {
+    ) -> Vec<String> {
+        if self.present().is_some_and(|present| present.left > 0) {
             self.operations.insert(op.to_owned(), Ran::Refused);
-            return None;
+            return text(&["refused", ""]);
         }
         let number = micros.max(self.stamp + 1);
         self.stamp = number;
@@ -67,43 +71,69 @@ impl Latch {
             left: count,
             cut_off: false,
         });
+        self.numbers.push(number);
         self.operations.insert(op.to_owned(), Ran::Set);
-        Some(number)
+        text(&["set", &number.to_string()])
     }
 
-    /// Returns whether this opens it.
-    pub(super) fn count_down(&mut self, op: &str, micros: u64, n: u32) -> bool {
-        if self.present().is_none() {
+    /// The message is that this opens it.
+    pub(super) fn count_down(&mut self, op: &str, micros: u64, n: u32) -> Outcome {
+        let Some(present) = self.generations.last_mut().filter(|_| !self.deleted) else {
             self.operations.insert(op.to_owned(), Ran::Refused);
-            return false;
-        }
-        self.stamp = self.stamp.max(micros);
-        let Some(present) = self.generations.last_mut() else {
-            return false;
+            return (text(&["unset"]), None);
         };
-        let was_shut = present.left > 0;
+        self.stamp = self.stamp.max(micros);
+        let (was_shut, number) = (present.left > 0, present.number);
         present.left = present.left.saturating_sub(n);
-        let ran = Ran::Counted(present.number);
         let opens = was_shut && present.left == 0;
-        self.operations.insert(op.to_owned(), ran);
-        opens
+        let verdict = text(&["counted", &present.left.to_string(), &number.to_string()]);
+        self.operations.insert(op.to_owned(), Ran::Counted(number));
+        (verdict, opens.then(|| format!("open {number}")))
     }
 
-    /// Returns whether this cuts the present generation off.
-    pub(super) fn delete(&mut self, op: &str, micros: u64, trace: u64) -> bool {
-        if self.present().is_none() {
+    /// The message is that this cuts the present generation off.
+    pub(super) fn delete(&mut self, op: &str, micros: u64, trace: u64) -> Outcome {
+        let Some(last) = self.generations.last_mut().filter(|_| !self.deleted) else {
             self.operations.insert(op.to_owned(), Ran::Refused);
-            return false;
-        }
+            return (text(&["unset"]), None);
+        };
+        last.cut_off = last.left > 0;
+        let message = last.cut_off.then(|| format!("deleted {}", last.number));
         self.operations.insert(op.to_owned(), Ran::Deleted);
         self.stamp = self.stamp.max(micros);
         self.deleted = true;
         self.ends = Some(micros / 1_000 + trace);
-        let Some(last) = self.generations.last_mut() else {
-            return false;
+        (text(&["deleted"]), message)
+    }
+
+    /// What a copy of a count-down is told that counted in this generation.
+    pub(super) fn counted_again(&self, number: u64) -> Vec<String> {
+        match self.generations.iter().find(|it| it.number == number) {
+            Some(it)
+                if self
+                    .present()
+                    .is_some_and(|present| present.number == number) =>
+            {
+                text(&["counted", &it.left.to_string(), &number.to_string()])
+            }
+            Some(it) if self.is_on_record(it) => text(&["counted", "0", ""]),
+            // The server has forgotten the generation, or it was deleted.
+            Some(_) | None => text(&["deleted"]),
+        }
+    }
+
+    /// What a look tells of the present generation.
+    pub(super) fn look(&self, now: u64) -> Vec<String> {
+        let Some(present) = self.present() else {
+            return text(&["unset", "", "0", "0", ""]);
         };
-        last.cut_off = last.left > 0;
-        last.cut_off
+        text(&[
+            "set",
+            &present.number.to_string(),
+            &present.left.to_string(),
+            &present.initial.to_string(),
+            &optional(self.ends.map(|ends| ends.saturating_sub(now))),
+        ])
     }
 
     /// What a look tells of a generation.
@@ -119,7 +149,7 @@ impl Latch {
     }
 
     /// Tells whether the server remembers that `generation` opened.
-    pub(super) fn is_on_record(&self, generation: &Generation) -> bool {
+    fn is_on_record(&self, generation: &Generation) -> bool {
         let present = self.present().map(|present| present.number);
         let earlier = self.generations.iter().rev();
         let mut opened = earlier.filter(|it| it.left == 0 && Some(it.number) != present);
@@ -133,6 +163,7 @@ impl Latch {
     /// The key is gone; operations are remembered elsewhere.
     pub(super) fn forget(&mut self) {
         *self = Self {
+            numbers: std::mem::take(&mut self.numbers),
             operations: std::mem::take(&mut self.operations),
             ..Self::default()
         };

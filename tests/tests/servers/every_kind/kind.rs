@@ -1,18 +1,22 @@
 //! What the tests have to know of a kind, and an object of it.
 
 use std::{
-    collections::BTreeMap,
     fmt,
-    sync::{LazyLock, Mutex},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use redlatch::{Client, Error};
+use redlatch_behaviours::election::Working;
 use redlatch_tests::{
     backend::Backend,
     hold::{Hold, ReleaseOutcome},
     proxy::{Pick, Request},
+    wait::wait_for,
 };
 
 use super::{load::Load, scene::Pair};
@@ -28,11 +32,10 @@ pub(super) trait Kind: fmt::Debug + Sync {
     /// Gets what another has as soon as it can be had.
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error>;
 
-    /// Returns how many waiters the server knows of. Where it knows of none, this party's calls
+    /// Returns how many waiters the server knows of. Where it knows of none, the object's calls
     /// that have not returned are counted.
     async fn waiters(&self, object: &Object) -> Result<u64, Error> {
-        let waiting = WAITING.lock().unwrap();
-        Ok(waiting.get(&object.place()).copied().unwrap_or(0))
+        Ok(object.waiting.load(Ordering::SeqCst).into())
     }
 
     /// Returns how many units the server says are held, each guard of an owner counted.
@@ -141,6 +144,8 @@ pub(super) struct Object {
     pub(super) kind: AnyKind,
     pub(super) name: String,
     pub(super) party: Party,
+    /// The number of its calls that wait. Clones share it.
+    waiting: Arc<AtomicU32>,
 }
 
 impl Object {
@@ -150,6 +155,7 @@ impl Object {
             kind,
             name: name.to_owned(),
             party: party.clone(),
+            waiting: Arc::default(),
         }
     }
 
@@ -158,13 +164,8 @@ impl Object {
     }
 
     pub(super) async fn get(&self, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        let _waiting = Waiting::new(self);
+        let _waiting = Working::begin(&self.waiting);
         self.kind.get(self, lease).await
-    }
-
-    fn place(&self) -> Place {
-        let client = self.party.client.id().as_str().to_owned();
-        (client, self.name.clone())
     }
 
     pub(super) async fn waiters(&self) -> Result<u64, Error> {
@@ -178,33 +179,22 @@ impl Object {
     pub(super) async fn delete(&self) -> Result<(), Error> {
         self.kind.delete(self).await
     }
+
+    /// Waits until a call waits for it.
+    pub(super) async fn awaited(&self) {
+        let what = format!("{:?} to be waited for", self.kind);
+        wait_for(&what, || async { self.waiters().await.unwrap() > 0 }).await;
+    }
+
+    /// Waits until it is free.
+    pub(super) async fn freed(&self) {
+        let what = format!("{:?} to be free", self.kind);
+        let is_free = || async { self.kind.is_free(self.held().await.unwrap()) };
+        wait_for(&what, is_free).await;
+    }
 }
 
 /// Returns the word for a kind in names.
 pub(super) fn stem(kind: AnyKind) -> String {
     format!("{kind:?}").to_lowercase()
-}
-
-/// A client and a name.
-type Place = (String, String);
-
-/// The number of callers that wait.
-static WAITING: LazyLock<Mutex<BTreeMap<Place, u64>>> = LazyLock::new(Mutex::default);
-
-struct Waiting(Place);
-
-impl Waiting {
-    fn new(object: &Object) -> Self {
-        let place = object.place();
-        *WAITING.lock().unwrap().entry(place.clone()).or_default() += 1;
-        Self(place)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(waiting) = WAITING.lock().unwrap().get_mut(&self.0) {
-            *waiting -= 1;
-        }
-    }
 }

@@ -229,8 +229,7 @@ impl Crew for Workers {
             done.total.add(tally);
         }
         for object in &self.objects {
-            let what = format!("{:?} to be free", object.kind);
-            wait_for(&what, || async { object.held().await.unwrap() == 0 }).await;
+            object.freed().await;
         }
         for object in &self.objects {
             object.delete().await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use redlatch::{Client, Credentials, Durability, Error, HoldState, LockGuard};
+use redlatch_behaviours::lock::registered;
 use redlatch_tests::{
     fixture::SECOND,
     server::{Replicated, Server, ServerBinary, ServerOptions},
@@ -147,14 +148,7 @@ async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Clie
     let held = durably(&clients[0]).await.unwrap();
     let waiter = clients[1].clone();
     let waiter = tokio::spawn(async move { durably(&waiter).await.unwrap() });
-    let lock = clients[0].lock(DURABLE);
-    wait_for("a waiter to register", async || {
-        lock.info()
-            .await
-            .unwrap()
-            .is_some_and(|info| info.waiters > 0)
-    })
-    .await;
+    registered(&clients[0], DURABLE, 1).await;
     scene.renewed().await;
     let before: Vec<_> = masters.iter().map(|at| connections(at, "app0")).collect();
     for n in 1..=3 {

@@ -18,7 +18,7 @@ use super::{
     connect,
     kind::{AnyKind, Object, Party, stem},
     kinds,
-    scene::assert_all_end,
+    scene::{Leases, assert_all_end},
 };
 
 redlatch_tests::on_every_server!(
@@ -69,8 +69,7 @@ impl Rig {
     async fn waited_for(&self) -> JoinHandle<Box<dyn Hold>> {
         let theirs = self.theirs.clone();
         let waiter = tokio::spawn(async move { theirs.get(60 * SECOND).await.unwrap() });
-        let what = format!("{:?} to be waited for", self.mine.kind);
-        wait_for(&what, || async { self.theirs.waiters().await.unwrap() > 0 }).await;
+        self.theirs.awaited().await;
         waiter
     }
 
@@ -109,8 +108,8 @@ async fn every_kind_counts_once_when_replies_are_lost(binary: ServerBinary) {
 async fn live(backend: &Backend, rig: &Rig, then: Then) {
     let kind = rig.mine.kind;
     let lost = rig.lose(backend, then);
-    let lease = if kind.renews() { 9 } else { 60 };
-    let hold = rig.mine.take(lease * SECOND).await.unwrap();
+    let lease = Leases::renewed(9 * SECOND).of(kind);
+    let hold = rig.mine.take(lease).await.unwrap();
     let mut copies = vec![lost.answered().await];
     rig.copied(&copies, kind.taken(), "taken").await;
 

@@ -11,7 +11,7 @@ use redlatch_tests::{
     fixture::SECOND,
     hold::{Hold, ReleaseOutcome},
     server::{ServerBinary, ServerOptions},
-    wait::{GENEROUS, wait_for},
+    wait::GENEROUS,
 };
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -19,6 +19,7 @@ use super::{
     connect,
     kind::{AnyKind, Object, Party, stem},
     kinds::KINDS,
+    scene::Leases,
     standalone::Bed,
 };
 
@@ -58,8 +59,7 @@ fn waiting(objects: &[Object]) -> Vec<(AnyKind, Waiting)> {
     let waiting = objects.iter().map(|object| {
         let (kind, object) = (object.kind, object.clone());
         let waiter = async move {
-            let lease = if kind.renews() { LEASE } else { 60 * SECOND };
-            let hold = object.get(lease).await.unwrap();
+            let hold = object.get(LEASES.of(kind)).await.unwrap();
             (Instant::now(), hold)
         };
         (kind, tokio::spawn(waiter))
@@ -157,17 +157,12 @@ async fn a_dead_waiter_delays_the_next_once(binary: &ServerBinary, goes_on: bool
     let mine = bed.objects().await;
     let mut held = Vec::new();
     for object in &mine {
-        let lease = if object.kind.renews() {
-            LEASE
-        } else {
-            60 * SECOND
-        };
-        held.push((object.kind, object.take(lease).await.unwrap()));
+        let hold = object.take(LEASES.of(object.kind)).await.unwrap();
+        held.push((object.kind, hold));
     }
     let mut victim = bed.victim("waiter");
     for object in mine.iter().filter(|object| object.kind.queues()) {
-        let what = format!("{:?} to be waited for", object.kind);
-        wait_for(&what, || async { object.waiters().await.unwrap() > 0 }).await;
+        object.awaited().await;
     }
     if goes_on {
         victim.suspend();
@@ -247,5 +242,6 @@ async fn hold_all(objects: &[Object]) {
 }
 
 const LEASE: Duration = Duration::from_secs(2);
+const LEASES: Leases = Leases::renewed(LEASE);
 const ROLE: &str = "REDLATCH_TEST_VICTIM";
 const URLS: &str = "REDLATCH_TEST_VICTIM_URLS";

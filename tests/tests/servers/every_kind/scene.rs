@@ -52,6 +52,15 @@ impl Leases {
             fixed: lease,
         }
     }
+
+    /// Returns the lease of a kind.
+    pub(super) fn of(self, kind: AnyKind) -> Duration {
+        if kind.renews() {
+            self.renewed
+        } else {
+            self.fixed
+        }
+    }
 }
 
 /// A holder, and a waiter of another client.
@@ -175,12 +184,8 @@ impl Scene {
     /// Checks that nobody has or waits for anything and that what is on the servers in charge has
     /// an end, but for what lasts until it is deleted, which is.
     pub(super) async fn end(self, masters: &[&Server]) {
-        for Pair { kind, object, .. } in &self.pairs {
-            let what = format!("{kind:?} to be free");
-            wait_for(&what, || async {
-                kind.is_free(object.held().await.unwrap())
-            })
-            .await;
+        for Pair { object, .. } in &self.pairs {
+            object.freed().await;
             object.delete().await.unwrap();
         }
         for party in &self.parties {
@@ -206,12 +211,7 @@ pub(super) fn assert_all_end(server: &Server) {
 impl Pair {
     async fn begin(kind: AnyKind, name: &str, parties: &[Party; 2], leases: Leases) -> Self {
         let [mine, theirs] = [0, 1].map(|at| Object::new(kind, name, &parties[at]));
-        let lease = if kind.renews() {
-            leases.renewed
-        } else {
-            leases.fixed
-        };
-        let hold = mine.take(lease).await.unwrap();
+        let hold = mine.take(leases.of(kind)).await.unwrap();
         let fence = hold.fence();
         let seat = Arc::new(Mutex::new(Some(hold)));
         let waiter = tokio::spawn({
@@ -225,8 +225,7 @@ impl Pair {
                 Served { got, at, beside }
             }
         });
-        let what = format!("{kind:?} to be waited for");
-        wait_for(&what, || async { theirs.waiters().await.unwrap() > 0 }).await;
+        theirs.awaited().await;
         Self {
             kind,
             object: mine,

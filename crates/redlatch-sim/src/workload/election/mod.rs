@@ -36,8 +36,7 @@ pub(super) static KIND: Workload = Workload {
 
 /// Runs one round: campaigns, leads for a while, and may drop the call at any time.
 async fn round(worker: &mut Worker) {
-    let think = worker.rng.between(0, 100_000);
-    worker.think(think).await;
+    worker.think_up_to(&[100_000]).await;
     let name = worker.rng.index(worker.plan.names);
     if worker.has(Fault::Force) && worker.rng.chance(100) {
         return forbid(worker, name).await;
@@ -61,9 +60,7 @@ async fn forbid(worker: &mut Worker, name: usize) {
     worker.inject(Fault::Force, || {
         format!("forbids the renewal of {}", label(name))
     });
-    let forced = worker
-        .timed("force_release", worker.patience(), force.into_future())
-        .await;
+    let forced = worker.briefly("force_release", force.into_future()).await;
     worker.say(|| format!("has forbidden {}: {forced:?}", label(name)));
 }
 

@@ -3,15 +3,10 @@
 mod ledger;
 mod model;
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join;
-use redlatch_core::{Backoff, Client, Error, ErrorKind, WaitStrategy};
+use redlatch_core::{Backoff, Client, Error, ErrorKind, WaitStrategy, runtime::BoxFuture};
 use redlatch_latch::CountDownLatch;
 
 use self::ledger::{Deed, Ledger};
@@ -40,7 +35,7 @@ pub(super) static KIND: Workload = Workload {
 };
 
 /// A running wait or count-down; `false` if the wait's time was up.
-type Calling = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send>>;
+type Calling = BoxFuture<Result<bool, Error>>;
 
 fn prepare(client: &Client, names: usize) -> Work<'_> {
     Box::pin(async move {
@@ -55,24 +50,21 @@ fn prepare(client: &Client, names: usize) -> Work<'_> {
 /// Runs one round: sets, counts, waits, deletes.
 async fn round(worker: &mut Worker) {
     // With little activity, no later event makes up for a missed one.
-    let slow = worker.plan.patience.is_multiple_of(4);
-    let think = match worker.rng.below(4) {
-        _ if slow => worker.rng.between(0, 6_000_000),
-        0 => 0,
-        1 => worker.rng.between(0, 500_000),
-        _ => worker.rng.between(0, 50_000),
+    let longest: &[u64] = match worker.plan.patience.is_multiple_of(4) {
+        true => &[6_000_000],
+        false => &[0, 500_000, 50_000, 50_000],
     };
-    worker.think(think).await;
+    worker.think_up_to(longest).await;
     let name = worker.rng.index(worker.plan.names);
     // Clients with an odd number never wait for long: they open all latches once all is healed.
     let patient = worker.number.is_multiple_of(2);
     match worker.rng.below(20) {
         0..=3 => set(worker, name).await,
         4..=8 => count(worker, name).await,
-        9..=11 => wait_for(worker, name).await,
+        9..=11 => wait(worker, name, Way::WaitFor).await,
         12 if worker.rng.chance(400) => delete(worker, name).await,
-        13..=15 if patient => count_and_wait(worker, name).await,
-        16.. if patient => wait(worker, name).await,
+        13..=15 if patient => wait(worker, name, Way::CountDownAndWait).await,
+        16.. if patient => wait(worker, name, Way::Wait).await,
         _ => count(worker, name).await,
     }
 }
@@ -147,64 +139,57 @@ async fn count(worker: &mut Worker, name: usize) {
     worker.say(|| format!("counts {} down by {n}: {counted:?}", label(name)));
 }
 
-async fn count_and_wait(worker: &mut Worker, name: usize) {
-    let (strategy, prompt) = strategy(worker);
-    let waiting = latch(worker, name).count_down_and_wait(1);
-    let waiting = waiting.strategy(strategy);
-    let mut down = Counting::begin(worker, name, 1);
-    worker.say(|| format!("counts {} down and waits", label(name)));
-    let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
-    let what = "count_down_and_wait";
-    waits(
-        worker,
-        name,
-        (what, u64::MAX, prompt),
-        waiting,
-        Some(&mut down),
-    )
-    .await;
-}
-
-async fn wait(worker: &mut Worker, name: usize) {
-    let (strategy, prompt) = strategy(worker);
-    let waiting = latch(worker, name).wait().strategy(strategy);
-    worker.say(|| format!("waits for {}", label(name)));
-    let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
-    waits(worker, name, ("wait", u64::MAX, prompt), waiting, None).await;
-}
-
-async fn wait_for(worker: &mut Worker, name: usize) {
-    let (strategy, prompt) = strategy(worker);
-    let millis = match worker.rng.below(4) {
-        0 => 0,
-        _ => worker.rng.between(1, 4_000),
-    };
-    let limit = match millis {
-        0 => worker.patience(),
-        millis => millis * 1_000 + 10_000,
-    };
-    let waiting = latch(worker, name).wait_for(ms(millis)).strategy(strategy);
-    worker.say(|| format!("waits {millis} ms for {}", label(name)));
-    let waiting = waiting.into_future();
-    waits(worker, name, ("wait_for", limit, prompt), waiting, None).await;
-}
-
 /// Makes a call that waits, and that may count down. Reports its end to the ledger.
-async fn waits(
-    worker: &mut Worker,
-    name: usize,
-    (what, limit, prompt): (&str, u64, Prompt),
-    waiting: Calling,
-    down: Option<&mut Counting>,
-) {
+async fn wait(worker: &mut Worker, name: usize, way: Way) {
+    let (strategy, prompt) = strategy(worker);
+    let latch = latch(worker, name);
+    let mut down = None;
+    let (limit, waiting): (u64, Calling) = match way {
+        Way::Wait => {
+            let waiting = latch.wait().strategy(strategy);
+            (u64::MAX, opened(waiting.into_future()))
+        }
+        Way::WaitFor => {
+            let millis = match worker.rng.below(4) {
+                0 => 0,
+                _ => worker.rng.between(1, 4_000),
+            };
+            let limit = match millis {
+                0 => worker.patience(),
+                millis => millis * 1_000 + 10_000,
+            };
+            let waiting = latch.wait_for(ms(millis)).strategy(strategy);
+            (limit, waiting.into_future())
+        }
+        Way::CountDownAndWait => {
+            down = Some(Counting::begin(worker, name, 1));
+            let waiting = latch.count_down_and_wait(1).strategy(strategy);
+            (u64::MAX, opened(waiting.into_future()))
+        }
+    };
+    worker.say(|| format!("begins {way:?} of {}", label(name)));
     let since = worker.exec.now();
-    let waited = worker.calls(&[name], what, limit, waiting).await;
-    if let Some(down) = down {
+    let call = format!("{way:?}");
+    let waited = worker.calls(&[name], &call, limit, waiting).await;
+    if let Some(down) = &mut down {
         down.ended(waited.as_ref());
     }
     if let Some(waited) = waited {
         note_wait(worker, name, since, waited, prompt);
     }
+}
+
+/// Returns a wait that ends only as the latch opens.
+fn opened(waiting: BoxFuture<Result<(), Error>>) -> Calling {
+    Box::pin(async move { waiting.await.map(|()| true) })
+}
+
+/// The calls that wait.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Wait,
+    WaitFor,
+    CountDownAndWait,
 }
 
 /// A count-down by `n`. Its end is reported to the ledger, even if it is dropped.

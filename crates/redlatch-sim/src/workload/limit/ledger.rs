@@ -152,22 +152,12 @@ impl Ledger {
     }
 }
 
-impl Entry {
-    /// Returns the mark of a pass.
-    fn mark(self) -> Option<u64> {
-        match self.what {
-            What::Pass { mark, .. } => Some(mark),
-            _ => None,
-        }
-    }
-}
-
 impl Limit {
     /// Adds the passes of a run.
     fn pass(&mut self, proc: ProcId, ran: &Ran<'_>, passes: u64, now: u64) {
         let number = |at| ran.number(at).unwrap_or(0);
-        self.born = ran.text(8).unwrap_or_default().to_owned();
-        let (wait, at, mark) = (number(4), number(6), number(7));
+        self.born = ran.text(9).unwrap_or_default().to_owned();
+        let (wait, at, mark) = (number(4), number(6), number(7) + number(8));
         let ahead = if passes > 0 { wait } else { 0 };
         let server = at - ahead;
         self.elapsed += server.saturating_sub(self.last);
@@ -205,7 +195,9 @@ impl Limit {
             .arg(8)
             .strip_prefix('-')
             .and_then(|text| text.parse::<u64>().ok());
-        let mark = ran.arg(9).parse::<u64>().ok();
+        let from = ran.arg(9).parse::<u64>();
+        let rest = ran.arg(10).parse().unwrap_or(0);
+        let mark = from.ok().and_then(|from| from.checked_add_signed(rest));
         let Some(back) = back else {
             return;
         };
@@ -223,7 +215,7 @@ impl Limit {
                 }
             }
         }
-        if lost && ran.arg(10) == self.born {
+        if lost && ran.arg(11) == self.born {
             self.add(self.elapsed, What::Back { tokens: back });
         }
     }
@@ -231,7 +223,11 @@ impl Limit {
     fn forget(&mut self) {
         let elapsed = self.elapsed;
         let ahead = self.entries.extract_if(.., |entry| entry.time > elapsed);
-        self.lost.extend(ahead.filter_map(Entry::mark));
+        let marks = ahead.filter_map(|entry| match entry.what {
+            What::Pass { mark, .. } => Some(mark),
+            _ => None,
+        });
+        self.lost.extend(marks);
         self.add(elapsed, What::Forgot);
     }
 

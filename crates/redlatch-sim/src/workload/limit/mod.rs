@@ -2,14 +2,10 @@
 
 mod ledger;
 
-use std::{
-    future::Future,
-    pin::Pin,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
-use redlatch_core::Error;
+use redlatch_core::{Error, runtime::BoxFuture};
 use redlatch_limit::{Pass, RateLimiter};
 
 use self::ledger::{Deed, Ledger};
@@ -33,7 +29,7 @@ pub(super) static KIND: Workload = Workload {
 };
 
 /// A running call, and the pass that it gets.
-type Calling = Pin<Box<dyn Future<Output = Result<Option<Pass>, Error>> + Send>>;
+type Calling = BoxFuture<Result<Option<Pass>, Error>>;
 
 /// The rate of a name: tokens, µs and burst. Their fractions differ.
 fn measure(name: usize) -> (u64, u64, u64) {
@@ -42,12 +38,7 @@ fn measure(name: usize) -> (u64, u64, u64) {
 
 /// Runs one round: takes passes, and settles some of them.
 async fn round(worker: &mut Worker) {
-    let think = match worker.rng.below(4) {
-        0 => worker.rng.between(0, 500_000),
-        1 | 2 => worker.rng.between(0, 50_000),
-        _ => 0,
-    };
-    worker.think(think).await;
+    worker.think_up_to(&[500_000, 50_000, 50_000, 0]).await;
     let name = worker.rng.index(worker.plan.names);
     let cost = worker.rng.between(1, measure(name).2);
     let limiter = limiter(worker, name, cost);
@@ -142,8 +133,7 @@ async fn reserve(worker: &mut Worker, name: usize, limiter: RateLimiter, cost: u
 }
 
 async fn settle(worker: &mut Worker, name: usize, pass: Pass) {
-    let think = worker.rng.between(0, 400_000);
-    worker.think(think).await;
+    worker.think_up_to(&[400_000]).await;
     let actual = match worker.rng.below(8) {
         0 => pass.cost() + 1,
         1..=4 => 0,

@@ -3,9 +3,9 @@
 
 mod ledger;
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use redlatch_core::{Error, ErrorKind};
+use redlatch_core::{Error, ErrorKind, runtime::BoxFuture};
 use redlatch_once::{Job, JobRun, Once, Slot};
 use tokio::select;
 
@@ -29,7 +29,7 @@ pub(super) static KIND: Workload = Workload {
 };
 
 /// A running call of a job.
-type Calling = Pin<Box<dyn Future<Output = Result<Once<Slot, &'static str>, Error>> + Send>>;
+type Calling = BoxFuture<Result<Once<Slot, &'static str>, Error>>;
 
 /// The period of the slots of time.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -50,14 +50,11 @@ const RECORDS: u64 = 7 * 24 * 3_600 * 1_000;
 /// Runs one round: runs a job whose work takes a while and may fail, or resets the job.
 async fn round(worker: &mut Worker) {
     // With little activity, late copies of requests find jobs as their callers saw them.
-    let slow = worker.plan.patience.is_multiple_of(4);
-    let think = match worker.rng.below(4) {
-        _ if slow => worker.rng.between(0, 12_000_000),
-        0 => 0,
-        1 => worker.rng.between(0, 700_000),
-        _ => worker.rng.between(0, 100_000),
+    let longest: &[u64] = match worker.plan.patience.is_multiple_of(4) {
+        true => &[12_000_000],
+        false => &[0, 700_000, 100_000, 100_000],
     };
-    worker.think(think).await;
+    worker.think_up_to(longest).await;
     let name = worker.rng.index(worker.plan.names);
     if worker.has(Fault::Force) && worker.rng.chance(30) {
         return reset(worker, name).await;
@@ -117,9 +114,7 @@ async fn get_on(worker: &mut Worker, name: usize) -> bool {
 
 async fn reset(worker: &mut Worker, name: usize) {
     let job = job(worker, name);
-    let resetting = async move { job.reset().await };
-    let limit = worker.patience();
-    let reset = worker.timed("reset", limit, resetting).await;
+    let reset = worker.briefly("reset", job.reset()).await;
     worker.inject(Fault::Force, || {
         format!("resets {}: {reset:?}", label(name))
     });

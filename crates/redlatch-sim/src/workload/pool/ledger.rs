@@ -18,27 +18,48 @@ struct Entry {
     permits: u64,
 }
 
-/// Per name, the holds that the server has granted and that were not released.
+/// What the replies of the server imply, per name.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    names: Vec<BTreeMap<String, Entry>>,
-    queues: Vec<Queue>,
+pub(super) struct Ledger(Vec<Pool>);
+
+#[derive(Debug, Default)]
+struct Pool {
+    /// The holds that the server has granted and that were not released.
+    holds: BTreeMap<String, Entry>,
+    queue: Queue,
 }
 
 impl Ledger {
     pub(super) fn new(names: usize) -> Self {
-        Self {
-            names: (0..names).map(|_| BTreeMap::new()).collect(),
-            queues: (0..names).map(|_| Queue::default()).collect(),
-        }
+        Self((0..names).map(|_| Pool::default()).collect())
+    }
+}
+
+impl Pool {
+    /// Returns the number of permits that are out.
+    fn out(&self, now: u64) -> u64 {
+        let live = self.holds.values().filter(|entry| entry.until > now);
+        live.map(|entry| entry.permits).sum()
     }
 
-    /// Records a grant. Returns the number of permits that are out now.
-    fn granted(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<u64> {
+    /// Tells whether permits of this attempt are out, as one hold or with ids. A grant is then a
+    /// copy.
+    fn has(&self, attempt: &str, now: u64) -> bool {
+        let prefix = format!("{attempt}:");
+        let of_attempt = self.holds.range(prefix.clone()..);
+        let mut of_attempt = of_attempt
+            .take_while(|(hold, _)| hold.starts_with(&prefix))
+            .chain(self.holds.get_key_value(attempt));
+        of_attempt.any(|(_, entry)| entry.until > now)
+    }
+
+    /// Records a grant.
+    fn granted(&mut self, now: u64, ran: &Ran<'_>) -> Option<()> {
         let (need, lease): (u64, u64) = (ran.arg(6).parse().ok()?, ran.arg(4).parse().ok()?);
         let until = now + ran.number(5).unwrap_or(lease);
         let attempt = ran.arg(5);
-        let holds = self.names.get_mut(name)?;
+        let copy = self.has(attempt, now);
+        let holds = &mut self.holds;
         let enter = |holds: &mut BTreeMap<_, Entry>, hold, permits| {
             let entry = holds.entry(hold).or_insert(Entry { until, permits });
             if entry.until <= now {
@@ -46,7 +67,6 @@ impl Ledger {
             }
             entry.until = entry.until.max(until);
         };
-        let copy = is_copy(holds, attempt, now);
         if ran.arg(10).is_empty() {
             enter(holds, attempt.to_owned(), need);
         } else {
@@ -60,62 +80,54 @@ impl Ledger {
                 }
             }
         }
-        let live = self.names[name].values().filter(|entry| entry.until > now);
-        Some(live.map(|entry| entry.permits).sum())
+        Some(())
     }
 
-    fn renewed(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<()> {
+    fn renewed(&mut self, now: u64, ran: &Ran<'_>) -> Option<()> {
         let lease: u64 = ran.arg(4).parse().ok()?;
         let until = now + ran.number(3).unwrap_or(lease);
-        let entry = self.names.get_mut(name)?.get_mut(ran.arg(5))?;
+        let entry = self.holds.get_mut(ran.arg(5))?;
         entry.until = entry.until.max(until);
         Some(())
     }
 
     /// Forgets the holds that a withdrawal may have ended, since nobody stands behind them.
-    fn withdrawn(&mut self, name: usize, ran: &Ran<'_>) {
-        let Some((channel, numbers)) = ran.withdrawn(4) else {
-            return;
-        };
+    fn withdrawn(&mut self, ran: &Ran<'_>) {
+        let (channel, numbers) = ran.withdrawn(4).unwrap_or_default();
         let client = channel.rsplit(':').next().unwrap_or_default();
         for number in numbers {
-            self.names[name].remove(&format!("{client}:{number}"));
+            self.holds.remove(&format!("{client}:{number}"));
         }
     }
 
-    fn released(&mut self, name: usize, ran: &Ran<'_>) -> Option<()> {
-        let live = self.names.get_mut(name)?;
+    fn released(&mut self, ran: &Ran<'_>) -> Option<()> {
         for (at, hold) in released(ran).enumerate() {
             let verdict = ran.text(2 + 2 * at)?;
             let left = ran.number(3 + 2 * at).unwrap_or(0);
-            match live.get_mut(hold) {
+            match self.holds.get_mut(hold) {
                 Some(entry) if verdict == "released" && left > 0 => entry.permits = left,
-                Some(_) if verdict != "already" => drop(live.remove(hold)),
+                Some(_) if verdict != "already" => drop(self.holds.remove(hold)),
                 _ => {}
             }
         }
         Some(())
     }
-}
 
-impl Ledger {
     /// Records the grants that a script has made on behalf of waiters.
     fn given(&mut self, name: usize, now: u64, ran: &Ran<'_>, record: &mut Record) {
-        let of = u64::from(size(name));
         for given in ran.given() {
             let attempt = given.attempt;
-            let Some(permits) = self.queues[name].need(attempt) else {
+            let Some(permits) = self.queue.need(attempt) else {
                 let what = format!("attempt {attempt} is given {} without waiting", label(name));
                 record.violate("order", what);
                 continue;
             };
             let until = given.ends;
-            let holds = &mut self.names[name];
-            holds.insert(attempt.to_owned(), Entry { until, permits });
-            let live = holds.values().filter(|entry| entry.until > now);
-            let out: u64 = live.map(|entry| entry.permits).sum();
-            let room = of.saturating_sub(out);
-            let passed = self.queues[name].given(now, given, room);
+            let entry = Entry { until, permits };
+            self.holds.insert(attempt.to_owned(), entry);
+            let out = self.out(now);
+            let room = u64::from(size(name)).saturating_sub(out);
+            let passed = self.queue.given(now, given, room);
             judge(name, attempt, "given", passed, out, record);
         }
     }
@@ -141,16 +153,6 @@ fn judge(
     }
 }
 
-/// Tells whether permits of this attempt are out, as one hold or with ids. A grant is then a copy.
-fn is_copy(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
-    let prefix = format!("{attempt}:");
-    let of_attempt = holds.range(prefix.clone()..);
-    let mut of_attempt = of_attempt
-        .take_while(|(hold, _)| hold.starts_with(&prefix))
-        .chain(holds.get_key_value(attempt));
-    of_attempt.any(|(_, entry)| entry.until > now)
-}
-
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
         let Some((ran, name, now)) = event.ran() else {
@@ -159,42 +161,40 @@ impl Checker for Ledger {
         if view.conditions.expects_trouble || view.conditions.loses_writes {
             return;
         }
+        let pool = &mut self.0[name];
         if view.conditions.servers_differ > 0 {
             // The next server's clock may be behind. Entries that have expired by this clock are
             // removed, so that they do not count as live again by that one.
-            self.names[name].retain(|_, entry| entry.until > now);
+            pool.holds.retain(|_, entry| entry.until > now);
         }
+        let attempt = ran.arg(5);
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
-                let copy = is_copy(&self.names[name], ran.arg(5), now);
-                let out = self.granted(name, now, ran).unwrap_or(0);
-                let of = u64::from(size(name));
-                let room = if copy {
-                    u64::MAX
-                } else {
-                    of.saturating_sub(out)
-                };
-                let passed = self.queues[name].granted(now, ran, room);
-                let attempt = ran.arg(5);
+                let copy = pool.has(attempt, now);
+                pool.granted(now, ran);
+                let out = pool.out(now);
+                let room = u64::from(size(name)).saturating_sub(out);
+                let room = if copy { u64::MAX } else { room };
+                let passed = pool.queue.granted(now, ran, room);
                 judge(name, attempt, "granted", passed, out, record);
             }
-            ("pool/renew", "renewed") => drop(self.renewed(name, now, ran)),
+            ("pool/renew", "renewed") => drop(pool.renewed(now, ran)),
             ("pool/release", _) => {
-                self.released(name, ran);
-                self.queues[name].leaves(now, ran);
-                self.given(name, now, ran, record);
+                pool.released(ran);
+                pool.queue.leaves(now, ran);
+                pool.given(name, now, ran, record);
             }
             ("pool/withdraw", "struck") => {
-                self.withdrawn(name, ran);
-                self.queues[name].withdrawn(now, ran, 4);
-                self.given(name, now, ran, record);
+                pool.withdrawn(ran);
+                pool.queue.withdrawn(now, ran, 4);
+                pool.given(name, now, ran, record);
             }
             ("pool/acquire", "busy") => {
                 let need = ran.arg(6).parse().unwrap_or(0);
-                self.queues[name].waits(now, ran, need, ran.number(5) == Some(1));
+                pool.queue.waits(now, ran, need, ran.number(5) == Some(1));
             }
-            ("pool/acquire", "void") if is_copy(&self.names[name], ran.arg(5), now) => {
-                let (attempt, name) = (ran.arg(5), label(name));
+            ("pool/acquire", "void") if pool.has(attempt, now) => {
+                let name = label(name);
                 let what = format!("attempt {attempt} is refused, and has permits of {name}");
                 record.violate("answered", what);
             }

@@ -1,7 +1,5 @@
 //! Permits with an id: granted, extended, passed to another task, released or left to their lease.
 
-use std::future::IntoFuture;
-
 use redlatch_core::{Error, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_permits::{PermitExpirableSemaphore, PermitId, PermitRelease};
@@ -32,8 +30,7 @@ fn permits(worker: &Worker, name: usize) -> PermitExpirableSemaphore {
 }
 
 pub(super) async fn round(worker: &mut Worker) {
-    let think = worker.rng.between(0, 50_000);
-    worker.think(think).await;
+    worker.think_up_to(&[50_000]).await;
     let name = worker.rng.index(worker.plan.names);
     let need = 1 + u32::try_from(worker.rng.below(u64::from(size(name)))).unwrap_or(0);
     let lease = ms(worker.rng.between(60, worker.plan.lease));
@@ -78,13 +75,12 @@ pub(super) async fn round(worker: &mut Worker) {
 /// their lease.
 async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u64) {
     let semaphore = permits(worker, name);
-    let span = worker.rng.between(0, worker.plan.lease * 500);
-    worker.think(span).await;
+    let longest = worker.plan.lease * 500;
+    worker.think_up_to(&[longest]).await;
     if worker.rng.chance(300) {
         let span = ms(worker.rng.between(50, worker.plan.lease));
         let extending = semaphore.extend(&ids[0], span);
-        let limit = worker.patience();
-        let extended = worker.timed("extend", limit, extending).await;
+        let extended = worker.briefly("extend", extending).await;
         worker.say(|| {
             format!(
                 "extends {} of {} by {span:?}: {extended:?}",
@@ -98,10 +94,8 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u6
     if worker.rng.chance(150) && !worker.is_healed() {
         ids.pop();
     }
-    let (limit, until) = (worker.patience(), worker.exec.now());
-    let released = worker
-        .timed("release", limit, semaphore.release_all(&ids))
-        .await;
+    let (releasing, until) = (semaphore.release_all(&ids), worker.exec.now());
+    let released = worker.briefly("release", releasing).await;
     worker.say(|| format!("gives back {} of {}: {released:?}", ids.len(), label(name)));
     for outcome in released.iter().flatten() {
         // A permit that comes back lasted until then.
@@ -131,8 +125,7 @@ async fn stay_back(worker: &mut Worker, semaphore: &PermitExpirableSemaphore, id
     if worker.rng.chance(800) || worker.has(Fault::LossyFailover) {
         return;
     }
-    let span = worker.rng.between(0, 6_000_000);
-    worker.think(span).await;
+    worker.think_up_to(&[6_000_000]).await;
     for id in ids {
         if let Ok(Some(left)) = semaphore.remaining(id).await {
             let what = format!("{id} was given back and lasts {left:?} again");

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, Held, Owner, Renewed, WaitStrategy, family::Portion};
+use redlatch_core::{Error, Held, Renewed, WaitStrategy, family::Portion};
 use redlatch_pool::{Flavour, Pool};
 
 use super::size;
@@ -19,7 +19,7 @@ pub(super) struct Units(Portion);
 impl Guard for Units {
     const REENTRANT: bool = false;
 
-    fn acquire(worker: &mut Worker, names: &[usize], _: &Owner, terms: &Terms) -> Acquiring<Self> {
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let size = size(names[0]);
         let pool = Pool::new(&worker.client, FLAVOUR, label(names[0])).size(size);
         let need = 1 + u32::try_from(worker.rng.below(u64::from(size))).unwrap_or(0);

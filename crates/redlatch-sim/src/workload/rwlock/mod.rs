@@ -4,7 +4,7 @@ mod sides;
 
 use std::ops::Deref;
 
-use redlatch_core::{Durability, Error, Held, Owner};
+use redlatch_core::{Durability, Error, Held};
 use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard};
 
@@ -51,19 +51,14 @@ fn stays(durability: Durability) -> bool {
 impl Guard for Either {
     const REENTRANT: bool = true;
 
-    fn acquire(
-        worker: &mut Worker,
-        names: &[usize],
-        owner: &Owner,
-        terms: &Terms,
-    ) -> Acquiring<Self> {
+    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let lock = ReadWriteLock::new(&worker.client, label(names[0]));
         macro_rules! begin {
             ($patient:ident, $once:ident, $bounded:ident) => {
                 // A waiter that polls would make all later waiters wait for its next poll.
                 acquiring!(
                     terms, lock.$once(), |wait| lock.$bounded(wait), lock.$patient();
-                    .owner(owner).durability(terms.durability)
+                    .owner(&terms.owner).durability(terms.durability)
                 )
             };
         }
@@ -124,8 +119,7 @@ impl Guard for Either {
 
     fn force(worker: &mut Worker, name: usize) -> Work<'_> {
         let force = ReadWriteLock::new(&worker.client, label(name)).force_release();
-        let limit = worker.patience();
-        worker.forces(name, limit, force, |force| force.after_lease())
+        worker.forces(name, force, |force| force.after_lease())
     }
 
     async fn release(self) -> Result<Releases, Error> {

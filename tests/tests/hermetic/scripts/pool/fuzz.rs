@@ -100,10 +100,6 @@ impl Kind for Counted {
     }
 
     fn passed(_: &mut World<Self>) {}
-
-    fn wants_memory(call: &Call, _: &[String]) -> bool {
-        ["pool/acquire", "pool/change"].contains(&call.script.name)
-    }
 }
 
 impl World<Counted> {
@@ -131,12 +127,7 @@ impl World<Counted> {
     fn leave_the_size(&mut self) {
         self.wind_up();
         let now = self.bed.millis();
-        assert_eq!(
-            self.kind.pool.out(now),
-            0,
-            "a ghost holds, {}",
-            self.story()
-        );
+        self.assert(self.kind.pool.out(now) == 0, "a ghost holds");
         self.pass_exactly(Duration::from_secs(60));
         let answer = self.bed.ask(&calls::inspect(None));
         match self.kind.pool.size {
@@ -453,12 +444,11 @@ impl World<Counted> {
     fn operate(&mut self, op: &str, by: u64, verb: &'static str, number: i64) {
         let now = self.bed.millis();
         let answer = self.ask_and_hear(&calls::change(by, op, verb, number, ""));
-        let right = if now > by {
-            vec!["late".to_owned()]
-        } else {
-            self.kind.pool.change(now, op, verb, number)
+        let right = match now > by {
+            true => vec!["late".to_owned()],
+            false => self.kind.pool.change(now, op, verb, number),
         };
-        self.assert_eq(&answer[1..], &right);
+        self.assert_answer(&answer, &right);
         if right[0] == "done" {
             self.check_called();
         }
@@ -572,11 +562,8 @@ impl World<Counted> {
         if !self.queue().is_empty() {
             let until: u64 = fields.get("n").map_or(0, |until| until.parse().unwrap());
             let clients = self.bed.sorted(&calls::clients());
-            assert!(
-                clients.values().all(|alive| *alive <= until),
-                "{}",
-                self.story()
-            );
+            let known = clients.values().all(|alive| *alive <= until);
+            self.assert(known, "some live longer than anybody may wait");
         }
     }
 }

@@ -100,17 +100,13 @@ fn ten_thousand_readers_cost_no_more_than_ten() {
     assert!(first.unwrap() <= (10, 5, 6), "{first:?}");
     // A writer looks at 64 of those that are due and knows enough.
     bed.pass(59_000 * MS);
-    for n in 100..1_100 {
+    for n in 100..=120 {
         let owner = format!("a:{n}");
-        let Some(hold) = bed.hash(&bed::key("x")).remove(&format!("r{owner}")) else {
-            continue;
-        };
-        let serial = hold[14..30].parse().unwrap();
+        let serial = bed.hash(&bed::key("x"))[&format!("r{owner}")][14..30]
+            .parse()
+            .unwrap();
         let call = calls::renew(bed.millis() + 5_000, &owner, 60_000, "r", serial);
         assert_eq!(bed.ask(&call)[1], "renewed");
-        if n == 120 {
-            break;
-        }
     }
     bed.pass(2_000 * MS);
     let mut looks = 0;

@@ -84,25 +84,15 @@ impl Waiting {
     }
 
     pub(super) fn first_writer(&self, now: u64) -> Option<&str> {
-        let mut living = self
-            .writers
-            .iter()
-            .filter(|(member, _)| self.alive(member, now, true));
-        living
-            .next()
-            .filter(|_| self.any)
-            .map(|(member, _)| member.as_str())
+        let mut writers = self.writers.iter().filter(|_| self.any);
+        let first = writers.find(|(member, _)| self.alive(member, now, true));
+        first.map(|(member, _)| member.as_str())
     }
 
     pub(super) fn first_reader(&self, now: u64) -> Option<u64> {
-        let mut living = self
-            .readers
-            .iter()
-            .filter(|(member, _)| self.alive(member, now, false));
-        living
-            .next()
-            .filter(|_| self.any)
-            .map(|(_, ticket)| *ticket)
+        let mut readers = self.readers.iter().filter(|_| self.any);
+        let first = readers.find(|(member, _)| self.alive(member, now, false));
+        first.map(|(_, ticket)| *ticket)
     }
 
     /// Tells whether a reader with this ticket was let in, and did not come in time.
@@ -120,26 +110,20 @@ impl Waiting {
         if let Some(dead) = dead
             && self.batch.is_none_or(|(token, _, _)| token != dead.token)
         {
-            let mut others = self
-                .readers
-                .iter()
-                .filter(|(_, ticket)| !self.missed(*ticket, now));
-            let lives = others
-                .clone()
-                .any(|(member, _)| self.alive(member, now, false));
-            return others
-                .next_back()
-                .filter(|_| lives)
-                .map(|(_, ticket)| *ticket);
+            let others = self.readers.iter();
+            let mut others = others.filter(|(_, ticket)| !self.missed(*ticket, now));
+            let lives = |(member, _): &(String, u64)| self.alive(member, now, false);
+            let some_lives = others.clone().any(lives);
+            let last = others.next_back().filter(|_| some_lives);
+            return last.map(|(_, ticket)| *ticket);
         }
         let (_, until, ticket) = self.batch?;
         (until > now).then_some(ticket)
     }
 
     fn upgrading(&self, now: u64) -> bool {
-        self.upgrader
-            .as_ref()
-            .is_some_and(|(until, _)| *until > now)
+        let upgrader = self.upgrader.as_ref();
+        upgrader.is_some_and(|(until, _)| *until > now)
     }
 }
 
@@ -174,20 +158,17 @@ impl Rw {
     ) -> &'static str {
         let own = self.live_read(now, owner);
         let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        let queue = if upgradable {
-            &waiting.writers
-        } else {
-            &waiting.readers
+        let queue = match upgradable {
+            true => &waiting.writers,
+            false => &waiting.readers,
         };
         if self.write.spent.refuses(attempt, now) && !holds && !waiting.has(queue, member) {
             return "void";
         }
-        if let Some(own) = self.live_read(now, owner) {
-            return if upgradable && !own.upgradable {
-                "reader"
-            } else {
-                "granted"
-            };
+        match own {
+            Some(own) if upgradable && !own.upgradable => return "reader",
+            Some(_) => return "granted",
+            None => {}
         }
         match self.live_write(now) {
             Some(hold) if hold.owner == owner => return "granted",
@@ -228,13 +209,11 @@ impl Rw {
         let live = self.live_write(now);
         let own = live.filter(|hold| hold.owner == owner);
         let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        if self.write.spent.refuses(attempt, now)
-            && !holds
-            && !waiting.has(&waiting.writers, member)
-        {
+        let waits = waiting.has(&waiting.writers, member);
+        if self.write.spent.refuses(attempt, now) && !holds && !waits {
             return "void";
         }
-        if live.is_some_and(|hold| hold.owner == owner) {
+        if own.is_some() {
             return "granted";
         }
         let own = self.live_read(now, owner);
@@ -255,9 +234,8 @@ impl Rw {
         if own.is_some() {
             return if owed { "busy" } else { "granted" };
         }
-        let turn = waiting
-            .first_writer(now)
-            .is_none_or(|first| first == member);
+        let first = waiting.first_writer(now);
+        let turn = first.is_none_or(|first| first == member);
         if owed || !turn { "busy" } else { "granted" }
     }
 
@@ -363,17 +341,15 @@ impl Rw {
                     self.released_serial = held;
                 }
             }
-            let verdict = if id.is_some_and(|id| id < held) {
-                "taken"
-            } else {
-                verdict
+            let verdict = match id {
+                Some(id) if id < held => "taken",
+                _ => verdict,
             };
             return (verdict, if live { left } else { 0 });
         }
         let hold = self.reads.get(owner);
-        let left = self
-            .live_read(now, owner)
-            .map_or(0, |hold| hold.attempts.len());
+        let live_hold = hold.filter(|_| live);
+        let left = live_hold.map_or(0, |hold| hold.attempts.len());
         let Some(id) = id else {
             return ("gone", left);
         };
@@ -402,13 +378,9 @@ impl Rw {
             return Err("void");
         }
         let last = self.write.last_token == Some(token);
-        let writes = self
-            .live_write(now)
-            .is_some_and(|hold| hold.owner == owner && last);
-        let reads = self
-            .live_read(now, owner)
-            .is_some_and(|hold| hold.token == token && last);
-        if writes || reads {
+        let reads = own.is_some_and(|hold| hold.token == token);
+        let writer = self.live_write(now);
+        if last && (reads || writer.is_some_and(|hold| hold.owner == owner)) {
             return Ok(());
         }
         Err(match self.write.last_token {

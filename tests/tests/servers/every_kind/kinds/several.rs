@@ -20,80 +20,65 @@ use crate::every_kind::{
     scene::Pair,
 };
 
-/// A writer that waits for a reader.
+/// One side of the read-write lock, which waits for the other one.
 #[derive(Debug)]
-pub(in crate::every_kind) struct Writer;
-
-/// A reader that waits for a writer.
-#[derive(Debug)]
-pub(in crate::every_kind) struct Reader;
-
-#[async_trait]
-impl Kind for Writer {
-    async fn take(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        read(object, lease).await
-    }
-
-    async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        write(object, lease).await
-    }
-
-    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
-        Ok(sides(object).info().await?.waiting_writers)
-    }
-
-    async fn held(&self, object: &Object) -> Result<u64, Error> {
-        guards(object).await
-    }
-
-    /// Works together with readers.
-    async fn work(&self, load: &mut Load) {
-        let (write, read) = ((&Self as _, 10), (&Reader as _, 1));
-        load.crew("sides", 10, &[write, write, read, read, read]);
-    }
+pub(in crate::every_kind) enum Side {
+    /// A writer that waits for a reader.
+    Writer,
+    /// A reader that waits for a writer.
+    Reader,
 }
 
 #[async_trait]
-impl Kind for Reader {
+impl Kind for Side {
     async fn take(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        write(object, lease).await
+        let other = match self {
+            Self::Writer => Self::Reader,
+            Self::Reader => Self::Writer,
+        };
+        other.get(object, lease).await
     }
 
     async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-        read(object, lease).await
+        let sides = sides(object);
+        Ok(match self {
+            Self::Writer => held(sides.write().renewed_lease(lease).await?),
+            Self::Reader => held(sides.read().renewed_lease(lease).await?),
+        })
     }
 
     async fn waiters(&self, object: &Object) -> Result<u64, Error> {
-        Ok(sides(object).info().await?.waiting_readers)
+        let info = sides(object).info().await?;
+        Ok(match self {
+            Self::Writer => info.waiting_writers,
+            Self::Reader => info.waiting_readers,
+        })
     }
 
     async fn held(&self, object: &Object) -> Result<u64, Error> {
-        guards(object).await
+        let holders = sides(object).holders().await?;
+        Ok(holders.iter().map(|holder| u64::from(holder.count)).sum())
     }
 
-    async fn work(&self, _: &mut Load) {}
+    /// Writers work together with readers.
+    async fn work(&self, load: &mut Load) {
+        if let Self::Writer = self {
+            let (write, read) = ((&Self::Writer as _, 10), (&Self::Reader as _, 1));
+            load.crew("sides", 10, &[write, write, read, read, read]);
+        }
+    }
 
     /// A reader has the token of the last write.
     fn follows(&self, before: Option<u64>, after: Option<u64>) -> bool {
-        after >= before
+        match self {
+            Self::Writer => before.is_some() && after > before,
+            Self::Reader => after >= before,
+        }
     }
 }
 
 fn sides(object: &Object) -> ReadWriteLock {
     object.party.client.read_write_lock(&object.name)
-}
-
-async fn read(object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-    Ok(held(sides(object).read().renewed_lease(lease).await?))
-}
-
-async fn write(object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
-    Ok(held(sides(object).write().renewed_lease(lease).await?))
-}
-
-async fn guards(object: &Object) -> Result<u64, Error> {
-    let holders = sides(object).holders().await?;
-    Ok(holders.iter().map(|holder| u64::from(holder.count)).sum())
 }
 
 /// A fair lock and a plain one.

@@ -6,7 +6,7 @@ use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
     Acquire, Backoff, Bundle, Client, Error, ErrorKind, Held, HoldState, Lockable, LossCause,
     Member, Moment, Owner, TryAcquire, TryAcquireFor,
-    family::{AcquireMany, AcquireOptions, Internals, Lease, OwnerChoice, Rule, Together, Wait},
+    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Together, Wait},
     runtime::BoxFuture,
 };
 
@@ -343,30 +343,28 @@ impl Members {
 /// Resolves when a member is lost. Until then, extends the members that nothing renews: those with
 /// a fixed lease every third of it, and those whose `max_hold` is over when half of it is left.
 async fn loss(bundle: &Bundle, options: &AcquireOptions) -> LossCause {
-    let mut lost = pin!(bundle.lost());
     let ends = |held: &&Held| options.max_hold.is_some() || !held.lease().is_renewed();
     let kept: Vec<_> = bundle.holds().iter().filter(ends).collect();
-    let Some(first) = kept.first() else {
-        return lost.await;
-    };
+    // Each member has a pace of its own: leases and servers may differ.
+    let keeping = pin!(join_all(kept.into_iter().map(keep)));
+    match select(pin!(bundle.lost()), keeping).await {
+        Either::Left((cause, _)) => cause,
+        // No member has to be extended.
+        Either::Right((_, lost)) => lost.await,
+    }
+}
+
+/// Extends a member again and again. Never resolves.
+async fn keep(held: &Held) {
+    let (span, is_renewed) = (held.lease().span(), held.lease().is_renewed());
+    let due = if is_renewed { span / 2 } else { span * 2 / 3 };
     loop {
-        let due = |lease: Lease| match lease.is_renewed() {
-            true => lease.span() / 2,
-            false => lease.span() * 2 / 3,
-        };
-        let left = |held: &&Held| held.remaining().saturating_sub(due(held.lease()));
-        let left = kept.iter().map(left).min().unwrap_or_default();
-        let extended = async {
-            if left.is_zero() {
-                join_all(kept.iter().map(|held| held.extend(held.lease().span()))).await;
-            }
+        let left = held.remaining().saturating_sub(due);
+        if left.is_zero() {
             // An extension that has failed is tried again. A lost member shows in its state.
-            let pause = left.max(first.lease().span() / 10);
-            first.client().pause(pause).await;
-        };
-        if let Either::Left((cause, _)) = select(lost.as_mut(), pin!(extended)).await {
-            return cause;
+            let _ = held.extend(span).await;
         }
+        held.client().pause(left.max(span / 10)).await;
     }
 }
 
@@ -408,8 +406,9 @@ impl<'a> Losses<'a> {
     /// for the lease for twice the client's patience.
     fn pause(&mut self, cause: LossCause) -> Result<Duration, Error> {
         let (client, now) = (self.client, self.client.now());
+        let is_late = matches!(cause, LossCause::Expired | LossCause::Unreachable);
         // A try that is as long as the patience was a wait for another owner.
-        if cause != LossCause::Expired || now - self.began >= client.patience() {
+        if !is_late || now - self.began >= client.patience() {
             (self.since, self.tries) = (now, 0);
         }
         if now - self.since >= client.patience() * 2 {
